@@ -15,11 +15,13 @@ CREATE TABLE `accounts` (
 	`user_id` text NOT NULL,
 	`is_erased` integer DEFAULT 0 NOT NULL,
 	`last_active_day` integer,
+	`recurring_due_at_ms` integer,
 	FOREIGN KEY (`environment_id`) REFERENCES `environments`(`id`) ON UPDATE no action ON DELETE no action
 ) STRICT;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `accounts_user` ON `accounts` (`environment_id`,`user_id`);--> statement-breakpoint
 CREATE INDEX `accounts_active` ON `accounts` (`environment_id`,`last_active_day`,`id`) WHERE last_active_day IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `accounts_recurring_due` ON `accounts` (`recurring_due_at_ms`,`id`) WHERE recurring_due_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `admin_audit` (
 	`app_id` text NOT NULL,
 	`seq` integer NOT NULL,
@@ -174,6 +176,7 @@ CREATE TABLE `credit_balances` (
 	`external_ref` text,
 	`notes` text,
 	`granted_at_ms` integer NOT NULL,
+	`written_at_ms` integer,
 	`expires_at_ms` integer NOT NULL,
 	`revoked_at_ms` integer,
 	`grant_seq` integer NOT NULL,
@@ -544,6 +547,37 @@ CREATE INDEX `payments_disputed` ON `payments` (`environment_id`,`created_at_ms`
 CREATE INDEX `payments_settled` ON `payments` (`environment_id`,`created_at_ms`,`id`) WHERE settled_by IS NOT NULL;--> statement-breakpoint
 CREATE INDEX `payments_customer` ON `payments` (`environment_id`,`customer`) WHERE status = 'unmatched';--> statement-breakpoint
 CREATE INDEX `payments_tell` ON `payments` (`tell_at_ms`) WHERE tell_at_ms IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `recurring_grants` (
+	`account_id` integer NOT NULL,
+	`ordinal` integer NOT NULL,
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`pack_id` text NOT NULL,
+	`pack_name` text NOT NULL,
+	`quantity` text,
+	`every` text NOT NULL,
+	`anchor_ms` integer NOT NULL,
+	`ends_at_ms` integer,
+	`rollover_periods` integer,
+	`id_seed` text NOT NULL,
+	`state` text NOT NULL,
+	`reason` text,
+	`last_n` integer NOT NULL,
+	`final_n` integer,
+	`next_at_ms` integer,
+	`counted_balances` integer NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`request_hash` text NOT NULL,
+	PRIMARY KEY(`account_id`, `ordinal`),
+	CONSTRAINT "recurring_grants_every" CHECK("recurring_grants"."every" IN ('day', 'week', 'month', 'year')),
+	CONSTRAINT "recurring_grants_state" CHECK("recurring_grants"."state" IN ('active', 'suspended', 'ended')),
+	CONSTRAINT "recurring_grants_reason" CHECK(("recurring_grants"."reason" IS NOT NULL) = ("recurring_grants"."state" = 'suspended')),
+	CONSTRAINT "recurring_grants_next" CHECK(("recurring_grants"."next_at_ms" IS NOT NULL) = ("recurring_grants"."state" = 'active')),
+	CONSTRAINT "recurring_grants_rollover" CHECK("recurring_grants"."rollover_periods" IS NULL OR "recurring_grants"."rollover_periods" BETWEEN 0 AND 12)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `recurring_grants_id` ON `recurring_grants` (`environment_id`,`id`);--> statement-breakpoint
+CREATE INDEX `recurring_grants_due` ON `recurring_grants` (`account_id`,`next_at_ms`) WHERE next_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `refund_owed` (
 	`account_id` integer NOT NULL,
 	`balance_id` text NOT NULL,
@@ -565,6 +599,7 @@ CREATE TABLE `reservations` (
 	`model` text,
 	`quantities` text NOT NULL,
 	`legs` text NOT NULL,
+	`counted` text,
 	`on_expiry` text DEFAULT 'return' NOT NULL,
 	`created_at_ms` integer NOT NULL,
 	`expires_at_ms` integer NOT NULL,
@@ -625,6 +660,42 @@ CREATE TABLE `tombstones` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `tombstones_erasure` ON `tombstones` (`environment_id`,`erasure_id`,`blocks`);--> statement-breakpoint
+CREATE TABLE `usage_limits` (
+	`environment_id` integer NOT NULL,
+	`id` text NOT NULL,
+	`ordinal` integer NOT NULL,
+	`name` text NOT NULL,
+	`name_key` text NOT NULL,
+	`matches` text NOT NULL,
+	`unit` text NOT NULL,
+	`amount_steps` integer NOT NULL,
+	`every` text NOT NULL,
+	`created_at_ms` integer NOT NULL,
+	`is_deleted` integer DEFAULT false NOT NULL,
+	PRIMARY KEY(`environment_id`, `id`),
+	CONSTRAINT "usage_limits_amount" CHECK("usage_limits"."amount_steps" >= 0),
+	CONSTRAINT "usage_limits_unit" CHECK("usage_limits"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
+	CONSTRAINT "usage_limits_every" CHECK("usage_limits"."every" IN ('minute', 'hour', 'day', 'week', 'month'))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `usage_limits_name_key` ON `usage_limits` (`environment_id`,`name_key`) WHERE is_deleted = 0;--> statement-breakpoint
+CREATE TABLE `usage_counters` (
+	`environment_id` integer NOT NULL,
+	`limit_id` text NOT NULL,
+	`account_id` integer NOT NULL,
+	`window_ms` integer DEFAULT 0 NOT NULL,
+	`used_steps` integer DEFAULT 0 NOT NULL,
+	`reached_count` integer DEFAULT 0 NOT NULL,
+	`has_own_amount` integer DEFAULT false NOT NULL,
+	`own_amount_steps` integer,
+	`amount_steps` integer DEFAULT 0 NOT NULL,
+	`is_judged` integer DEFAULT false NOT NULL,
+	PRIMARY KEY(`environment_id`, `limit_id`, `account_id`),
+	FOREIGN KEY (`environment_id`,`limit_id`) REFERENCES `usage_limits`(`environment_id`,`id`) ON UPDATE no action ON DELETE no action,
+	CONSTRAINT "usage_counters_used" CHECK("usage_counters"."used_steps" BETWEEN 0 AND 9007199254740991),
+	CONSTRAINT "usage_counters_own_amount" CHECK(iif("usage_counters"."has_own_amount", coalesce("usage_counters"."own_amount_steps", 0) >= 0, "usage_counters"."own_amount_steps" IS NULL))
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,
@@ -645,11 +716,13 @@ CREATE TABLE `usage_events` (
 	`request_hash` text NOT NULL,
 	`debits` text NOT NULL,
 	`uncovered` text,
+	`counted` text,
 	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`),
 	CONSTRAINT "usage_events_properties_once" CHECK("usage_events"."properties" IS NULL OR "usage_events"."large_properties_bytes" IS NULL)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
+CREATE INDEX `usage_events_occurred` ON `usage_events` (`account_id`,`occurred_at_ms`,`seq`);--> statement-breakpoint
 CREATE TABLE `webhook_deliveries` (
 	`endpoint_id` text NOT NULL,
 	`message_id` text NOT NULL,

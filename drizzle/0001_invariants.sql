@@ -346,7 +346,8 @@ BEGIN
   )
   VALUES (
     new.account_id, new.grant_seq, new.id, new.pack_id, new.unit, new.initial_steps,
-    new.initial_steps, NULL, 'grant', new.grant_cause, new.granted_by, NULL, NULL, new.notes, new.granted_at_ms
+    new.initial_steps, NULL, 'grant', new.grant_cause, new.granted_by, NULL, NULL, new.notes,
+    coalesce(new.written_at_ms, new.granted_at_ms)
   );
 END;
 --> statement-breakpoint
@@ -370,7 +371,7 @@ END;
 --> statement-breakpoint
 CREATE TRIGGER credit_balances_frozen BEFORE UPDATE OF
   account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps, source, grant_cause, granted_by,
-  granted_at_ms, expires_at_ms, grant_seq ON credit_balances
+  granted_at_ms, written_at_ms, expires_at_ms, grant_seq ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
@@ -411,6 +412,71 @@ END;
 CREATE TRIGGER credit_balances_no_delete BEFORE DELETE ON credit_balances
 BEGIN
   SELECT RAISE(ABORT, 'credit_balances_kept');
+END;
+--> statement-breakpoint
+-- A recurring grant is one of its environment's user, under an id of its own; a user has at most 100 that have not ended (R5).
+CREATE TRIGGER recurring_grants_begin BEFORE INSERT ON recurring_grants
+WHEN EXISTS (SELECT 1 FROM recurring_grants WHERE environment_id = new.environment_id AND id = new.id)
+  OR new.ordinal <> 1 + coalesce((
+    SELECT ordinal FROM recurring_grants WHERE account_id = new.account_id ORDER BY ordinal DESC LIMIT 1
+  ), 0)
+  OR NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_id');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_bounded BEFORE INSERT ON recurring_grants
+WHEN new.state <> 'ended' AND 100 <= (
+  SELECT count(*) FROM recurring_grants WHERE account_id = new.account_id AND state <> 'ended'
+)
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_bounded');
+END;
+--> statement-breakpoint
+-- A period is granted once: the number of the last one never falls. What has ended stays so.
+CREATE TRIGGER recurring_grants_in_order BEFORE UPDATE ON recurring_grants
+WHEN new.last_n < old.last_n OR (old.state = 'ended' AND new.state <> 'ended')
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_in_order');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_frozen BEFORE UPDATE OF
+  account_id, ordinal, environment_id, pack_id, pack_name, quantity, every, anchor_ms, ends_at_ms, rollover_periods, id_seed,
+  created_at_ms ON recurring_grants
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_names_erased BEFORE UPDATE OF id, request_hash ON recurring_grants
+WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.request_hash = '' AND new.id IS (
+  SELECT new_name FROM erasure_names WHERE account_id = old.account_id AND kind = 'id' AND old_name = old.id
+)) OR EXISTS (
+  SELECT 1 FROM recurring_grants WHERE environment_id = new.environment_id AND id = new.id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_no_delete BEFORE DELETE ON recurring_grants
+BEGIN
+  SELECT RAISE(ABORT, 'recurring_grants_kept');
+END;
+--> statement-breakpoint
+-- The account says when its next period begins, so that whoever reads it knows whether one is due.
+CREATE TRIGGER recurring_grants_begin_due AFTER INSERT ON recurring_grants
+WHEN new.next_at_ms IS NOT NULL
+BEGIN
+  UPDATE accounts SET recurring_due_at_ms = min(coalesce(recurring_due_at_ms, new.next_at_ms), new.next_at_ms)
+  WHERE id = new.account_id;
+END;
+--> statement-breakpoint
+CREATE TRIGGER recurring_grants_move_due AFTER UPDATE OF next_at_ms ON recurring_grants
+WHEN new.next_at_ms IS NOT old.next_at_ms
+BEGIN
+  UPDATE accounts SET recurring_due_at_ms = (
+    SELECT next_at_ms FROM recurring_grants INDEXED BY recurring_grants_due
+    WHERE account_id = new.account_id AND next_at_ms IS NOT NULL ORDER BY next_at_ms LIMIT 1
+  ) WHERE id = new.account_id;
 END;
 --> statement-breakpoint
 -- A refund is planned on all that came before it under its reference, and is never rewritten.
@@ -556,7 +622,7 @@ END;
 -- What was used is never changed.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
   account_id, occurred_by_ms, seq, environment_id, event, model, count_steps, tokens_steps, seconds_steps, cents_steps,
-  occurred_at_ms, received_at_ms, debits, uncovered ON usage_events
+  occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
@@ -834,7 +900,7 @@ END;
 --> statement-breakpoint
 -- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
-  environment_id, account_id, made_seq, event, model, quantities, legs, on_expiry, created_at_ms ON reservations
+  environment_id, account_id, made_seq, event, model, quantities, legs, counted, on_expiry, created_at_ms ON reservations
 BEGIN
   SELECT RAISE(ABORT, 'reservations_frozen');
 END;
@@ -875,6 +941,88 @@ CREATE TRIGGER reservations_end_not_earlier BEFORE UPDATE OF expires_at_ms ON re
 WHEN new.expires_at_ms < old.expires_at_ms
 BEGIN
   SELECT RAISE(ABORT, 'reservations_end_not_earlier');
+END;
+--> statement-breakpoint
+-- What events and reservations say in `counted` is told here, and counted. The next window overwrites a counter. Where it is judged
+-- and would pass the user's amount (Q4, Q5), or its window is over, the batch aborts. `isKept`: it counts already.
+CREATE VIEW usage_counts (environment_id, account_id, counted) AS
+SELECT environment_id, account_id, counted FROM usage_events WHERE counted IS NOT NULL;
+--> statement-breakpoint
+CREATE TRIGGER usage_counts_add INSTEAD OF INSERT ON usage_counts
+BEGIN
+  INSERT INTO usage_counters (
+    environment_id, limit_id, account_id, window_ms, used_steps, reached_count, amount_steps, is_judged
+  )
+  SELECT new.environment_id, value ->> 'limitId', new.account_id, value ->> 'windowMs', value ->> 'steps',
+    value ->> 'steps' >= value ->> 'amountSteps', value ->> 'amountSteps', coalesce(value ->> 'isJudged', 0)
+  FROM json_each(new.counted) WHERE value ->> 'isKept' IS NULL
+  ON CONFLICT (environment_id, limit_id, account_id) DO UPDATE SET
+    window_ms = max(window_ms, excluded.window_ms),
+    used_steps = iif(
+      excluded.is_judged AND (window_ms > excluded.window_ms OR iif(window_ms = excluded.window_ms, used_steps, 0)
+        + excluded.used_steps > iif(has_own_amount, own_amount_steps, excluded.amount_steps)),
+      RAISE(ABORT, 'usage_limit_reached'),
+      iif(window_ms > excluded.window_ms, used_steps,
+        min(iif(window_ms = excluded.window_ms, used_steps, 0) + excluded.used_steps, 9007199254740991))
+    ),
+    reached_count = iif(window_ms > excluded.window_ms, reached_count, iif(
+      window_ms = excluded.window_ms AND reached_count > 0, reached_count + 1,
+      coalesce(iif(window_ms = excluded.window_ms, used_steps, 0) + excluded.used_steps
+        >= iif(has_own_amount, own_amount_steps, excluded.amount_steps), 0)
+    )),
+    amount_steps = excluded.amount_steps, is_judged = excluded.is_judged;
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_counters_first AFTER INSERT ON usage_counters
+WHEN new.is_judged = 1 AND new.used_steps > new.amount_steps
+BEGIN
+  SELECT RAISE(ABORT, 'usage_limit_reached');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_events_count AFTER INSERT ON usage_events
+WHEN new.counted IS NOT NULL
+BEGIN
+  INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
+END;
+--> statement-breakpoint
+CREATE TRIGGER reservations_count AFTER INSERT ON reservations
+WHEN new.counted IS NOT NULL
+BEGIN
+  INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
+END;
+--> statement-breakpoint
+-- Whoever settles a reservation takes back what it counted, in the window in which it did. Of a charge, whose event is written before,
+-- it goes on counting (Q3).
+CREATE TRIGGER reservations_uncount AFTER UPDATE OF state ON reservations
+WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL AND NOT EXISTS (
+  SELECT 1 FROM usage_events
+  WHERE environment_id = new.environment_id AND event_id = new.settled_event_id AND reservation_id = new.id
+)
+BEGIN
+  UPDATE usage_counters SET used_steps = max(0, used_steps - (n.value ->> 'steps')) FROM json_each(new.counted) AS n
+  WHERE environment_id = new.environment_id AND limit_id = n.value ->> 'limitId' AND account_id = new.account_id
+    AND window_ms = n.value ->> 'windowMs';
+END;
+--> statement-breakpoint
+-- A limit counts as it was made. Its counters stay while it does.
+CREATE TRIGGER usage_limits_frozen BEFORE UPDATE OF
+  environment_id, id, ordinal, matches, unit, every, created_at_ms ON usage_limits
+BEGIN
+  SELECT RAISE(ABORT, 'usage_limits_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_limits_deleted_once BEFORE UPDATE ON usage_limits
+WHEN old.is_deleted = 1
+BEGIN
+  SELECT RAISE(ABORT, 'usage_limits_frozen');
+END;
+--> statement-breakpoint
+CREATE TRIGGER usage_counters_no_delete BEFORE DELETE ON usage_counters
+WHEN EXISTS (
+  SELECT 1 FROM usage_limits WHERE environment_id = old.environment_id AND id = old.limit_id AND is_deleted = 0
+)
+BEGIN
+  SELECT RAISE(ABORT, 'usage_counters_kept');
 END;
 --> statement-breakpoint
 -- What a batch rests on, said by its first statements: where it does not hold, the whole batch aborts. Nothing is stored.

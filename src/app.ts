@@ -3,6 +3,8 @@ import { systemCtx } from "./auth/require-admin.ts";
 import { alertRoutes } from "./books/alerts/routes.ts";
 import { balanceRoutes } from "./books/credits/admin-routes.ts";
 import { creditRoutes } from "./books/credits/routes.ts";
+import { usageLimitRoutes, userLimitRoutes } from "./books/limits/routes.ts";
+import { recurringRoutes } from "./books/recurring/routes.ts";
 import { planRoutes, usageRoutes } from "./books/usage/routes.ts";
 import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
@@ -27,12 +29,12 @@ import { webhookRoutes } from "./webhooks/routes.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** Makes the first attempts of the messages that a request wrote. */
+/** A function that makes the first delivery attempts of the messages that a request wrote. */
 type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
 
 const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCtx(env, runtime), outbox);
 
-/** Purser over HTTP. A test may pass its own runtime, and its own way to deliver messages. */
+/** Creates the HTTP application. A test may pass its own runtime, and its own way to deliver messages. */
 export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow) {
   const app = createRoutes()
     .use(async (c, next) => {
@@ -41,24 +43,27 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
       c.set("runtime", { ...runtime, outbox, warn: (sentence) => warnings.add(sentence) });
       c.set("requestId", runtime.newId("req_"));
       c.header("x-request-id", c.get("requestId"));
-      // Answers hold what is a caller's own. A route that says otherwise, such as a page's assets, overwrites this.
+      // Responses hold data of one caller. A route that may be cached, such as a page's assets, overwrites this header.
       c.header("cache-control", "no-store");
       c.header("x-content-type-options", "nosniff");
       await next();
       if (warnings.size > 0 && c.res.ok) c.res.headers.set(WARNING_HEADER, warningText(warnings));
       if (outbox.length === 0) return;
-      // What fails is tried again by the cron.
+      // The cron retries failed deliveries.
       const delivery = deliver(c.env, runtime, outbox).catch((cause: unknown) => logBug(cause, c.var.requestId));
       c.executionCtx.waitUntil(delivery);
     })
     .use(drainBody)
     .use("/api/v1/credits", allowBrowsers)
+    .use("/api/v1/credits/recurring", allowBrowsers)
     .use("/api/v1/consent", allowBrowsers)
+    .use("/api/v1/usage/limits", allowBrowsers)
     .get("/", limitArrivals, (c) => c.redirect("/docs"))
     .get("/health", limitArrivals)
     .route("/health", healthRoutes)
     .route("/api/v1/credits", creditRoutes)
     .route("/api/v1/credits", planRoutes)
+    .route("/api/v1/credits/recurring", recurringRoutes)
     .route("/api/v1/consent", consentRoutes)
     .route("/", captureRoutes)
     .route("/api/v1", exportRoutes)
@@ -69,8 +74,10 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/api/v1/admin", balanceRoutes)
     .route("/api/v1/admin", webhookRoutes)
     .route("/api/v1/admin", alertRoutes)
+    .route("/api/v1/admin", usageLimitRoutes)
     .route("/api/v1/admin", clockRoutes)
     .route("/api/v1/usage", usageRoutes)
+    .route("/api/v1/usage/limits", userLimitRoutes)
     .route("/api/v1/stripe", stripeRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes)

@@ -1,17 +1,17 @@
 import { readSettings } from "../settings.ts";
 
-/** The address of all requests where no platform says which is whose. */
+/** The address that all requests share when no platform reports a client's address. */
 const UNKNOWN = "unknown";
 
-/** The parts of a request's context that are read here. A route's own context has more variables. */
+/** The parts of a request's context that this file reads. A route's own context has more variables. */
 export interface Sent {
   readonly env: Env;
   readonly req: { readonly header: (name: string) => string | undefined };
 }
 
 /**
- * The address that a request counts for, by the platform's word. Cloudflare sets `cf-connecting-ip` itself. A local server hands
- * on what the caller sent, so there all requests are of one address.
+ * Returns the address that a request counts for, as the platform reports it. Cloudflare sets `cf-connecting-ip` itself. A local
+ * server passes on the caller's header, so there all requests share one address.
  */
 export function addressOf(c: Sent): string {
   if (!readSettings(c.env).isBehindCloudflare) return UNKNOWN;
@@ -19,7 +19,10 @@ export function addressOf(c: Sent): string {
   return address === "" ? UNKNOWN : networkOf(address);
 }
 
-/** An IPv4 address; of an IPv6 address its first 64 bits, because a single customer has at least all of these. */
+/**
+ * Returns an IPv4 address unchanged, and the first 64 bits of an IPv6 address, because a single customer has at least that whole
+ * range.
+ */
 export function networkOf(address: string): string {
   if (!address.includes(":")) return address;
   const [before = "", after] = address.toLowerCase().split("::");

@@ -15,7 +15,10 @@ export interface AdminSession {
   readonly by: string;
 }
 
-/** Says what is signed, so that a session can never pass for a form's token, nor the other way round. */
+/**
+ * Returns the text to sign for a session. It names its purpose, so that a session's signature and a form token are never
+ * interchangeable.
+ */
 const sessionText = (sessionId: string) => `purser dashboard session\n${sessionId}`;
 const formText = (sessionId: string) => `purser dashboard form\n${sessionId}`;
 
@@ -40,7 +43,7 @@ const deleteSession = query((value: ValueOf<{ sessionId: string }>) =>
   drizzle.delete(dashboardSessions).where(ofSession(value)),
 );
 
-/** Begins a session, and answers its cookie: the id, signed with the administrator's token. A new token ends them all. */
+/** Begins a session and returns its cookie: the id, signed with the administrator's token. A new token ends all sessions. */
 export async function beginSession(root: SystemCtx, adminToken: string, by: string): Promise<string> {
   const sessionId = root.newId("ses_");
   const nowMs = root.now();
@@ -49,10 +52,10 @@ export async function beginSession(root: SystemCtx, adminToken: string, by: stri
   return `${sessionId}.${encodeBase64url(await signHmac(adminToken, sessionText(sessionId)))}`;
 }
 
-/** The id of a session that a cookie of `beginSession` names. */
+/** Returns the id of the session in a cookie of `beginSession`. */
 export const sessionIdOf = (cookie: string): string => cookie.split(".")[0] ?? "";
 
-/** The session of a cookie. Null when it is not signed, or the session has ended. */
+/** Returns the session of a cookie. Null when the cookie is not signed, or the session has ended. */
 export async function openSession(root: SystemCtx, adminToken: string, cookie: string): Promise<AdminSession | null> {
   const [sessionId = "", signature = "", ...rest] = cookie.split(".");
   const mac = decodeBase64url(signature);
@@ -62,7 +65,7 @@ export async function openSession(root: SystemCtx, adminToken: string, cookie: s
   return session ?? null;
 }
 
-/** Ends a session for whoever has its cookie. */
+/** Ends a session, for every copy of its cookie. */
 export async function endSession(root: SystemCtx, sessionId: string): Promise<void> {
   await all(root.db, deleteSession({ sessionId }));
 }
@@ -76,7 +79,7 @@ const selectSessions = query((value: ValueOf<{ nowMs: number; limit: number }>) 
     .limit(value("limit")),
 );
 
-/** The sessions that have not ended, the newest first. An id opens nothing: a cookie is signed. */
+/** Returns the sessions that have not ended, newest first. An id gives no access, because the cookie needs a signature. */
 export async function listSessions(root: SystemCtx, limit: number) {
   const rows = await all(root.db, selectSessions({ nowMs: root.now(), limit }));
   return rows.map(({ endsAtMs, ...session }) => ({
@@ -86,7 +89,7 @@ export async function listSessions(root: SystemCtx, limit: number) {
   }));
 }
 
-/** What every form of a session carries, so that no other site can send one. */
+/** Returns the token that every form of a session carries, so that no other site can send the form. */
 export async function formToken(adminToken: string, sessionId: string): Promise<string> {
   return encodeBase64url(await signHmac(adminToken, formText(sessionId)));
 }

@@ -5,10 +5,13 @@ import { addressOf, type Sent } from "./address.ts";
 import type { Key } from "./key.ts";
 import { MinuteCounts, MinuteMemory, mayPass, ofIsolates } from "./minute-counts.ts";
 
-/** A request that has arrived, of which nothing was read. */
+/** A request of which nothing has been read yet. */
 type Arrived = Sent & { readonly var: { readonly runtime: Runtime } };
 
-/** What an address may send in a minute, of a place of the platform where it counts, else of each isolate. */
+/**
+ * How many requests an address may send in a minute. The limit holds for each location of the platform where the platform
+ * counts, otherwise for each isolate.
+ */
 const SHARES = {
   public: { binding: "PUBLIC_REQUESTS", aMinuteMax: 1_200 },
   stripe: { binding: "STRIPE_REQUESTS", aMinuteMax: 12_000 },
@@ -19,21 +22,24 @@ type Share = keyof typeof SHARES;
 
 const MINUTE_MS = 60_000;
 
-/** What an isolate knows of the last minute. Nothing about a key's validity rests on it (W3a). */
+/** The counts and keys that an isolate remembers for a minute. They never decide whether a key is valid (W3a). */
 class Arrivals {
   readonly counts = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
-  /** Addresses that are beyond their public share. */
+  /** The addresses that have used up their public share. */
   readonly beyond = new MinuteMemory();
-  /** Keys that were found in force, and keys that the primary did not know. */
+  /** The keys that were found in force, and the keys that the primary did not know. */
   readonly validKeys = new MinuteMemory();
   readonly unknownKeys = new MinuteMemory();
-  /** Addresses from which a secret or relay key in force came. */
+  /** The addresses from which a secret or relay key in force came. */
   readonly servers = new MinuteMemory();
 }
 
 const arrivalsOf = ofIsolates(() => new Arrivals());
 
-/** Counts a request for its address. Answers after how many seconds to come again; null where it is within the share. */
+/**
+ * Counts a request for its address. Returns the seconds to wait before the next try, or null when the request is within the
+ * share.
+ */
 async function take(c: Arrived, share: Share): Promise<number | null> {
   const { isolate, now } = c.var.runtime;
   const { binding, aMinuteMax } = SHARES[share];
@@ -45,14 +51,14 @@ async function take(c: Arrived, share: Share): Promise<number | null> {
   return counts.add(address, nowMs) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
 }
 
-/** PostHog's clients send again what is 503, and drop what is 429. */
+/** Returns the refusal of a request over the limit. PostHog's clients retry a 503, and drop their events on a 429. */
 function tooMany(seconds: number, isCapture: boolean): PurserError {
   const message = "Too many requests of this address without a secret key that is in force. Try again in a minute.";
   const code = isCapture ? "temporarily_unavailable" : "rate_limited";
   return new PurserError(code, message, { headers: { "Retry-After": String(seconds) } });
 }
 
-/** Counts a request for the public share of its address. Throws when that is used up (L2). */
+/** Counts a request against the public share of its address. Throws when the share is used up (L2). */
 export async function countArrival(c: Arrived, isCapture = false): Promise<void> {
   const seconds = await take(c, "public");
   const { isolate, now } = c.var.runtime;
@@ -64,13 +70,13 @@ export async function countArrival(c: Arrived, isCapture = false): Promise<void>
   beyond.forget(addressOf(c));
 }
 
-/** Counts every request of a route that no key opens, before it is looked at (L2). */
+/** Counts every request of a route without a key, before anything of it is read (L2). */
 export const limitArrivals = factory.createMiddleware(async (c, next) => {
   await countArrival(c);
   await next();
 });
 
-/** The same for Stripe, which sends the events of all its accounts from few addresses. */
+/** Does the same for Stripe, which sends the events of all its accounts from few addresses. */
 export const limitStripe = factory.createMiddleware(async (c, next) => {
   const seconds = await take(c, "stripe");
   if (seconds !== null) throw tooMany(seconds, false);
@@ -78,8 +84,8 @@ export const limitStripe = factory.createMiddleware(async (c, next) => {
 });
 
 /**
- * Counts a capture whose key stands in its body. It is not counted where the isolate knows the address by a server's key.
- * Answers whether it was counted.
+ * Counts a capture whose key stands in its body, unless the isolate knows the address by a server's key. Returns whether it
+ * counted the request.
  */
 export async function countCapture(c: Arrived): Promise<boolean> {
   if (isOfServer(c)) return false;
@@ -93,9 +99,9 @@ function isOfServer(c: Arrived): boolean {
 }
 
 /**
- * Counts a request by the key that it brings, before anything else is read of it: one that is public, or is none. Others count
- * when they prove unknown; of an address beyond its share those that the isolate does not know have a share of their own.
- * Answers whether it was counted. Throws what `countArrival` throws.
+ * Counts a request by its key, before anything else of it is read. A public or invalid key counts at once, another key when it
+ * proves unknown. Above its public share, an address has a separate share for keys that the isolate does not know. Returns
+ * whether it counted the request. Throws the errors of `countArrival`.
  */
 export async function countKey(c: Arrived, key: Key | null, text: string, isCapture: boolean): Promise<boolean> {
   if (key === null || key.kind === "publishable") {
@@ -106,14 +112,14 @@ export async function countKey(c: Arrived, key: Key | null, text: string, isCapt
   const { isolate, now } = c.var.runtime;
   const { beyond, validKeys, unknownKeys } = arrivalsOf(isolate);
   const nowMs = now();
-  // One that is known to be none is counted by whoever refuses it.
+  // The code that refuses a key known to be invalid counts that request.
   if (!beyond.has(addressOf(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
   const seconds = await take(c, "newKeys");
   if (seconds !== null) throw tooMany(seconds, isCapture);
   return false;
 }
 
-/** Whether the primary did not know a key in the last minute: then it is not asked again. */
+/** Returns whether the primary did not know a key in the last minute, so that it need not be asked again. */
 export function isFoundUnknown(c: Arrived, text: string): boolean {
   const { isolate, now } = c.var.runtime;
   return arrivalsOf(isolate).unknownKeys.has(text, now());

@@ -15,11 +15,11 @@ const origin = () =>
 
 const someText = (max: number) => z.string().min(1).max(max).optional();
 
-/** What each kind of setting may have beside its keys. */
+/** Returns the fields that every kind of setting may have beside its keys. */
 const claims = () => ({
   issuer: someText(2_000),
   audience: someText(2_000),
-  /** The claim that names the user; `sub` unless set otherwise. */
+  /** The claim that names the user; `sub` by default. */
   claim: someText(200),
   origins: z
     .array(origin())
@@ -31,8 +31,8 @@ const claims = () => ({
 const HS256_SECRET_BYTES_MIN = 32;
 
 /**
- * Hosts whose published keys sign the tokens of many applications, such as all that use Firebase or Google. Only issuer and
- * audience tell whose a token is.
+ * The hosts whose published keys sign the tokens of many applications, such as all that use Firebase or Google. Only issuer and
+ * audience tell which application a token is for.
  */
 const SHARED_KEY_HOSTS = new Set([
   "www.googleapis.com",
@@ -87,7 +87,7 @@ const publishedKeys = z.lazy(() =>
     }),
 );
 
-/** How an application's end-user tokens are verified: by its published keys, or by a shared secret. */
+/** The way to verify an application's end-user tokens: by its published keys, or by a shared secret. */
 export const endUserSetting = z.lazy(() =>
   z.discriminatedUnion("type", [
     publishedKeys,
@@ -108,7 +108,7 @@ export const endUserSetting = z.lazy(() =>
 
 export type EndUserSetting = z.infer<typeof endUserSetting>;
 
-/** The setting as it is stored: the secret of `hs256` is sealed. */
+/** The setting as it is stored, with the secret of `hs256` sealed. */
 const storedSetting = z.lazy(() =>
   z.discriminatedUnion("type", [
     z.object({ type: z.literal("jwks"), url: z.string(), ...claims() }),
@@ -121,7 +121,7 @@ type HasSettings = { readonly settings: Pick<Settings, "settingsSecrets"> };
 
 const placeOf = (environment: Owner) => ({ purpose: "end_user_auth" as const, environment });
 
-/** The setting as JSON to store. Throws `secrets_unavailable` when it has a secret and `SETTINGS_SECRET` is not set. */
+/** Returns the setting as JSON to store. Throws `secrets_unavailable` when it has a secret and `SETTINGS_SECRET` is not set. */
 export async function sealEndUserSetting(ctx: HasSettings, owner: Owner, setting: EndUserSetting): Promise<string> {
   const { origins, ...others } = setting;
   const kept = origins === undefined || origins.length === 0 ? others : { ...others, origins };
@@ -130,7 +130,7 @@ export async function sealEndUserSetting(ctx: HasSettings, owner: Owner, setting
   return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, placeOf(owner), secret) });
 }
 
-/** The stored setting. Null when there is none. Throws `secrets_unavailable` when its secret cannot be read. */
+/** Returns the stored setting, or null when there is none. Throws `secrets_unavailable` when its secret cannot be read. */
 export async function openEndUserSetting(
   ctx: HasSettings,
   owner: Owner,
@@ -143,7 +143,7 @@ export async function openEndUserSetting(
   return endUserSetting.parse({ ...rest, secret: await openSecret(ctx, placeOf(owner), sealed) });
 }
 
-/** The stored setting without its secret. */
+/** Returns the stored setting without its secret. */
 export function showEndUserSetting(stored: string | null) {
   if (stored === null) return null;
   const setting = storedSetting.parse(JSON.parse(stored));
@@ -152,13 +152,13 @@ export function showEndUserSetting(stored: string | null) {
   return shown;
 }
 
-/** Whether a page of this origin may use the environment's publishable keys (L4). */
+/** Returns whether a page of this origin may use the environment's publishable keys (L4). */
 export function isOriginAllowed(stored: string | null, origin: string): boolean {
   const { origins } = showEndUserSetting(stored) ?? {};
   return origins === undefined || origins.includes(origin);
 }
 
-/** What a stored secret is for, and whose it is. It opens for nothing and nobody else. */
+/** The purpose and the owner of a stored secret. The secret opens only for the same purpose and owner. */
 export interface SecretPlace {
   readonly purpose: "end_user_auth" | "stripe" | "webhook";
   readonly environment: Pick<Environment, "appId" | "mode">;
@@ -174,13 +174,13 @@ function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
   return new PurserError("secrets_unavailable", message, { headers: { "Retry-After": "60" }, fault });
 }
 
-/** A secret as it is stored. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
+/** Returns a secret as it is stored. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
 export async function sealSecret({ settings }: HasSettings, place: SecretPlace, secret: string): Promise<string> {
   if (settings.settingsSecrets === null) throw unavailable("not_set_up");
   return sealText(settings.settingsSecrets.current, contextOf(place), secret);
 }
 
-/** A stored secret. Throws `secrets_unavailable` without the secret that sealed it. */
+/** Returns a stored secret in plain text. Throws `secrets_unavailable` without the setting that sealed it. */
 export async function openSecret({ settings }: HasSettings, place: SecretPlace, sealed: string): Promise<string> {
   if (settings.settingsSecrets === null) throw unavailable("not_set_up");
   const { current, previous } = settings.settingsSecrets;

@@ -7,11 +7,11 @@ import { type EndUserSetting, openEndUserSetting } from "./end-user-setting.ts";
 import { publishedKeysFlaw } from "./jwks.ts";
 import { claimFlaw, readJwt, refuseToken, secretFlaw, userClaimOf } from "./jwt.ts";
 
-/** When a token is verified, and in which isolate. */
+/** The isolate and the time in which a token is verified. */
 type Verifying = Pick<Runtime, "isolate" | "now">;
 
 /**
- * The end-user that a token proves: the setting's claim of a JWT that verifies. Throws as `verifyToken`, and
+ * Returns the end-user that a token proves: the setting's claim of a verified JWT. Throws the errors of `verifyToken`, and
  * `invalid_user_token` when the claim is missing.
  */
 export async function verifyEndUser(runtime: Verifying, setting: EndUserSetting, token: string): Promise<string> {
@@ -21,7 +21,7 @@ export async function verifyEndUser(runtime: Verifying, setting: EndUserSetting,
 }
 
 /**
- * The claims of a JWT that verifies. Throws `invalid_user_token` with `details.reason` for every flaw of the token, and
+ * Returns the claims of a verified JWT. Throws `invalid_user_token` with `details.reason` for every flaw of the token, and
  * `temporarily_unavailable` when the key server cannot be reached.
  */
 export async function verifyToken(runtime: Verifying, setting: EndUserSetting, token: string): Promise<JsonObject> {
@@ -34,11 +34,11 @@ export async function verifyToken(runtime: Verifying, setting: EndUserSetting, t
 
 async function signatureFlaw(runtime: Verifying, setting: EndUserSetting, token: string, alg: string) {
   if (setting.type === "jwks") return publishedKeysFlaw(runtime, setting.url, token, alg);
-  // The setting says which algorithm there is, never the token.
+  // The setting decides which algorithm to use, never the token.
   return alg === "HS256" ? secretFlaw(token, setting.secret) : "algorithm";
 }
 
-/** Verifies the end-user's token by the setting that came with the key, and that the request asks about nobody else. */
+/** Verifies the end-user's token by the setting that came with the key, and that the request asks about no other user. */
 export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | null): Promise<void> {
   const setting = await openEndUserSetting(c.get("ctx"), c.get("ctx").environment, endUserAuth);
   if (setting === null) {
@@ -57,8 +57,8 @@ export async function admitEndUser(c: Context<AppEnv>, endUserAuth: string | nul
 }
 
 /**
- * Says whom a request asks about, before anything is asked: a publishable caller may ask about the end-user whom the token
- * proves, and about nobody else (C20). Throws `forbidden`, now or when the token was verified.
+ * Declares which user a request asks about, before any query. A publishable key may ask only about the end-user whom the token
+ * proves (C20). Throws `forbidden`, now or once the token is verified.
  */
 export function askAbout(c: Context<AppEnv>, param: string, userId: string): void {
   c.set("askedUser", { param, userId });

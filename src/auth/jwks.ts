@@ -4,13 +4,13 @@ import { isAsymmetric, keysFlaw, type PublishedKeys, publishedKeysOf, type Token
 
 const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
-/** So many failures of a key server, and it is not asked for the rest of the minute. */
+/** After this many failures of a key server, Purser does not ask it for the rest of the minute. */
 const FAILURES_A_MINUTE_MAX = 5;
 const LOOK_EVERY_MS = 20;
-/** Keys that were fetched this long ago are fetched anew for a signature of none of them. */
+/** The age after which keys are fetched again for a signature that none of them made. */
 const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
-/** What happened so often in the minute that began at `startMs`. */
+/** A counter for the minute that began at `startMs`. */
 class Minute {
   #startMs = 0;
   #count = 0;
@@ -26,21 +26,21 @@ class Minute {
   }
 }
 
-/** The keys of one URL, as this isolate knows them. */
+/** The keys of one URL that this isolate has. */
 class KeySet {
   readonly #url: string;
   readonly #reloads = new Minute();
   readonly #failures = new Minute();
   #keys: PublishedKeys | null = null;
   #fetchedAtMs = 0;
-  /** The number of requests that fetch the keys now. */
+  /** How many requests are fetching the keys now. */
   #fetching = 0;
 
   constructor(url: string) {
     this.#url = url;
   }
 
-  /** What is wrong with a token's signature; null where one of the keys made it. */
+  /** Returns the flaw of a token's signature, or null when one of the keys made it. */
   async flawOf(token: string, nowMs: number): Promise<TokenFlaw | null> {
     const flaw = await keysFlaw(token, this.#keys ?? (await this.#load(nowMs, false)));
     if (flaw === null || !this.#takeReload(flaw, nowMs)) return flaw;
@@ -53,9 +53,8 @@ class KeySet {
   }
 
   /**
-   * Takes one of the minute's reloads; false when none is left, so that made-up keys do not hammer the server. Keys are rotated
-   * at any moment, also right after they were fetched. A key may also be exchanged under its own kid, or have none to tell it
-   * from the one before.
+   * Takes one of the minute's reloads; returns false when none is left, so that made-up keys do not flood the server. Keys may
+   * rotate at any moment, also right after they were fetched. A new key may also have the kid of the old key, or none.
    */
   #takeReload(flaw: TokenFlaw, nowMs: number): boolean {
     if (flaw === "signature" && nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS) return false;
@@ -64,7 +63,7 @@ class KeySet {
     return true;
   }
 
-  /** A request that its client cancelled never says that its fetch ended, so the wait has an end. */
+  /** Waits for the fetches of other requests, up to a limit: a cancelled request never reports that its fetch ended. */
   async #waitForOthers(): Promise<void> {
     for (let waitedMs = 0; this.#fetching >= FAILURES_A_MINUTE_MAX; waitedMs += LOOK_EVERY_MS) {
       if (waitedMs >= fetchMsMax) this.#fetching = 0;
@@ -73,8 +72,8 @@ class KeySet {
   }
 
   /**
-   * Requests cannot await each other's fetch on Workers. So when as many fetch already as may fail, others look now and then for
-   * what was found: a server that hangs is asked no more often than one that is down.
+   * Loads the keys. Requests on Workers cannot await each other's fetch. So when as many fetch already as may fail, the others
+   * poll for the result. A server that hangs thus gets no more requests than one that is down.
    */
   async #load(nowMs: number, isAnew: boolean): Promise<PublishedKeys> {
     await this.#waitForOthers();
@@ -98,7 +97,7 @@ class KeySet {
   }
 }
 
-/** Key sets of each isolate, by URL. */
+/** The key sets of each isolate, by URL. */
 const keySets = new WeakMap<object, Map<string, KeySet>>();
 
 function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
@@ -111,8 +110,8 @@ function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
 }
 
 /**
- * What is wrong with a token's signature by the keys published at `url`; null where one of them made it. Throws
- * `temporarily_unavailable` when the key server cannot be reached, or answers what is no set of keys.
+ * Returns the flaw of a token's signature under the keys published at `url`, or null when one of them made it. Throws
+ * `temporarily_unavailable` when the key server cannot be reached, or its answer is not a key set.
  */
 export async function publishedKeysFlaw(
   runtime: Pick<Runtime, "isolate" | "now">,
@@ -120,7 +119,7 @@ export async function publishedKeysFlaw(
   token: string,
   alg: string,
 ): Promise<TokenFlaw | null> {
-  // Nothing is fetched for an algorithm that no published key may have.
+  // A published key cannot have this algorithm, so nothing is fetched.
   if (!isAsymmetric(alg)) return "algorithm";
   const nowMs = runtime.now();
   const keySet = keySetOf(runtime, url);
@@ -138,21 +137,21 @@ const keySetFreshMs = 600_000;
 
 const BYTES_MAX = 256 * 1024;
 const KEYS_MAX = 100;
-/** How long a key server may take. */
+/** How long a key server may take to answer. */
 const fetchMsMax = 5_000;
-/** In the platform's cache, the moment at which an answer was fetched. */
+/** The header that stores, in the platform's cache, when an answer was fetched. */
 const FETCHED_AT = "x-fetched-at-ms";
 
 export interface FetchedKeySet {
-  /** At most 100. What is in them is judged when they are used. */
+  /** At most 100. Their contents are checked when they are used. */
   readonly keys: readonly unknown[];
   readonly fetchedAtMs: number;
 }
 
 /**
- * The keys published at `url`: from the platform's cache, where an isolate of the same place put them in the last ten
- * minutes, else from the key server; `isAnew` passes the cache by. Throws for an answer other than 200 with at most 256 KiB
- * and 100 keys.
+ * Returns the keys published at `url`: from the platform's cache, if an isolate in the same location stored them in the last ten
+ * minutes, otherwise from the key server. `isAnew` skips the cache. Throws for an answer other than 200 with at most 256 KiB and
+ * 100 keys.
  */
 async function fetchKeySet(url: string, nowMs: number, isAnew: boolean): Promise<FetchedKeySet> {
   const cached = isAnew ? null : await readCache(url, nowMs);
@@ -196,10 +195,13 @@ async function readWithin({ body }: Response): Promise<string> {
   }
 }
 
-/** A name of our own: what the key's own host caches under its URL is none of our business. */
+/**
+ * Returns the cache's name of a URL. The name is Purser's own, so that answers which the key server's host caches under its URL
+ * do not matter.
+ */
 const cacheKey = (url: string): string => `https://key-sets.purser.invalid/${encodeURIComponent(url)}`;
 
-/** Null also where the runtime has no cache, or it fails: it saves a fetch, and nothing rests on it. */
+/** Returns null also when the runtime has no cache, or the cache fails. The cache only saves a fetch. */
 async function readCache(url: string, nowMs: number): Promise<FetchedKeySet | null> {
   try {
     const found = await platformCache()?.match(cacheKey(url));

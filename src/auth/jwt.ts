@@ -12,15 +12,15 @@ import { decodeBase64url } from "../lib/encoding.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import type { EndUserSetting } from "./end-user-setting.ts";
 
-/** What a JWT says of itself. Nothing of it is proved. */
+/** The contents of a JWT before verification. None of them is proved. */
 export interface UnverifiedJwt {
   readonly alg: string;
   readonly claims: JsonObject;
 }
 
 /**
- * Reads a signed JWT in compact form; null for anything else. jose would read other spellings of base64url as well, and the
- * extension `b64`: one token would have several spellings, so both are refused here.
+ * Reads a signed JWT in compact form; returns null for other text. jose would also accept other spellings of base64url, and the
+ * extension `b64`. Both are refused here, because they give one token several spellings.
  */
 export function readJwt(token: string): UnverifiedJwt | null {
   const parts = token.split(".");
@@ -33,7 +33,7 @@ export function readJwt(token: string): UnverifiedJwt | null {
   }
 }
 
-/** Asymmetric algorithms alone: a published key must never verify as a shared secret. */
+/** The supported algorithms, all asymmetric: a published key must never verify as a shared secret. */
 const ASYMMETRIC = [
   "RS256",
   "RS384",
@@ -52,16 +52,19 @@ export const isAsymmetric = (alg: string): boolean => ASYMMETRIC.includes(alg);
 
 export type PublishedKeys = CompactVerifyGetKey;
 
-/** The keys of one answer of a key server. What is no key is passed over (RFC 7517, section 5). */
+/** Returns the keys in an answer of a key server. Skips entries that are not keys (RFC 7517, section 5). */
 export const publishedKeysOf = (keys: readonly unknown[]): PublishedKeys =>
   createLocalJWKSet({ keys: keys.filter((key): key is JWK => isJsonObject(key)) });
 
-/** What is wrong with the signature by a shared secret; null where the secret made it. */
+/** Returns the flaw of a signature under a shared secret, or null when the secret made it. */
 export async function secretFlaw(token: string, secret: string): Promise<TokenFlaw | null> {
   return flawOf(compactVerify(token, new TextEncoder().encode(secret), { algorithms: ["HS256"] }));
 }
 
-/** What is wrong with the signature by published keys. A token that names no key may be signed by any that fits its algorithm. */
+/**
+ * Returns the flaw of a signature under published keys. A token without a key id may be signed by any key that fits its
+ * algorithm.
+ */
 export async function keysFlaw(token: string, keys: PublishedKeys): Promise<TokenFlaw | null> {
   const options = { algorithms: ASYMMETRIC };
   try {
@@ -79,7 +82,10 @@ export async function keysFlaw(token: string, keys: PublishedKeys): Promise<Toke
   }
 }
 
-/** The flaw that jose's error tells. A key that cannot be imported, is private or is too short is no key. */
+/**
+ * Returns the flaw that an error of jose means. A key that cannot be imported, is private or is too short does not count as a
+ * key.
+ */
 async function flawOf(verifying: Promise<unknown>): Promise<TokenFlaw | null> {
   try {
     await verifying;
@@ -91,12 +97,12 @@ async function flawOf(verifying: Promise<unknown>): Promise<TokenFlaw | null> {
   }
 }
 
-/** How far the clock of who signs tokens may differ from Purser's. */
+/** How far the clock of the token's issuer may differ from Purser's. */
 const clockToleranceSeconds = 60;
-/** The year 5138. What is above was written in milliseconds. */
+/** The year 5138. A larger value was written in milliseconds. */
 const EXP_SECONDS_MAX = 1e11;
 
-/** What may be wrong with an end-user token, in the order in which it is told (docs/decisions.md, "End-user tokens"). */
+/** The flaws of an end-user token, in the order in which they are reported (docs/decisions.md, "End-user tokens"). */
 export const TOKEN_FLAWS = [
   "malformed",
   "algorithm",
@@ -110,10 +116,10 @@ export const TOKEN_FLAWS = [
 ] as const;
 export type TokenFlaw = (typeof TOKEN_FLAWS)[number];
 
-/** The claim that names the user. */
+/** Returns the claim that names the user. */
 export const userClaimOf = (setting: EndUserSetting): string => setting.claim ?? "sub";
 
-/** What is wrong with a text that is no JWT, where it is one of the usual mistakes. */
+/** Returns advice about a text that is not a JWT, for the usual mistakes. */
 function malformedAdvice(token: string): string {
   if (/^Bearer\s/i.test(token)) return "begins with `Bearer`. Send the JWT alone in `X-User-Token`, without `Bearer`.";
   if (/^[sp]k_(live|test)_/.test(token)) {
@@ -123,7 +129,7 @@ function malformedAdvice(token: string): string {
   return "is not a signed JWT. Send the JWT alone, its three parts separated by dots.";
 }
 
-/** What to change, by flaw and by the setting's type. Never the token's contents. */
+/** Returns what to change, by flaw and by the setting's type. The advice never contains the token. */
 function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: string): string {
   switch (flaw) {
     case "malformed":
@@ -154,13 +160,13 @@ function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: strin
   }
 }
 
-/** `invalid_user_token` (401) that tells the flaw in `details.reason`. */
+/** Returns `invalid_user_token` (401) with the flaw in `details.reason`. */
 export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: string): PurserError {
   const message = `The end-user token ${adviceOf(flaw, setting, token)}`;
   return new PurserError("invalid_user_token", message, { details: { reason: flaw } });
 }
 
-/** The first flaw of a token's claims, in the order of TOKEN_FLAWS, which is not jose's; null where there is none. */
+/** Returns the first flaw of a token's claims, in the order of TOKEN_FLAWS (jose's order differs), or null when there is none. */
 export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: number): TokenFlaw | null {
   const { exp, nbf, iat, iss, aud } = claims;
   const nowSeconds = Math.floor(nowMs / 1_000);
@@ -171,7 +177,7 @@ export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: nu
   if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";
   const areTimes = typeof exp === "number" && [nbf, iat].every((time) => ["undefined", "number"].includes(typeof time));
   if (!areTimes || exp > EXP_SECONDS_MAX) return "claim";
-  // Some sign-ins send it as text.
+  // Some sign-in services send it as text.
   const isUnverified =
     setting.claim === "email" && (claims.email_verified === false || claims.email_verified === "false");
   return isUnverified ? "claim" : null;

@@ -23,7 +23,7 @@ const isInForce = (value: ValueOf<KeyValues>) =>
     isNull(apiKeys.revokedAtMs),
   );
 
-/** The key's row, if it is in force: the end-user token setting as JSON, and the test clock as text (db/clock.ts). */
+/** Returns the key's row if the key is in force: the end-user token setting as JSON, and the test clock as text (db/clock.ts). */
 const selectKey = query((value: ValueOf<KeyValues>) =>
   drizzle
     .select({ ...fields(environments, "endUserAuth"), ...computed({ clock: clockOf() }) })
@@ -33,12 +33,12 @@ const selectKey = query((value: ValueOf<KeyValues>) =>
 );
 export type KeyRow = RowsOf<[ReturnType<typeof selectKey>]>[0][number];
 
-/** Aborts the batch with `guard_key` where the key is not in force. */
+/** Aborts the batch with `guard_key` if the key is not in force. */
 const guardKey = query((value: ValueOf<KeyValues>) =>
   insertFrom(guards, { name: sql`'key'`, holds: hasRow(apiKeys, isInForce(value)) }, sql``),
 );
 
-/** Aborts the batch with `guard_origin` where the environment's setting lists origins, and not this one (L4). */
+/** Aborts the batch with `guard_origin` if the environment's setting lists origins, but not this one (L4). */
 const guardOrigin = query((value: ValueOf<{ environmentId: number; origin: string }>) => {
   const { endUserAuth } = environments;
   const isOther = sql`${endUserAuth} ->> '$.origins' IS NOT NULL
@@ -47,47 +47,47 @@ const guardOrigin = query((value: ValueOf<{ environmentId: number; origin: strin
   return insertFrom(guards, { name: sql`'origin'`, holds }, sql``);
 });
 
-/** The hash of a key. Whether the key is in force is not remembered. */
+/** Returns the hash of a key, cached. Whether the key is in force is not cached. */
 const hashOf = remember(100, sha256);
 
 /**
- * The session of a request that a key opens. Its first trip carries the key's check beside what the verb asks for (W3a):
- * nothing of an answer is handed on, and nothing is written, unless the key is in force.
+ * The database session of a request with a key. The first trip carries the key check together with the verb's statements (W3a):
+ * unless the key is in force, no rows are returned and nothing is written.
  */
 export interface KeySession extends Db {
   readonly keyId: string;
   readonly isInForce: () => boolean;
   /** Null for a key that is not known to be in force. */
   readonly bookmark: () => string | null;
-  /** Asks for the key, unless it was asked for already. Throws what speaks against the key and its page, and `clockMoved`. */
+  /** Checks the key, unless that was done already. Throws the refusal of the key or of its page, and `clockMoved`. */
   readonly check: () => Promise<void>;
-  /** The same for a request whose verb was not called, or refuses: another test clock is learnt. */
+  /** Does the same for a request whose verb was not called, or refuses. It learns another test clock instead of throwing. */
   readonly checkKey: () => Promise<void>;
-  /** The same, and that the end-user's token is admitted, where one is needed. Nothing is answered without it. */
+  /** Checks the key and, where one is needed, the end-user's token. Nothing is answered without it. */
   readonly admit: () => Promise<void>;
 }
 
 interface Opening {
   readonly d1: D1Database;
   readonly start: SessionStart;
-  /** The state that a read must see at least; null for any. */
+  /** The oldest state that a read may see; null for any. */
   readonly bookmark: string | null;
   readonly key: Key;
   /** The key as it was sent. */
   readonly text: string;
   /** The `Origin` of a request with a publishable key; null for none. */
   readonly origin: string | null;
-  /** Whether the end-user's token is asked for, and so the setting by which it is verified. */
+  /** Whether the end-user's token is required, and so the setting that verifies it. */
   readonly needsUser: boolean;
-  /** The test clock by which the request tells the environment's time (D3). */
+  /** The test clock that the request uses for the environment's time (D3). */
   readonly clock: () => string | null;
-  /** Told where the database has another test clock. */
+  /** Called when the database has another test clock. */
   readonly learn: (clock: string | null) => void;
-  /** What else must hold before anything is handed on, such as the end-user's token. Throws to refuse. */
+  /** Checks what else must hold before rows are returned, such as the end-user's token. Throws to refuse. */
   readonly admit: (row: KeyRow) => Promise<void>;
 }
 
-/** The id of a key, by its hash: so that it is known without asking. */
+/** Returns the id of a key, computed from its hash, so that no query is needed. */
 export function keyIdOf(hash: string): string {
   return `key_${hash.slice(0, 22)}`;
 }
@@ -97,13 +97,13 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
   const values = { hash: await hashOf(text), environmentId: key.environment.id, kind: key.kind };
   let session = openSession(d1, start);
   let isChecked = false;
-  /** A secret key speaks for every user. */
+  /** True from the start for a secret key, which may act for every user. */
   let isAdmitted = !needsUser;
   let isInForce = false;
-  /** What was found against the key, or its holder: not asked again. */
+  /** The refusal that was found for the key or its holder. It is kept, so that nothing is asked again. */
   let refusal: PurserError | null = null;
 
-  /** The rows of the key, and of the statements that travel with it. */
+  /** Returns the row of the key, and the rows of the statements that travel with it. */
   const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
     const [keys = [], ...rows] = await session.send([selectKey(values), ...statements]);
     // The rows of `selectKey`.
@@ -112,7 +112,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     return { row, rows };
   };
 
-  /** At the primary the verb may be writing already: its batch aborts where the key is not in force. */
+  /** Sends a write to the primary with guards in the same batch, which abort it if the key is not in force. */
   const guarded = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     const { environmentId } = values;
     const guards = [guardKey(values), ...(origin === null ? [] : [guardOrigin({ environmentId, origin })])];
@@ -130,15 +130,15 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     let flaw = await findFlaw(row, opening, isForUser);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
     if (start !== "first-primary" && (isBehind || flaw !== null || row?.clock !== clock())) {
-      // The replica may not have heard of the key, the setting, the test clock, or of what the caller saw, yet. D1 itself is not given the
-      // caller's bookmark: it would hand on whatever it is given as its own state.
+      // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. D1 does not get the
+      // caller's bookmark, because D1 would return any bookmark it gets as its own state.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await ask(statements));
       flaw = await findFlaw(row, opening, isForUser);
     }
     if (row !== undefined && row.clock !== clock()) {
       learn(row.clock);
-      // What the verb asked for rests on another time.
+      // The verb's statements rest on another time.
       if (isOfVerb) throw clockMoved();
     }
     if (flaw !== null) throw flaw;
@@ -171,7 +171,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
       if (isChecked && isAdmitted) return session.send(statements);
       const isRead = statements.length > 0 && statements.every((statement) => statement.isRead === true);
       if (start !== "first-primary" || isRead) return judged(() => checked(statements, needsUser));
-      // Whoever may write for an end-user first proves who that is, by a setting that the database has.
+      // A caller that writes for an end-user first proves who that is, by a setting that the database has.
       if (needsUser) await admitCaller(true);
       if (isChecked || statements.length === 0) return session.send(statements);
       return judged(() => guarded(statements));
@@ -188,7 +188,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
   };
 }
 
-/** What speaks against the caller, by the row of the key. Null: nothing. Throws faults. */
+/** Returns the refusal of the caller, judged by the key's row; null for none. Throws faults. */
 async function findFlaw(
   row: KeyRow | undefined,
   { origin, admit }: Pick<Opening, "origin" | "admit">,

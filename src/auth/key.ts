@@ -8,7 +8,7 @@ import type { Environment, Mode } from "../runtime.ts";
 
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
-/** The bearer token of the request; `invalid_key` when there is none. */
+/** Returns the bearer token of the request. Throws `invalid_key` when there is none. */
 export function bearerToken(c: Context<AppEnv>): string {
   const header = c.req.header("authorization");
   const token = BEARER.exec(header ?? "")?.[1];
@@ -23,14 +23,14 @@ export function bearerToken(c: Context<AppEnv>): string {
   );
 }
 
-/** `invalid_key` (401). By itself it says of a well-formed key that it is not in force. */
+/** Returns `invalid_key` (401). By default its message says that a well-formed key is not in force. */
 export function invalidKey(
   message = "The key is unknown or was revoked. Send one that the application has on this deployment.",
 ): PurserError {
   return new PurserError("invalid_key", message, { headers: { "WWW-Authenticate": "Bearer" } });
 }
 
-/** A key as it is written (W3). Whether it is in force, the database alone knows. */
+/** The parts of a written key (W3). Only the database knows whether it is in force. */
 export interface Key {
   readonly kind: "secret" | "publishable" | "relay";
   readonly environment: Environment;
@@ -45,16 +45,16 @@ const KINDS: ReadonlyMap<string, Key["kind"]> = new Map([
 const CHECKSUM_CHARACTERS = 6;
 
 /**
- * `sk_live_`, the 22 random characters of the key, those of the application's id, the environment's integer in base62, and a
- * checksum of all that. So a key names its environment and, by the application's id, its database; whatever was mistyped or
- * made up without this form is known without a query.
+ * The length of the longest key: `sk_live_`, 22 random characters, the 22 of the application's id, the environment's integer in
+ * base62, and a checksum over all. So a key names its environment and, through the application's id, its database. A mistyped or
+ * made-up key of another form is detected without a query.
  */
 const KEY_CHARACTERS_MAX = 67;
 const KEY = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
 
 const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
 
-/** A new key of an environment; `random` is 22 random characters of base62, more than 128 bits. */
+/** Writes a new key of an environment; `random` is 22 random characters of base62, more than 128 bits. */
 export function writeKey(
   kind: Key["kind"],
   { id, appId, mode }: Pick<Environment, "id" | "appId" | "mode">,
@@ -64,7 +64,7 @@ export function writeKey(
   return `${text}${checksum(text)}`;
 }
 
-/** Null for what is no key. */
+/** Parses a key. Returns null for text that is not a key. */
 export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readForm(text));
 
 const readForm = remember(100, (text): Key | null => {
@@ -79,13 +79,13 @@ const readForm = remember(100, (text): Key | null => {
   if (Number.isNaN(id) || toBase62(id) !== environment || database === null || kind === undefined) {
     return null;
   }
-  // The pattern admits these two modes alone.
+  // The pattern matches only these two modes.
   return { kind, environment: { id, appId, mode: mode as Mode, database } };
 });
 
-/** What is told of a text that is not the key which a route takes. It says what the text seems to be, and never repeats it. */
+/** Advice about a text that is not the key a route takes. It says what the text seems to be, and never repeats it. */
 
-/** Texts that stand where a key should, told by their form alone: whether a key exists, only the database knows. */
+/** The texts that callers send instead of a key, recognised by their form alone. Only the database knows whether a key exists. */
 const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [
     /^(undefined|null|none|nil|nan|true|false|\[object object\])$/i,
@@ -128,11 +128,11 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
 
 const CHARACTERS_MAX = 1_000;
 
-/** A text that is longer than anything that is sent by mistake is told nothing. */
+/** Returns the advice for a text. A text longer than anything sent by mistake gets none. */
 const formOf = (text: string): string | undefined =>
   text.length > CHARACTERS_MAX ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
 
-/** What to change, where an application's key is expected and another text was sent. */
+/** Returns what to change when another text was sent instead of an application's key. */
 export function keyAdvice(text: string): string {
   return (
     formOf(text) ??
@@ -140,7 +140,7 @@ export function keyAdvice(text: string): string {
   );
 }
 
-/** What to change, where the admin token is expected and another text was sent. */
+/** Returns what to change when another text was sent instead of the admin token. */
 export function adminTokenAdvice(text: string): string {
   if (/^[spr]k_(live|test)_/.test(text)) {
     return "This is a key of an application. The administration takes the admin token, which the deployment sets in `ADMIN_TOKEN`.";
@@ -150,7 +150,7 @@ export function adminTokenAdvice(text: string): string {
 
 const HOW = "Send the key as `Authorization: Bearer <key>`";
 
-/** What to change about a header `Authorization` that is no bearer key. */
+/** Returns what to change about an `Authorization` header without a bearer key. */
 function headerAdvice(header: string): string {
   if (/^(Bearer\b[\s:]*)?$/i.test(header)) return `${HOW}: the header has no key. Is the variable that holds it set?`;
   if (/^Bearer\s+Bearer\b/i.test(header)) return `${HOW}: \`Bearer\` stands there twice.`;
@@ -161,11 +161,11 @@ function headerAdvice(header: string): string {
   return `${HOW}: \`Bearer\` and a space are missing before the key.`;
 }
 
-/** Other headers, and parameters of an address, in which keys are sent to other services. */
+/** Other headers and query parameters in which other services expect keys. */
 const OTHER_HEADERS = ["x-api-key", "api-key", "apikey", "x-auth-token", "x-authorization", "authentication", "x-key"];
 const OTHER_PARAMETERS = ["api_key", "apikey", "apiKey", "key", "access_token", "token", "secret"];
 
-/** What to change about a request without the header `Authorization`. */
+/** Returns what to change about a request without the `Authorization` header. */
 function absentKeyAdvice(
   header: (name: string) => string | undefined,
   query: (name: string) => string | undefined,

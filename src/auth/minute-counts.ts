@@ -1,5 +1,5 @@
 const MINUTE_MS = 60_000;
-/** So many are remembered; then the one that began first is forgotten. */
+/** The most addresses that are remembered. Above it, the one that began first is forgotten. */
 const REMEMBERED_MAX = 10_000;
 
 /** Forgets `text`, and makes room for it at the end. */
@@ -14,7 +14,7 @@ interface Minute {
   count: number;
 }
 
-/** How often each address did something in a minute, which begins with the first time. */
+/** Counts by address. The minute of an address begins with its first count. */
 export class MinuteCounts {
   readonly #minutes = new Map<string, Minute>();
 
@@ -22,14 +22,14 @@ export class MinuteCounts {
     return this.#current(address, nowMs)?.count ?? 0;
   }
 
-  /** Counts `times` more, and answers the sum. */
+  /** Adds `times` to the count, and returns the sum. */
   add(address: string, nowMs: number, times = 1): number {
     const minute = this.#current(address, nowMs) ?? this.#begin(address, nowMs);
     minute.count += times;
     return minute.count;
   }
 
-  /** Whole seconds until the address's minute is over; at least 1. */
+  /** Returns the whole seconds until the address's minute is over; at least 1. */
   secondsLeft(address: string, nowMs: number): number {
     const startMs = this.#current(address, nowMs)?.startMs ?? nowMs;
     return Math.max(1, Math.ceil((startMs + MINUTE_MS - nowMs) / 1_000));
@@ -48,7 +48,7 @@ export class MinuteCounts {
   }
 }
 
-/** What is known for a while, each until its own moment. */
+/** A set of texts, each remembered until its own expiry. */
 export class MinuteMemory {
   readonly #untilMs = new Map<string, number>();
 
@@ -66,7 +66,7 @@ export class MinuteMemory {
   }
 }
 
-/** A function that answers each isolate its own `make`. */
+/** Returns a function that gives each isolate its own result of `make`. */
 export function ofIsolates<Kept>(make: () => Kept): (isolate: object) => Kept {
   const kept = new WeakMap<object, Kept>();
   return (isolate) => {
@@ -76,7 +76,10 @@ export function ofIsolates<Kept>(make: () => Kept): (isolate: object) => Kept {
   };
 }
 
-/** Whether the platform lets an address pass. Null where it does not count, or cannot: then the isolate's own counts decide. */
+/**
+ * Returns whether the platform lets an address pass. Null if the platform does not or cannot count; the isolate's own counts
+ * then decide.
+ */
 export async function mayPass(limiter: RateLimit | undefined, address: string): Promise<boolean | null> {
   try {
     return limiter === undefined ? null : (await limiter.limit({ key: address })).success;

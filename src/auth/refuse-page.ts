@@ -5,8 +5,8 @@ import type { AppEnv } from "../http/factory.ts";
 const NAMES = { secret: "secret key", relay: "relay key", admin: "admin token" } as const;
 
 /**
- * Refuses a request of a browser that carries a key which nobody but its owner may read: `forbidden` (W11). Browsers send both
- * headers, and of servers those of some frameworks `Origin` alone.
+ * Refuses a browser's request with a key that must stay secret: `forbidden` (W11). Browsers send both headers; the servers of
+ * some frameworks send `Origin` alone.
  */
 export function refusePage(c: Context<AppEnv>, kind: keyof typeof NAMES): void {
   if (c.req.header("origin") === undefined || c.req.header("sec-fetch-site") === undefined) return;

@@ -14,7 +14,9 @@ import { MinuteCounts, mayPass, ofIsolates } from "./minute-counts.ts";
 import { refusePage } from "./refuse-page.ts";
 import { keyInHeader } from "./require-key.ts";
 
-/** What a verb without a tenant receives: the latest state of each database, `DB` before all. `spend` as in `openSession`. */
+/**
+ * Returns the context of a verb without a tenant: the latest state of each database, `DB` first. `spend` is as in `openSession`.
+ */
 export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) => void): SystemCtx {
   const databases = allDatabases(env).map(({ index, name, d1 }) => ({
     index,
@@ -26,14 +28,17 @@ export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) 
   return { ...runtime, db: first.db, databases, settings: readSettings(env) };
 }
 
-/** The same in the database that an id names; as it was for an id that names none, which is then found nowhere. */
+/**
+ * Returns the context in the database that an id names. If the id names none, returns `ctx` unchanged, in which the id is then
+ * not found.
+ */
 export function inDatabaseOf<TenantCtx extends SystemCtx>(ctx: TenantCtx, id: string): TenantCtx {
   const index = databaseIndexOf(id);
   const named = ctx.databases.find((database) => database.index === index);
   return named === undefined ? ctx : { ...ctx, db: named.db };
 }
 
-/** Sets `root` for a route that no key opens, such as a download link: what it may see, its verb finds out. */
+/** Sets `root` for a route without a key, such as a download link. The verb itself checks what the caller may see. */
 export const openRoot = factory.createMiddleware(async (c, next) => {
   c.set("root", systemCtx(c.env, c.var.runtime));
   await next();
@@ -41,14 +46,14 @@ export const openRoot = factory.createMiddleware(async (c, next) => {
 
 const FAILURES_A_MINUTE_MAX = 10;
 
-/** No token that is sent by mistake is longer, and none is hashed. */
+/** The longest token that is hashed. No token sent by mistake is longer. */
 const CHARACTERS_MAX = 1_000;
 
 const failuresOf = ofIsolates(() => new MinuteCounts());
 
 /**
- * Whether `given` is the administrator's token. An address that failed ten times in a minute is refused with `rate_limited`,
- * also with the right token, so that it learns nothing (L2). Failures are counted by the platform, and in the isolate.
+ * Returns whether `given` is the administrator's token. Refuses an address that failed ten times in a minute with
+ * `rate_limited`, even with the right token, so that it learns nothing (L2). The platform and the isolate both count failures.
  */
 export async function isAdminToken(
   c: Sent & { readonly var: { readonly runtime: Runtime } },
@@ -66,17 +71,17 @@ export async function isAdminToken(
   };
   const isShort = given.length <= Math.max(CHARACTERS_MAX, adminToken.length);
   const isRight = isShort && (await equalSecrets(given, adminToken));
-  // Nothing is awaited from here to the count, so of guesses that come at once no more than ten are answered.
+  // Nothing is awaited between this check and the count, so at most ten simultaneous guesses are answered.
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
   if (isRight) return true;
   failures.add(address, nowMs);
   if ((await mayPass(c.env.ADMIN_TRIES, address)) !== false) return false;
-  // Other isolates saw the others of its failures.
+  // Other isolates saw the address's other failures.
   failures.add(address, nowMs, FAILURES_A_MINUTE_MAX);
   throw refuse();
 }
 
-/** Requires the administrator's token, and sets `admin`. Without a token in the settings there is no administration: 404. */
+/** Requires the administrator's token, and sets `admin`. Without a token in the settings, administration answers 404. */
 export const requireAdmin = factory.createMiddleware(async (c, next) => {
   const root = systemCtx(c.env, c.var.runtime);
   const { adminToken } = root.settings;

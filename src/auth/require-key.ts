@@ -13,8 +13,8 @@ import { openKeySession } from "./key-session.ts";
 import { refusePage } from "./refuse-page.ts";
 
 /**
- * The bookmark that the caller sent; null for none. A malformed one is left to the validator, which refuses it in its turn: a
- * body that is too large comes before it (W8).
+ * Returns the bookmark that the caller sent; null for none. Leaves a malformed bookmark to the validator, which refuses it in
+ * the right order: after a body that is too large (W8).
  */
 function sentBookmark(c: Context<AppEnv>): string | null {
   const bookmark = c.req.header("x-d1-bookmark");
@@ -23,19 +23,19 @@ function sentBookmark(c: Context<AppEnv>): string | null {
   return null;
 }
 
-/** What a route asks of a key besides being in force. */
+/** The requirements of a route beyond a key in force. */
 interface Demand {
-  /** What speaks against the key itself, known without a query; told only when the key is in force. */
+  /** Returns the refusal of this key, known without a query. It is reported only if the key is in force. */
   readonly refuse?: (key: Key) => PurserError | null;
-  /** Whether the route changes nothing, and so begins at the nearest replica; what a GET does unless said otherwise. */
+  /** Whether the route changes nothing, and so begins at the nearest replica. True for a GET by default. */
   readonly reads?: boolean;
-  /** Whether a publishable key must come with the token of the end-user that is asked about. */
+  /** Whether a publishable key must come with the token of the end-user that the request asks about. */
   readonly needsUser?: boolean;
   /** Whether the route stores events of PostHog's clients. */
   readonly isCapture?: boolean;
 }
 
-/** Serves a key that is read before anything else of the request is: it is counted by its key first (L2). */
+/** Serves a request whose key is read first, and counts the request by its key (L2). */
 async function serveKey<Answer>(
   c: Context<AppEnv>,
   text: string,
@@ -45,7 +45,7 @@ async function serveKey<Answer>(
   return serveCounted(c, text, demand, await countKey(c, readKey(text), text, demand.isCapture === true), next);
 }
 
-/** The key of the header. A request without one is counted before it is refused. */
+/** Returns the key in the header. Counts a request without a key before it refuses it. */
 export async function keyInHeader(c: Context<AppEnv>, isCapture = false): Promise<string> {
   try {
     return bearerToken(c);
@@ -55,7 +55,10 @@ export async function keyInHeader(c: Context<AppEnv>, isCapture = false): Promis
   }
 }
 
-/** Serves a key as `serveKnownForm`. A key that proves unknown is remembered, and counts unless its request was counted. */
+/**
+ * Serves a key as `serveKnownForm` does. Remembers a key that proves unknown, and counts the request unless it was counted
+ * already.
+ */
 async function serveCounted<Answer>(
   c: Context<AppEnv>,
   text: string,
@@ -72,7 +75,7 @@ async function serveCounted<Answer>(
   try {
     if (isFoundUnknown(c, text)) throw invalidKey();
     const answer = await serveKnownForm(c, { key, text }, demand, next);
-    // Hono has made an answer of what was thrown below by now.
+    // Hono has turned errors of the inner handlers into a response by now.
     if (isUnknownKey(c.error)) await noteUnknown();
     return answer;
   } catch (error) {
@@ -85,7 +88,7 @@ async function countUnknown(c: Context<AppEnv>, isCapture: boolean): Promise<voi
   try {
     await countArrival(c, isCapture);
   } catch (error) {
-    // Of the answer that is replaced.
+    // A header of the response that this one replaces.
     c.header("WWW-Authenticate", undefined);
     throw error;
   }
@@ -94,8 +97,8 @@ async function countUnknown(c: Context<AppEnv>, isCapture: boolean): Promise<voi
 const isUnknownKey = (error: unknown): boolean => error instanceof PurserError && error.code === "invalid_key";
 
 /**
- * Sets `ctx` for a key, whose check travels with the first trip of what follows (W3a), and hands out the bookmark, whatever
- * the answer (W12). Throws `invalid_key`. A refusal that needed no database asks for the key alone before it is told (W8).
+ * Sets `ctx` for a key and returns the bookmark with every response (W12). The key check travels with the first trip of the verb
+ * (W3a). Throws `invalid_key`. A refusal that needed no query is reported only after the key is checked (W8).
  */
 async function serveKnownForm<Answer>(
   c: Context<AppEnv>,
@@ -115,7 +118,7 @@ async function serveKnownForm<Answer>(
     bookmark,
     key,
     text,
-    // A backend has no origin, and a secret key needs none.
+    // A backend sends no origin, and a secret key needs none.
     origin: key.kind === "publishable" ? (c.req.header("origin") ?? null) : null,
     needsUser: isUserNeeded,
     clock: () => c.var.ctx.clock,
@@ -137,7 +140,7 @@ async function serveKnownForm<Answer>(
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;
     const answer = await next();
-    // Hono has made an answer of what was thrown below by now.
+    // Hono has turned errors of the inner handlers into a response by now.
     if (c.error === undefined) {
       noteSeen("key", environment, session.keyId, runtime.now());
       await session.admit();
@@ -152,12 +155,12 @@ async function serveKnownForm<Answer>(
   }
 }
 
-/** Whether a refusal is told to the holder of a key alone: all but a fault of ours or of the database, which asks no more. */
+/** Returns whether only the holder of a key may see an error: every refusal, but no fault of Purser or of the database. */
 const isToldToHolder = (error: unknown): boolean => error instanceof PurserError && error.fault === undefined;
 
 function handOutBookmark(c: Context<AppEnv>, bookmark: string | null): void {
   if (bookmark === null) return;
-  // Hono makes a response anew to set a header on one that is there.
+  // Hono would build a new response to set a header on a finished one.
   if (c.finalized) c.res.headers.set("x-d1-bookmark", bookmark);
   else c.header("x-d1-bookmark", bookmark);
 }
@@ -167,8 +170,8 @@ const NEEDS_SECRET_KEY =
 const RELAY_KEY_SENDS = "A relay key (`rk_…`) sends analytics events and does nothing else.";
 
 /**
- * Requires a secret key. Others are refused with `refusal`: `forbidden` on writes, `requires_secret_key` on export-person and on
- * reads (W13). A POST that only reads says so.
+ * Requires a secret key. Refuses others with `refusal`: `forbidden` on writes, `requires_secret_key` on export-person and on
+ * reads (W13). A POST that only reads sets `reads`.
  */
 export function requireSecretKey(refusal: "forbidden" | "requires_secret_key", demand: Pick<Demand, "reads"> = {}) {
   return factory.createMiddleware(async (c, next) => {
@@ -187,8 +190,8 @@ function refuseOthers(refusal: "forbidden" | "requires_secret_key") {
 const refuseRelay = ({ kind }: Key) => (kind === "relay" ? new PurserError("forbidden", RELAY_KEY_SENDS) : null);
 
 /**
- * Requires a secret key, or a publishable one beside an end-user token that verifies. With one of `secretParams` in the query
- * it requires a secret key.
+ * Requires a secret key, or a publishable key with a valid end-user token. Requires a secret key if the query has one of
+ * `secretParams`.
  */
 export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
   const refusePublishable = refuseOthers("requires_secret_key");
@@ -200,12 +203,12 @@ export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
   });
 }
 
-/** A key of Purser in the header of PostHog's clients, which may send another header of this name. */
+/** A pattern for a key of Purser in the `Authorization` header. PostHog's clients may send another header of this name. */
 const KEY_IN_HEADER = /^Bearer +([spr]k_(?:live|test)_[^\s]+) *$/i;
 
 /**
- * Serves a request that stores events of PostHog's clients. The key stands in the header, where a proxy puts its relay key, or
- * else beside the events (P1), where `inBody` finds it once the request was counted.
+ * Serves a request that stores events of PostHog's clients. The key is in the header, where a proxy puts its relay key, or
+ * beside the events (P1). In the latter case `inBody` finds it after the request was counted.
  */
 export async function serveCaptureKey<Answer>(
   c: Context<AppEnv>,
@@ -218,7 +221,7 @@ export async function serveCaptureKey<Answer>(
   return serveCounted(c, sentKey(await inBody()), { isCapture: true }, isCounted, next);
 }
 
-/** Serves a request of PostHog's clients that only reads, with its key in the body. It stores nothing, so a relay key is refused. */
+/** Serves a read-only request of PostHog's clients, with its key in the body. It stores nothing, so it refuses a relay key. */
 export async function serveClientKey<Answer>(
   c: Context<AppEnv>,
   inBody: () => Promise<string | null>,
@@ -228,7 +231,7 @@ export async function serveClientKey<Answer>(
   return serveCounted(c, sentKey(await inBody()), { reads: true, refuse: refuseRelay }, true, next);
 }
 
-/** Serves a request whose publishable key stands in its path. Another one is refused with `forbidden`. */
+/** Serves a request with a publishable key in its path. Refuses other keys with `forbidden`. */
 export async function servePublishableKey<Answer>(
   c: Context<AppEnv>,
   sent: string,

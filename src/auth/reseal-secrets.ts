@@ -6,7 +6,7 @@ import { sealedTexts, sealMarkOf } from "../lib/seal.ts";
 import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
 import { openSecret, type SecretPlace, sealSecret } from "./end-user-setting.ts";
 
-/** Of each database. Each is a query. */
+/** The most texts for each database in a run. Each one is a query. */
 const TEXTS_A_RUN_MAX = 100;
 const TEXTS_A_STEP = 20;
 
@@ -31,7 +31,7 @@ const storedFields = (column: ColumnName) => ({
   ...computed({ id: sql<number | string>`${COLUMNS[column].id}`, text: sql<string>`${COLUMNS[column].text}` }),
 });
 
-/** `mark`: how a text begins that the secret before sealed. */
+/** Returns rows sealed by the previous secret. `mark` is the prefix of its sealed texts. */
 const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: number }>) => {
   const oldOf = (column: ColumnName) => {
     const { from, text } = COLUMNS[column];
@@ -49,7 +49,7 @@ const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: n
 });
 type Stored = RowsOf<[ReturnType<typeof selectOld>]>[0][number];
 
-/** Nothing that was set anew meanwhile is touched. */
+/** Writes the new text only if the column has not changed meanwhile. */
 const update = (column: ColumnName) =>
   query((value: ValueOf<Pick<Stored, "id" | "text"> & { now: string }>) => {
     const { table, id, text } = COLUMNS[column];
@@ -63,8 +63,8 @@ const updates = {
 };
 
 /**
- * Seals with `SETTINGS_SECRET` what `SETTINGS_SECRET_PREVIOUS` sealed, for the cron: up to so many stored texts a run. Costs
- * nothing when there is none before. Returns errors: a text that does not open leaves the others.
+ * Seals with `SETTINGS_SECRET` the texts that `SETTINGS_SECRET_PREVIOUS` sealed, for the cron: up to `textsMax` stored texts a
+ * run. Costs nothing without a previous secret. Returns errors: a text that does not open does not stop the others.
  */
 export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): Promise<readonly unknown[]> {
   const { db, database, allowance, settings } = root;
@@ -75,7 +75,7 @@ export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): 
   const limit = Math.min(textsMax, TEXTS_A_STEP);
   let [count, isLast] = [0, false];
   while (!isLast && count < textsMax && allowance.has(limit + 1)) {
-    // Behind what did not open.
+    // Skips rows that failed to decrypt.
     const found = await all(db, selectOld({ mark, limit, offset: failures.length }));
     const made = await Promise.allSettled(found.map((stored) => resealed(root, stored, mark)));
     const changes = made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));

@@ -1,6 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts/find-expiries.ts";
 import { settleDueHolds } from "../books/ledger/write.ts";
+import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
 import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
 import { clockOf, guardClock, readClock, type TestClock, timesOf } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
@@ -12,21 +13,24 @@ import { refusalIn } from "../errors.ts";
 import { type NextUnmatched, selectNextUnmatched, tellOne } from "../payments/tell-unmatched.ts";
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** What time brings about in an environment: a hold ends, a balance expires or will, a payment stays unmatched. */
+/** What time brings about in an environment: a period begins, a hold ends, a balance expires or will, a payment stays unmatched. */
 export type Due =
+  | { readonly kind: "period"; readonly momentMs: number; readonly row: NextPeriod }
   | { readonly kind: "hold"; readonly momentMs: number; readonly row: NextHold }
   | { readonly kind: "expiry"; readonly momentMs: number; readonly row: NextExpiry }
   | { readonly kind: "unmatched"; readonly momentMs: number; readonly row: NextUnmatched };
 
-/** What is due next, up to `untilMs`; null for nothing. Of one moment holds come first: a notice tells what returned as well. */
+/** What is due next, up to `untilMs`; null for nothing. Of one moment periods come first, then holds: a notice tells what returned as well. */
 async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null> {
   const { id } = ctx.environment;
-  const [[hold], [expiry], [unmatched]] = await batch(ctx.db, [
+  const [[period], [hold], [expiry], [unmatched]] = await batch(ctx.db, [
+    selectNextPeriod(id, untilMs),
     selectNextHold(id, untilMs),
     selectNextExpiry(id, ctx.now(), untilMs),
     selectNextUnmatched(id, untilMs),
   ] as const);
   const found: Due[] = [];
+  if (period !== undefined) found.push({ kind: "period", momentMs: period.momentMs, row: period });
   if (hold !== undefined) found.push({ kind: "hold", momentMs: hold.momentMs, row: hold });
   if (expiry !== undefined) found.push({ kind: "expiry", momentMs: expiry.momentMs, row: expiry });
   if (unmatched !== undefined) found.push({ kind: "unmatched", momentMs: unmatched.momentMs, row: unmatched });
@@ -35,7 +39,8 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null>
 
 /** Does what is due, at the environment's time. Whoever was faster has done it. */
 async function settleDue(ctx: TenantCtx, due: Due): Promise<void> {
-  if (due.kind === "hold") await settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
+  if (due.kind === "hold" || due.kind === "period")
+    await settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
   else if (due.kind === "expiry") return tellExpiries(ctx, due.row);
   else return tellOne(ctx, due.row);
 }

@@ -1,7 +1,9 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { Unit } from "../books/amounts/amount.ts";
+import { isKnownUser } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { Hidden } from "./components.tsx";
 import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amount, query } from "./format.ts";
@@ -40,9 +42,12 @@ export function doubtsOfAmount(unit: Unit, value: number): readonly string[] {
   return Math.abs(value) >= LARGE[unit] ? [`This is a large amount: ${amount(Math.abs(value))} ${unit}.`] : [];
 }
 
-/** What a confirmation must ask twice about an id. */
-export function doubtsOfId(userId: string): readonly string[] {
-  return userId === userId.trim() ? [] : [`The user id begins or ends with a space: “${userId}”.`];
+/** The doubts that a confirmation asks about a user id: spaces around it, and an id that nobody has yet. */
+export async function doubtsOfId(ctx: TenantCtx, userId: string): Promise<readonly string[]> {
+  return [
+    ...(userId === userId.trim() ? [] : [`The user id begins or ends with a space: “${userId}”.`]),
+    ...((await isKnownUser(ctx, userId)) ? [] : ["No user has this id yet. The grant makes a new user."]),
+  ];
 }
 
 /** A form whose confirmation asked twice is taken only with the answer. */

@@ -41,7 +41,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
     c,
     { title: "Grant credits", section: "users", refusal },
     <form method="get" action={pathIn(c, "users/grant/confirm")} class="card">
-      {/* The same confirmation, gone back to and sent again, grants nothing more. */}
+      {/* The same confirmation, submitted again, grants nothing more. */}
       <Hidden fields={{ ref: form.ref ?? root.newId("dashboard:") }} />
       <div class="row">
         <Field label="User id" name="userId" value={form.userId} required refusal={refusal} />
@@ -133,10 +133,15 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
   const { ctx, root } = c.var;
   const read = await catchRefusal(async () => {
     const input = readGrant(form);
-    return { input, plan: await previewGrant(ctx, input), totals: await readUserTotals(ctx, input.userId) };
+    const [plan, totals, doubts] = await Promise.all([
+      previewGrant(ctx, input),
+      readUserTotals(ctx, input.userId),
+      doubtsOfId(ctx, input.userId),
+    ]);
+    return { plan, totals, doubts };
   });
   if (read.result === undefined) return grantForm(c, form, read.refusal);
-  const { input, plan, totals } = read.result;
+  const { plan, totals, doubts } = read.result;
   return page(
     c,
     { title: "Confirm grant", section: "users", refusal: refused },
@@ -147,11 +152,11 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
       button="Grant credits"
       cancel={userPath(form.userId)}
       change={`users/grant${query(formFields(form))}`}
-      doubts={[...doubtsOfId(input.userId), ...plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount))]}
+      doubts={[...doubts, ...plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount))]}
     >
       <dl class="facts">
         <dt>User</dt>
-        <dd>{input.userId}</dd>
+        <dd>{form.userId}</dd>
         <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
         <dt>Reason</dt>
         <dd>{form.notes}</dd>

@@ -232,12 +232,13 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       input,
       plan: await previewSettlement(ctx, key, input),
       totals: await readUserTotals(ctx, input.userId),
+      doubtsOfUser: await doubtsOfId(ctx, input.userId),
       payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
     };
   });
   if (read.result === undefined) return paymentPage(c, key, read.refusal);
-  const { input, plan, totals, payment } = read.result;
-  // Gone back to after it was granted, the confirmation has nothing left to ask.
+  const { input, plan, totals, payment, doubtsOfUser } = read.result;
+  // A confirmation that is opened again after the grant has nothing left to ask.
   if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
   const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
   return page(
@@ -250,7 +251,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       button="Grant credits"
       cancel={`payments/${encodeURIComponent(key)}`}
       change={`payments/${encodeURIComponent(key)}${query(formFields(form))}`}
-      doubts={[...doubtsOfId(input.userId), ...doubts]}
+      doubts={[...doubtsOfUser, ...doubts]}
     >
       <dl class="facts">
         <dt>Payment</dt>

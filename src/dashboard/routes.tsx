@@ -35,6 +35,7 @@ import { sessionsRoutes } from "./sessions.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { stripeEventsRoutes } from "./stripe-events.tsx";
 import { usageRoutes } from "./usage.tsx";
+import { usageLimitRoutes } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
@@ -70,6 +71,7 @@ const environmentRoutes = () =>
     .route("/", keysRoutes())
     .route("/", alertsRoutes())
     .route("/", alertRoutes())
+    .route("/", usageLimitRoutes())
     .route("/", webhooksRoutes())
     .route("/", webhookRoutes())
     .route("/", limitsRoutes())

@@ -11,7 +11,7 @@ import {
   sessionSeconds,
 } from "../auth/admin-session.ts";
 import { isAdminToken } from "../auth/require-admin.ts";
-import { PurserError } from "../errors.ts";
+import { invalid, PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
 import { Field, Hidden } from "./components.tsx";
@@ -118,10 +118,11 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
       <Hidden fields={{ next: destination(next), ...keptField }} />
       <div class="row">
         <Field
-          label="Your name (optional)"
+          label="Your name"
           hint="for the audit"
           name="name"
           value={name}
+          required
           autocomplete="username"
           refusal={refusal}
         />
@@ -139,9 +140,13 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
   );
 }
 
-/** The name for the audit. Throws `invalid_request` for one that is malformed. */
+/**
+ * Returns the operator's name for the audit: required, and none that looks like an e-mail address or a key, which the audit shows where
+ * they were proved. Throws `invalid_request`.
+ */
 function readName(name: string): string {
-  return name === "" ? "dashboard" : parseForm(z.object({ name: displayName() }), { name }).name;
+  if (/[@:]/.test(name) || name.toLowerCase() === "api") throw invalid("name", "must not contain @ or :, nor be `api`");
+  return parseForm(z.object({ name: displayName() }), { name }).name;
 }
 
 async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void> {
@@ -186,8 +191,8 @@ export const signInRoutes = () =>
       const kept = readKeptForm(form.kept);
       let cookie: string;
       try {
-        const by = readName(name);
         await checkToken(c, token);
+        const by = readName(name);
         cookie = await beginSession(c.var.root, adminToken, by);
       } catch (error) {
         if (!(error instanceof PurserError)) throw error;

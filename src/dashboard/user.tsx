@@ -4,7 +4,9 @@ import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
 import { historyInput } from "../books/credits/schemas.ts";
 import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
+import { isKnownUser } from "../books/credits/users.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
+import { readUserLimits } from "../books/limits/user-limits.ts";
 import { listReservations } from "../books/usage/list-reservations.ts";
 import { planUsage } from "../books/usage/plan.ts";
 import { describeEvents } from "../books/usage/read-event.ts";
@@ -25,6 +27,7 @@ import {
 } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
+import { UserLimits } from "./usage-limits.tsx";
 import { Balances, Holds, Totals } from "./user-balances.tsx";
 import { Ledger, ledgerCsv } from "./user-ledger.tsx";
 import { Plan } from "./user-plan.tsx";
@@ -100,15 +103,16 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const { ctx } = c.var;
   const input = readHistory(form);
   const { userId } = input;
-  const [list, totals, { reservations }, ledger] = await Promise.all([
+  const [list, totals, { reservations }, ledger, { limits }] = await Promise.all([
     listAllBalances(ctx, userId, BALANCES_MAX),
     readUserTotals(ctx, userId),
     listReservations(ctx, { userId, status: "open", limit: HOLDS_MAX }),
     searchLedger(ctx, input, readFilters(form)),
+    readUserLimits(ctx, { userId }),
   ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
   const [events, chart] = await Promise.all([describeEvents(ctx, eventIds), recentEntries(c, userId, form, list)]);
-  return { list, totals, reservations, ledger, events, chart };
+  return { list, totals, reservations, ledger, limits, events, chart };
 }
 
 /** All about one user's credits. */
@@ -128,15 +132,18 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, eventFields(form)));
         });
-  const { list, totals, reservations, ledger, events, chart } = found.result;
+  const { list, totals, reservations, ledger, limits, events, chart } = found.result;
+  if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
+    return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
+  }
   return page(
     c,
     { title: `User ${userId}`, section: "users", notice: NOTICES[form.notice ?? ""], refusal: answer?.refusal },
     <>
       <FindUser c={c} value={userId} />
-      {list.balances.length === 0 && ledger.rows.length === 0 && <Unknown c={c} userId={userId} />}
       <Actions c={c} userId={userId} />
       <Totals totals={totals} />
+      <UserLimits limits={limits} />
       {reservations.length > 0 && <Holds c={c} reservations={reservations} isAll={reservations.length < HOLDS_MAX} />}
       <Balances c={c} userId={userId} list={list} />
       <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
@@ -145,21 +152,35 @@ export async function userPage(c: Context<DashboardEnv>) {
   );
 }
 
-/** Said of an id that nothing was written for, which may be mistyped, or of the other mode. */
+/** The page of an id under which nothing was written: it may be mistyped, or of the other mode. */
 const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
   const { appId, mode } = c.var.ctx.environment;
   const other = mode === "live" ? "test" : "live";
   const trimmed = userId.trim();
   return (
-    <p class="card">
-      Nothing is recorded under this id in {mode} mode. Ids are compared exactly.{" "}
-      <a href={`/admin/apps/${appId}/${other}/users${query({ userId })}`}>Look in {other} mode</a>
-      {trimmed !== userId && trimmed !== "" && (
-        <>
-          , or <a href={`${pathIn(c, "users")}${query({ userId: trimmed })}`}>without the spaces around it</a>
-        </>
-      )}
-    </p>
+    <>
+      <FindUser c={c} value={userId} />
+      <div class="card">
+        <p>
+          No user has this id in {mode} mode: <code>{userId}</code>. Ids are compared exactly.{" "}
+          <a href={`/admin/apps/${appId}/${other}/users${query({ userId })}`}>Look in {other} mode</a>
+          {trimmed !== userId && trimmed !== "" && (
+            <>
+              , or <a href={`${pathIn(c, "users")}${query({ userId: trimmed })}`}>without the spaces around it</a>
+            </>
+          )}
+          .
+        </p>
+        <p class="row">
+          <a class="button quiet" href={`${pathIn(c, "users/grant")}${query({ userId })}`}>
+            Grant to a new user?
+          </a>
+          <a class="button quiet" href={`${pathIn(c, "people")}${query({ distinctId: userId })}`}>
+            Look for a person
+          </a>
+        </p>
+      </div>
+    </>
   );
 };
 

@@ -15,6 +15,7 @@ const FLAWS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   gap: "an entry is missing",
   chain: "an entry does not go on from the one before it",
   below_zero: "it was below zero",
+  limit: "what is used of a usage limit is not the sum of what counts in its window",
   owed: "it owes more to a refund than open reservations hold of it",
 };
 

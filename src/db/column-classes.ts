@@ -57,7 +57,10 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   credit_pack_items: {
     operational: ["app_id", "pack_id", "position", "id", "amount_steps", "unit", "matches", "priority"],
   },
-  accounts: { names: ["user_id"], kept: ["id", "environment_id", "is_erased", "last_active_day"] },
+  accounts: {
+    names: ["user_id"],
+    kept: ["id", "environment_id", "is_erased", "last_active_day", "recurring_due_at_ms"],
+  },
   business_walks: { operational: ["began_at_ms", "after_account_id", "finished_at_ms"] },
   business_figures: { operational: ["environment_id", "began_at_ms", "kind", "label", "unit", "whole", "rest"] },
   credit_balances: {
@@ -79,6 +82,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "grant_cause",
       "granted_by",
       "granted_at_ms",
+      "written_at_ms",
       "expires_at_ms",
       "revoked_at_ms",
       "grant_seq",
@@ -114,6 +118,30 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     text: ["request_hash"],
     kept: ["environment_id", "account_id", "balance_id", "seq"],
   },
+  recurring_grants: {
+    names: ["id"],
+    text: ["request_hash"],
+    kept: [
+      "account_id",
+      "ordinal",
+      "environment_id",
+      "pack_id",
+      "pack_name",
+      "quantity",
+      "every",
+      "anchor_ms",
+      "ends_at_ms",
+      "rollover_periods",
+      "id_seed",
+      "state",
+      "reason",
+      "last_n",
+      "final_n",
+      "next_at_ms",
+      "counted_balances",
+      "created_at_ms",
+    ],
+  },
   refund_owed: { kept: ["account_id", "balance_id", "seq", "owed_steps"] },
   usage_events: {
     names: ["event_id", "reservation_id"],
@@ -133,6 +161,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "received_at_ms",
       "debits",
       "uncovered",
+      "counted",
     ],
   },
   large_properties: { text: ["properties"], kept: ["account_id", "occurred_by_ms", "seq"] },
@@ -155,6 +184,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "settled_seq",
       "made_seq",
       "leg_count",
+      "counted",
     ],
   },
   distinct_ids: {
@@ -197,6 +227,36 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   export_audit: {
     names: ["distinct_id"],
     kept: ["environment_id", "seq", "id", "action", "token_hash", "key_id", "occurred_at_ms", "expires_at_ms"],
+  },
+  usage_limits: {
+    operational: [
+      "environment_id",
+      "id",
+      "ordinal",
+      "name",
+      "name_key",
+      "matches",
+      "unit",
+      "amount_steps",
+      "every",
+      "created_at_ms",
+      "is_deleted",
+    ],
+  },
+  // The user's own amount goes with the names.
+  usage_counters: {
+    kept: [
+      "environment_id",
+      "limit_id",
+      "account_id",
+      "window_ms",
+      "used_steps",
+      "reached_count",
+      "has_own_amount",
+      "own_amount_steps",
+      "amount_steps",
+      "is_judged",
+    ],
   },
   link_ends: { kept: ["environment_id", "id_hash", "ended_at_ms"] },
   alerts: {

@@ -40,6 +40,11 @@ const REFUSALS = {
   credit_packs_name_key: "credit_packs.app_id, credit_packs.name_key",
   usage_events_event_id: "usage_events_event_id",
   usage_events_seq_gapless: "usage_events_seq_gapless",
+  recurring_grants_id: "recurring_grants_id",
+  recurring_grants_bounded: "recurring_grants_bounded",
+  recurring_grants_in_order: "recurring_grants_in_order",
+  // The number that a write gives to one that is no longer as it was read (books/ledger/due-periods.ts).
+  guard_recurring: "recurring_grants.last_n",
   reservations_primary_key: "reservations_primary_key",
   reservations_settled_once: "reservations_settled_once",
   reservations_state: "reservations_state",
@@ -50,6 +55,8 @@ const REFUSALS = {
   id_properties_version: "id_properties_version",
   consent_log_seq_gapless: "consent_log_seq_gapless",
   export_audit_seq_gapless: "export_audit_seq_gapless",
+  usage_limit_reached: "usage_limit_reached",
+  usage_limits_name_key: "usage_limits.environment_id, usage_limits.name_key",
   webhook_endpoints_limit: "webhook_endpoints_limit",
 } as const;
 

@@ -13,6 +13,8 @@ export interface Features {
   readonly webhooks?: unknown;
   readonly alerts?: unknown;
   readonly notices?: unknown;
+  /** The usage limits, in the order of their making. */
+  readonly limits?: unknown;
   /** Present while ids of the environment are erased. */
   readonly tombstones?: unknown;
   /** The test clock (D3). */

@@ -6,6 +6,9 @@ const ATTEMPTS_MAX = 64;
 const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
 
+/** What an attempt throws to be made again, where no constraint of its own says so. */
+export class MakeAgain extends Error {}
+
 /**
  * Repeats an attempt (read, decide, write) while its write fails with one of `conflicts`: constraints that mean that another
  * write came first. Later repeats wait longer, and `nonce` (random characters) spreads them. Other errors are thrown. Throws
@@ -21,7 +24,8 @@ export async function retryOnConflict<Answer>(
       return await attempt();
     } catch (error) {
       const constraint = constraintOf(error);
-      if (constraint === null || !conflicts.has(constraint)) throw error;
+      const isConflict = error instanceof MakeAgain || (constraint !== null && conflicts.has(constraint));
+      if (!isConflict) throw error;
       if (count === ATTEMPTS_MAX)
         throw temporarilyUnavailable("Too many writes at the same time. Try again shortly.", error);
     }

@@ -64,7 +64,7 @@ const RETRYABLE = [
   "transient issue on remote node",
 ];
 
-/** D1's words for what sending again at once makes worse, or does not mend; and what the log says. */
+/** D1's messages for errors that an immediate retry does not fix, and what the log says of each. */
 const NOT_NOW: readonly (readonly [words: string, fault: Fault])[] = [
   ["overloaded", "database_overloaded"],
   ["Too many requests queued", "database_overloaded"],

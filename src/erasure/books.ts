@@ -2,7 +2,7 @@ import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { byOf } from "../books/ledger/account.ts";
 import { readLegs, settleHolds } from "../books/ledger/hold.ts";
-import { insertTakings } from "../books/ledger/insert-entries.ts";
+import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-entries.ts";
 import { computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
 import {
   creditBalances,
@@ -15,7 +15,6 @@ import {
 } from "../db/schema.ts";
 import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
-import { guards } from "../db/views.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { id, ofRow, openIds, type Page, rowsMax } from "./ids-of-page.ts";
 import { isGiven, namesOf, newName } from "./page-of-books.ts";
@@ -67,15 +66,6 @@ const readHolds = (holds: string) =>
     legs: readLegs(legs),
   }));
 
-/** Aborts the batch with `guard_balance` when another page revoked one of these balances. */
-const guardNotRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
-  const revoked = sql`
-    SELECT 1 FROM json_each(${value("balanceIds")}) AS item
-    CROSS JOIN ${creditBalances} ON ${creditBalances.id} = item.value
-    WHERE ${creditBalances.revokedAtMs} IS NOT NULL`;
-  return insertFrom(guards, { name: sql`'balance'`, holds: sql`NOT EXISTS (${revoked})` }, sql``);
-});
-
 /** All that the holds return is revoked, so that nothing is owed any more (E2). */
 const endOwed = query((value: ValueOf<{ accountId: number }>) =>
   drizzle.delete(refundOwed).where(eq(refundOwed.accountId, value("accountId"))),
@@ -91,7 +81,7 @@ export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
       dueSteps: 0 as Steps,
       revokes: true,
     }));
-    return [guardNotRevoked({ balanceIds }), insertTakings(writing, takings, { cause: "erasure", note: null })];
+    return [guardNoneRevoked({ balanceIds }), insertTakings(writing, takings, { cause: "erasure", note: null })];
   });
 }
 

@@ -11,6 +11,7 @@ import {
   distinctIds,
   exportAudit,
   idProperties,
+  recurringGrants,
   refusals,
   reservations,
   stripeCustomers,
@@ -21,7 +22,16 @@ import { id, namesId } from "./ids-of-page.ts";
 import type { ErasureCounts } from "./responses.ts";
 
 const GONE = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
-const KEPT = ["balances", "ledger", "metering", "reservations", "adjustments", "refunds", "exports"] as const;
+const KEPT = [
+  "balances",
+  "ledger",
+  "metering",
+  "reservations",
+  "recurring",
+  "adjustments",
+  "refunds",
+  "exports",
+] as const;
 
 type Kind = (typeof GONE)[number] | "consent" | (typeof KEPT)[number];
 
@@ -58,6 +68,7 @@ const countsOf = (): Readonly<Record<Kind, SQL>> => ({
     ),
     sql` + `,
   ),
+  recurring: count(recurringGrants, ofAccount(recurringGrants)),
   adjustments: count(creditAdjustments, ofAccount(creditAdjustments)),
   refunds: count(creditRefunds, ofAccount(creditRefunds)),
   exports: last(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),

@@ -9,6 +9,7 @@ import {
   erasureIds,
   erasureNames,
   largeProperties,
+  recurringGrants,
   reservations,
   usageEvents,
 } from "../db/schema.ts";
@@ -116,6 +117,25 @@ const holds: Book = {
   ids: [reservations.id, reservations.settledEventId],
 };
 
+const recurring: Book = {
+  table: recurringGrants,
+  key: [recurringGrants.accountId, recurringGrants.ordinal],
+  page: (value) => sql`(
+    SELECT r.* FROM ${openIds(value)} CROSS JOIN ${recurringGrants} AS r
+      ON ${ofRow(recurringGrants.accountId)} = ${id.accountId} AND ${ofRow(recurringGrants.requestHash)} <> ''
+    LIMIT ${rowsMax(value)}
+  ) AS r`,
+  // What is recurring ends (E2).
+  emptied: assignments(recurringGrants, {
+    requestHash: noHash,
+    state: sql`'ended'`,
+    reason: sql`NULL`,
+    nextAtMs: sql`NULL`,
+    finalN: sql`0`,
+  }),
+  ids: [recurringGrants.id],
+};
+
 type Kind = typeof erasureNames.$inferSelect.kind;
 
 /** FROM: the pair of an account's name. */
@@ -142,7 +162,7 @@ const nameIds = ({ table, page, ids }: Book) =>
         accountId: found.accountId,
         kind: sql`'id'`,
         oldName: found.oldName,
-        newName: sql`iif(${found.oldName} GLOB 'res_*', 'res_', '') || lower(hex(randomblob(16)))`,
+        newName: sql`iif(${found.oldName} GLOB 're[sc]_*', substr(${found.oldName}, 1, 4), '') || lower(hex(randomblob(16)))`,
       },
       sql`FROM (${namesOfPage}) AS ${found} WHERE NOT EXISTS (SELECT 1 ${namesOf(found.accountId, "id", found.oldName)})`,
     );
@@ -184,13 +204,14 @@ export const booksOfPage = [
   take("ledgerFrom", "ledgerTo", lastLedger),
   take("usageFrom", "usageTo", lastUsage),
   takeUsageTimes,
-  ...[ledger, adjustments, usage, holds].map(nameIds),
+  ...[ledger, adjustments, usage, holds, recurring].map(nameIds),
   eraseNotes,
   eraseBook(ledger, hasName),
   eraseBook(adjustments),
   eraseBook(usage),
   deleteLargeProperties,
   eraseBook(holds),
+  eraseBook(recurring),
 ];
 
 /** What was taken is done. It follows when nothing else needs the page of the ledger. */
@@ -223,6 +244,7 @@ export const isInBooks = (): SQL => {
       sql`${id.usageFrom} < ${lastUsage()}`,
       has(reservations, sql`${state} = 'open'`),
       has(reservations, sql`${state} <> 'open' AND ${ofRow(reservations.requestHash)} <> ''`),
+      has(recurringGrants, sql`${ofRow(recurringGrants.requestHash)} <> ''`),
       has(creditBalances, sql`${ofRow(creditBalances.revokedAtMs)} IS NULL`),
       has(creditRefunds, sql`${ofRow(creditRefunds.requestHash)} <> ''`),
       has(creditBalances, isGiven()),

@@ -18,6 +18,8 @@ import {
   refusals,
   stripeCustomers,
   stripeLog,
+  usageCounters,
+  usageLimits,
   webhookDeliveries,
   webhookEndpoints,
   webhookMessages,
@@ -30,6 +32,7 @@ import {
   namesId,
   ofRow,
   openAccounts,
+  openIds,
   type Page,
   rowsMax,
   rowsOfIds,
@@ -112,6 +115,17 @@ const endDebts = query(
   WHERE ${isHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
     AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
 );
+/** A user's own amounts of limits go. What counts stays under the pseudonym (E2). */
+const endOwnAmounts = query((value: OfPage) => {
+  const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
+  const ofAccounts = sql`
+    SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${openIds(value)} CROSS JOIN ${usageLimits}
+    WHERE ${isHere(value, usageLimits)}`;
+  return drizzle
+    .update(usageCounters)
+    .set({ hasOwnAmount: false, ownAmountSteps: null })
+    .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOwnAmount} = 1`);
+});
 /** Those that wait for somebody to say whose their customer is. */
 const erasePaymentCustomers = query(
   (value: OfPage) => sql`
@@ -280,6 +294,7 @@ const PAGE = [
   eraseFacts,
   eraseLog,
   endDebts,
+  endOwnAmounts,
   closePage,
   deleteEvents,
   deleteOfIds(idProperties, idProperties.distinctId),

@@ -24,6 +24,7 @@ const counts = {
       ledger: rows.describe("Entries of the ledger."),
       metering: rows.describe("Usage events."),
       reservations: rows,
+      recurring: rows,
       adjustments: rows.describe("Adjustments that were made under an id."),
       refunds: rows,
       exports: rows.describe("Rows of the audit of exports."),

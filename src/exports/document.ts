@@ -1,3 +1,4 @@
+import { counterOf, presentUserLimits } from "../books/limits/user-limits.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
 import type { Subject } from "./audit.ts";
@@ -10,7 +11,9 @@ import { hasAllProperties } from "./properties.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** Whether anything is stored about the person. Earlier exports do not count (P8). */
-function hasData({ isPerson, ids: { sizes } }: Snapshot): boolean {
+function hasData({ isPerson, ids: { sizes }, limits }: Snapshot): boolean {
+  // Who has an amount of their own, or used something, has a counter.
+  if (limits.some((row) => counterOf(row) !== undefined)) return true;
   return isPerson || [sizes.ledger, sizes.metering, sizes.consent].some(({ rows }) => rows > 0);
 }
 
@@ -61,7 +64,8 @@ export async function* documentPieces(
     yield* withCommas(balancePieces(reading, boundsOf(ids, "ledger"), snapshot.firstBalances, exportedAtMs));
     yield utf8('],"ledger":[');
     yield* list("ledger");
-    yield utf8(']},"exports":[');
+    const limits = JSON.stringify(presentUserLimits(snapshot.limits, exportedAtMs));
+    yield utf8(`]},"usageLimits":${limits},"exports":[`);
     yield* list("exports");
     yield utf8("]}");
   } else {

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { balance, debit, ledgerEntry } from "../books/ledger/responses.ts";
 import { grantSource } from "../books/ledger/schemas.ts";
+import { userLimitOutput } from "../books/limits/responses.ts";
 import { mode } from "../http/fields.ts";
 import { consentEntry } from "../people/responses.ts";
 
@@ -78,6 +79,7 @@ const exportedPerson = z
         ledger: z.array(ledgerEntry.omit({ by: true }).meta({ id: "ExportedLedgerEntry" })).describe("Oldest first."),
       })
       .meta({ id: "ExportedCredits" }),
+    usageLimits: z.array(userLimitOutput).describe("What is used of each usage limit, in the order of their making."),
     exports: z.array(exportAuditEntry).describe("Who created and opened export links, and the results. Oldest first."),
   })
   .meta({ id: "ExportedPerson" });

@@ -1,7 +1,8 @@
 import { and, eq, sql } from "drizzle-orm";
+import { counterFields, limitFields, type UserLimitRow } from "../books/limits/user-limits.ts";
 import { databaseIndexOf } from "../db/databases.ts";
 import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
-import { distinctIds, environments } from "../db/schema.ts";
+import { accounts, distinctIds, environments, usageCounters, usageLimits } from "../db/schema.ts";
 import { batch, type Db, type Statement } from "../db/sql.ts";
 import { batchBehind } from "../db/tombstones/known.ts";
 import type { PersonKey } from "../people/person-walk.ts";
@@ -27,6 +28,8 @@ export interface Snapshot {
   /** The first rows of the requested id's own lists. */
   readonly first: Readonly<Record<ListName, EntryRow[]>>;
   readonly firstBalances: readonly BalancePageRow[];
+  /** The limits of the environment, each with the counter of the requested id. */
+  readonly limits: readonly UserLimitRow[];
 }
 
 /**
@@ -49,6 +52,24 @@ const findOwn = query((value: ValueOf<PersonKey>) => {
     .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode"))));
 });
 
+const findLimits = query((value: ValueOf<PersonKey>) =>
+  drizzle
+    .select({ ...limitFields(), ...counterFields() })
+    .from(environments)
+    .innerJoin(usageLimits, and(eq(usageLimits.environmentId, environments.id), sql`${usageLimits.isDeleted} = 0`))
+    .leftJoin(accounts, and(eq(accounts.environmentId, environments.id), eq(accounts.userId, value("distinctId"))))
+    .leftJoin(
+      usageCounters,
+      and(
+        eq(usageCounters.environmentId, environments.id),
+        eq(usageCounters.limitId, usageLimits.id),
+        eq(usageCounters.accountId, accounts.id),
+      ),
+    )
+    .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode"))))
+    .orderBy(usageLimits.ordinal),
+);
+
 /**
  * Writes the audit row of the opening and takes the snapshot, in one batch, which D1 runs alone. Null when there is no such
  * application; then no row is written. "too large" when the data does not fit into one download.
@@ -62,10 +83,8 @@ export async function takeSnapshot(
   const { db } = ctx;
   const { appId, mode, distinctId } = subject;
   const key = { appId, mode, distinctId };
-  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances, told] = await batchBehind(
-    db,
-    guards,
-    [
+  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances, limits, told] =
+    await batchBehind(db, guards, [
       insertAuditRow(subject, opened),
       findOwn(key),
       findFewIds(key),
@@ -75,9 +94,9 @@ export async function takeSnapshot(
       firstEntries("metering", key),
       firstEntries("consent", key),
       firstBalances(key),
+      findLimits(key),
       ...personExported(ctx, subject, "opened"),
-    ] as const,
-  );
+    ] as const);
   noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, told);
   // What of a larger person can change is read again, at one moment. The first rows of its lists stay the first.
   const [[own], idRows, balances] = isMore(few)
@@ -104,6 +123,7 @@ export async function takeSnapshot(
       consent: entryRows(consent),
     },
     firstBalances: balances,
+    limits,
   };
 }
 

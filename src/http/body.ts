@@ -7,21 +7,22 @@ export const bodyBytesMax = 1024 * 1024;
 /** The most bytes that are unpacked or parsed before the key is known (L2). */
 export const unknownBytesMax = 64 * 1024;
 
-/** The client went away amid its upload, so nobody reads the refusal. It is no fault of ours. */
+/** Refuses an upload that the client broke off. Nobody reads this refusal, and it is not a bug of Purser. */
 function cutOff(cause: unknown): never {
   throw new PurserError("invalid_request", "The body ended before it was complete.", { param: "body", cause });
 }
 
 /**
- * Reads the whole body. Throws `payload_too_large` when it is over 1 MiB, and leaves the rest to drain-body.ts. Hono's `bodyLimit`
- * takes a `content-length` as true, and an upload that broke off as a bug.
+ * Reads the whole body. Throws `payload_too_large` above 1 MiB, and leaves the rest to `drainBody`. Hono's `bodyLimit` is not
+ * used: it trusts `content-length`, and reports an upload that broke off as a bug.
  */
 async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () =>
     new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes (1 MiB). Send less at once.`);
   const announced = Number(request.headers.get("content-length") ?? Number.NaN);
   if (announced > bodyBytesMax) throw tooLarge();
-  // Over HTTP a body is not longer than its content-length. A request from another Worker may be, so it is checked again.
+  // Over HTTP a body is never longer than its content-length. A request from another Worker may be, so its length is checked
+  // again.
   if (announced > 0) {
     const bytes = new Uint8Array(await request.arrayBuffer().catch(cutOff));
     if (bytes.byteLength > bodyBytesMax) throw tooLarge();
@@ -55,8 +56,8 @@ function joinParts(parts: readonly Uint8Array[], size: number): Uint8Array<Array
 }
 
 /**
- * The body of at most 1 MiB, of any type; also sets `bodyBytes`. Where a key opens the request and the body is above 64 KiB, the key
- * is asked for first, so that nobody without one has it parsed (L2).
+ * Reads a body of at most 1 MiB, of any type, and sets `bodyBytes`. Checks the key first if the body is above 64 KiB and the
+ * route needs a key, so that nobody without a key can make Purser parse it (L2).
  */
 export async function readBytes(c: Context<AppEnv>): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = c.get("bodyBytes") ?? (await readWithin(c.req.raw));
@@ -73,7 +74,10 @@ export const limitBody = factory.createMiddleware(async (c, next) => {
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
-/** A body's text, for the JSON validator. Bytes that are not UTF-8 are refused, because a lenient reader could turn two ids into one. */
+/**
+ * Decodes a body for the JSON validator. Refuses bytes that are not UTF-8, because a lenient decoder could turn two ids into
+ * one.
+ */
 export function bodyTextOf(bytes: Uint8Array): string {
   assertJsonShape(bytes);
   try {
@@ -93,7 +97,7 @@ export const readBody = factory.createMiddleware(async (c, next) => {
   await next();
 });
 
-/** Like `readBody`, for a POST without fields. An absent or empty body is read as `{}`. */
+/** Does the same as `readBody` for a POST without fields. Reads an absent or empty body as `{}`. */
 export const readNoFields = factory.createMiddleware((c, next) =>
   readBody(c, async () => {
     if (c.get("bodyText") === "") c.set("bodyText", "{}");
@@ -101,13 +105,13 @@ export const readNoFields = factory.createMiddleware((c, next) =>
   }),
 );
 
-/** More than the largest pack has in its form. Each field costs memory, however short it is. */
+/** The most fields of a form: more than the form of the largest pack has. Each field costs memory, however short it is. */
 const FIELDS_MAX = 25_000;
 const AMPERSAND = 0x26;
 
 function assertFewFields(bytes: Uint8Array): void {
   let count = 0;
-  // Parts of a multipart form are longer, and so there are fewer.
+  // Parts of a multipart form are longer, so a body has fewer of them.
   for (const byte of bytes) if (byte === AMPERSAND && ++count === FIELDS_MAX) throw tooManyFields();
 }
 
@@ -115,7 +119,10 @@ const tooManyFields = () => new PurserError("payload_too_large", `A form has at 
 
 const IS_FORM = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 
-/** The text fields of a form of at most 1 MiB; of several with one name, the last. Empty when the request has no form. */
+/**
+ * Returns the text fields of a form of at most 1 MiB. If fields share a name, the last one counts. Empty when the request has no
+ * form.
+ */
 export async function readForm(request: Request): Promise<Record<string, string>> {
   const bytes = await readWithin(request);
   const contentType = request.headers.get("content-type") ?? "";
@@ -132,8 +139,8 @@ export async function readForm(request: Request): Promise<Record<string, string>
 const DRAINED_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
- * Reads the rest of the body after a refusal. Otherwise the connection of a client that is still sending would be reset, and
- * it would not see the refusal.
+ * Reads the rest of the body after a refusal. Without this, a client that is still sending would have its connection reset and
+ * would not see the refusal.
  */
 export const drainBody = factory.createMiddleware(async (c, next) => {
   await next();
@@ -153,14 +160,14 @@ export const drainBody = factory.createMiddleware(async (c, next) => {
   }
 });
 
-/** A smaller body cannot cost much, whatever it is made of. */
+/** The size up to which a body needs no check of its shape, because parsing it cannot cost much. */
 const SMALL_BYTES = 64 * 1024;
 const CONTAINERS_MAX = 50_000;
 const LEVELS_MAX = 1_000;
 
 /**
- * Refuses a body that JSON.parse would turn into many times its size, or that a recursive reader could not walk (L1). A body that
- * is not JSON is left to the reader that says so.
+ * Refuses a body that JSON.parse would turn into many times its size, or that is nested too deeply for a recursive reader (L1).
+ * Ignores a body that is not JSON, because the JSON parser refuses it later.
  */
 function assertJsonShape(bytes: Uint8Array): void {
   if (bytes.length <= SMALL_BYTES) return;
@@ -175,7 +182,7 @@ function assertJsonShape(bytes: Uint8Array): void {
   if (json.containers > CONTAINERS_MAX) throw invalid("body", `must have at most ${CONTAINERS_MAX} objects and lists`);
 }
 
-/** What to change about a text that is no JSON, in linear time. It repeats nothing of the text. */
+/** Returns what to change about a text that is not JSON, in linear time. The advice repeats nothing of the text. */
 export function jsonAdvice(text: string, cause: unknown): string {
   const start = text.trimStart();
   if (start === "") return "The body is empty. Send the arguments as a JSON object in the body.";

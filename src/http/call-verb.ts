@@ -4,8 +4,8 @@ import type { TenantCtx } from "../runtime.ts";
 import type { AppEnv } from "./factory.ts";
 
 /**
- * Calls a verb at its environment's time. A test clock (D3) may prove, by the key's check or by the guard of a write, to be another
- * than this isolate knew: nothing has been answered or written then, and the verb is called again with the right time.
+ * Calls a verb with the time of its environment. If the key check or the guard of a write finds that the test clock (D3) differs
+ * from the one this isolate knew, nothing has been answered or written yet, and the verb is called again with the right time.
  */
 export function callVerb<Answer>(
   c: {

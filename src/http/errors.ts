@@ -5,7 +5,7 @@ import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.t
 import type { AppEnv } from "./factory.ts";
 import type { ErrorBody } from "./responses.ts";
 
-/** Logs a bug by kind and place. Its message is not logged, because it can contain a caller's data. */
+/** Logs a bug by kind and place. Does not log its message, which can contain a caller's data. */
 export function logBug(error: unknown, requestId: string): void {
   const chain: { name: string; constraint: string | null; frames: string[] }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -29,7 +29,7 @@ function asPurserError(error: unknown, requestId: string): PurserError {
   return new PurserError("internal_error", "An internal error occurred.", { cause: error });
 }
 
-/** The only place that turns an error into a response: `{ error: { code, message, param?, details?, requestId } }` (W4). */
+/** Turns an error into a response: `{ error: { code, message, param?, details?, requestId } }` (W4). No other code does this. */
 export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
   const requestId = c.get("requestId");
   const error = asPurserError(thrown, requestId);

@@ -10,31 +10,31 @@ export interface AppEnv {
   Variables: {
     requestId: string;
     runtime: Runtime;
-    /** The refusal of a malformed header, such as a bookmark. It is thrown when the arguments are validated (W8). */
+    /** The refusal of a malformed header, such as a bookmark. The validator throws it when it validates the arguments (W8). */
     malformedHeader?: PurserError;
-    /** Asks for the key alone, before a large body is parsed. Set where a key opens the request. */
+    /** Checks only the key, before a large body is parsed. Set on routes that need a key. */
     checkKey?: () => Promise<void>;
-    /** Set where the body is read. */
+    /** Set once the body is read. */
     bodyBytes: Uint8Array<ArrayBuffer>;
     /** Set by `readBody`. */
     bodyText: string;
     ctx: TenantCtx;
-    /** Whom the request asks about, and who the end-user's token proved that it is (auth/end-user.ts). */
+    /** The user that the request asks about. auth/end-user.ts compares it with the user whom the token proves. */
     askedUser?: { readonly param: string; readonly userId: string };
     endUserId?: string;
-    /** For routes without a tenant, such as download links. */
+    /** The context of routes without a tenant, such as download links. */
     root: SystemCtx;
-    /** For administration. */
+    /** The context of administration. */
     admin: AdminCtx;
   };
 }
 
 export const factory = { createMiddleware: createMiddleware<AppEnv> };
 
-/** A feature's routes. */
+/** Creates the routes of a feature. */
 export const createRoutes = () => new Hono<AppEnv>();
 
-/** The answer of what happens once, whose repeats are told by a header. */
+/** Answers with the result of an idempotent operation. A header marks a replay. */
 export function answerOutcome<Output extends object>(
   c: Context,
   { output, replayed }: { readonly output: Output; readonly replayed: boolean },
@@ -43,7 +43,7 @@ export function answerOutcome<Output extends object>(
   return c.json(output);
 }
 
-/** Allows requests from browsers. For the routes that take a publishable key, and no others (W11). */
+/** Allows requests from browsers. Only routes that take a publishable key use it (W11). */
 export const allowBrowsers = cors({
   origin: "*",
   allowMethods: ["GET", "POST"],

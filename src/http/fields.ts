@@ -19,7 +19,10 @@ const isTrimmed: TextRule = [(text) => text.trim() === text, "must not begin or 
 const hasNoNul: TextRule = [(text) => !text.includes("\u0000"), "must not contain NUL"];
 const isShort = (max: number): TextRule => [(text) => codePoints(text) <= max, `must have at most ${max} code points`];
 
-/** A string under rules that are checked in their order. One check for all: each costs the start two more schemas. */
+/**
+ * Returns a string schema that checks the rules in their order. All rules share one check, because each further check would add
+ * two schemas to the start-up time.
+ */
 const textOf = (rules: readonly TextRule[], shown: { minLength?: number; maxLength: number }) =>
   z
     .string()
@@ -29,8 +32,8 @@ const textOf = (rules: readonly TextRule[], shown: { minLength?: number; maxLeng
     .meta(shown);
 
 /**
- * A name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control characters. It is
- * compared code unit by code unit, and never trimmed, normalised or cut.
+ * Returns the schema of a name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control
+ * characters. Purser compares it code unit by code unit, and never trims, normalises or cuts it.
  */
 export const identifier = (codePointsMax = 200) =>
   textOf([isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls], {
@@ -38,21 +41,24 @@ export const identifier = (codePointsMax = 200) =>
     maxLength: codePointsMax,
   });
 
-/** A name that the admin gives: not blank, and without white space at its start or end. */
+/** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>
   textOf([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });
 
-/** Keys, credits and people belong to one mode. */
+/** The mode that keys, credits and people belong to. */
 export const mode = z.enum(["live", "test"]).meta({ id: "Mode" });
 
-/** Where a list continues. */
+/** The position at which a list continues. */
 export const cursor = z.string().min(1, NOT_EMPTY).optional().describe("The `nextCursor` of the previous page.");
 
-/** Free text for people: up to `codePointsMax` code points, well-formed, without NUL, where SQLite's text functions end. */
+/**
+ * Returns the schema of free text for people: up to `codePointsMax` code points, well-formed, without NUL, at which SQLite's
+ * text functions stop.
+ */
 export const freeText = (codePointsMax = 2_000) =>
   textOf([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax });
 
-/** Shows a field of a query string by its own type in the reference. */
+/** Makes the reference show a field of a query string with its own type. */
 const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
   override: ({ jsonSchema }: { jsonSchema: object }): void => {
     Object.assign(jsonSchema, { enum: undefined, pattern: undefined }, schema);
@@ -61,7 +67,7 @@ const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximu
 
 const TIMESTAMP_EXAMPLE = "`2026-01-31T12:00:00Z`";
 
-/** What to change about a text that is no timestamp. */
+/** Returns what to change about a text that is not a timestamp. */
 function timestampAdvice(text: string): string {
   if (/^\d{4}-\d{2}-\d{2}$/.test(text)) return `needs a time and Z or an offset too, such as ${TIMESTAMP_EXAMPLE}`;
   if (/^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?$/.test(text)) {
@@ -71,7 +77,7 @@ function timestampAdvice(text: string): string {
   return `must be an RFC 3339 timestamp with Z or an offset, such as ${TIMESTAMP_EXAMPLE}, of a moment that exists`;
 }
 
-/** Refuses a value within a transform, with what to change about it. */
+/** Refuses a value within a transform; `message` says what to change. */
 export function refuse(context: z.core.$RefinementCtx, message: string): never {
   context.addIssue({ code: "custom", message });
   return z.NEVER;
@@ -89,8 +95,8 @@ export const timestamp = z
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
 
 /**
- * A JSON number of any size. The schema of the amount checks it later. Numbers that no unit can hold become infinite: `1e999`,
- * and a number with more digits than a double can represent.
+ * A JSON number of any size, which the schema of the amount checks later. Numbers that no unit can hold become infinite:
+ * `1e999`, and a number with more digits than a double can represent.
  */
 export const anyNumber = z
   .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
@@ -100,18 +106,18 @@ export const anyNumber = z
     return value.description?.startsWith("-") ? -Infinity : Infinity;
   });
 
-/** A JSON object, unchanged, with a key such as `__proto__`. For its numbers see `roundNumbers`. */
+/** A JSON object, unchanged, even with a key such as `__proto__`. For its numbers see `roundNumbers`. */
 export const jsonObject = z
   .custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) })
   .meta({ type: "object" });
 
-/** `true` or `false` in a query string. */
+/** The value `true` or `false` in a query string. */
 export const queryFlag = z
   .enum(["true", "false"], "must be `true` or `false`, in lower case")
   .transform((text) => text === "true")
   .meta(shownAs({ type: "boolean" }));
 
-/** A whole number in a query string, within bounds. */
+/** Returns the schema of a whole number in a query string, within bounds. */
 const queryInteger = (min: number, max: number) =>
   z
     .string()
@@ -120,9 +126,9 @@ const queryInteger = (min: number, max: number) =>
     .refine((value) => value >= min && value <= max, `must be from ${min} to ${max}`)
     .meta(shownAs({ type: "integer", minimum: min, maximum: max }));
 
-/** The most rows in a page of a list. */
+/** Returns the schema of the most rows in a page of a list. */
 export const pageLimit = (rows: string, standard = 50) =>
   queryInteger(1, 500).default(standard).describe(`The most ${rows} in a page.`);
 
-/** The body of a POST without fields. Any field is unknown (W6). */
+/** The body of a POST without fields. Every field is unknown (W6). */
 export const noFields = z.strictObject({});

@@ -5,7 +5,7 @@ import { createRoutes } from "./factory.ts";
 const EVERY_MS = 1_000;
 const LOOK_EVERY_MS = 20;
 
-/** What D1 last said to an isolate. `isReached` is null while it is asked. */
+/** The latest answer of D1 in an isolate. `isReached` is null while the query runs. */
 interface Asked {
   readonly atMs: number;
   isReached: boolean | null;
@@ -27,18 +27,18 @@ async function ask({ isolate, now }: Isolate, d1: D1Database): Promise<boolean> 
   return asked.isReached;
 }
 
-/** Whether D1 answers one trivial query, which an isolate sends at most once a second. */
+/** Returns whether D1 answers a trivial query. An isolate sends that query at most once a second. */
 async function isReached(runtime: Isolate, d1: D1Database): Promise<boolean> {
   const last = lastOf.get(runtime.isolate);
   if (last === undefined || runtime.now() - last.atMs >= EVERY_MS) return ask(runtime, d1);
   for (let waited = 0; last.isReached === null && waited < EVERY_MS; waited += LOOK_EVERY_MS) {
     await scheduler.wait(LOOK_EVERY_MS);
   }
-  // Whoever asked may have been cut off.
+  // The request that sent the query may have been cancelled.
   return last.isReached ?? ask(runtime, d1);
 }
 
-/** `GET /health`: whether the database answers, without a key (W15). */
+/** `GET /health` reports whether the database answers. It needs no key (W15). */
 export const healthRoutes = createRoutes().get("/", async (c) => {
   if (await isReached(c.var.runtime, c.env.DB)) return c.json({ status: "ok" as const });
   throw temporarilyUnavailable("The database cannot be reached.", undefined, "database_unreachable");

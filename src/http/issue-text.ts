@@ -2,10 +2,10 @@ import * as z from "zod";
 import { isJsonObject, own } from "../lib/json.ts";
 import { fieldAdvice } from "./wrong-names.ts";
 
-/** What is said of an argument that is missing. */
+/** The message for a missing argument. */
 export const IS_REQUIRED = "is required";
 
-/** The ends of what is said of a null, and of an object where none is expected. */
+/** The endings of messages about an unexpected null or object. */
 export const NOT_NULL = ", not null";
 export const NOT_AN_OBJECT = ", not an object";
 
@@ -48,7 +48,7 @@ function tooBig({ origin, maximum, inclusive }: Limit<"maximum">): string {
   return `must have at most ${countOf(origin, maximum)}`;
 }
 
-/** What was sent instead of the type that is expected, as far as it helps to say so. */
+/** Returns the part of a message that says what was sent instead of the expected type, where that helps. */
 function sentInstead(expected: string, input: unknown): string {
   if (input === null) return NOT_NULL;
   if (Array.isArray(input)) return ", not a list";
@@ -61,19 +61,19 @@ function sentInstead(expected: string, input: unknown): string {
   return /^\s*[{[]/.test(input) ? ", not a string that holds JSON" : "";
 }
 
-/** What is said of a value that has not the type `expected`. */
+/** Returns the message for a value that does not have the type `expected`. */
 export function wrongType(expected: string, input: unknown): string {
   if (input === undefined) return IS_REQUIRED;
   return `must be ${TYPES[expected] ?? expected}${sentInstead(expected, input)}`;
 }
 
-/** One of a few words was expected. */
+/** Returns the message for a value that is not one of a few words. */
 const wrongWord = (values: readonly unknown[], input: unknown): string =>
   input === undefined ? IS_REQUIRED : `must be ${values.map(String).join(" or ")}`;
 
 const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input) ? own(input, name) : undefined);
 
-/** A field that the object does not have. The schema that refuses it is the object's own, at whatever level. */
+/** Returns the message for a field that the object does not have. `schema` is the object's own schema, at any level. */
 function unknownField(name: string, input: unknown, schema: unknown): string {
   const { shape = {}, id } = schema instanceof z.ZodObject ? { shape: schema.shape, id: schema.meta()?.id } : {};
   const value = memberOf(input, name);
@@ -84,8 +84,8 @@ function unknownField(name: string, input: unknown, schema: unknown): string {
 }
 
 /**
- * A zod issue as a predicate, for a message that begins with the argument's name. It never repeats the value, which may be
- * personal data.
+ * Writes a zod issue as a predicate, for a message that begins with the argument's name. It never repeats the value, which may
+ * be personal data.
  */
 export const describeIssue: z.core.$ZodErrorMap = (issue) => {
   switch (issue.code) {

@@ -3,13 +3,13 @@ import { PurserError } from "../errors.ts";
 import { type AppEnv, allowBrowsers } from "./factory.ts";
 import { plainName } from "./wrong-names.ts";
 
-/** The parts of an app that are used here: its router and its routes. */
+/** The router and the routes of an app. */
 type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
 
 /** The method that Hono gives to a middleware. */
 const ANY = "ALL";
 
-/** The methods that a path supports, in alphabetical order. */
+/** Returns the methods that a path supports, in alphabetical order. */
 function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY));
   const matched = [...known].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
@@ -20,7 +20,7 @@ function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   return [...methods].sort();
 }
 
-/** `not_found` (404) for a path, with the way to the reference. `meant` is a route that the path is like. */
+/** Returns `not_found` (404) for a path, with a link to the reference. `meant` is a route that resembles the path. */
 export function nothingHere(meant: string | null = null): PurserError {
   const suggestion = meant === null ? "" : ` Did you mean \`${meant}\`?`;
   const message = `There is nothing at this path.${suggestion} All paths are described at /docs.`;
@@ -32,7 +32,7 @@ export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
     const methods = methodsAt(app, c.req.path);
     if (methods.length === 0) {
-      // An integrator means no page of the dashboard.
+      // An integrator never means a page of the dashboard.
       const routes = app.routes.filter(({ method, path }) => method !== ANY && !path.startsWith("/admin"));
       throw nothingHere(
         pathMeant(
@@ -51,11 +51,11 @@ export function answerUnknownPath(app: RoutedApp) {
 
 const PATH_CHARACTERS_MAX = 200;
 
-/** What integrators leave out, most often first: the prefix, then the part of the interface. */
+/** The beginnings of a path that integrators omit, most often omitted first. */
 const PREFIXES = ["", "/api/v1", "/api/v1/usage", "/api/v1/credits", "/api/v1/admin"];
 
-/** Where something is that other services have at a path of this end. */
-const OTHER_ENDS: readonly (readonly [route: string, ends: string])[] = [
+/** The routes to suggest for the last segment of a path, when other services use that word for the same thing. */
+const OTHER_WORDS: readonly (readonly [route: string, words: string])[] = [
   ["/api/v1/credits", "balance balances wallet"],
   ["/api/v1/credits/history", "ledger transactions entries"],
   ["/api/v1/usage/events", "consume spend debit deduct meter track record ingest"],
@@ -69,22 +69,27 @@ const OTHER_ENDS: readonly (readonly [route: string, ends: string])[] = [
 
 const segmentsOf = (path: string): string[] => path.split("/").filter((segment) => segment !== "");
 
-/** A segment without case, separators and the plural's s. */
+/** Returns a segment in a form that ignores case, separators and a plural's s. */
 const plainSegment = (segment: string): string => plainName(segment).replace(/s$/, "");
 
-/** The path without slashes too many, and with the prefix of the interface where it has another version's or half of it. */
+/**
+ * Returns the spellings to compare with routes: the path without extra slashes, and with each prefix in place of a missing,
+ * partial or wrong one.
+ */
 function variantsOf(path: string): string[][] {
   const own = segmentsOf(path);
   const rest = segmentsOf(`/${own.join("/")}`.replace(/^\/(api(?=\/|$))?(\/?v\d+(?=\/|$))?/i, "/"));
   return rest.length === 0 ? [own] : [own, ...PREFIXES.map((prefix) => [...segmentsOf(prefix), ...rest])];
 }
 
-/** Whether a path is alike a route, whose parameters stand for anything. */
+/** Returns whether a path resembles a route, in which parameters stand for any text. */
 const isAlike = (route: readonly string[], path: readonly string[]): boolean =>
   route.length === path.length &&
   route.every((segment, index) => segment.startsWith(":") || plainSegment(segment) === plainSegment(path[index] ?? ""));
 
-/** The route that an unknown path means, such as `/api/v1/admin/apps/{appId}/keys`. Null when it is like none. */
+/**
+ * Returns the route that an unknown path probably means, such as `/api/v1/admin/apps/{appId}/keys`. Null when it resembles none.
+ */
 function pathMeant(routePaths: Iterable<string>, path: string): string | null {
   const end = segmentsOf(path).at(-1)?.toLowerCase();
   if (path.length > PATH_CHARACTERS_MAX || end === undefined) return null;
@@ -92,7 +97,7 @@ function pathMeant(routePaths: Iterable<string>, path: string): string | null {
   const alike = variantsOf(path)
     .map((variant) => routes.find((route) => isAlike(segmentsOf(route), variant)))
     .find((route) => route !== undefined);
-  const meant = alike ?? OTHER_ENDS.find(([, ends]) => ends.split(" ").includes(end))?.[0];
-  // A segment such as `:appId{[a-z]+}` is shown as `{appId}`.
+  const meant = alike ?? OTHER_WORDS.find(([, words]) => words.split(" ").includes(end))?.[0];
+  // The message shows a segment such as `:appId{[a-z]+}` as `{appId}`.
   return meant?.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}").replace(/(.)\/$/, "$1") ?? null;
 }

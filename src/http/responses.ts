@@ -2,12 +2,12 @@ import * as z from "zod";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 
 /**
- * What is wrong, in the body of a refusal and in the result of one event of a list (W4). The reference describes `details` by
- * code (reference/error-details.ts).
+ * The description of an error, in the body of a refusal and in the result of one event of a list (W4). The reference describes
+ * `details` by code (reference/error-details.ts).
  */
 export const errorDetail = z
   .strictObject({
-    // Object.keys forgets that these are the codes of the catalogue.
+    // Object.keys loses the type of the codes.
     code: z.enum(Object.keys(errorStatus) as ErrorCode[]),
     message: z.string().describe("For people. Its wording may change."),
     param: z.string().optional().describe("The wrong argument, such as `items[0].amount`."),

@@ -9,7 +9,7 @@ import type { AppEnv } from "./factory.ts";
 import { describeIssue, IS_REQUIRED, NOT_AN_OBJECT, NOT_NULL } from "./issue-text.ts";
 import { plainName } from "./wrong-names.ts";
 
-/** Refuses percent-escapes that are not UTF-8. A lenient reader could turn two ids into one. */
+/** Refuses percent-escapes that are not UTF-8, because a lenient decoder could turn two ids into one. */
 function assertDecodable(url: string): void {
   const query = url.indexOf("?");
   if (query === -1) return;
@@ -23,7 +23,7 @@ function assertDecodable(url: string): void {
   }
 }
 
-/** Refuses a known query parameter that is given twice (W14). Hono reads it as a list. */
+/** Refuses a known query parameter that is given twice (W14). Hono reads such a parameter as a list. */
 function assertGivenOnce(values: object, issues: readonly z.core.$ZodIssue[]): void {
   const given = new Map<PropertyKey, unknown>(Object.entries(values));
   const [name] = issues.flatMap((issue) => issue.path.slice(0, 1)).filter((key) => Array.isArray(given.get(key)));
@@ -42,13 +42,13 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
     const result = schema.safeParse(value);
     if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body"));
-    // Hono types validated data as `{}`. The schema's output is a value in any case.
+    // Hono types validated data as `{}`. The schema's output is always a value.
     c.req.addValidatedData("json", result.data as object);
     await next();
   });
 }
 
-/** Says of an argument that is missing in the body and stands in the address that it belongs into the body. */
+/** Returns a clearer refusal when an argument that is missing in the body stands in the query string. */
 function inRightPlace(c: Context<AppEnv>, refusal: PurserError): PurserError {
   const { param } = refusal;
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
@@ -59,18 +59,18 @@ function inRightPlace(c: Context<AppEnv>, refusal: PurserError): PurserError {
 
 function parseBody(text: string): unknown {
   try {
-    // An amount is checked by its digits, which JSON.parse would round.
+    // Amounts are checked by their digits, which JSON.parse would round.
     return parseExactJson(text);
   } catch (cause) {
     throw new PurserError("invalid_request", jsonAdvice(text, cause), { param: "body", cause });
   }
 }
 
-/** Says of an argument that is missing in the query string where it belongs, or how it is written. */
+/** Returns a clearer refusal for an argument missing in the query string: it tells the right spelling or the right place. */
 function inQuery(c: Context, refusal: PurserError): PurserError {
   const { param } = refusal;
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
-  // The name is made of the same letters as the known one, so that nothing of the caller's is repeated.
+  // The misspelt name has the same letters as the known one, so the message repeats nothing else of the caller's.
   const misspelt = Object.keys(c.req.query()).find((name) => plainName(name) === plainName(param));
   if (misspelt !== undefined) return invalid(param, `${IS_REQUIRED}: write it so, not \`${misspelt}\``);
   const hasBody = c.req.header("content-type") !== undefined;
@@ -92,8 +92,8 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
 }
 
 /**
- * The only validator. If the schema refuses, it throws `invalid_request` with the argument's name. For JSON it validates what
- * `readBody` read.
+ * Returns the middleware that validates requests; there is no other validator. It throws `invalid_request` with the argument's
+ * name when the schema refuses. For JSON it validates the text that `readBody` read.
  */
 export function validate<Schema extends z.ZodType>(
   target: "json",
@@ -109,13 +109,13 @@ export function validate(target: "json" | "query" | "param", schema: z.ZodType) 
 
 z.config({ customError: describeIssue });
 
-/** The most characters of a caller's field name that a response repeats. */
+/** The most characters of a caller's field name that a response repeats in `param`. */
 const PARAM_CHARACTERS_MAX = 200;
 
-/** The most of them that a message repeats. */
+/** The most characters of a caller's field name that a message repeats. */
 const NAME_CHARACTERS_MAX = 60;
 
-/** `items[0].amount` for the path ["items", 0, "amount"]. */
+/** Returns `items[0].amount` for the path ["items", 0, "amount"]. */
 function pathText(path: readonly PropertyKey[]): string {
   const text = path.reduce<string>((above, key) => {
     if (typeof key === "number") return `${above}[${key}]`;
@@ -128,26 +128,29 @@ const isMisnamed = ({ code, message }: z.core.$ZodIssue): boolean =>
   code === "unrecognized_keys" || message.endsWith(NOT_AN_OBJECT);
 
 /**
- * The issue that is told: the first, or, where a field is missing, that of the name or the object in which its value stands. Within a union,
- * the one with the longest path.
+ * Returns the issue to report: the first; or, if a field is missing, the issue of a misnamed field or object that may hold its
+ * value. Within a union, the issue with the longest path.
  */
-function toldOf(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
+function issueToReport(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
   const [first] = issues;
   const issue = (first?.message === IS_REQUIRED ? issues.find(isMisnamed) : undefined) ?? first;
   if (issue?.code !== "invalid_union") return issue;
-  const within = issue.errors.map(toldOf).filter((told) => told !== undefined);
+  const within = issue.errors.map(issueToReport).filter((told) => told !== undefined);
   const furthest = within.toSorted((a, b) => b.path.length - a.path.length)[0];
   if (furthest === undefined || furthest.path.length === 0) return issue;
   return { ...furthest, path: [...issue.path, ...furthest.path] };
 }
 
-/** The refusal of what the issues tell. It names the argument, or `whole` where it is all of them, and never repeats a value. */
+/**
+ * Returns the refusal for the issues. It names the argument, or `whole` when the whole input is wrong, and never repeats a
+ * value.
+ */
 export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
-  const issue = toldOf(issues);
+  const issue = issueToReport(issues);
   if (issue === undefined) return invalid(whole, "is malformed");
   const param = pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]);
   const isNullField = param !== "" && issue.message.endsWith(NOT_NULL);
   const message = isNullField ? `${issue.message}: an optional field is left out instead` : issue.message;
-  // A name may be as long as a body. Then it stands in `param` alone.
+  // A name may be as long as a body. A long one stands in `param` only.
   return invalid(param || whole, param.length <= NAME_CHARACTERS_MAX ? message : `This field ${message}.`);
 }

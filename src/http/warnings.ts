@@ -1,6 +1,9 @@
 import type { Runtime } from "../runtime.ts";
 
-/** What is taken but looks like a mistake (W16). One sentence each, in ASCII, and never with a value of the caller's. */
+/**
+ * Warnings about input that is accepted but looks like a mistake (W16). Each is one ASCII sentence without any value of the
+ * caller.
+ */
 const WARNINGS = {
   quantity_disregarded: "The quantity is disregarded: the pack has items, and each is granted as it is.",
   granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
@@ -17,8 +20,8 @@ export type Warning = keyof typeof WARNINGS;
 const WARNINGS_MAX = 3;
 export const WARNING_HEADER = "purser-warning";
 
-/** Tells the caller of a verb, once it is done. Where nobody is answered it says nothing. */
+/** Adds a warning to the response. Does nothing where there is no response, as in the cron. */
 export const warn = ({ warn: tell }: Pick<Runtime, "warn">, warning: Warning): void => tell?.(WARNINGS[warning]);
 
-/** The header of an answer that warns, each sentence once. */
+/** Returns the text of the warning header, with each sentence once. */
 export const warningText = (sentences: ReadonlySet<string>): string => [...sentences].slice(0, WARNINGS_MAX).join(" ");

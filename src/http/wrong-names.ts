@@ -1,6 +1,6 @@
-/** Names of fields and paths that integrators write by mistake, and what to write instead. */
+/** This file lists names of fields and paths that integrators write by mistake, and what to write instead. */
 
-/** A name without case and separators: `user_id`, `User-Id` and `userId` are alike. */
+/** Returns a name without case and separators: `user_id`, `User-Id` and `userId` are equal. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
 const USER = "user customer customerId client clientId account accountId uid subject sub owner distinctId";
@@ -39,7 +39,10 @@ const setting = {
 };
 const item = { amount: "quantity value", matches: "match rule rules filter filters events models" };
 
-/** By a schema's id: what to write, and the names written instead. `a.b` is `b` within `a`; `/b` is `b` at the top level. */
+/**
+ * For each schema id, the right field names, each with the names that callers write instead. `a.b` is `b` within `a`; `/b` is
+ * `b` at the top level; an entry that begins with `!` is the complete advice.
+ */
 export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   GrantCredits: {
     userId: USER,
@@ -55,7 +58,8 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
     externalRef: REFERENCE,
     refundRef: `refundId refund ${KEY}`,
     packId: PACK,
-    share: "amount quantity percent percentage fraction",
+    "!write the part that is refunded into `share`, such as `{ part: 500, of: 1500 }` for 500 of 1,500 cents":
+      "amount quantity percent percentage fraction",
     "share.part": "part",
     "share.of": "of",
     reason: TEXT,
@@ -64,6 +68,8 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
   PreviewDebit: { ...used, ...recorded },
   UsageEvent: { eventId: KEY, ...used, ...recorded },
   UsageQuantities: {
+    "!name the unit of the packs that pay: `count`, `tokens`, `seconds` or `cents`":
+      "credits credit units unit points amount",
     tokens: "token",
     seconds: "second",
     cents: "cent",
@@ -95,11 +101,12 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
 
 const adviceFor = (field: string): string => {
   const dot = field.indexOf(".");
+  if (field.startsWith("!")) return field.slice(1);
   if (field.startsWith("/")) return `write it at the top level, as \`${field.slice(1)}\``;
   return dot === -1 ? `write \`${field}\`` : `write it into \`${field.slice(0, dot)}\`, as \`${field.slice(dot + 1)}\``;
 };
 
-/** What to write instead of an unknown field of a schema that has the fields `known`, as an instruction. */
+/** Returns an instruction that says what to write instead of an unknown field. `known` are the fields of the schema. */
 export function fieldAdvice(schemaId: string | undefined, known: readonly string[], name: string): string {
   const isMeant = (other: string): boolean => plainName(other) === plainName(name);
   const table = Object.entries(WRONG_FIELDS[schemaId ?? ""] ?? {});

@@ -1,10 +1,10 @@
 import { DIGITS } from "./encoding.ts";
 
 const LENGTH = 22;
-/** The largest multiple of 62 in a byte. Larger bytes are skipped, so that every digit is equally likely. */
+/** The largest multiple of 62 that fits in a byte. Larger bytes are skipped, so that every digit is equally likely. */
 const FAIR = 248;
 
-/** Random bytes are requested many at a time, because one request costs more than a hundred bytes. */
+/** A pool of random bytes, requested together because one request costs more than a hundred bytes. */
 const pool = new Uint8Array(1_024);
 let taken = pool.length;
 
@@ -16,7 +16,7 @@ function randomByte(): number {
   return pool[taken++] ?? FAIR;
 }
 
-/** `prefix` and 22 random characters of base62: 131 bits, without escapes, and selected by a double click. */
+/** Returns `prefix` and 22 random characters of base62: 131 bits. The id needs no escapes, and a double click selects it. */
 export function randomId(prefix: string): string {
   let text = "";
   while (text.length < LENGTH) {
@@ -28,13 +28,13 @@ export function randomId(prefix: string): string {
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
-/** The UUID in lower case. Null if the text is not a UUID. */
+/** Returns the UUID in lower case, or null if the text is not a UUID. */
 export function parseUuid(text: string): string | null {
   const lower = text.toLowerCase();
   return UUID.test(lower) ? lower : null;
 }
 
-/** A version 4 UUID from the random bits of `newId("")`. */
+/** Returns a version 4 UUID made of the random bits of `newId("")`. */
 export function uuidOf(randomId: string): string {
   let bits = 0n;
   for (const character of randomId) bits = bits * 62n + BigInt(DIGITS.indexOf(character));

@@ -1,13 +1,13 @@
-/** Where a value, or a name with its quotes, stands in the bytes. */
+/** The position of a value, or of a name with its quotes, in the bytes. */
 export interface Span {
   readonly start: number;
   readonly end: number;
 }
 
-/** What a visitor of members returns instead of their end, to walk no further. */
+/** The value that a visitor of members returns, instead of the member's end, to stop the walk. */
 export const STOPPED = -1;
 
-/** Text that is not JSON. */
+/** The error for text that is not JSON. */
 export class JsonSyntaxError extends Error {}
 
 const QUOTE = 0x22;
@@ -29,7 +29,7 @@ const isHex = (byte: number | undefined): boolean =>
   isDigit(byte) || (byte !== undefined && (byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 const SIMPLE_ESCAPES = new Set(codes('"\\/bfnrt'));
 
-/** Names to find among the members of an object. They are ASCII. */
+/** A set of ASCII names to find among the members of an object. */
 export class Names {
   readonly #byLength = new Map<number, { readonly name: string; readonly bytes: readonly number[] }[]>();
 
@@ -41,7 +41,7 @@ export class Names {
     }
   }
 
-  /** The name that stands in the bytes. */
+  /** Returns the name at this position in the bytes. */
   find(bytes: Uint8Array, start: number, end: number): string | undefined {
     const same = this.#byLength.get(end - start);
     return same?.find((one) => one.bytes.every((code, index) => bytes[start + index] === code))?.name;
@@ -53,25 +53,25 @@ export class Names {
 }
 
 /**
- * JSON in bytes of UTF-8, walked where it stands: nothing is made of the values that nobody asks for. Every walk checks the
- * whole grammar, and throws `JsonSyntaxError`. It takes time in the bytes, and memory in the levels alone.
+ * A reader of JSON in UTF-8 bytes that creates only the values a caller asks for. Every walk checks the whole grammar and throws
+ * `JsonSyntaxError`. Time grows with the number of bytes, memory only with the depth of nesting.
  */
 export class JsonBytes {
   readonly #bytes: Uint8Array;
-  /** For each open level, whether it is an object. */
+  /** 1 for each open level that is an object, 0 for a list. */
   #levels = new Uint8Array(64);
-  /** The levels of objects and lists in the last value that `skip` passed. */
+  /** How deeply the last value passed to `skip` nests objects and lists. */
   depth = 0;
-  /** The objects and lists that `skip` has passed. */
+  /** How many objects and lists `skip` has passed so far. */
   containers = 0;
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
   }
 
-  /** The text of a span of valid UTF-8. */
+  /** Returns the text of a span of valid UTF-8. */
   text({ start, end }: Span): string {
-    // A decoder takes its time to begin, and names are many.
+    // Starting a decoder is slow, and short names are frequent.
     if (end - start > SHORT_BYTES) return decoder.decode(this.#bytes.subarray(start, end));
     let text = "";
     for (let at = start; at < end; at++) {
@@ -82,14 +82,14 @@ export class JsonBytes {
     return text;
   }
 
-  /** Walks the one value of the whole text by `visit`, which returns its end. */
+  /** Walks the single value of the whole text with `visit`, which returns the end of the value. */
   whole(visit: (start: number) => number): void {
     if (this.space(visit(this.space(0))) !== this.#bytes.length) throw new JsonSyntaxError();
   }
 
   /**
-   * Calls `visit` with each member: its name, with the quotes, and where its value begins. `visit` passes the value and returns
-   * its end, or `STOPPED`. Returns the end of the object, or `STOPPED`.
+   * Calls `visit` for each member with its name (quotes included) and the start of its value. `visit` returns the end of the
+   * value, or `STOPPED`. Returns the end of the object, or `STOPPED`.
    */
   members(start: number, visit: (name: Span, valueStart: number) => number): number {
     let at = this.space(start + 1);
@@ -104,7 +104,7 @@ export class JsonBytes {
     }
   }
 
-  /** Calls `visit` with where each element begins. `visit` passes it and returns its end. Returns the end of the list. */
+  /** Calls `visit` with the start of each element; `visit` returns the element's end. Returns the end of the list. */
   elements(start: number, visit: (elementStart: number) => number): number {
     let at = this.space(start + 1);
     if (this.#bytes[at] === CLOSE_LIST) return at + 1;
@@ -115,7 +115,7 @@ export class JsonBytes {
     }
   }
 
-  /** Which of `names` a name with its quotes is. */
+  /** Returns the one of `names` that the quoted name at this position is. */
   find(names: Names, { start, end }: Span): string | undefined {
     const found = names.find(this.#bytes, start + 1, end - 1);
     if (found !== undefined || !this.#hasEscape(start, end)) return found;
@@ -123,7 +123,7 @@ export class JsonBytes {
     return names.has(name) ? name : undefined;
   }
 
-  /** What a string with its quotes says. */
+  /** Returns the decoded value of a quoted string. */
   string({ start, end }: Span): string {
     if (this.#hasEscape(start, end)) return String(JSON.parse(this.text({ start, end })));
     return this.text({ start: start + 1, end: end - 1 });
@@ -138,7 +138,7 @@ export class JsonBytes {
     return this.#bytes[start] === 0x6e;
   }
 
-  /** Whether the object or list that begins there has no members. */
+  /** Returns whether the object or list at this position is empty. */
   isEmptyAt(start: number): boolean {
     const byte = this.#bytes[this.space(start + 1)];
     return byte === CLOSE_OBJECT || byte === CLOSE_LIST;
@@ -165,7 +165,7 @@ export class JsonBytes {
     return at + 1;
   }
 
-  /** Passes one value, and returns its end. */
+  /** Skips one value and returns its end. */
   skip(start: number): number {
     const bytes = this.#bytes;
     let level = 0;
@@ -185,7 +185,7 @@ export class JsonBytes {
           continue;
         }
       } else at = byte === QUOTE ? this.#string(at) : this.#scalar(at);
-      // After a value: its levels end, or the next value comes.
+      // After a value: close levels that end here, or go to the next value.
       for (; level > 0; level--) {
         at = this.space(at);
         const isObject = this.#levels[level - 1] === 1;
@@ -209,7 +209,7 @@ export class JsonBytes {
     this.#levels[level] = isObject ? 1 : 0;
   }
 
-  /** Passes a name and its colon. */
+  /** Skips a name and its colon. */
   #toValue(at: number): number {
     return this.space(this.#expect(this.space(this.#string(at)), COLON));
   }
@@ -220,7 +220,7 @@ export class JsonBytes {
     for (;;) {
       const byte = bytes[at];
       if (byte === QUOTE) return at + 1;
-      // Beyond the end, or a control character.
+      // The text ended, or has a control character.
       if (byte === undefined || byte < 0x20) throw new JsonSyntaxError();
       at = byte === BACKSLASH ? this.#escape(at + 1) : at + 1;
     }
@@ -234,7 +234,7 @@ export class JsonBytes {
     return at + 5;
   }
 
-  /** A number, `true`, `false` or `null`. */
+  /** Skips a number, `true`, `false` or `null`. */
   #scalar(start: number): number {
     const bytes = this.#bytes;
     const word = LITERALS.get(bytes[start] ?? 0);
@@ -261,5 +261,5 @@ export class JsonBytes {
   }
 }
 
-/** A byte order mark within the text is a character like others. */
+/** A UTF-8 decoder that keeps a byte order mark as an ordinary character. */
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,4 +1,4 @@
-/** JSON with all of its digits, so that writing it again gives the same value. */
+/** A JSON object whose numbers keep all their digits, so that writing it again gives the same value. */
 export interface JsonObject {
   readonly [key: string]: unknown;
 }
@@ -11,32 +11,35 @@ interface SourceJson {
 // V8 has these methods, but TypeScript's library does not declare them yet.
 const sourceJson = JSON as unknown as SourceJson;
 
-/** `JSON.parse` in which `read` reads each number from its digits. */
+/** Parses JSON and passes the digits of each number to `read`, which returns the value to use. */
 function parseNumbers(text: string, read: (digits: string, value: number) => unknown): unknown {
   return sourceJson.parse(text, (_key, value, { source }) =>
     typeof value === "number" && source !== undefined ? read(source, value) : value,
   );
 }
 
-/** A number that a double may not represent: many digits, an exponent, a negative zero. A match in a string only costs time. */
+/**
+ * Matches numbers that a double may not represent: many digits, an exponent, a negative zero. A match inside a string only costs
+ * time.
+ */
 const MAYBE_LOSSY = /\d[\d.]{15,}|\d[eE][+-]?\d|-0\b/;
 
 /**
  * Parses JSON. A number that a double would round, such as 2^53 + 1 or 1e400, becomes a raw value, which `JSON.stringify` writes
- * with the same digits. Throws what `JSON.parse` throws.
+ * with the same digits. Throws the errors of `JSON.parse`.
  */
 export function parseJson(text: string): unknown {
   if (!MAYBE_LOSSY.test(text)) return JSON.parse(text);
   return parseNumbers(text, (digits, value) => (String(value) === digits ? value : sourceJson.rawJSON(digits)));
 }
 
-/** The digits of a number, as they were sent. Null if the value is not a number. */
+/** Returns the digits of a number as they were sent, or null if the value is not a number. */
 export function numberText(value: unknown): string | null {
   if (typeof value === "number") return String(value);
   return sourceJson.isRawJSON(value) ? value.rawJSON : null;
 }
 
-/** A number as a double. Null if the value is not a number. */
+/** Returns a number as a double, or null if the value is not a number. */
 export function numberValue(value: unknown): number | null {
   const text = numberText(value);
   return text === null ? null : Number(text);
@@ -46,12 +49,12 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value) && !sourceJson.isRawJSON(value);
 }
 
-/** The object's own value of `key`, never one of its prototype. */
+/** Returns the object's own value of `key`, never a value of its prototype. */
 export function own(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
-/** Whether objects and lists are nested deeper than `levelsMax`. */
+/** Returns whether objects and lists are nested deeper than `levelsMax`. */
 export function isNestedDeeperThan(value: unknown, levelsMax: number): boolean {
   if (typeof value !== "object" || value === null) return false;
   if (levelsMax === 0) return true;
@@ -61,8 +64,8 @@ export function isNestedDeeperThan(value: unknown, levelsMax: number): boolean {
 const encoder = new TextEncoder();
 
 /**
- * Splits a list into JSON lists of at most `bytesMax` bytes each, because D1 takes strings of at most 2 MB. An element that is
- * larger has a list of its own.
+ * Splits a list into JSON lists of at most `bytesMax` bytes each, because D1 takes strings of at most 2 MB. A larger element
+ * gets a list of its own.
  */
 export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string[] {
   const chunks: string[] = [];
@@ -84,14 +87,17 @@ export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string
 }
 
 /**
- * JSON whose numbers can be checked by their own digits. A number that a double cannot represent, such as 1.0000000000000001,
- * is read as a symbol with these digits as its description. Every other value is as JSON.parse reads it.
+ * The functions below parse JSON so that numbers can be checked by their digits. A number that a double cannot represent, such
+ * as 1.0000000000000001, becomes a symbol with these digits as its description. All other values are read as by JSON.parse.
  */
 
-/** More than 15 digits, or an exponent of three. A double has all other numbers. A match in a string only costs time. */
+/**
+ * Matches more than 15 digits, or a three-digit exponent. A double represents all other numbers. A match inside a string only
+ * costs time.
+ */
 const MAYBE_ROUNDED = /(?:^|[:,[\s])-?(?:\d[\d.]{15}|[\d.]+[eE][+-]?\d{3})/;
 
-/** The digits of a decimal from the first to the last that is not 0. Two near decimals are equal if these are. */
+/** Returns the digits of a decimal from the first to the last that is not 0. Two close decimals are equal if these digits are. */
 function significantDigits(decimal: string): string {
   const digits = decimal
     .replace(/[eE].*$/s, "")
@@ -102,7 +108,7 @@ function significantDigits(decimal: string): string {
   return digits.slice(0, end);
 }
 
-/** The number of a decimal, or a symbol if a double cannot represent it. */
+/** Returns the number of a decimal, or a symbol if a double cannot represent it. */
 export function exactNumber(decimal: string): number | symbol {
   const value = Number(decimal);
   if (!Number.isFinite(value) || significantDigits(String(value)) === significantDigits(decimal)) return value;
@@ -110,8 +116,8 @@ export function exactNumber(decimal: string): number | symbol {
 }
 
 /**
- * Throws what `JSON.parse` throws. At about two thousand levels the stack is too small to check digits. Then numbers are read as
- * JSON.parse reads them, and the value is refused later for its depth.
+ * Parses JSON with exact numbers and throws the errors of `JSON.parse`. At about two thousand levels of nesting the stack is too
+ * small to check digits. JSON.parse then reads the numbers, and a later check refuses the value for its depth.
  */
 export function parseExactJson(text: string): unknown {
   if (!MAYBE_ROUNDED.test(text)) return JSON.parse(text);
@@ -123,7 +129,7 @@ export function parseExactJson(text: string): unknown {
   }
 }
 
-/** Replaces symbols by the nearest doubles, in place. Nothing else may use `value`. Recursive. */
+/** Replaces symbols by the nearest doubles, in place. The caller must be the only user of `value`. Recursive. */
 export function roundNumbers(value: object): void {
   // The members of an object or a list, of any type.
   const members = value as Record<string, unknown>;
@@ -135,8 +141,8 @@ export function roundNumbers(value: object): void {
 }
 
 /**
- * The same text for every spelling of a JSON value: keys are sorted by code unit, and undefined members are left out. It is
- * recursive, so check a caller's value with `isNestedDeeperThan` first.
+ * Returns the same text for every spelling of a JSON value: sorts keys by code unit and omits undefined members. Recursive:
+ * check a caller's value with `isNestedDeeperThan` first.
  */
 export function canonicalJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
@@ -148,7 +154,7 @@ export function canonicalJson(value: unknown): string {
   return `{${members.join(",")}}`;
 }
 
-/** Whether every number is finite. 1e999 is read as infinity, and would be written as null. Also recursive. */
+/** Returns whether every number is finite. JSON.parse reads 1e999 as infinity, which would be written as null. Recursive. */
 export function isFiniteJson(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value);
   return typeof value !== "object" || value === null || Object.values(value).every(isFiniteJson);

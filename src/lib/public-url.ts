@@ -3,7 +3,10 @@ const HOST = new RegExp(`^(?:${LABEL}\\.)*${LABEL}\\.?$`);
 
 const octetsOf = (host: string): number[] | null => (/^\d+(\.\d+){3}$/.test(host) ? host.split(".").map(Number) : null);
 
-/** Not of the Internet: loopback, private, shared, link-local, unspecified, benchmarks (198.18/15), multicast and reserved. */
+/**
+ * Returns whether an IPv4 address is outside the public Internet: loopback, private, shared, link-local, unspecified, benchmarks
+ * (198.18/15), multicast or reserved.
+ */
 function isInner([a = 0, b = 0]: readonly number[]): boolean {
   return (
     [0, 10, 127].includes(a) ||
@@ -16,7 +19,7 @@ function isInner([a = 0, b = 0]: readonly number[]): boolean {
   );
 }
 
-/** The eight groups of an IPv6 address as `URL` writes it, without its brackets. */
+/** Returns the eight groups of an IPv6 address in the form that `URL` writes, without brackets. */
 function groupsOf(address: string): number[] {
   const [head = "", tail] = address.split("::").map((half) => half.split(":").filter(Boolean));
   const after = tail ?? [];
@@ -24,7 +27,7 @@ function groupsOf(address: string): number[] {
   return [...head, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
 }
 
-/** Every IPv4 address that an IPv6 address carries, by the ways in which one is written in it. */
+/** Returns every IPv4 address embedded in an IPv6 address, by each standard way of embedding. */
 function carriedV4(groups: readonly number[]): number[][] {
   const v4At = (index: number, mask = 0) =>
     [groups[index] ?? 0, groups[index + 1] ?? 0].flatMap((group) => [(group ^ mask) >> 8, (group ^ mask) & 255]);
@@ -35,7 +38,7 @@ function carriedV4(groups: readonly number[]): number[][] {
     ...(begins(0, 0, 0, 0) || begins(0x64, 0xff9b) || isIsatap ? [v4At(6)] : []),
     // 6to4.
     ...(begins(0x2002) ? [v4At(1)] : []),
-    // Teredo: its server, and the client with every bit turned.
+    // Teredo: the server's address, and the client's with every bit inverted.
     ...(begins(0x2001, 0) ? [v4At(2), v4At(6, 0xffff)] : []),
   ];
 }
@@ -44,15 +47,15 @@ function isInnerV6(address: string): boolean {
   const groups = groupsOf(address);
   const [a = 0, b = 0, c = 0] = groups;
   if (carriedV4(groups).some(isInner)) return true;
-  // Addresses that are an IPv4 address otherwise written. NAT64 has a prefix for local use besides, 64:ff9b:1::/48.
+  // These ranges only embed an IPv4 address, which is checked separately. NAT64 also has a prefix for local use, 64:ff9b:1::/48.
   if (groups.slice(0, 4).every((group) => group === 0) || (a === 0x64 && b === 0xff9b && c === 0)) return false;
-  // Of all others only 2000::/3 is of the Internet; in it 2001:2::/48 is for benchmarks.
+  // Only 2000::/3 is public, except 2001:2::/48, which is for benchmarks.
   return (a & 0xe000) !== 0x2000 || (a === 0x2001 && b === 2 && c === 0);
 }
 
 const isLocalName = (host: string) => /(^|\.)localhost\.?$/.test(host);
 
-/** What to change about a URL that this service is to ask, as it is written for a caller. Null when it may be asked. */
+/** Returns what the caller must change about a URL that Purser is to request. Returns null when Purser may request it. */
 export function urlAdvice(text: string): string | null {
   if (!/^https?:\/\/[^/\\]/i.test(text) || /[\s\p{Cc}]/u.test(text) || !URL.canParse(text)) {
     return "must be a URL such as `https://example.com/path`";

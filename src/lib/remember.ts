@@ -1,4 +1,4 @@
-/** A function of a text that remembers its latest results, at most `max`. Null is not remembered. */
+/** Returns a function that caches up to `max` results of `make`. Null is not cached. */
 export function remember<Result>(max: number, make: (text: string) => Result): (text: string) => Result {
   const known = new Map<string, Result>();
   return (text) => {

@@ -1,7 +1,7 @@
 import { decodeBase64url, encodeBase64url } from "./encoding.ts";
 
 const FORM = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]+)$/;
-/** The sealed texts in a text. */
+/** A pattern that finds the sealed texts within a text. */
 export const sealedTexts = /v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+/g;
 const IV_BYTES = 12;
 const KEY_ID_BYTES = 6;
@@ -9,11 +9,11 @@ const KEY_ID_BYTES = 6;
 interface SealKey {
   readonly key: CryptoKey;
   readonly ivKey: CryptoKey;
-  /** Tells which secret sealed a text, and nothing of it. */
+  /** Tells which secret sealed a text, and reveals nothing about the secret. */
   readonly id: string;
 }
 
-/** Derived keys of this isolate. Never a promise: one request may not wait for another's. */
+/** The derived keys of this isolate. It stores no promises, because one request must not wait for another's. */
 const keys = new Map<string, SealKey>();
 const KEYS_MAX = 4;
 
@@ -42,8 +42,9 @@ async function keyOf(secret: string): Promise<SealKey> {
 }
 
 /**
- * Encrypts a text by AES-256-GCM with a key derived from the secret. It opens under the same `context` alone. The nonce is an
- * HMAC of context and text: the same text is sealed alike, so that storing it again changes nothing, and no other has its nonce.
+ * Encrypts a text with AES-256-GCM under a key derived from the secret. Only the same `context` opens it. The nonce is an HMAC
+ * of context and text: equal texts seal to equal results, so storing one again changes nothing, and different texts have
+ * different nonces.
  */
 export async function sealText(secret: string, context: string, text: string): Promise<string> {
   const { key, ivKey, id } = await keyOf(secret);
@@ -54,10 +55,10 @@ export async function sealText(secret: string, context: string, text: string): P
   return `v1.${id}.${encodeBase64url(iv)}.${encodeBase64url(new Uint8Array(sealed))}`;
 }
 
-/** How every text begins that this secret sealed. */
+/** Returns the prefix of every text that this secret sealed. */
 export const sealMarkOf = async (secret: string): Promise<string> => `v1.${(await keyOf(secret)).id}.`;
 
-/** The text that one of the secrets sealed under this context. Null when none did. */
+/** Returns the text that one of the secrets sealed under this context, or null when none did. */
 export async function openSealed(secrets: readonly string[], context: string, sealed: string): Promise<string | null> {
   const [, id, iv = "", body = ""] = FORM.exec(sealed) ?? [];
   const [ivBytes, bodyBytes] = [decodeBase64url(iv), decodeBase64url(body)];

@@ -1,11 +1,11 @@
 export const DAY_MS = 86_400_000;
 
-/** The day that was written last, and how it begins. `toISOString` takes four times as long as all of `iso`. */
+/** The last day written, and its text up to the clock. The cache pays: `toISOString` takes four times as long as all of `iso`. */
 let dayWritten = Number.NaN;
 let dayText = "";
 const twoDigits = (whole: number): string => (whole < 10 ? `0${whole}` : `${whole}`);
 
-/** A time in the API, by its whole milliseconds: ISO 8601, UTC, with milliseconds (W10). */
+/** Returns a time as the API writes it: ISO 8601, UTC, with milliseconds (W10). `atMs` is a whole number. */
 export function iso(atMs: number): string {
   const day = Math.floor(atMs / DAY_MS);
   if (day !== dayWritten) {
@@ -21,16 +21,19 @@ export function iso(atMs: number): string {
 
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]([01]\d|2[0-3]):\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;
 
-/** The times that RFC 3339 can write: in UTC, years of four digits. */
+/** The times that RFC 3339 can write: UTC, with four-digit years. */
 const WRITABLE_MS = { min: Date.parse("0000-01-01T00:00Z"), max: Date.parse("9999-12-31T23:59:59.999Z") };
 
-/** The milliseconds since 1970 of an RFC 3339 timestamp with `Z` or an offset; seconds are optional. Null for other text. */
+/**
+ * Parses an RFC 3339 timestamp with `Z` or an offset to milliseconds since 1970; seconds are optional. Returns null for other
+ * text.
+ */
 export function parseTimestamp(text: string): number | null {
   if (!RFC_3339.test(text)) return null;
   const [date, clock] = [text.slice(0, 10), text.slice(11).toUpperCase()];
   const atMs = Date.parse(`${date}T${clock}`);
   if (Number.isNaN(atMs) || atMs < WRITABLE_MS.min || atMs > WRITABLE_MS.max) return null;
-  // Date.parse reads the 31st of a short month as a day of the next month.
+  // Date.parse reads day 31 of a shorter month as a day of the next month.
   const isInMonth = new Date(Date.parse(`${date}T00:00Z`)).getUTCDate() === Number(date.slice(8));
   return isInMonth ? atMs : null;
 }

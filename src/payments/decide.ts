@@ -96,7 +96,7 @@ export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: St
 function granted(userId: string, grants: readonly NewBalances[], motions: number): LedgerMessage[] {
   return grants.map((grant, index) => {
     const later = grants.slice(index + 1).reduce((sum, { balances }) => sum + balances.length, motions);
-    return creditsGranted(userId, grant, later);
+    return creditsGranted(userId, grant, { after: later });
   });
 }
 

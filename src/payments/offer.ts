@@ -1,7 +1,7 @@
 import { type Fraction, fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { BALANCES_MAX } from "../books/credits/grant.ts";
-import { planGrant } from "../books/credits/new-balances.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
+import { planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/packs/pack.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";

@@ -1,10 +1,10 @@
 import { fromSteps } from "../books/amounts/amount.ts";
 import { grantOutput } from "../books/credits/grant.ts";
-import { planGrant } from "../books/credits/new-balances.ts";
 import type { GrantOutput } from "../books/credits/responses.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";
 import type { Outcome } from "../books/ledger/decision.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
+import { planGrant } from "../books/ledger/new-balances.ts";
 import { compareStamp, idempotencyConflict, stampRequest } from "../books/ledger/request-hash.ts";
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps/apps.ts";
 import { choosePack, selectPack } from "../catalog/packs/pack.ts";
@@ -73,7 +73,7 @@ type SettleTerms = Parameters<NonNullable<Move["settle"]>["plan"]>[1];
 
 /** What the administrator grants for a payment. The quantity that is not given is what Stripe says. */
 function planSettlement(
-  { userId, packId, quantity }: SettlePaymentInput,
+  { packId, quantity }: SettlePaymentInput,
   state: PaymentState,
   { currency }: Pick<StripeSetting, "currency">,
   { nowMs, newId, packOf }: SettleTerms,
@@ -88,7 +88,7 @@ function planSettlement(
   const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
   const notes = `Stripe ${key}: settled by the administrator`;
   const paid = { source: "purchase" as const, cause: "payment" as const, externalRef: refOf(key), notes };
-  return planGrant({ userId, packId, quantity: given, ...paid }, pack, nowMs, newId);
+  return planGrant({ packId, quantity: given, ...paid }, pack, nowMs, newId);
 }
 
 /** An invoice that is settled by hand is one line, of the net sum of its lines above 0 (S6). */

@@ -1,12 +1,17 @@
 import * as z from "zod";
 import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
+import { unit } from "../books/amounts/schemas.ts";
+import { refusingLimitOutput } from "../books/limits/responses.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 import { errorDetail } from "../http/responses.ts";
 
 const shortBalance = z
   .strictObject({
     balanceId: z.string(),
+    packName: z.string(),
+    unit,
+    remaining: z.number(),
     reason: z
       .enum(["exhausted", "wrong_unit", "no_match"])
       .meta({ id: "ShortageReason" })
@@ -14,7 +19,7 @@ const shortBalance = z
   })
   .meta({ id: "ShortBalance" });
 
-/** `details` of each code that has some; optional where not every refusal of the code has them. */
+/** The `details` of each code that has some. A field is optional if not every refusal with the code has it. */
 const detailsByCode = {
   invalid_request: z
     .strictObject({ limit: z.int().describe("How many there may be.") })
@@ -41,12 +46,13 @@ const detailsByCode = {
     })
     .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),
+  usage_limit_reached: refusingLimitOutput.describe("The limit; of several that refuse it, the one that resets last."),
   export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;
 
 const common = errorDetail.omit({ code: true, details: true }).shape;
 
-/** `insufficient_credits` becomes `InsufficientCreditsError`. */
+/** Returns `InsufficientCreditsError` for `insufficient_credits`. */
 const nameOf = (code: string): string =>
   `${code.replace(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase())}Error`;
 
@@ -66,12 +72,12 @@ const withoutDetails = {
 const forms = [...codesWithDetails, withoutDetails];
 const reference = (name: string): string => `#/components/schemas/${name}`;
 
-/** The components of the forms that an error has, one for each code with details of its own. */
+/** The components of the error forms, one for each code with details of its own. */
 export const errorComponents: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
   forms.map(({ name, schema }) => [name, schema]),
 );
 
-/** `ErrorDetail` as one of these forms, told apart by `code`. */
+/** The schema of `ErrorDetail`: one of these forms, told apart by `code`. */
 export const errorDetailSchema = {
   oneOf: forms.map(({ name }) => ({ $ref: reference(name) })),
   discriminator: {

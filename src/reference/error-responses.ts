@@ -3,7 +3,10 @@ import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody } from "../http/responses.ts";
 import { type HeaderName, headerRefs, headers } from "./headers.ts";
 
-/** One response for each status. An operation refers to it, and says which of its codes it may return. */
+/**
+ * The names of the error responses, one for each status. An operation refers to the response, and lists which of its codes it
+ * may return.
+ */
 const RESPONSE_NAMES: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",
@@ -22,12 +25,24 @@ const RESPONSE_NAMES: Readonly<Record<number, string>> = {
 const DETAILS: Partial<Record<ErrorCode, object>> = {
   insufficient_credits: {
     uncovered: { tokens: 120 },
-    skipped: [{ balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc", reason: "no_match" }],
+    skipped: [
+      {
+        balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc",
+        packName: "Starter",
+        unit: "cents",
+        remaining: 500,
+        reason: "no_match",
+      },
+    ],
   },
   idempotency_conflict: { differs: ["quantities"] },
   invalid_user_token: { reason: "expired" },
   changed_meanwhile: { version: 3 },
   test_quota_exceeded: { quota: 1_000 },
+  usage_limit_reached: {
+    ...{ limitId: "lim_5qWc1nY8aJ3vRb7kTxE2Mz", name: "Free messages", unit: "count", amount: 50, used: 50, asked: 1 },
+    resetsAt: "2026-01-17T00:00:00.000Z",
+  },
 };
 
 function responseName(status: number): string {
@@ -36,9 +51,9 @@ function responseName(status: number): string {
   return name;
 }
 
-/** The codes of a set, in the order of the catalogue. */
+/** Returns the codes of a set, in the order of the catalogue. */
 export const inOrder = (codes: ReadonlySet<ErrorCode>): ErrorCode[] =>
-  // Object.keys forgets that these are the codes of the catalogue.
+  // Object.keys loses the type of the codes.
   (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
 
 const meanings = (codes: readonly ErrorCode[]): string =>
@@ -46,7 +61,7 @@ const meanings = (codes: readonly ErrorCode[]): string =>
 
 const byStatus = (codes: readonly ErrorCode[]) => Map.groupBy(codes, (code) => errorStatus[code]);
 
-/** The error responses of one operation: each refers to the response of its status, with the operation's own codes. */
+/** Returns the error responses of one operation. Each refers to the response of its status, with the operation's own codes. */
 export function errorResponses(operationCodes: readonly ErrorCode[]) {
   return Object.fromEntries(
     [...byStatus(operationCodes)].map(([status, codes]) => [
@@ -56,7 +71,7 @@ export function errorResponses(operationCodes: readonly ErrorCode[]) {
   );
 }
 
-/** The error responses that the operations refer to, by name. */
+/** Returns the error responses that the operations refer to, by name. */
 export function sharedResponses(usedCodes: ReadonlySet<ErrorCode>): Record<string, ZodOpenApiResponseObject> {
   const statuses = [...byStatus(inOrder(usedCodes))];
   return Object.fromEntries(statuses.map(([status, codes]) => [responseName(status), errorResponse(codes)]));
@@ -66,7 +81,8 @@ function errorResponse(codes: readonly ErrorCode[]): ZodOpenApiResponseObject {
   const names: HeaderName[] = ["x-request-id", "x-d1-bookmark"];
   if (codes.includes("invalid_key")) names.push("www-authenticate");
   if (codes.includes("not_found")) names.push("link");
-  if (codes.some((code) => code === "rate_limited" || errorStatus[code] === 503)) names.push("retry-after");
+  if (codes.some((code) => code === "rate_limited" || code === "usage_limit_reached" || errorStatus[code] === 503))
+    names.push("retry-after");
   const example = (code: ErrorCode) => {
     const details = DETAILS[code];
     const error = { code, message: errorMeaning[code], ...(details === undefined ? {} : { details }) };

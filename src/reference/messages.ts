@@ -39,6 +39,7 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       ),
       externalRef: text.nullable(),
       source: z.enum(["purchase", "grant", "refund", "manual"]),
+      recurringId: text.nullable(),
       seq,
     },
   ],
@@ -68,6 +69,10 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     { userId, alertId: text, name: text, unit, remaining: z.number(), threshold: z.number(), seq },
   ],
   "credits.depleted": ["Nothing remains in any unit.", { userId, seq }],
+  "recurring.suspended": [
+    "A period of a recurring grant was refused, for an error of this code. Resume it when the cause is gone.",
+    { userId, recurringId: text, reason: text },
+  ],
   "balance.expiring": ["A balance expires in so many days.", { ...expiry, days: z.int() }],
   "balance.expired": ["A balance expired with something left.", expiry],
   "usage.recorded": [
@@ -80,7 +85,17 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       event: text,
       model: text.nullable(),
       quantities,
+      occurredAt: time,
+      properties: z.record(z.string(), z.unknown()).nullable().describe("Null where none were sent, and above 16 KiB."),
       seq: seq.nullable(),
+    },
+  ],
+  "usage.limit_reached": [
+    "A user has reached the amount of a usage limit, or is above. Once a window.",
+    {
+      ...{ userId, limitId: text, name: text, unit, amount: z.number(), used: z.number() },
+      resetsAt: text.meta({ format: "date-time" }),
+      seq,
     },
   ],
   "reservation.expired": [

@@ -1,6 +1,9 @@
 import * as z from "zod";
+import { globMatches } from "../books/amounts/match.ts";
 import { cursor, freeText, identifier, mode, pageLimit, timestamp } from "../http/fields.ts";
+import { nearest } from "../lib/nearest.ts";
 import { urlAdvice } from "../lib/public-url.ts";
+import { MESSAGE_TYPES } from "./message.ts";
 
 const URL_CHARACTERS_MAX = 2_000;
 const TYPES_MAX = 50;
@@ -19,6 +22,14 @@ const types = z.lazy(() =>
     .array(identifier())
     .min(1, "must not be empty. Leave it out for all types")
     .max(TYPES_MAX, `must have at most ${TYPES_MAX} types`)
+    .superRefine((globs, context) => {
+      for (const [at, glob] of globs.entries()) {
+        if (MESSAGE_TYPES.some((type) => globMatches(glob, type))) continue;
+        const [type = "credits.granted"] = nearest(glob, MESSAGE_TYPES, 1);
+        const message = `matches no type of message. The nearest is \`${type}\``;
+        context.addIssue({ code: "custom", path: [at], message });
+      }
+    })
     .nullish()
     .describe(
       "Types of messages, or globs such as `credits.*`. Without it: all but `usage.recorded`, which must be asked for.",

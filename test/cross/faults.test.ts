@@ -137,7 +137,7 @@ const PASSING = [
   "D1_ERROR: Cannot resolve D1 DB due to transient issue on remote node.",
 ];
 const OUT_OF_QUERIES = "Too many API requests by single Worker invocation.";
-/** After which sending again at once would make it worse, or be in vain. */
+/** Errors that an immediate retry does not fix. */
 const NOT_NOW = [
   "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
   "D1_ERROR: D1 DB is overloaded. Too many requests queued.",

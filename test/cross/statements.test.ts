@@ -28,9 +28,19 @@ interface Meant {
 /** What does read so, and is meant. */
 const MEANT: readonly Meant[] = [
   {
+    detail: "SEARCH usage_limits USING PRIMARY KEY (environment_id=?)",
+    text: '"usage_limits"',
+    why: "All usage limits of the environment, at most 20.",
+  },
+  {
     detail: "SEARCH payment_debts USING COVERING INDEX payment_debts_customer (environment_id=?)",
     text: 'SELECT 1 FROM "payment_debts" WHERE "payment_debts"."environment_id" = ? LIMIT 1',
     why: "Whether the environment has a debt: one row.",
+  },
+  {
+    detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
+    text: '"accounts"."recurring_due_at_ms" <= ?) order by "accounts"."recurring_due_at_ms"',
+    why: "The next period of an environment with a test clock: a moment of it reads its users, as for holds.",
   },
   {
     detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",

@@ -175,7 +175,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     beforeAll(() => watched.page.setViewportSize(SIZES[0]));
     afterEach(() => expect(watched.complaints).toEqual([]));
 
-    it("settles an unmatched payment after a question that says what is granted, once however often it is gone back to", async () => {
+    it("settles an unmatched payment after a confirmation that names the grant, once even if resubmitted", async () => {
       const { page } = watched;
       await go("payments");
       await follow("unmatched");
@@ -189,6 +189,8 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       await press("Continue");
       // What Stripe says was paid.
       await sees("0 → 1,000 cents");
+      await sees("No user has this id yet.");
+      await page.getByLabel("I have checked this").check();
       await press("Grant credits");
       await sees("The payment is granted.");
       await page.goBack();

@@ -43,6 +43,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.goto(`${server.url}/admin/apps`);
     expect(page.url()).toContain("/admin/sign-in");
     await expectAccessible(page);
+    await page.getByLabel("Your name").fill("Ana");
     await page.getByLabel("Admin token").fill("not the token");
     await submit("Sign in");
     expect(await fieldError()).toContain("Wrong admin token");
@@ -149,12 +150,14 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await section("Users");
     await page.getByLabel("User id").fill(USER);
     await submit("Search");
-    await page.getByRole("link", { name: "Grant credits" }).click();
+    await page.getByText("No user has this id").waitFor();
+    await page.getByRole("link", { name: "Grant to a new user?" }).click();
     await expectAccessible(page);
     await page.getByLabel(/^Reason \(kept/).fill(`goodwill ${EVIL}`);
     await submit("Continue");
     await page.getByRole("heading", { name: "Confirm grant" }).waitFor();
     await expectAccessible(page);
+    await page.getByLabel("I have checked this").check();
     // As an impatient double click does, or a browser that sends a form again.
     await page.evaluate(`(async () => {
       const form = document.querySelector("main form");
@@ -202,7 +205,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       .getByRole("link", { name: /^Starter/ })
       .first()
       .click();
-    await page.getByText(/manual, by dashboard/).waitFor();
+    await page.getByText(/manual, by Ana/).waitFor();
     await expectAccessible(page);
     await page.getByRole("region", { name: "Of the same grant" }).getByRole("link").first().click();
     await page.getByRole("heading", { name: /^Balance Starter/ }).waitFor();
@@ -403,9 +406,10 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await at.getByRole("navigation").getByRole("link", { name: "Users" }).click();
     await at.getByLabel("User id").fill("bob");
     await at.getByLabel("User id").press("Enter");
-    await at.getByRole("link", { name: "Grant credits" }).click();
+    await at.getByRole("link", { name: "Grant to a new user?" }).click();
     await at.getByLabel(/^Reason/).fill("Welcome");
     await at.getByRole("button", { name: "Continue" }).click();
+    await at.getByLabel("I have checked this").check();
     await at.getByRole("button", { name: "Grant credits" }).click();
     await at.getByText("1,000 of 1,000 tokens").first().waitFor();
     expect(plain.complaints).toEqual([]);

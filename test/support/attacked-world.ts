@@ -132,6 +132,39 @@ export const reservation = writer("reservations", {
   expires_at_ms: 9_000_000_000_000,
   request_hash: "hash",
 });
+/** Never due: no run of the cron comes to it. */
+export const recurring = writer("recurring_grants", {
+  account_id: USER,
+  ordinal: 1,
+  environment_id: LIVE,
+  id: "rec_w",
+  pack_id: "cpk_w",
+  pack_name: "Pack",
+  every: "day",
+  anchor_ms: 1,
+  id_seed: "seed",
+  state: "active",
+  last_n: 1,
+  next_at_ms: 9_000_000_000_000,
+  counted_balances: 1,
+  created_at_ms: 1,
+  request_hash: "hash",
+});
+export const usageLimit = writer("usage_limits", {
+  environment_id: LIVE,
+  id: "lim_w",
+  ordinal: 1,
+  name: "Limit",
+  name_key: "limit",
+  matches: "[]",
+  unit: "count",
+  amount_steps: 10,
+  every: "day",
+  created_at_ms: 1,
+});
+/** As it stands in `counted`. */
+export const counted = (given: object) =>
+  JSON.stringify([{ limitId: "lim_w", windowMs: 5, steps: 1, amountSteps: 10, isJudged: 1, ...given }]);
 const distinctId = writer("distinct_ids", {
   environment_id: LIVE,
   is_device_form: 1,
@@ -306,6 +339,7 @@ export const world: readonly string[] = [
   balance(REVOKED, 3),
   entry({ seq: 4, delta_steps: -400, balance_after_steps: 600, previous_seq: 2 }),
   reservation({}),
+  recurring({}),
   entry({
     seq: 5,
     balance_id: REVOKED,
@@ -389,6 +423,9 @@ export const world: readonly string[] = [
   "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",
   `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (-1, 'alr_w', 'Low', 'count', 1, 1)`,
+  usageLimit({}),
+  `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
+    VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   "INSERT INTO alert_states (environment_id, alert_id, account_id) VALUES (-1, 'alr_w', -10)",
   "INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (-1, 1, -10, 1)",
   "INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (-1, 7, 1)",

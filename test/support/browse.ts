@@ -32,7 +32,7 @@ export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: De
     get: send,
     post,
     signIn: (token = env.ADMIN_TOKEN, headers: Record<string, string> = {}) =>
-      post("/admin/sign-in", { token, next: "/admin/apps" }, headers),
+      post("/admin/sign-in", { token, name: "dashboard", next: "/admin/apps" }, headers),
     /** The token that the forms of this session carry. */
     formToken: async () => /name="_form" value="([^"]+)"/.exec(await (await send("/admin/apps")).text())?.[1] ?? "",
     cookie: () => cookie,

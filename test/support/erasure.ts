@@ -76,6 +76,10 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     });
   const id = (name: string) => `usage/reservations/res_${name}_${app.environments.live.id}`;
   await reserve("Zq7anaopen", {});
+  // It begins later, and issues nothing.
+  const startsAt = new Date(clock.ms + 86_400_000).toISOString();
+  const recurringId = `rec_Zq7ana_${app.environments.live.id}`;
+  await write("credits/recurring", { recurringId, userId, packId: "Two", every: "month", startsAt });
   await reserve("Zq7anacharge", { onExpiry: "charge" });
   await reserve("Zq7anacommit", {});
   await write(`${id("Zq7anacommit")}/commit`, { eventId: `e3-${tag}`, quantities: { tokens: 12 } });

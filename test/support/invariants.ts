@@ -65,6 +65,17 @@ export async function expectLedgerInvariants(): Promise<void> {
      ), 0))`,
   ).all();
   expect(overdue.results, "balances that owe more than is held of them, or are revoked").toEqual([]);
+  const miscounted = await env.DB.prepare(
+    `SELECT c.limit_id, c.account_id, c.used_steps FROM usage_counters AS c WHERE c.used_steps <> coalesce((
+       SELECT sum(n.value ->> 'steps') FROM usage_events AS e, json_each(e.counted) AS n
+       WHERE e.account_id = c.account_id AND n.value ->> 'limitId' = c.limit_id AND n.value ->> 'windowMs' = c.window_ms
+     ), 0) + coalesce((
+       SELECT sum(n.value ->> 'steps') FROM reservations AS r, json_each(r.counted) AS n
+       WHERE r.account_id = c.account_id AND r.state = 'open' AND n.value ->> 'limitId' = c.limit_id
+         AND n.value ->> 'windowMs' = c.window_ms
+     ), 0)`,
+  ).all();
+  expect(miscounted.results, "counters that are not the sum of what counts in their window").toEqual([]);
   const homeless = await env.DB.prepare(
     ["credit_ledger", "usage_events", "reservations"]
       .map(

@@ -69,6 +69,22 @@ export const keyedRoutes: readonly KeyedRoute[] = [
   },
   { name: "history", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits/history?userId=u" }) },
   { name: "totals", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}?userId=u` }) },
+  { name: "usage events", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}/events?userId=u` }) },
+  {
+    name: "usage events of an end-user",
+    kind: "pk_live",
+    writes: false,
+    request: (_, token) => ({ path: `${USAGE}/events?userId=u`, headers: { "x-user-token": token } }),
+  },
+  {
+    name: "totals of an end-user",
+    kind: "pk_live",
+    writes: false,
+    request: (_, token) => ({
+      path: `${USAGE}?userId=u&from=2026-01-01T00:00Z&groupBy=day,model`,
+      headers: { "x-user-token": token },
+    }),
+  },
   { name: "reservations", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}/reservations?userId=u` }) },
   {
     name: "reservation",

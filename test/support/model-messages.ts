@@ -102,12 +102,15 @@ function expectedOf(
       );
     }
   }
-  for (const [eventId, { use, body }] of model.events) {
+  for (const [eventId, { use, body, at: occurredMs }] of model.events) {
     const hold = [...model.holds.values()].find((one) => one.eventId === eventId);
     const paid = entries.filter((entry) => entry.eventId === eventId);
     const returned = hold?.state === "committed" ? entries.filter((entry) => isBack(entry, hold.id)) : [];
     const { event, model: name = null, quantities } = use;
-    const data = { event, model: name, quantities: { count: 1, ...quantities }, ...body };
+    const data = {
+      ...{ event, model: name, quantities: { count: 1, ...quantities } },
+      ...{ occurredAt: iso(occurredMs), properties: null, ...body },
+    };
     expectOne("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));
   }
   for (const hold of model.holds.values()) {

@@ -47,7 +47,11 @@ function planAsItStands(model: Model, use: Use) {
       remaining: fromSteps(b.unit, b.remaining - steps),
     })),
     uncovered,
-    skipped: idle.map((b) => ({ balanceId: b.id, reason: why(b) })),
+    skipped: idle.map((b) => ({
+      ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromSteps(b.unit, b.remaining) },
+      reason: why(b),
+    })),
+    limits: [],
   };
 }
 

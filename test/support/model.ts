@@ -106,7 +106,7 @@ export function createModel(clock: { now: () => number }) {
     const steps = short < held ? short : held;
     if (steps > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { steps, why, holds: open }];
   };
-  /** Behind what a settlement returned and debited: its balances pay what they owe, the oldest first. */
+  /** After a settlement's returns and debits its balances pay what they owe, the oldest first. */
   const payOwed = (hold: Hold, before: Map<Balance, bigint>) => {
     for (const [b] of hold.legs) {
       const back = b.remaining - (before.get(b) ?? 0n);
@@ -187,7 +187,11 @@ export function createModel(clock: { now: () => number }) {
       return matches(b, use) ? "wrong_unit" : "no_match";
     };
     const live = able.filter((b) => b.remaining + (returning(b) ?? 0n) > 0n);
-    const reasons = live.map((b) => ({ balanceId: b.id, reason: why(b) }));
+    const reasons = live.map((b) => ({
+      ...{ balanceId: b.id, packName: b.packName, unit: b.unit },
+      remaining: fromSteps(b.unit, b.remaining + (returning(b) ?? 0n)),
+      reason: why(b),
+    }));
     const skipped = ["exhausted", "wrong_unit", "no_match"].flatMap((r) =>
       reasons.filter(({ reason }) => reason === r),
     );

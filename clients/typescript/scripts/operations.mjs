@@ -33,7 +33,8 @@ function assertFlat(method, { operationId, parameters = [], requestBody }) {
   const body = Object.keys(resolve(requestBody?.content["application/json"]?.schema)?.properties ?? {});
   const names = [...path, ...query, ...body];
   if (new Set(names).size < names.length) throw new Error(`${operationId} has two fields of one name.`);
-  if (query.length > 0 && method !== "get") throw new Error(`${operationId} has a query, but is no GET.`);
+  if (query.length > 0 && method !== "get" && method !== "delete")
+    throw new Error(`${operationId} has a query and a body.`);
 }
 
 const comment = ({ summary, description = "" }) =>

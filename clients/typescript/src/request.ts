@@ -29,14 +29,15 @@ const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> 
   recordUsageEvents: ["eventId", ""],
   commitReservation: ["eventId", ""],
   createReservation: ["reservationId", "res_"],
+  createRecurringGrant: ["recurringId", "rec_"],
   adjustBalance: ["adjustmentId", ""],
 };
 
 /** Other POSTs that may be sent twice: the second answers as the first did, or changes nothing. */
 const REPEATABLE = new Set(
   (
-    "refundCredits revokeBalance previewDebit releaseReservation extendReservation createExportLink revokeExportLinks " +
-    "verifyUsers archivePack restorePack settlePayment erasePerson liftErasure"
+    "refundCredits revokeBalance previewDebit releaseReservation cancelRecurringGrant extendReservation createExportLink " +
+    "revokeExportLinks verifyUsers archivePack restorePack settlePayment erasePerson liftErasure"
   ).split(" "),
 );
 

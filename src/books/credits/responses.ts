@@ -74,11 +74,13 @@ const flaw = z
   .strictObject({
     balanceId: z.string().nullable(),
     kind: z
-      .enum(["sum", "gap", "chain", "below_zero", "owed"])
+      .enum(["sum", "gap", "chain", "below_zero", "limit", "owed"])
       .describe(
         "`sum`: what remains is not the sum of the deltas. `gap`: an entry is missing. `chain`: an entry does not go on from " +
-          "the one before it. `below_zero`: a running sum is below 0. `owed`: more is owed, of one refund, than open holds have.",
+          "the one before it. `below_zero`: a running sum is below 0. `limit`: what is used of a usage limit is not the sum of what " +
+          "counts in its window. `owed`: more is owed, of one refund, than open holds have.",
       ),
+    limitId: z.string().optional().describe("Of `limit` alone: the usage limit."),
   })
   .meta({ id: "LedgerFlaw" });
 

@@ -1,8 +1,9 @@
 import * as z from "zod";
 import { anyNumber, cursor, freeText, identifier, mode, pageLimit, queryFlag, timestamp } from "../../http/fields.ts";
+import { RECURRING_REF } from "../ledger/plan-periods.ts";
 import { balanceId, grantSource, userId } from "../ledger/schemas.ts";
 
-/** References that begin so are those of Stripe's payments, which no caller gives (C21). */
+/** The prefix of references that belong to Stripe's payments. Callers may not use it (C21). */
 const PAYMENT_REF = "stripe:";
 const externalRef = identifier(500).refine(
   (text) => !text.startsWith(PAYMENT_REF),
@@ -18,8 +19,14 @@ export const grantInput = z.lazy(() =>
         .nullish()
         .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
       externalRef: externalRef
+        .refine(
+          (text) => !text.startsWith(RECURRING_REF),
+          `must not begin with \`${RECURRING_REF}\`: these references belong to recurring grants`,
+        )
         .optional()
-        .describe("Idempotency key for this user and pack, such as a payment's id. It does not begin with `stripe:`."),
+        .describe(
+          "Idempotency key for this user and pack, such as a payment's id. It begins with neither `stripe:` nor `recurring:`.",
+        ),
       expiresAt: timestamp.nullish().describe("When the balances expire. Default: as the pack says. Null: never."),
       source: grantSource.default("purchase").describe("Why the credits are granted."),
       notes: freeText().optional().describe("Stored with the balances, for people."),

@@ -12,15 +12,16 @@ import {
   type ValueOf,
   type Writable,
 } from "../../db/query.ts";
-import { accounts, creditBalances, reservations } from "../../db/schema.ts";
+import { accounts, creditBalances, recurringGrants, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
-/** A user: by id, as the owner of a reservation or a balance, or by the account's integer. */
+/** A user: by id, as the owner of a reservation, a recurring grant or a balance, or by the account's integer. */
 export type User =
   | { readonly userId: string }
   | { readonly reservationId: string }
+  | { readonly recurringId: string }
   | { readonly balanceId: string }
   | { readonly accountId: number };
 
@@ -46,6 +47,13 @@ const accountOf = {
         .from(reservations)
         .where(and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("user")))),
     ),
+  recurringId: (value: ValueOf<OfUser>) =>
+    scalar(
+      drizzle
+        .select(fields(recurringGrants, "accountId"))
+        .from(recurringGrants)
+        .where(and(eq(recurringGrants.environmentId, value("environmentId")), eq(recurringGrants.id, value("user")))),
+    ),
   balanceId: (value: ValueOf<OfUser>) => sql<number | null>`(
     SELECT ${accounts.id} FROM ${creditBalances} CROSS JOIN ${accounts} ON ${accounts.id} = ${creditBalances.accountId}
     WHERE ${creditBalances.id} = ${value("user")} AND ${accounts.environmentId} = ${value("environmentId")}
@@ -66,6 +74,7 @@ export function accountQuery<Values, Built extends Writable>(
   const statements = {
     userId: about(accountOf.userId),
     reservationId: about(accountOf.reservationId),
+    recurringId: about(accountOf.recurringId),
     balanceId: about(accountOf.balanceId),
     accountId: about(accountOf.accountId),
   };
@@ -79,6 +88,7 @@ export function accountQuery<Values, Built extends Writable>(
 function namedBy(user: User): [kind: keyof typeof accountOf, name: string | number] {
   if ("userId" in user) return ["userId", user.userId];
   if ("reservationId" in user) return ["reservationId", user.reservationId];
+  if ("recurringId" in user) return ["recurringId", user.recurringId];
   if ("balanceId" in user) return ["balanceId", user.balanceId];
   return ["accountId", user.accountId];
 }

@@ -27,6 +27,7 @@ export const FIXED_FIELDS = [
 export const PAYING_FIELDS = [
   "id",
   "packId",
+  "packName",
   "unit",
   "matches",
   "priority",
@@ -53,12 +54,14 @@ export type BalanceStatus = "active" | "expired" | "depleted" | "revoked";
 /** A stored balance in the form that burn-down takes. */
 export interface SpendableBalance extends Spendable {
   readonly packId: string;
+  readonly packName: string;
 }
 
 export function asSpendable(row: PayingRow): SpendableBalance {
   return {
     id: row.id,
     packId: row.packId,
+    packName: row.packName,
     unit: row.unit,
     rules: readRules(row.matches),
     priority: row.priority,

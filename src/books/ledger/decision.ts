@@ -1,5 +1,6 @@
 import type { Act } from "../../catalog/audit/audit-statement.ts";
 import type { Statement } from "../../db/sql.ts";
+import type { NewCount } from "./counters.ts";
 import type { StateChanges } from "./memory.ts";
 import type { LedgerMessage } from "./messages.ts";
 
@@ -27,6 +28,8 @@ export interface Write<Answer> {
   readonly act?: Omit<Act, "appId"> | undefined;
   /** What it tells the environment's endpoints, if any of them wants it (H2). In the order of its entries. */
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
+  /** What usage limits count of it (Q3): the rows that it writes say so too, in `counted`. */
+  readonly counts?: readonly NewCount[] | undefined;
   /** How it changes the account in this isolate's memory. If absent, the account is removed from memory. */
   readonly changes?: StateChanges | undefined;
   /** Whether credits are insufficient. This is never decided from memory, only after a read. */
@@ -52,7 +55,7 @@ export function writeReturning<Row, Answer>(
     readonly before?: readonly Statement[];
     readonly returning: Statement<Row>;
     readonly after?: readonly Statement[];
-  } & Pick<Write<Answer>, "act" | "changes" | "isShort" | "messages">,
+  } & Pick<Write<Answer>, "act" | "changes" | "counts" | "isShort" | "messages">,
   answer: (rows: readonly Row[]) => Answer,
 ): Decision<Answer> {
   const { before = [], returning, after = [], ...more } = parts;

@@ -17,6 +17,7 @@ import { settlements } from "../../db/views.ts";
 import { assert } from "../../lib/assert.ts";
 import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
+import { type Counted, readCounted } from "./counters.ts";
 
 /** What a reservation holds of one balance. */
 export interface HoldLeg {
@@ -61,11 +62,14 @@ export interface Owed {
 
 /** The holds of an open reservation that has expired. */
 export interface DueHold extends Hold {
+  readonly endsAtMs: number;
   readonly event: string;
   /** Null if the holds return. */
   readonly charge: Charge | null;
   /** What its balances owe, and pay of what they get back (C21). */
   readonly owed: readonly Owed[];
+  /** What usage limits count of it. */
+  readonly counted: readonly Counted[];
 }
 
 /** A reservation's row, with the columns that the ledger needs. */
@@ -123,6 +127,7 @@ export const dueFields = () => ({
     event: "event",
     model: "model",
     quantities: "quantities",
+    counted: "counted",
     occurredAtMs: "expiresAtMs",
   }),
   ...computed({ isToCharge: willBeCharged(), owed: owedOfReservation() }),
@@ -150,7 +155,15 @@ export function readDueHold(row: DueRow): DueHold {
   const { holdId: id, event, model, occurredAtMs, owed } = row;
   const charge =
     row.isToCharge === 1 ? { event, model, quantities: readQuantities(row.quantities), occurredAtMs } : null;
-  return { id, event, legs: readLegs(row.legs), charge, owed };
+  return {
+    id,
+    event,
+    legs: readLegs(row.legs),
+    charge,
+    owed,
+    counted: readCounted(row.counted),
+    endsAtMs: occurredAtMs,
+  };
 }
 
 /** Reads stored quantities: JSON that Purser wrote, in units. */

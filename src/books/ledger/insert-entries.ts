@@ -14,6 +14,7 @@ import {
 } from "../../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { guards } from "../../db/views.ts";
 import type { Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Motion, moving } from "./motion.ts";
@@ -264,6 +265,15 @@ const insertReversalSql = query((value: ValueOf<Reversal>) =>
 export const insertReversal = (reversal: Reversal): Statement =>
   moving(insertReversalSql(reversal), { entries: 1, lifts: false });
 
+/** Aborts the batch with `guard_balance` when somebody revoked one of these balances meanwhile. */
+export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
+  const revoked = sql`
+    SELECT 1 FROM json_each(${value("balanceIds")}) AS item
+    CROSS JOIN ${creditBalances} ON ${creditBalances.id} = item.value
+    WHERE ${creditBalances.revokedAtMs} IS NOT NULL`;
+  return insertFrom(guards, { name: sql`'balance'`, holds: sql`NOT EXISTS (${revoked})` }, sql``);
+});
+
 /** What a refund asks of one balance. */
 export interface Taking {
   readonly balanceId: string;
@@ -274,7 +284,7 @@ export interface Taking {
 }
 
 /** Why they are taken, and what the entries say of it. */
-type Taken = { cause: Extract<Cause, "refund" | "erasure">; note: string | null };
+type Taken = { cause: Extract<Cause, "refund" | "revoke" | "erasure">; note: string | null };
 
 const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings: string }>) => {
   const remaining = creditBalances.remainingSteps;

@@ -135,7 +135,7 @@ export const keepGoneOff = query((value: ValueOf<Own>) =>
   ),
 );
 
-/** Has alerts go off again that what the user has now is not below. */
+/** Re-arms alerts whose threshold is reached again. */
 const lift = query((value: ValueOf<WriteContext>) => {
   const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
   const ofUser = sql`${alertStates.accountId} = (${accountOfUser(value)})`;

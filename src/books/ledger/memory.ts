@@ -1,11 +1,12 @@
 import { and, eq, gt, sql } from "drizzle-orm";
 import { hasFeatures } from "../../db/features.ts";
 import { hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { creditLedger, reservations, type Steps } from "../../db/schema.ts";
+import { creditLedger, recurringGrants, reservations, type Steps } from "../../db/schema.ts";
 import { guards } from "../../db/views.ts";
 import type { Environment, Runtime } from "../../runtime.ts";
 import type { User, WriteContext } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
+import { hasBegun } from "./due-periods.ts";
 import { isDue, type OpenReservation } from "./hold.ts";
 
 /**
@@ -17,6 +18,8 @@ export interface AccountState {
   readonly userId: string;
   /** The environment's, as text (db/features.ts). */
   readonly features: string | null;
+  /** When the next period of a recurring grant begins (R3); null where none comes. */
+  readonly recurringDueAtMs: number | null;
   /** Every entry up to this seq that raised a balance is included. */
   readonly seq: number;
   /** All balances that may be able to pay, by id. */
@@ -63,7 +66,8 @@ class AccountMemory {
     if (key === undefined || (this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return null;
     // What is planned now would fail on its guard when that write lands first.
     if (this.#raising.has(key)) return null;
-    return this.#accounts.get(key)?.state ?? null;
+    const state = this.#accounts.get(key)?.state ?? null;
+    return isDueAt(state, nowMs) ? null : state;
   }
 
   remember(environment: Environment, state: AccountState): void {
@@ -127,6 +131,9 @@ class AccountMemory {
   }
 }
 
+const isDueAt = (state: AccountState | null, nowMs: number): boolean =>
+  state !== null && state.recurringDueAtMs !== null && state.recurringDueAtMs <= nowMs;
+
 const memories = new WeakMap<object, AccountMemory>();
 
 /** The memory of the isolate in which a verb runs. */
@@ -157,7 +164,7 @@ export function afterWrite(
 const ENTRIES_SINCE_MAX = 100;
 
 /**
- * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, a hold is due, or the
+ * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, a hold or a period is due, or the
  * environment's features changed. Then another plan might be right. Lowered balances need no guard: `remaining >= 0` is one. Reads at most a hundred entries.
  */
 export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; features: string | null }>) => {
@@ -169,7 +176,8 @@ export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; 
     {
       name: sql`'account'`,
       holds: sql`NOT ${hasRow(creditLedger, and(isLater, isRaised))}
-        AND NOT ${hasRow(reservations, isDue(value, sql`${value("accountId")}`))} AND ${hasFeatures(value)}`,
+        AND NOT ${hasRow(reservations, isDue(value, sql`${value("accountId")}`))}
+        AND NOT ${hasRow(recurringGrants, hasBegun(value, sql`${value("accountId")}`))} AND ${hasFeatures(value)}`,
     },
     sql``,
   );

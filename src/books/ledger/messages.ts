@@ -1,7 +1,17 @@
 import { and, eq, or, type SQL, sql } from "drizzle-orm";
-import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditLedger, paymentGrants, paymentNames, usageEvents, webhookMessages } from "../../db/schema.ts";
+import { isoJson } from "../../db/presenter.ts";
+import { asInteger, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import {
+  creditLedger,
+  largeProperties,
+  paymentGrants,
+  paymentNames,
+  usageCounters,
+  usageEvents,
+  webhookMessages,
+} from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import {
   deliver,
@@ -11,9 +21,10 @@ import {
   type Outgoing,
   wantedMessages,
 } from "../../webhooks/outbox.ts";
-import { fromSteps, presentQuantities, type Quantities } from "../amounts/amount.ts";
+import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { presentExpiry } from "./balance.ts";
+import type { Counted, NewCount } from "./counters.ts";
 import { amountOf } from "./debits.ts";
 import { type DueHold, presentLeg } from "./hold.ts";
 import { lastSeqOf, type NewBalances } from "./insert-entries.ts";
@@ -25,22 +36,30 @@ export interface LedgerMessage extends NewMessage {
   /**
    * Which entry is the last that it is about, for `seq` (H3): the latest of an event, of a reservation or of its return (a late
    * commit in the same batch debits under the reservation too; what a settlement takes is told for itself), or the one after which
-   * the batch writes `after` more. Null when it writes none.
+   * the batch writes `after` more, or the grant of a balance. Null when it writes none.
    */
   readonly last:
     | { readonly eventId: string }
     | { readonly reservationId: string }
     | { readonly returnedId: string }
     | { readonly after: number }
+    | { readonly grantedId: string }
     | null;
+  /** It has no `seq`. */
+  readonly hasNoSeq?: true;
   /** Adds the `debits` and `uncovered` of the usage event. */
   readonly recordedEventId?: string;
   /** Adds `balances`: of each entry, in their order up to the last, what moved. With `dueSteps` it is a refund's (C21). */
   readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
-  /** Adds the fields of the last entry. */
+  /** Adds the fields of its last entry. */
   readonly isEntry?: true;
   /** It is not sent where none of its `motions` moved anything (S4). */
   readonly mustMove?: true;
+  /**
+   * It is sent where the batch, which counts so often, is the first of the window that leaves the user at a limit's amount or
+   * above (Q5). Adds `used`, and the user's own `amount`.
+   */
+  readonly reached?: Pick<Counted, "limitId" | "windowMs"> & { readonly counts: number; readonly unit: Unit };
 }
 
 /** The seq of a message's last entry; `m.value` is the message. */
@@ -53,12 +72,26 @@ function seqOf(account: SQL): SQL {
       OR (${reservationId} = m.value ->> '$.last.reservationId' AND ${reason} <> 'admin_adjust'))
     AND (m.value ->> '$.last.returnedId' IS NULL
       OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventId} IS NULL AND ${reason} <> 'admin_adjust'))
+    AND (m.value ->> '$.last.grantedId' IS NULL
+      OR (${balanceId} = m.value ->> '$.last.grantedId' AND ${reason} = 'grant'))
   ORDER BY ${seq} DESC LIMIT 1
 ) - coalesce(m.value ->> '$.last.after', 0))`;
 }
 
+/** Larger properties are left out of a message. */
+const PROPERTIES_BYTES_MAX = 16_384;
+
+const propertiesOfEvent = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${PROPERTIES_BYTES_MAX}, (
+  SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
+    eq(largeProperties.accountId, usageEvents.accountId),
+    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
+    eq(largeProperties.seq, usageEvents.seq),
+  )}
+), NULL))`;
+
 const ofEvent = (value: ValueOf<WriteContext>) => sql`(
-  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}))
+  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${propertiesOfEvent}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
@@ -83,7 +116,8 @@ function ofMotions(account: SQL): SQL {
 const ofEntry = (account: SQL) => sql`(
   SELECT json_set(m.value -> 'data', '$.balanceId', ${balanceId}, '$.unit', ${unit}, '$.delta', ${delta},
     '$.remaining', ${remaining}, '$.note', ${creditLedger.note})
-  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account} AND ${creditLedger.seq} = ${lastSeqOf(account)}
+  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account}
+    AND ${creditLedger.seq} = ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
 )`;
 
 /** Whether one of the entries of a message that tells of motions moved anything. */
@@ -97,18 +131,49 @@ function hasMoved(account: SQL): SQL {
   )`;
 }
 
+const reachedCounter = (value: ValueOf<WriteContext>) => {
+  const { environmentId, limitId, accountId, windowMs } = usageCounters;
+  return and(
+    eq(environmentId, value("environmentId")),
+    sql`${limitId} = m.value ->> '$.reached.limitId'`,
+    sql`${accountId} = ${accountOfWrite(value)}`,
+    sql`${windowMs} = m.value ->> '$.reached.windowMs'`,
+  );
+};
+
+const hasReached = (value: ValueOf<WriteContext>) => {
+  const { reachedCount } = usageCounters;
+  return hasRow(
+    usageCounters,
+    and(reachedCounter(value), sql`${reachedCount} BETWEEN 1 AND m.value ->> '$.reached.counts'`),
+  );
+};
+
+/** Its `seq` is 0 where the user has no entry. */
+const ofReached = (value: ValueOf<WriteContext>) => {
+  const { usedSteps, hasOwnAmount, ownAmountSteps } = usageCounters;
+  const unit = sql`m.value ->> '$.reached.unit'`;
+  return sql`(
+    SELECT json_set(m.value -> 'data', '$.used', ${amountOf(usedSteps, unit)},
+      '$.amount', iif(${hasOwnAmount}, ${amountOf(ownAmountSteps, unit)}, m.value -> '$.data.amount'))
+    FROM ${usageCounters} WHERE ${reachedCounter(value)}
+  )`;
+};
+
 const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
   (value) => {
     const account = accountOfWrite(value);
-    return sql`json_set(
+    return sql`iif(m.value ->> 'hasNoSeq', m.value -> 'data', json_set(
       CASE
         WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
         WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
         WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
+        WHEN m.value ->> 'reached' IS NOT NULL THEN ${ofReached(value)}
         ELSE m.value -> 'data'
-      END, '$.seq', ${seqOf(account)})`;
+      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(account)}, ${lastSeqOf(account)})))`;
   },
-  (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})`,
+  (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})
+    AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,
 );
 
 /** Those of a write's messages that an endpoint wants. Usually none, and then they are not even made. */
@@ -163,8 +228,12 @@ export function reservationExpired(userId: string, { id, event, legs }: DueHold)
   };
 }
 
-/** `credits.granted`. The grant's entries are followed by `after` more of the batch. */
-export function creditsGranted(userId: string, grant: NewBalances, after = 0): LedgerMessage {
+/** `credits.granted`. The grant's entries are followed by `after` more of the batch; of a period they are anywhere in it. */
+export function creditsGranted(
+  userId: string,
+  grant: NewBalances,
+  { after = 0, recurringId = null }: { readonly after?: number; readonly recurringId?: string | null } = {},
+): LedgerMessage {
   const { packId, externalRef, source } = grant;
   const expiresAt = presentExpiry(grant.expiresAtMs);
   const balances = grant.balances.map(({ id, packItemId, unit, amountSteps }) => ({
@@ -174,14 +243,36 @@ export function creditsGranted(userId: string, grant: NewBalances, after = 0): L
   return {
     type: "credits.granted",
     subject: userId,
-    data: { userId, balances, externalRef, source },
-    last: { after },
+    data: { userId, balances, externalRef, source, recurringId },
+    last: recurringId === null ? { after } : { grantedId: grant.balances.at(-1)?.id ?? "" },
   };
 }
 
-/** `credits.revoked` or `credits.adjusted`, of the last entry of the batch. */
-export function entryWritten(type: "credits.revoked" | "credits.adjusted", userId: string): LedgerMessage {
-  return { type, subject: userId, data: { userId }, isEntry: true, last: { after: 0 } };
+/** `credits.revoked` or `credits.adjusted`, of the entry behind which the batch writes `after` more. */
+export function entryWritten(type: "credits.revoked" | "credits.adjusted", userId: string, after = 0): LedgerMessage {
+  return { type, subject: userId, data: { userId }, isEntry: true, last: { after } };
+}
+
+/**
+ * `usage.limit_reached` for each limit that a batch counts something of (Q5). The database writes it where the batch is the first of
+ * the window that left the user at the amount or above.
+ */
+export function limitMessages(userId: string, counts: readonly NewCount[]): LedgerMessage[] {
+  const byLimit = Map.groupBy(counts, ({ limitId, windowMs }) => `${limitId} ${windowMs}`);
+  return [...byLimit.values()].flatMap((of): LedgerMessage[] => {
+    const [first] = of;
+    if (first === undefined) return [];
+    const { limitId, windowMs, name, unit, resetsAtMs, amountSteps } = first;
+    return [
+      {
+        type: "usage.limit_reached",
+        subject: userId,
+        data: { userId, limitId, name, unit, amount: fromSteps(unit, amountSteps), resetsAt: iso(resetsAtMs) },
+        reached: { limitId, windowMs, counts: of.length, unit },
+        last: null,
+      },
+    ];
+  });
 }
 
 /** The key under which a payment is shown (payments/state.ts). */

@@ -8,8 +8,10 @@ import { hashesOf, isBlocked } from "../../db/tombstones/check.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { byOf } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
+import { countersOf, readCounters } from "./counters.ts";
 import { isDue } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
+import { NO_PERIODS } from "./plan-periods.ts";
 import type { AccountAtRead } from "./send.ts";
 import { isSpendable } from "./spendable-balances.ts";
 
@@ -35,11 +37,14 @@ const selectAccounts = query((value: ValueOf<Named & { hashes: string }>) => {
     features: featuresOf(value),
     userId: sql<string>`named.value`,
     lastSeq: lastSeqOf(sql`${accounts.id}`),
-    isForOne: sql<0 | 1>`${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
+    counters: countersOf(value, featuresOf(value), accounts.id),
+    isForOne: sql<
+      0 | 1
+    >`coalesce(${accounts.recurringDueAtMs} <= ${value("nowMs")}, 0) OR ${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
       OR ${isBlocked(value, featuresOf(value), hashes)}`,
   });
   return read(
-    { ...ofUser, ...optional(fields(accounts, { accountId: "id" })) },
+    { ...ofUser, ...optional(fields(accounts, { accountId: "id", recurringDueAtMs: "recurringDueAtMs" })) },
     (list) =>
       sql`SELECT ${list} FROM json_each(${value("userIds")}) AS named LEFT JOIN ${accounts} ON ${isNamed(value)}`,
   );
@@ -57,7 +62,7 @@ const selectPayingOfAll = query((value: ValueOf<Named>) =>
 );
 
 /**
- * Reads several users in one trip, and the rows of one statement more. A user is missing who has a due hold, is erased, or
+ * Reads several users in one trip, and the rows of one statement more. A user is missing who has a due hold or period, is erased, or
  * whose balances did not fit: `writeForUser` reads each of these by itself.
  */
 export async function readTogether<Row>(
@@ -76,10 +81,13 @@ export async function readTogether<Row>(
   // Whoever was being read when the limit was reached is not complete, and nobody after that was read.
   const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
   const users = new Map<string, UserAtRead>();
-  for (const { features, userId, accountId, lastSeq, isForOne } of accounts.slice(0, complete)) {
+  for (const row of accounts.slice(0, complete)) {
+    const { features, userId, accountId, recurringDueAtMs, lastSeq, isForOne, counters: stored } = row;
     if (isForOne === 1) continue;
     const { environmentId, nowMs } = named;
-    const account = { environmentId, userId, accountId, nowMs, by: byOf(ctx), lastSeq, features, due: [] };
+    const counters = readCounters(stored);
+    const written = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
+    const account = { ...written, lastSeq, features, due: [], periods: NO_PERIODS, recurringDueAtMs, counters };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };

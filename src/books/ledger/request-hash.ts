@@ -42,7 +42,7 @@ export async function stampRequest<Input extends object>(
 /** The fields of a commit's body besides the id: the last of an event's, so that a conflict of the two names them. */
 export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
 
-/** The stamp of an event that is recorded because nobody settled its reservation (U15). It is of nobody's request. */
+/** The stamp of an event that is recorded because nobody settled its reservation (U15). No client sent it. */
 export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
   return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
 }

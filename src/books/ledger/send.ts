@@ -7,13 +7,16 @@ import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
 import { createAccount, type WriteContext, writingValues } from "./account.ts";
+import type { Counters } from "./counters.ts";
 import type { Write } from "./decision.ts";
+import { countGranted, inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
 import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-import { ledgerMessageWrites, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
-import { motionsOf } from "./motion.ts";
+import { ledgerMessageWrites, limitMessages, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
+import { type Motion, motionsOf } from "./motion.ts";
+import type { PeriodPlan } from "./plan-periods.ts";
 
 /** A user's account at the time of an attempt. */
 export interface AccountAtRead extends WriteContext {
@@ -23,6 +26,12 @@ export interface AccountAtRead extends WriteContext {
   readonly features: string | null;
   /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. None is to be charged any more. */
   readonly due: readonly DueHold[];
+  /** Due periods. They are granted like that, with the batch or before it (R3). */
+  readonly periods: PeriodPlan;
+  /** When the next period begins; null where none comes. What is remembered does not hold from then on. */
+  readonly recurringDueAtMs: number | null;
+  /** What the user has used of the environment's limits. Null where it is not known: the database judges. */
+  readonly counters: Counters | null;
 }
 
 interface AccountBefore {
@@ -45,16 +54,18 @@ export async function send<Answer>(
   const leading = [
     guardOf({ ...values, features, seq: account.lastSeq }, isOld),
     ...(await personGuards(ctx, standingIn(features), [account.userId])),
-    ...settleHolds(account, account.due, { state: "expired" }),
+    ...settleAllDue(ctx, account),
   ];
   const messages = wantedOf(ctx, account, () => [
+    ...periodMessages(account.userId, account.periods),
     ...account.due.map((hold) => reservationExpired(account.userId, hold)),
     ...(decision.messages?.() ?? []),
+    ...limitMessages(account.userId, decision.counts ?? []),
   ]);
   const ownId = changes?.settledReservationId;
   const settledIds = [...account.due.map(({ id }) => id), ...(ownId === undefined ? [] : [ownId])];
   const takings = takingMessages(ctx, account, settledIds);
-  const alerts = alertWrites(ctx, account, motionsOf(statements), settledIds);
+  const alerts = alertWrites(ctx, account, [...periodMotions(account), ...motionsOf(statements)], settledIds);
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
@@ -68,6 +79,7 @@ export async function send<Answer>(
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
   const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
+  countPeriods(ctx, account);
   noteSeen("user", ctx.environment, account.userId, account.nowMs);
   noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
   if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
@@ -77,6 +89,30 @@ export async function send<Answer>(
     remember(ctx, account, { before, changes, isOld, entries });
   }
   return { answer: answer(rows.slice(leading.length)) };
+}
+
+/** Grants due periods and returns due holds, in the order of their moments. */
+function settleAllDue(ctx: TenantCtx, account: AccountAtRead): Statement[] {
+  const { accountId, due, periods } = account;
+  const runs = inOrderOfMoments(periods.periods, due, ({ endsAtMs }) => endsAtMs);
+  return [
+    ...periodChanges(ctx, accountId, periods),
+    ...runs.flatMap((run) => [
+      ...insertPeriods(account, run.periods),
+      ...settleHolds(account, run.holds, { state: "expired" }),
+    ]),
+  ];
+}
+
+type OfPeriods = Pick<AccountAtRead, "periods" | "nowMs">;
+
+/** What periods do to a user's alerts: they lift. Their entries stand before those of the verb. */
+export const periodMotions = ({ periods }: Pick<OfPeriods, "periods">): Motion[] =>
+  periods.periods.length === 0 ? [] : [{ entries: 0, lifts: true }];
+
+/** Counts the periods that a batch granted, for the overview. */
+export function countPeriods(ctx: TenantCtx, { periods, nowMs }: OfPeriods): void {
+  for (const { grant } of periods.periods) countGranted(ctx, grant, nowMs);
 }
 
 /** Aborts the batch where the account, or its environment, is no longer as it was read. A user's first write makes the account. */
@@ -108,7 +144,7 @@ interface Written {
 /** Keeps the account in memory, unless somebody else may have raised a balance since it was read. */
 function remember(
   ctx: TenantCtx,
-  { userId, features, nowMs, ...account }: AccountAtRead,
+  { userId, features, nowMs, recurringDueAtMs, ...account }: AccountAtRead,
   { before, changes, isOld, entries }: Written,
 ): void {
   const memory = memoryOf(ctx);
@@ -126,5 +162,12 @@ function remember(
   // It is not known what each balance paid.
   const hasPaid = entries.some(({ paid }) => paid === 1);
   if (accountId === undefined || !isComplete || isAhead || hasPaid) return;
-  memory.remember(ctx.environment, { accountId, userId, features, seq, ...afterWrite(latest, changes) });
+  memory.remember(ctx.environment, {
+    accountId,
+    userId,
+    features,
+    recurringDueAtMs,
+    seq,
+    ...afterWrite(latest, changes),
+  });
 }

@@ -1,7 +1,9 @@
 import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity/count.ts";
+import { constraintOf } from "../../db/constraint.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { MakeAgain } from "../../db/retry-on-conflict.ts";
 import { type Steps, usageEvents } from "../../db/schema.ts";
 import { all, batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones/check.ts";
@@ -12,7 +14,9 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
+import { keptJson } from "./counters.ts";
 import { debitsOfLegs, lastEventOf, placeOfEvent } from "./debits.ts";
+import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import {
   type Charge,
   type DueHold,
@@ -32,7 +36,9 @@ import {
 } from "./messages.ts";
 import type { Motion } from "./motion.ts";
 import { OwedPlan } from "./owed.ts";
+import { balancesOfPeriods } from "./plan-periods.ts";
 import { stampCharge } from "./request-hash.ts";
+import { type AccountAtRead, countPeriods, periodMotions } from "./send.ts";
 import { reservedFirst, selectBalancesOfDue, spendableBalances } from "./spendable-balances.ts";
 
 /** How a due hold is settled. `payment` is what its charge debits, null if it only returns. */
@@ -84,28 +90,52 @@ export function planDue<Row extends PayingRow>(
   return { settled, rows: [...balances.values()] };
 }
 
-type Account = WriteContext & { readonly due: readonly DueHold[]; readonly features: string | null };
+type Account = Omit<AccountAtRead, "lastSeq" | "recurringDueAtMs">;
 
 export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);
 
 /**
- * Returns or charges an account's due holds (U8, U15), in a batch of their own. Costs nothing when there are none. Fails with
- * a conflict when another write was faster, also when it recorded an event of a charge's id.
+ * Grants an account's due periods (R3), and returns or charges its due holds (U8, U15), in the order of their moments and in a batch
+ * of their own. Costs nothing when there are none. Fails with a conflict when another write was faster, also when it recorded an
+ * event of a charge's id.
  */
 export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
-  if (account.due.length === 0) return;
+  try {
+    await settleAsPlanned(ctx, account);
+  } catch (error) {
+    if (isQuotaOfPeriods(error, account)) throw new MakeAgain("The quota was used meanwhile.", { cause: error });
+    if (constraintOf(error) !== "credit_balances_bounded" || account.periods.periods.length === 0) throw error;
+    await settleAsPlanned(ctx, { ...account, periods: account.periods.refused() });
+  }
+}
+
+/** Whether a batch failed on the test quota because of its periods, which were planned within it. */
+export const isQuotaOfPeriods = (error: unknown, { periods }: Pick<Account, "periods">): boolean =>
+  periods.newlyCounted > 0 && constraintOf(error) === "environments_test_quota";
+
+async function settleAsPlanned(ctx: TenantCtx, account: Account): Promise<void> {
+  const { periods } = account.periods;
+  if (account.due.length === 0 && account.periods.changes.length === 0) return;
   if (!hasCharge(account.due)) {
     const settled = account.due.map((hold) => ({ hold, charged: null, paid: [] }));
-    await sendSettlement(ctx, account, settleHolds(account, account.due, { state: "expired" }), settled);
+    const runs = inOrderOfMoments(periods, account.due, ({ endsAtMs }) => endsAtMs);
+    const statements = runs.flatMap((run) => [
+      ...insertPeriods(account, run.periods),
+      ...settleHolds(account, run.holds, { state: "expired" }),
+    ]);
+    await sendSettlement(ctx, account, statements, settled);
     return;
   }
   const { accountId, nowMs } = account;
   assert(accountId !== null, "who has reservations has an account");
   const rows = await all(ctx.db, selectBalancesOfDue(ctx, { accountId }, { nowMs }));
-  const { settled } = planDue(rows, account.due);
+  const { settled } = planDue([...rows, ...balancesOfPeriods(account.periods)], account.due);
   const statements: Statement[] = [];
-  for (let at = 0; at < settled.length; at += HOLDS_A_STATEMENT_MAX) {
-    statements.push(...settlementOf(account, settled.slice(at, at + HOLDS_A_STATEMENT_MAX)));
+  for (const run of inOrderOfMoments(periods, settled, ({ hold }) => hold.endsAtMs)) {
+    statements.push(...insertPeriods(account, run.periods));
+    for (let at = 0; at < run.holds.length; at += HOLDS_A_STATEMENT_MAX) {
+      statements.push(...settlementOf(account, run.holds.slice(at, at + HOLDS_A_STATEMENT_MAX)));
+    }
   }
   await sendSettlement(ctx, account, statements, settled);
   for (const { balance, amountSteps } of settled.flatMap(({ charged }) => charged?.payment.legs ?? [])) {
@@ -119,19 +149,24 @@ async function sendSettlement(
   statements: readonly Statement[],
   settled: readonly SettledHold[],
 ): Promise<void> {
-  const messages = wantedOf(ctx, account, () => settled.map((one) => messageOf(account.userId, one)));
+  const messages = wantedOf(ctx, account, () => [
+    ...periodMessages(account.userId, account.periods),
+    ...settled.map((one) => messageOf(account.userId, one)),
+  ]);
   const settledIds = settled.map(({ hold }) => hold.id);
   const takings = takingMessages(ctx, account, settledIds);
-  const alerts = alertWrites(ctx, account, chargesOf(settled), settledIds);
+  const alerts = alertWrites(ctx, account, [...periodMotions(account), ...chargesOf(settled)], settledIds);
   const all = [
     guardFeatures(account),
     ...(await personGuards(ctx, standingIn(account.features), [account.userId])),
+    ...periodChanges(ctx, account.accountId, account.periods),
     ...statements,
     ...ledgerMessageWrites(ctx, account, messages),
     ...takings.statements,
     ...alerts.statements,
   ];
   const rows = await batch(ctx.db, all);
+  countPeriods(ctx, account);
   noteMessages(ctx, [...messages, ...messagesAmong(takings, all, rows), ...messagesAmong(alerts, all, rows)]);
 }
 
@@ -155,7 +190,7 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
   const take = (balanceId: string, steps: number) =>
     lessSteps.set(balanceId, (lessSteps.get(balanceId) ?? 0) + steps).get(balanceId);
   const events: object[] = [];
-  const settlements = some.map(({ hold: { id, legs }, charged, paid }): SettlementRow => {
+  const settlements = some.map(({ hold: { id, legs, counted }, charged, paid }): SettlementRow => {
     for (const { balanceId, amountSteps } of legs) take(balanceId, -amountSteps);
     const payAll = () => {
       for (const { balanceId, steps } of paid) take(balanceId, steps);
@@ -173,7 +208,7 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
     const { quantities, occurredAtMs: occurredAt } = charge;
     const uncovered = payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered));
     const stamp = stampCharge({ quantities, occurredAt, onShortage: "partial" });
-    events.push({ id, ...charge, legs: debits, uncovered, stamp });
+    events.push({ id, ...charge, legs: debits, uncovered, stamp, counted: keptJson(counted) });
     const charges = payment.legs.map(({ balance, amountSteps }) => ({
       balanceId: balance.id,
       deltaSteps: -amountSteps,
@@ -206,6 +241,7 @@ const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>)
       requestHash: sql`charge.value ->> 'stamp'`,
       debits: debitsOfLegs(value, sql`charge.value -> 'legs'`),
       uncovered: sql`charge.value ->> 'uncovered'`,
+      counted: sql`charge.value ->> 'counted'`,
     },
     sql`FROM json_each(${value("charges")}) AS charge LEFT JOIN ${lastEventOf(value)} ORDER BY charge.key`,
   ),

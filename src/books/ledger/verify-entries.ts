@@ -39,7 +39,9 @@ export interface Standing {
  */
 export interface Flaw {
   readonly balanceId: string | null;
-  readonly kind: "sum" | "gap" | "chain" | "below_zero" | "owed";
+  readonly kind: "sum" | "gap" | "chain" | "below_zero" | "limit" | "owed";
+  /** Of the kind `limit` alone. */
+  readonly limitId?: string;
 }
 
 /** A stretch of one user's ledger, and all that it touches. */

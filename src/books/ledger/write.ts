@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { requireClock } from "../../db/clock.ts";
 import { type Constraint, constraintOf } from "../../db/constraint.ts";
 import { computed, drizzle, fields, optional, type ValueOf } from "../../db/query.ts";
-import { retryOnConflict } from "../../db/retry-on-conflict.ts";
+import { MakeAgain, retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
@@ -10,12 +10,15 @@ import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
+import { countersOf, readCounters } from "./counters.ts";
 import type { Decision } from "./decision.ts";
-import { DUE_HOLDS_MAX, dueFields, isDue, readDueHolds } from "./hold.ts";
+import { dueRecurring, readDuePeriods } from "./due-periods.ts";
+import { DUE_HOLDS_MAX, type DueHold, dueFields, isDue, readDueHolds } from "./hold.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
+import { NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
 import { type AccountAtRead, send } from "./send.ts";
-import { hasCharge, settleDue } from "./settle-due.ts";
+import { hasCharge, isQuotaOfPeriods, settleDue } from "./settle-due.ts";
 
 /**
  * The only way to write for a user: read, decide, send one batch. On a conflict, all of it is done again. A verb gives its
@@ -62,11 +65,15 @@ const CONFLICTS: ReadonlySet<Constraint> = new Set([
   "reservations_settled_once",
   "reservations_state",
   "reservations_end_not_earlier",
+  "guard_recurring",
+  "recurring_grants_id",
+  "recurring_grants_in_order",
+  "usage_limit_reached",
 ]);
 
 /**
  * Runs a write in two trips, or in one if memory has the account or nothing is written. Null when no user owns the given
- * reservation or balance. A user given by id may have no account yet. Throws what `decide` throws, and
+ * reservation, recurring grant or balance. A user given by id may have no account yet. Throws what `decide` throws, and
  * `temporarily_unavailable` after too many conflicts.
  */
 export async function writeForUser<const Reads extends readonly Statement[], Answer>(
@@ -92,7 +99,7 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   });
 }
 
-/** Returns or charges a user's first due holds, for the cron. Answers whether there may be more. */
+/** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Answers whether there may be more. */
 export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<boolean> {
   return retryOnConflict(CONFLICTS, nonce, async () => {
     const { account } = await readAccount(ctx, { user, read: () => [] });
@@ -102,7 +109,8 @@ export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string):
   });
 }
 
-const mayHaveMore = ({ due }: AccountAtRead): boolean => due.length >= DUE_HOLDS_MAX;
+const mayHaveMore = ({ due, periods }: AccountAtRead): boolean =>
+  due.length >= DUE_HOLDS_MAX || periods.nextMs !== null;
 
 /** Reads for a verb. What is charged (U15), and due holds that are more than are read at a time, is settled first, in its order. */
 async function readAfterCharges<const Reads extends readonly Statement[]>(
@@ -117,17 +125,21 @@ async function readAfterCharges<const Reads extends readonly Statement[]>(
   return reading;
 }
 
-/** The environment's features, and the account with a row for each of its due holds. In one query, because each statement takes time. */
+/** The environment's features, and the account with a row for each of its due holds, each with its due periods. In one query, because each statement takes time. */
 const selectAccount = accountQuery(
   (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
     drizzle
       .select({
         ...fields(environments, "features"),
-        ...optional(fields(accounts, { accountId: "id", userId: "userId" })),
+        ...optional(fields(accounts, { accountId: "id", userId: "userId", recurringDueAtMs: "recurringDueAtMs" })),
         ...computed({
           isErased: sql<0 | 1>`coalesce(${accounts.isErased}, 0)
           OR ${isBlocked(value, environments.features, sql`${value("hashes")}`)}`,
           lastSeq: lastSeqOf(sql`${accounts.id}`),
+          periods: sql<
+            string | null
+          >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")}, ${dueRecurring(value, accounts.id)}, NULL)`,
+          counters: countersOf(value, environments.features, accounts.id),
         }),
         ...optional(dueFields()),
       })
@@ -157,8 +169,8 @@ async function readAccount<const Reads extends readonly Statement[]>(
   requireClock(ctx, stored?.features ?? null);
   await requireSecrets(ctx, standingIn(stored?.features ?? null));
   const isErased = stored?.isErased === 1;
-  // Its reservations are not found by their old ids (E4). A payment still moves by its account, and nothing of it is due.
-  const isUnknown = isErased && "reservationId" in user;
+  // Its reservations and recurring grants are not found by their old ids (E4). A payment still moves by its account, and nothing of it is due.
+  const isUnknown = isErased && ("reservationId" in user || "recurringId" in user);
   if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
   const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
   const account: AccountAtRead | null =
@@ -172,10 +184,22 @@ async function readAccount<const Reads extends readonly Statement[]>(
           by: byOf(ctx),
           lastSeq: stored?.lastSeq ?? 0,
           features: stored?.features ?? null,
-          due: isErased ? [] : readDueHolds(rows),
+          ...(isErased
+            ? NOTHING_DUE
+            : whatIsDue(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
+          recurringDueAtMs: stored?.recurringDueAtMs ?? null,
+          counters: readCounters(stored?.counters ?? null),
         };
   // The rest are the rows of the verb's own statements, in their order.
   return { account, found: rest as RowsOf<Reads> };
+}
+
+const NOTHING_DUE = { due: [], periods: NO_PERIODS };
+
+/** Holds that end behind a period which waits for the next batch wait for it too. */
+function whatIsDue(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
+  const { nextMs } = periods;
+  return { periods, due: nextMs === null ? holds : holds.filter(({ endsAtMs }) => endsAtMs < nextMs) };
 }
 
 function decide<Answer>(decision: () => Decision<Answer>): Decision<Answer> | PurserError {
@@ -204,9 +228,14 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return await send(ctx, account, decision, { before: stateBeforeOf(ctx, verb, account, found), isOld });
   } catch (error) {
     const constraint = constraintOf(error);
+    // Whether a period or the verb made the balances too many shows when the periods are alone.
+    if (constraint === "credit_balances_bounded" && account.periods.periods.length > 0) {
+      await settleDue(ctx, account);
+      throw new MakeAgain("The due periods were settled first.", { cause: error });
+    }
     const refusal = constraint === null ? undefined : verb.refusals?.[constraint];
-    if (refusal === undefined) throw error;
-    return refusal();
+    if (refusal !== undefined) return refusal();
+    throw isQuotaOfPeriods(error, account) ? new MakeAgain("The quota was used meanwhile.", { cause: error }) : error;
   }
 }
 
@@ -217,7 +246,7 @@ function stateBeforeOf<const Reads extends readonly Statement[]>(
   account: AccountAtRead,
   found: RowsOf<Reads>,
 ): StateBefore | null {
-  if (account.due.length > 0) return null;
+  if (account.due.length > 0 || account.periods.changes.length > 0) return null;
   const none = new Map<string, never>();
   if (verb.balances !== undefined) {
     const balances = new Map(verb.balances(found).map((row) => [row.id, row]));
@@ -237,9 +266,9 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   const state = verb.recall === undefined ? null : memory.find(ctx.environment, verb.user, atMs);
   const found = state === null ? null : (verb.recall?.(state) ?? null);
   if (state === null || found === null) return null;
-  const { accountId, userId, features, seq: lastSeq } = state;
+  const { accountId, userId, features, recurringDueAtMs, seq: lastSeq } = state;
   const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
-  const account = { ...writing, lastSeq, features, due: [] };
+  const account = { ...writing, lastSeq, features, recurringDueAtMs, ...NOTHING_DUE, counters: null };
   const decision = decide(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {

@@ -3,6 +3,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, write } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { committedFields, isCharge, stampRequest } from "../ledger/request-hash.ts";
 import {
   reservedFirst,
@@ -11,6 +12,7 @@ import {
   withReturns,
 } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { countUsage } from "../limits/judge.ts";
 import {
   asHold,
   commitLate,
@@ -61,7 +63,7 @@ export async function commitReservation(
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
         const spendable = spendableBalances(
-          withReturns(rows, isLate ? account.due : [...account.due, own]),
+          withReturns([...rows, ...balancesOfPeriods(account.periods)], isLate ? account.due : [...account.due, own]),
           account.nowMs,
         );
         const { event, model } = reservation;
@@ -75,7 +77,9 @@ export async function commitReservation(
           throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
         }
         const { quantities, properties, occurredAt } = input;
-        const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment };
+        // What has already happened is never refused (Q4).
+        const counts = countUsage(account, { event, model: model ?? undefined, quantities }, false);
+        const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment, counts };
         if (isLate) {
           return writeEvent(ctx, account, newEvent, stamp, {
             before: [commitLate({ environmentId: account.environmentId, reservationId, eventId })],

@@ -4,10 +4,12 @@ import { PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
+import type { NewCount } from "../ledger/counters.ts";
 import { type Decision, replay, type Write } from "../ledger/decision.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import { compareStamp, type Stamp } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
+import { afterCounts } from "../limits/judge.ts";
 import { decideEvent } from "./events.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
@@ -52,6 +54,8 @@ export function decideEvents(
   const taken = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
   let isShort = false;
   let left = balances;
+  let { counters } = account;
+  const counts: NewCount[] = [];
   const hasLanded = events.some(({ input, stamp }) => stored.get(input.eventId)?.requestHash === stamp.stored);
   const stands = new Map(hasLanded ? refused : []);
   refused.clear();
@@ -64,7 +68,9 @@ export function decideEvents(
     }
     const decision =
       stands.get(event) ??
-      decideOne(() => decideEvent(ctx, account, { input, stamp, stored: stored.get(input.eventId), balances: left }));
+      decideOne(() =>
+        decideEvent(ctx, { ...account, counters }, { input, stamp, stored: stored.get(input.eventId), balances: left }),
+      );
     if (decision instanceof PurserError) {
       refused.set(event, decision);
       // Nothing is refused on memory: the events are read first.
@@ -82,6 +88,8 @@ export function decideEvents(
       const own = decision.changes?.entries ?? [];
       entries.push(...own);
       left = afterEntries(left, own);
+      counts.push(...(decision.counts ?? []));
+      counters = afterCounts(counters, decision.counts ?? []);
     }
   }
   const answer = (rows: readonly unknown[][]): readonly EventResult[] => {
@@ -96,6 +104,7 @@ export function decideEvents(
         statements,
         answer,
         changes: { entries },
+        counts,
         messages: () => messages.flatMap((make) => make()),
         isShort,
       };

@@ -1,6 +1,7 @@
 import { PurserError, refusalIn } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { readTogether } from "../ledger/read-together.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
@@ -197,7 +198,10 @@ async function landPart(
         decideEvents(ctx, account, {
           events,
           stored: new Map(stored.map((row) => [row.eventId, row])),
-          balances: spendableBalances(withReturns(rows, account.due), account.nowMs),
+          balances: spendableBalances(
+            withReturns([...rows, ...balancesOfPeriods(account.periods)], account.due),
+            account.nowMs,
+          ),
           refused,
         }),
     });

@@ -3,10 +3,12 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Decision, type Outcome, replay } from "../ledger/decision.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { committedFields, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { countUsage } from "../limits/judge.ts";
 import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
@@ -14,7 +16,7 @@ import { answerRepeat, type StoredEvent, selectEvent, writeEvent } from "./store
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
- * `insufficient_credits`, in which case nothing is recorded and the same id may be used again.
+ * `insufficient_credits` or `usage_limit_reached`, in which case nothing is recorded and the same id may be used again.
  */
 export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
@@ -27,7 +29,10 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], account) => {
-        const balances = spendableBalances(withReturns(rows, account.due), account.nowMs);
+        const balances = spendableBalances(
+          withReturns([...rows, ...balancesOfPeriods(account.periods)], account.due),
+          account.nowMs,
+        );
         return decideEvent(ctx, account, { input, stamp, stored, balances });
       },
     }),
@@ -57,9 +62,11 @@ export function decideEvent(
   { input, stamp, stored, balances }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
   if (stored !== undefined) return replay(answerRepeat(input.eventId, stored, stamp));
+  const counts = countUsage(account, input, input.onShortage === "reject");
   const payment = burnDown(balances, input);
   if (payment.uncovered !== null && input.onShortage === "reject") {
     throw insufficientCredits(payment.uncovered, payment, balances, input);
   }
-  return writeEvent(ctx, account, { ...input, model: input.model ?? null, reservationId: null, payment }, stamp);
+  const { model = null } = input;
+  return writeEvent(ctx, account, { ...input, model, reservationId: null, payment, counts }, stamp);
 }

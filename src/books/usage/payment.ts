@@ -33,9 +33,19 @@ export function insufficientCredits(
     if (paying.has(id)) return "exhausted";
     return rulesCover(rules, event, model) ? "wrong_unit" : "no_match";
   };
-  const all = live.map((balance) => ({ balanceId: balance.id, reason: reasonOf(balance) }));
+  const all = live.map((balance) => ({
+    balanceId: balance.id,
+    packName: balance.packName,
+    unit: balance.unit,
+    remaining: fromSteps(balance.unit, balance.remainingSteps),
+    reason: reasonOf(balance),
+  }));
   const skipped = REFUSED.flatMap((refused) => all.filter(({ reason }) => reason === refused));
-  return new PurserError("insufficient_credits", "The user's balances do not cover the usage.", {
+  const message =
+    live.length === 0
+      ? "The user has no live balances: nothing was granted under this userId, or all of it is spent, expired or revoked."
+      : "The user's balances do not cover the usage. `details.skipped` says why, of each.";
+  return new PurserError("insufficient_credits", message, {
     details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, skippedBalancesMax) },
   });
 }

@@ -5,7 +5,9 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { readRules, rulesCover } from "../amounts/match.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
-import { inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
+import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
+import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { planDue } from "../ledger/settle-due.ts";
 import {
   selectBalancesOfDue,
@@ -14,12 +16,14 @@ import {
   selectPayingNow,
   spendableBalances,
 } from "../ledger/spendable-balances.ts";
+import { refusingLimits } from "../limits/judge.ts";
+import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
 import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /**
- * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled;
- * and why each other balance would not pay, of those that are dead the newest hundred. Changes nothing (U11).
+ * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled and due periods as granted;
+ * why each other balance would not pay, of those that are dead the newest hundred, and which usage limits would refuse it. Changes nothing (U11).
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
@@ -30,13 +34,17 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       selectPaying(ctx, user, { nowMs }),
       selectNewestDead(ctx, user, { nowMs }),
       selectDueLegs(ctx, user, { nowMs }),
+      selectUserLimits(ctx, input.userId),
+      selectDuePeriods(ctx, user, { nowMs }),
     ]);
-  let [paying, dead, due] = await readWith(selectPayingNow);
+  let [paying, dead, due, limits, [begun]] = await readWith(selectPayingNow);
   // A charge may be paid by balances that expired since.
-  if (due.some(({ isToCharge }) => isToCharge === 1)) [paying, dead, due] = await readWith(selectBalancesOfDue);
+  if (due.some(({ isToCharge }) => isToCharge === 1))
+    [paying, dead, due, limits, [begun]] = await readWith(selectBalancesOfDue);
+  const granted = balancesOfPeriods(readDuePeriods(ctx, begun?.due ?? null, { nowMs, isWhole: true }));
   due.sort(inOrderOfEnds);
   const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
-  const after = planDue([...paying, ...dead, ...due], [...holds.values()]);
+  const after = planDue([...paying, ...dead, ...due, ...granted], [...holds.values()]);
   const listed = new Set([...dead, ...due].map(({ id }) => id));
   // Others that expired were read for a charge alone.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));
@@ -53,9 +61,27 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
     uncovered: uncovered === null ? null : presentQuantities(uncovered),
     skipped: inSpendingOrder(rows.filter((row) => !debited.has(row.id))).map((row) => ({
       balanceId: row.id,
+      packName: row.packName,
+      unit: row.unit,
+      remaining: fromSteps(row.unit, row.remainingSteps),
       reason: whySkipped(row, input, nowMs),
     })),
+    limits: planLimits(limits, [...holds.values()], input, nowMs),
   };
+}
+
+/** The limits that would refuse it. Due holds are settled by then, and a charge goes on counting (Q3). */
+function planLimits(
+  rows: readonly UserLimitRow[],
+  holds: readonly DueHold[],
+  input: PlanInput,
+  nowMs: number,
+): PlanOutput["limits"] {
+  if (input.onShortage === "partial") return [];
+  const counters = rows.flatMap((row) => counterOf(row) ?? []);
+  const state = { nowMs, counters: new Map(counters.map((counter) => [counter.limitId, counter])) };
+  const due = holds.filter(({ charge }) => charge === null);
+  return refusingLimits({ ...state, due, limits: rows.map(limitOf) }, input);
 }
 
 /** The first reason that applies. */

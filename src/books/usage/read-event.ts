@@ -8,14 +8,16 @@ import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities } from "../amounts/amount.ts";
 import type { Debit } from "../ledger/responses.ts";
 
-const describedFields = () =>
+export const describedFields = () =>
   fields(usageEvents, "eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps");
 type Described = RowOf<ReturnType<typeof describedFields>>;
 
 /** An event's name, model and quantities. */
-function describe({ event, model, countSteps, tokensSteps, secondsSteps, centsSteps }: Described) {
+export function describe({ event, model, countSteps, tokensSteps, secondsSteps, centsSteps }: Described) {
   const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
-  const given = Object.fromEntries(Object.entries(steps).filter(([, value]) => value !== null));
+  const given = Object.fromEntries(
+    Object.entries(steps).filter(([unit, value]) => unit === "count" || (value ?? 0) > 0),
+  );
   return { event, model, quantities: presentQuantities(given) };
 }
 export type EventDescription = ReturnType<typeof describe>;

@@ -7,12 +7,15 @@ import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
+import { countedJson, type NewCount } from "../ledger/counters.ts";
 import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { countUsage } from "../limits/judge.ts";
 import { selectReservation } from "./list-reservations.ts";
 import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment, warnOfCount } from "./payment.ts";
 import type { ReserveOutput } from "./responses.ts";
@@ -22,7 +25,7 @@ const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeco
 
 /**
  * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
- * Throws `insufficient_credits` and `idempotency_conflict`.
+ * Throws `usage_limit_reached`, `insufficient_credits` and `idempotency_conflict`.
  */
 export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
@@ -41,7 +44,11 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
           return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
-        const live = spendableBalances(withReturns(rows, writing.due), writing.nowMs);
+        const counts = countUsage(writing, body, true);
+        const live = spendableBalances(
+          withReturns([...rows, ...balancesOfPeriods(writing.periods)], writing.due),
+          writing.nowMs,
+        );
         const payment = burnDown(live, body);
         if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, live, body);
         const entries = payment.legs.map(({ balance, amountSteps }) => ({
@@ -51,12 +58,12 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           cause: "hold" as const,
           reservationId,
         }));
-        const values = reservationValues(reservationId, body, payment, stamp, writing.nowMs);
+        const values = reservationValues(reservationId, body, { payment, counts }, stamp, writing.nowMs);
         const returning = insertReservation({ ...writingValues(writing), ...values });
         // The reservation comes first, so that a replay is found before insufficient credits.
         const after = insertEntries(writing, entries);
         const changes = { entries, newReservation: reservationForMemory(reservationId, values, payment) };
-        return writeReturning({ returning, after, changes, isShort: entries.length === 0 }, ([row]) => {
+        return writeReturning({ returning, after, changes, counts, isShort: entries.length === 0 }, ([row]) => {
           assert(row !== undefined, "the insert returns the reservation's row");
           return { output: reserveOutput(reservationId, row), replayed: false };
         });
@@ -109,6 +116,7 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
           model: value("model"),
           quantities: value("quantities"),
           legs: legsOf(value),
+          counted: value("counted"),
           onExpiry: value("onExpiry"),
           state: sql`'open'`,
           createdAtMs: asInteger(value("nowMs")),
@@ -124,7 +132,7 @@ const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof
 function reservationValues(
   reservationId: string,
   body: Omit<ReserveInput, "reservationId">,
-  payment: PlannedPayment,
+  { payment, counts }: { readonly payment: PlannedPayment; readonly counts: readonly NewCount[] },
   stamp: Stamp,
   atMs: number,
 ) {
@@ -134,6 +142,7 @@ function reservationValues(
     model: body.model ?? null,
     quantities: JSON.stringify(presentQuantities(body.quantities)),
     legs: legsJson(payment),
+    counted: countedJson(counts),
     onExpiry: body.onExpiry,
     createdAtMs: atMs,
     expiresAtMs: atMs + body.expiresInSeconds * 1_000,

@@ -3,6 +3,7 @@ import { errorDetail } from "../../http/responses.ts";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { debit } from "../ledger/responses.ts";
+import { refusingLimitOutput } from "../limits/responses.ts";
 import { onExpiry, reservationStatus } from "./schemas.ts";
 
 export const eventOutput = z
@@ -85,6 +86,51 @@ export const totalsOutput = z
   .meta({ id: "UsageTotals" });
 export type TotalsOutput = z.infer<typeof totalsOutput>;
 
+export const groupedTotalsOutput = z
+  .strictObject({
+    totals: z.array(
+      z
+        .strictObject({
+          time: time.optional().describe("When the hour, the day or the month begins."),
+          event: z.string().optional(),
+          model: z.string().nullable().optional().describe("Null for events without a model."),
+          events: z.number().describe("How many events."),
+          quantities: quantitiesOutput.describe("What was used. Units that were not used are left out."),
+          debited: quantitiesOutput.describe("What balances paid, by unit."),
+        })
+        .meta({ id: "GroupedUsageTotal" }),
+    ),
+  })
+  .meta({ id: "GroupedUsageTotals" });
+export type GroupedTotalsOutput = z.infer<typeof groupedTotalsOutput>;
+
+export const shownEvent = z
+  .strictObject({
+    eventId: z.string(),
+    event: z.string(),
+    model: z.string().nullable(),
+    quantities: quantitiesOutput,
+    occurredAt: time,
+    receivedAt: time,
+    reservationId: z.string().nullable().describe("The reservation that it settled."),
+    debits: z.array(heldAmount).describe("What balances paid, in spending order."),
+    uncovered: quantitiesOutput.nullable().describe("The quantities that no balance covered."),
+    properties: z.record(z.string(), z.unknown()).nullable().optional().describe("Absent for a publishable key."),
+  })
+  .meta({ id: "StoredUsageEvent" });
+export type ShownEvent = z.infer<typeof shownEvent>;
+
+export const eventsOutput = z
+  .strictObject({
+    events: z.array(shownEvent).describe("The newest by `occurredAt` first."),
+    nextCursor: z
+      .string()
+      .nullable()
+      .describe("For the next page, also where this one is short. Null on the last page."),
+  })
+  .meta({ id: "UsageEventPage" });
+export type EventsOutput = z.infer<typeof eventsOutput>;
+
 const skipReason = z
   .enum(["revoked", "expired", "depleted", "no_match", "wrong_unit", "not_needed"])
   .meta({ id: "SkipReason" });
@@ -96,8 +142,21 @@ export const planOutput = z
       .nullable()
       .describe("The quantities that no balance covers. Null when all are covered."),
     skipped: z
-      .array(z.strictObject({ balanceId: z.string(), reason: skipReason }).meta({ id: "SkippedBalance" }))
+      .array(
+        z
+          .strictObject({
+            balanceId: z.string(),
+            packName: z.string(),
+            unit,
+            remaining: z.number(),
+            reason: skipReason,
+          })
+          .meta({ id: "SkippedBalance" }),
+      )
       .describe("The balances that would not be debited, and why."),
+    limits: z
+      .array(refusingLimitOutput)
+      .describe("The usage limits that would refuse it, in the order of their making. None for `partial`."),
   })
   .meta({ id: "DebitPlan" });
 export type PlanOutput = z.infer<typeof planOutput>;

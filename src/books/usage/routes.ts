@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import * as z from "zod";
-import { requireSecretKey } from "../../auth/require-key.ts";
+import { askAbout } from "../../auth/end-user.ts";
+import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { errorStatus, presentRefusal } from "../../errors.ts";
 import { readBody, readNoFields } from "../../http/body.ts";
 import { callVerb } from "../../http/call-verb.ts";
@@ -8,17 +9,20 @@ import { logUnavailable } from "../../http/errors.ts";
 import { type AppEnv, answerOutcome, createRoutes } from "../../http/factory.ts";
 import { noFields } from "../../http/fields.ts";
 import { validate } from "../../http/validate.ts";
+import { assert } from "../../lib/assert.ts";
 import { commitReservation, releaseReservation } from "./commit.ts";
 import { type ElementResult, recordList } from "./event-list.ts";
 import { readEventList, readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
 import { extendReservation } from "./extend.ts";
+import { listEvents, readEvent } from "./list-events.ts";
 import { listReservations, readReservation } from "./list-reservations.ts";
 import { planUsage } from "./plan.ts";
 import { createReservation } from "./reserve.ts";
 import type { EventListOutput } from "./responses.ts";
 import {
   commitInput,
+  eventsInput,
   extendInput,
   planInput,
   reservationParams,
@@ -55,9 +59,18 @@ function answerList(c: Context<AppEnv>, results: readonly ElementResult[]): Even
 }
 
 export const usageRoutes = createRoutes()
-  .get("/", requireSecretKey("requires_secret_key"), validate("query", totalsInput), async (c) =>
-    c.json(await callVerb(c, (ctx) => usageTotals(ctx, c.req.valid("query")))),
-  )
+  .get("/", requireKeyOrEndUser(), validate("query", totalsInput), async (c) => {
+    const input = c.req.valid("query");
+    askAbout(c, "userId", input.userId);
+    return c.json(await callVerb(c, (ctx) => usageTotals(ctx, input)));
+  })
+  .get("/events", requireKeyOrEndUser(["eventId"]), validate("query", eventsInput), async (c) => {
+    const { userId, eventId, ...page } = c.req.valid("query");
+    if (eventId !== undefined) return c.json(await callVerb(c, (ctx) => readEvent(ctx, eventId)));
+    assert(userId !== undefined, "a query names a user or an event");
+    askAbout(c, "userId", userId);
+    return c.json(await callVerb(c, (ctx) => listEvents(ctx, { ...page, userId })));
+  })
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {
     const [type, sent] = [c.req.header("content-type"), c.req.valid("json")];
     const outcome = await callVerb(c, async (ctx) => {

@@ -180,12 +180,52 @@ export const commitInput = z.lazy(() => {
 });
 export type CommitInput = z.infer<typeof commitInput>;
 
+const totalsGroup = z.enum(["event", "model", "hour", "day", "month"]);
+export type TotalsGroup = z.infer<typeof totalsGroup>;
+export const isTime = (group: TotalsGroup): boolean => group !== "event" && group !== "model";
+
+export const eventsInput = z.lazy(() =>
+  z
+    .object({
+      userId: userId.optional().describe("The user whose events they are."),
+      eventId: eventId().optional().describe("The id of one event, instead of `userId`. Needs a secret key."),
+      event: identifier().optional().describe("An event name or a glob."),
+      model: identifier().optional().describe("A model or a glob."),
+      from: timestamp.optional().describe("Only events that occurred at this time or later."),
+      to: timestamp.optional().describe("Only events that occurred before this time."),
+      limit: pageLimit("events"),
+      cursor,
+    })
+    .refine((input) => input.userId !== undefined || input.eventId !== undefined, {
+      path: ["userId"],
+      message: "is required, or `eventId` in its place",
+    })
+    .refine((input) => input.userId === undefined || input.eventId === undefined, {
+      path: ["eventId"],
+      message: "must not be sent beside `userId`",
+    }),
+);
+export type EventsInput = z.infer<typeof eventsInput>;
+
 export const totalsInput = z.lazy(() =>
   z.object({
     userId,
     event: identifier().optional().describe("An event name or a glob."),
     from: timestamp.optional().describe("Only events that occurred at this time or later."),
     to: timestamp.optional().describe("Only events that occurred before this time."),
+    groupBy: z
+      .string()
+      .transform((text) => text.split(","))
+      .pipe(
+        z
+          .array(totalsGroup)
+          .refine((groups) => new Set(groups).size === groups.length, "must name no group twice")
+          .refine((groups) => groups.filter(isTime).length <= 1, "must name at most one of `hour`, `day` and `month`"),
+      )
+      .optional()
+      .describe(
+        "Groups, separated by commas: `event`, `model`, and one of `hour`, `day` and `month` (UTC). Needs `from`.",
+      ),
   }),
 );
 export type TotalsInput = z.infer<typeof totalsInput>;

@@ -10,6 +10,7 @@ import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
+import { countedJson, type NewCount } from "../ledger/counters.ts";
 import { debitsOfLegs, lastEventOf, placeOfEvent } from "../ledger/debits.ts";
 import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
@@ -87,6 +88,7 @@ export interface NewEvent {
   readonly occurredAt?: number | undefined;
   readonly reservationId: string | null;
   readonly payment: PlannedPayment;
+  readonly counts: readonly NewCount[];
 }
 
 /** What a commit does before it records its event. */
@@ -130,6 +132,7 @@ export function writeEvent(
       entries: [...returns, ...entries],
       ...(settledReservationId === undefined ? {} : { settledReservationId }),
     },
+    counts: event.counts,
     messages: () => [usageRecorded(writing.userId, { ...event, hasEntries: entries.length + returns.length > 0 })],
     isShort: entries.length === 0 || event.payment.uncovered !== null,
   };
@@ -170,6 +173,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
           requestHash: value("requestHash"),
           debits: debitsOfLegs(value, sql`${value("legs")}`),
           uncovered: value("uncovered"),
+          counted: value("counted"),
           properties: value("properties"),
           largePropertiesBytes: sql`given.n ->> 'largeBytes'`,
         },
@@ -189,7 +193,7 @@ const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { propert
 
 /** JSON carries the numbers: D1 binds them as REAL. */
 function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeBytes: number | null) {
-  const { eventId, model, reservationId, quantities, payment } = event;
+  const { eventId, model, reservationId, quantities, payment, counts } = event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
   return {
     eventId,
@@ -200,6 +204,7 @@ function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeB
     requestHash: stamp.stored,
     legs: legsJson(payment),
     uncovered: payment.uncovered === null ? null : JSON.stringify(presentQuantities(payment.uncovered)),
+    counted: countedJson(counts),
   };
 }
 

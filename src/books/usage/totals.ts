@@ -1,60 +1,134 @@
-import { and, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, type RowOf, type ValueOf } from "../../db/query.ts";
+import { type SQL, sql } from "drizzle-orm";
+import { computed, read, type ValueOf } from "../../db/query.ts";
 import { usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
+import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { amountOfSteps, type Unit } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
-import type { TotalsOutput } from "./responses.ts";
-import type { TotalsInput } from "./schemas.ts";
+import type { GroupedTotalsOutput, TotalsOutput } from "./responses.ts";
+import { isTime, type TotalsInput } from "./schemas.ts";
+
+/** How many events of a span are added up; by a publishable key fewer. */
+const EVENTS_MAX = 200_000;
+const EVENTS_OF_END_USER_MAX = 5_000;
+/** More groups than anybody counts by. They are the rows that the Worker holds at once. */
+const GROUPS_MAX = 10_000;
 
 /** The upper and the lower bits are summed separately, so that both sums are exact as doubles. As the SQL below has them. */
 const LOW_BITS = 26n;
 
-/** The sums of one event: `countHigh`, `countLow` and so on. */
-function sumFields() {
-  const sums = UNITS.flatMap((unit) => {
-    const steps = usageEvents[`${unit}Steps`];
-    const high = sql<number | null>`sum(${steps} >> 26)`;
-    const low = sql<number | null>`sum(${steps} & 67108863)`;
-    return [[`${unit}High`, high] as const, [`${unit}Low`, low] as const];
-  });
-  // Its keys are made of those of its type.
-  return computed(Object.fromEntries(sums) as Record<`${Unit}${"High" | "Low"}`, SQL<number | null>>);
+/** What the balances of an event in a unit paid, in steps: read digit by digit from its JSON, as doubles are not exact. */
+function debitedSteps(unit: Unit) {
+  const amount = sql`(leg.value -> 'amount')`;
+  const point = sql`instr(${amount} || '.', '.')`;
+  const decimals = sql`substr(substr(${amount}, ${point} + 1) || '000000', 1, iif(${unit} = 'cents', 6, 3))`;
+  return sql`(
+    SELECT sum(CAST(substr(${amount}, 1, ${point} - 1) || ${decimals} AS INTEGER))
+    FROM json_each(${usageEvents.debits}) AS leg WHERE leg.value ->> 'unit' = ${unit}
+  )`;
 }
 
-/** More different events than anybody counts by. They are the rows that the Worker holds at once. */
-const EVENTS_MAX = 10_000;
+type Asked = {
+  from: number;
+  to: number;
+  /** The only event's name; null for all. */
+  event: string | null;
+  time: string | null;
+  byEvent: number;
+  byModel: number;
+  withDebits: number;
+  limit: number;
+};
 
-/** If an event occurred at `from` or later, its `occurred_by_ms` is at `from` or later too. So one index range is read. */
-const selectSums = accountQuery((value: ValueOf<{ from: number; to: number; event: string | null }>, account) => {
-  const { accountId, occurredByMs, occurredAtMs, event } = usageEvents;
-  return drizzle
-    .select({ ...fields(usageEvents, "event"), ...sumFields() })
-    .from(usageEvents)
-    .where(
-      and(
-        eq(accountId, account),
-        gte(occurredByMs, value("from")),
-        gte(occurredAtMs, value("from")),
-        lt(occurredAtMs, value("to")),
-        or(sql`${value("event")} IS NULL`, eq(event, value("event"))),
-      ),
-    )
-    .groupBy(event)
-    .orderBy(event)
-    .limit(EVENTS_MAX + 1);
+/** A column of the span that has a unit's steps: used, then debited. */
+const SUMMED = [
+  { unit: "count", used: sql`span.n`, debited: sql`span.dn` },
+  { unit: "tokens", used: sql`span.t`, debited: sql`span.dt` },
+  { unit: "seconds", used: sql`span.s`, debited: sql`span.ds` },
+  { unit: "cents", used: sql`span.c`, debited: sql`span.dc` },
+] as const;
+
+type SumName = `${Unit}${"Used" | "Debited"}${"High" | "Low"}`;
+const sumsOf = (name: `${Unit}${"Used" | "Debited"}`, steps: SQL): [SumName, SQL<number | null>][] => [
+  [`${name}High`, sql`sum(${steps} >> 26)`],
+  [`${name}Low`, sql`sum(${steps} & 67108863)`],
+];
+
+/** The sums of a span's events by group. What is not asked for is a group too, so that all that was read is counted. */
+const selectSums = accountQuery((value: ValueOf<Asked>, account) => {
+  const { accountId, occurredAtMs, event, model, debits } = usageEvents;
+  const { countSteps, tokensSteps, secondsSteps, centsSteps } = usageEvents;
+  const isAsked = sql`(asked.only IS NULL OR ${event} = asked.only)`;
+  const debited = (unit: Unit) => sql`iif(asked.paid AND ${debits} <> '[]', ${debitedSteps(unit)}, 0)`;
+  const sums = SUMMED.flatMap(({ unit, used, debited }) => [
+    ...sumsOf(`${unit}Used`, used),
+    ...sumsOf(`${unit}Debited`, debited),
+  ]);
+  return read(
+    computed({
+      isAsked: sql<0 | 1>`span.asked`,
+      time: sql<number | null>`span.at`,
+      event: sql<string | null>`span.what`,
+      model: sql<string | null>`span.engine`,
+      events: sql<number>`count(*)`,
+      // Its keys are made of those of its type.
+      ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
+    }),
+    (list) => sql`SELECT ${list} FROM (
+      SELECT ${isAsked} AS asked,
+        CASE asked.time WHEN 'hour' THEN ${occurredAtMs} - ${occurredAtMs} % 3600000
+          WHEN 'day' THEN ${occurredAtMs} - ${occurredAtMs} % 86400000
+          WHEN 'month' THEN 1000 * unixepoch(${occurredAtMs} / 1000, 'unixepoch', 'start of month') END AS at,
+        iif(asked.named AND ${isAsked}, ${event}, NULL) AS what, iif(asked.engines AND ${isAsked}, ${model}, NULL) AS engine,
+        ${countSteps} AS n, ${tokensSteps} AS t, ${secondsSteps} AS s, ${centsSteps} AS c,
+        ${debited("count")} AS dn, ${debited("tokens")} AS dt, ${debited("seconds")} AS ds, ${debited("cents")} AS dc
+      FROM (
+        SELECT ${value("event")} AS only, ${value("time")} AS time, ${value("byEvent")} AS named,
+          ${value("byModel")} AS engines, ${value("withDebits")} AS paid
+      ) AS asked CROSS JOIN ${usageEvents} INDEXED BY usage_events_occurred
+      WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")} AND ${occurredAtMs} < ${value("to")}
+      LIMIT ${value("limit")}
+    ) AS span GROUP BY 1, 2, 3, 4 ORDER BY 2, 3, 4 LIMIT ${GROUPS_MAX + 1}`,
+  );
 });
 
-/**
- * The quantities that the user used, by event and unit, of events that occurred in [from, to) (U10). They are exact for any
- * size. These are not debits. Throws `invalid_request` for more than 10,000 different events.
- */
-export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput> {
-  const { userId, event, from, to } = input;
-  const found = await all(
+/** The sums of one group. */
+interface Group {
+  readonly time: number | null;
+  readonly event: string | null;
+  readonly model: string | null;
+  events: number;
+  readonly used: Map<Unit, bigint>;
+  readonly debited: Map<Unit, bigint>;
+}
+
+/** Adds a row's sums to a group's. */
+function addSums(group: Group, row: Readonly<Record<SumName, number | null>> & { readonly events: number }): void {
+  group.events += row.events;
+  for (const { unit } of SUMMED) {
+    group.used.set(unit, (group.used.get(unit) ?? 0n) + stepsOf(row, `${unit}Used`));
+    group.debited.set(unit, (group.debited.get(unit) ?? 0n) + stepsOf(row, `${unit}Debited`));
+  }
+}
+
+function stepsOf(row: Readonly<Record<SumName, number | null>>, name: `${Unit}${"Used" | "Debited"}`): bigint {
+  return (BigInt(row[`${name}High`] ?? 0) << LOW_BITS) + BigInt(row[`${name}Low`] ?? 0);
+}
+
+type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
+  readonly by: NonNullable<TotalsInput["groupBy"]>;
+  readonly withDebits: boolean;
+};
+
+/** The groups of a user's events in [from, to), in the order of time, event and model, none first. */
+async function readGroups(ctx: TenantCtx, { userId, event, from, to, by, withDebits }: Grouping): Promise<Group[]> {
+  if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
+  const eventsMax = ctx.caller.kind === "publishable" ? EVENTS_OF_END_USER_MAX : EVENTS_MAX;
+  const isGlob = event?.includes("*") === true;
+  const rows = await all(
     ctx.db,
     selectSums(
       ctx,
@@ -62,27 +136,76 @@ export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<T
       {
         from: from ?? Number.MIN_SAFE_INTEGER,
         to: to ?? Number.MAX_SAFE_INTEGER,
-        event: event === undefined || event.includes("*") ? null : event,
+        event: event === undefined || isGlob ? null : event,
+        time: by.find(isTime) ?? null,
+        byEvent: Number(isGlob || by.includes("event")),
+        byModel: Number(by.includes("model")),
+        withDebits: Number(withDebits),
+        limit: eventsMax + 1,
       },
     ),
   );
-  if (found.length > EVENTS_MAX) {
+  if (rows.reduce((sum, { events }) => sum + events, 0) > eventsMax) {
     throw invalid(
-      "event",
-      `must be a name, or the time shorter: the user has more than ${EVENTS_MAX} different events in it`,
+      "from",
+      `must begin later, or \`to\` be earlier: the user has more than ${eventsMax} events in this time`,
     );
   }
-  return {
-    totals: found
-      .filter((row) => event === undefined || filterCovers(event, row.event))
-      .flatMap((row) => UNITS.map((unit) => ({ event: row.event, unit, steps: stepsOf(row, unit) })))
-      .filter(({ steps }) => steps > 0n)
-      .map(({ event: name, unit, steps }) => ({ event: name, unit, amount: amountOfSteps(unit, steps) })),
-  };
+  if (rows.length > GROUPS_MAX) {
+    throw invalid(
+      "event",
+      `must be a name, or the time shorter: there are more than ${GROUPS_MAX} different groups in it`,
+    );
+  }
+  const groups = new Map<string, Group>();
+  for (const row of rows) {
+    const { isAsked, time, event: name, model } = row;
+    if (isAsked === 0 || (isGlob && !filterCovers(event ?? "", name ?? ""))) continue;
+    const shown = by.includes("event") ? name : null;
+    const key = JSON.stringify([time, shown, model]);
+    const group = groups.get(key) ?? { time, event: shown, model, events: 0, used: new Map(), debited: new Map() };
+    addSums(group, row);
+    groups.set(key, group);
+  }
+  return [...groups.values()].sort(inOrder);
 }
 
-type Sums = RowOf<ReturnType<typeof sumFields>>;
+const inOrder = (a: Group, b: Group): number =>
+  (a.time ?? 0) - (b.time ?? 0) || compare(a.event, b.event) || compare(a.model, b.model);
+const compare = (a: string | null, b: string | null): number =>
+  a === b ? 0 : a === null || (b !== null && a < b) ? -1 : 1;
 
-function stepsOf(row: Sums, unit: Unit): bigint {
-  return (BigInt(row[`${unit}High`] ?? 0) << LOW_BITS) + BigInt(row[`${unit}Low`] ?? 0);
+/** Sums by unit as the API returns them: those above 0. They are exact for any size. */
+const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>
+  Object.fromEntries(
+    [...sums].filter(([, steps]) => steps > 0n).map(([unit, steps]) => [unit, amountOfSteps(unit, steps)]),
+  );
+
+/**
+ * The quantities that the user used, of events that occurred in [from, to): by event and unit (U10), or by the groups that are
+ * asked for (U17). Throws `invalid_request` for a span with too many events, or groups.
+ */
+export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {
+  const { groupBy: by } = input;
+  if (by === undefined) {
+    const groups = await readGroups(ctx, { ...input, by: ["event"], withDebits: false });
+    return {
+      totals: groups.flatMap(({ event, used }) =>
+        Object.entries(amountsOf(used)).map(([unit, amount]) => ({ event: event ?? "", unit: unit as Unit, amount })),
+      ),
+    };
+  }
+  if (input.from === undefined) throw invalid("from", "is required with `groupBy`");
+  const groups = await readGroups(ctx, { ...input, by, withDebits: true });
+  const isByTime = by.some(isTime);
+  return {
+    totals: groups.map(({ time, event, model, events, used, debited }) => ({
+      ...(isByTime && time !== null ? { time: iso(time) } : {}),
+      ...(by.includes("event") && event !== null ? { event } : {}),
+      ...(by.includes("model") ? { model } : {}),
+      events,
+      quantities: amountsOf(used),
+      debited: amountsOf(debited),
+    })),
+  };
 }

@@ -11,6 +11,10 @@ export const ACTIONS = [
   "key.revoked",
   "end_user_auth.set",
   "limits.set",
+  "usage_limit.created",
+  "usage_limit.changed",
+  "usage_limit.deleted",
+  "usage_limit.amount_set",
   "alert.created",
   "alert.changed",
   "alert.deleted",
@@ -25,6 +29,9 @@ export const ACTIONS = [
   "credits.adjusted",
   "credits.revoked",
   "reservation.released",
+  "recurring.created",
+  "recurring.cancelled",
+  "recurring.resumed",
   "stripe.set",
   "payment.settled",
   "export_link.created",
@@ -62,7 +69,7 @@ type ActValues = {
   details: string;
 };
 
-/** An act's values. Its id is made before the write, so that an act that is sent again finds its own row. */
+/** Returns an act's values. The id is made before the write, so that a repeated write finds its own row. */
 export function newAct(
   admin: Pick<AdminCtx, "caller" | "newId" | "now"> & { readonly realNow?: () => number },
   { appId, action, target, details = {} }: Act,
@@ -79,25 +86,25 @@ export function newAct(
   };
 }
 
-/** What finds an act's row. A type, because an interface is no `Values`. */
+/** The values that identify an act's row. A type, because an interface is not assignable to `Values`. */
 export type ActKey = { appId: string; actId: string };
 const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 
-/** True until the act's row is written. For statements that come before that row in the batch. */
+/** Returns a condition that is true until the act's row is written. It is for statements before that row in the batch. */
 export const actIsNew = (value: ValueOf<ActKey>): SQL =>
   not(hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")))));
 
 /**
- * True while the act is the application's latest. For statements that come after its row in the batch, and may run twice. It is
- * false when the batch is repeated after another act.
+ * Returns a condition that is true while the act is the application's latest. It is for statements after the act's row in a
+ * batch that may run twice; it is false when the batch repeats after another act.
  */
 export const actIsLatest = (value: ValueOf<ActKey>): SQL => sql`${newest(value, "id")} = ${value("actId")}`;
 
-/** The values of an act that its row is compared with. */
+/** The values that identify an act's row and the attempt that wrote it. */
 export type WrittenAct = ActKey & { atMs: number };
 /**
- * Whether the act's row was written by this attempt. For statements that come after its row in the batch: where a form is sent
- * twice, its second act has the same id and does nothing.
+ * Returns whether this attempt wrote the act's row. It is for statements after that row in the batch: when a form is sent twice,
+ * the second act has the same id and does nothing.
  */
 export const actIsThis = (value: ValueOf<WrittenAct>): SQL =>
   hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")), eq(adminAudit.atMs, value("atMs"))));
@@ -113,8 +120,8 @@ const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, na
   );
 
 /**
- * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
- * change itself. `when` says whether there is a change; without one, no row is written.
+ * Returns the statement that writes an act's row once, if `when` is true at that point in the batch. It belongs in the batch of
+ * the change itself. `when` says whether anything changes; if not, no row is written.
  */
 export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`) {
   return query((value: ValueOf<Values & ActValues>) =>
@@ -137,7 +144,7 @@ export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & Act
 
 const insertOperatorAct = insertAct();
 
-/** The row of an act in an environment, where the administrator does it. It belongs to the batch of the act. */
+/** Returns the row of an administrator's act in an environment. It belongs in the batch of the act. */
 export function actOfOperator(
   ctx: Pick<TenantCtx, "caller" | "newId" | "now" | "realNow" | "environment">,
   act: Omit<Act, "appId">,

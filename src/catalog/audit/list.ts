@@ -30,7 +30,7 @@ const selectEntries = query((value: ValueOf<{ appId: string; beforeSeq: number; 
 );
 export type AuditRow = RowsOf<[ReturnType<typeof selectEntries>]>[0][number];
 
-/** The audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
+/** Returns the audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
   const scope = ["admin_audit", appId];
   const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(input.cursor, scope);
@@ -39,12 +39,12 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   const last = rows.at(-1);
   return {
     entries: rows.map(presentEntry),
-    // seq is gapless from 1.
+    // seq has no gaps and begins at 1.
     nextCursor: last === undefined || last.seq === 1 ? null : encodeCursor(last.seq, scope),
   };
 }
 
-/** An entry as the API returns it. */
+/** Returns an entry in the form of the API. */
 function presentEntry(row: AuditRow): AuditEntry {
   return {
     at: iso(row.atMs),
@@ -56,12 +56,12 @@ function presentEntry(row: AuditRow): AuditEntry {
   };
 }
 
-/** How many entries one page of a search looks at. Only the target has an index. */
+/** How many entries one page of a search examines. Only the target has an index. */
 export const searchedActsMax = 1_000;
 
 export interface AuditFilters {
   readonly by: string | undefined;
-  /** An action, or the beginning of several, such as `pack.`. */
+  /** An action, or the first characters of several, such as `pack.`. */
   readonly action: string | undefined;
   readonly target: string | undefined;
 }
@@ -78,12 +78,12 @@ type Values = {
 const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 const startsWith = (value: ValueOf<{ action: string }>) =>
   sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
-/** The newest of some entries, as `admin_audit` itself. */
+/** Returns the newest of some entries, under the name `admin_audit`. */
 const newestOf = (entries: SQL) =>
   sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${searchedActsMax}) AS ${adminAudit}`;
 const ofTarget = sql`INDEXED BY admin_audit_target`;
 
-/** The searched entries, and where they end: of one target by its index, or of the application. */
+/** Returns the queries of a search: the matching entries, and where the examined ones end. One form uses the target's index. */
 function search(isOfTarget: boolean) {
   const searched = (value: ValueOf<Values>) => {
     const before = lt(adminAudit.seq, value("beforeSeq"));
@@ -116,8 +116,8 @@ export interface AuditSearch {
 }
 
 /**
- * A page of the entries that pass the filters, newest first, among the next `searchedActsMax`: it may have fewer than `limit`,
- * or none, while others follow. Throws `invalid_request` for a cursor of another search.
+ * Returns the entries that pass the filters, newest first, among the next `searchedActsMax`. A page may have fewer than `limit`,
+ * or none, although others follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function searchAudit(
   root: SystemCtx,
@@ -152,7 +152,7 @@ const selectActs = query((value: ValueOf<{ appId: string; targets: string; actio
     .limit(searchedActsMax),
 );
 
-/** What was done to some things, newest first: at most `searchedActsMax` acts. */
+/** Returns the acts on some targets, newest first: at most `searchedActsMax` acts. */
 export async function listActs(
   root: Pick<SystemCtx, "db">,
   appId: string,
@@ -171,7 +171,10 @@ const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; ba
     .limit(1),
 );
 
-/** Who granted a balance by the dashboard, among the pack's newest acts. Null when a key did, or it is longer ago. */
+/**
+ * Returns who granted a balance in the dashboard, searched among the pack's newest acts. Null when a key granted it, or the act
+ * is older.
+ */
 export async function findGrantAct(
   root: Pick<SystemCtx, "db">,
   appId: string,

@@ -21,11 +21,15 @@ export const accounts = sqliteTable(
     isErased: integer("is_erased").notNull().default(0),
     /** The latest day, since 1970, on which something was written for the user, as far as isolates told (db/activity/count.ts). */
     lastActiveDay: integer("last_active_day"),
+    /** When the next period of a recurring grant begins. Null where none comes. Triggers of `recurring_grants` keep it. */
+    recurringDueAtMs: integer("recurring_due_at_ms"),
   },
   (t) => [
     uniqueIndex("accounts_user").on(t.environmentId, t.userId),
     // The users of late. Until something was written behind an answer, an account has no row in it.
     index("accounts_active").on(t.environmentId, t.lastActiveDay, t.id).where(sql`last_active_day IS NOT NULL`),
+    // Users with a due period, of all environments, for the cron.
+    index("accounts_recurring_due").on(t.recurringDueAtMs, t.id).where(sql`recurring_due_at_ms IS NOT NULL`),
   ],
 );
 
@@ -57,6 +61,8 @@ export const creditBalances = sqliteTable(
     externalRef: text("external_ref"),
     notes: text("notes"),
     grantedAtMs: integer("granted_at_ms").notNull(),
+    /** When its ledger entry was written, where that is not when it was granted: of a period that was due (R2). */
+    writtenAtMs: integer("written_at_ms"),
     expiresAtMs: integer("expires_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
     /** The ledger seq of the grant: the order of issue. */

@@ -34,10 +34,14 @@ export const usageEvents = sqliteTable(
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
+    /** What usage limits count of it: JSON list of { limitId, windowMs, steps, … } (books/ledger/counters.ts). Null: nothing. */
+    counted: text("counted"),
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
+    // Lists by `occurredAt`, and totals.
+    index("usage_events_occurred").on(t.accountId, t.occurredAtMs, t.seq),
     check("usage_events_properties_once", sql`${t.properties} IS NULL OR ${t.largePropertiesBytes} IS NULL`),
   ],
 );
@@ -74,6 +78,8 @@ export const reservations = sqliteTable(
     quantities: text("quantities").notNull(),
     /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
     legs: text("legs").notNull(),
+    /** Like that of `usage_events`. It counts while the reservation is open. */
+    counted: text("counted"),
     /** What becomes of the holds if nobody settles the reservation in time. */
     onExpiry: text("on_expiry", { enum: ["return", "charge"] })
       .notNull()

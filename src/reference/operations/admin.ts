@@ -11,6 +11,7 @@ import { clockOperations } from "./clocks.ts";
 import { keyOperations } from "./keys.ts";
 import { limitOperations } from "./limits.ts";
 import { packOperations } from "./packs.ts";
+import { usageLimitOperations } from "./usage-limits.ts";
 import { webhookOperations } from "./webhooks.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
@@ -55,6 +56,7 @@ export const adminOperations: readonly Operation[] = [
   ...packOperations,
   ...webhookOperations,
   ...alertOperations,
+  ...usageLimitOperations,
   ...clockOperations,
   ...audit,
   {

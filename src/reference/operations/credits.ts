@@ -4,6 +4,7 @@ import { planOutput } from "../../books/usage/responses.ts";
 import { planInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { balanceId, balanceOperations, expiresAt, packId, packItemId } from "./balances.ts";
+import { recurringOperations } from "./recurring.ts";
 
 const issued = { balanceId, packItemId, remaining: 400, expiresAt };
 
@@ -94,7 +95,7 @@ export const creditOperations: readonly Operation[] = [
     summary: "Preview a debit",
     description:
       "Takes the body of a usage event, without its id. Returns the debits that it would make now, the quantities that no " +
-      "balance covers, and why other balances would not be debited. Changes nothing.",
+      "balance covers, why other balances would not be debited, and the usage limits that would refuse it. Changes nothing.",
     access: "secret",
     body: { schema: planInput, example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } } },
     success: {
@@ -103,10 +104,20 @@ export const creditOperations: readonly Operation[] = [
       example: {
         debits: [{ balanceId, packId, unit: "tokens", amount: 120, remaining: 280 }],
         uncovered: null,
-        skipped: [{ balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc", reason: "not_needed" }],
+        skipped: [
+          {
+            balanceId: "crb_2aFw6qH1xR9pLj4sNyT8Kc",
+            packName: "Starter",
+            unit: "cents",
+            remaining: 500,
+            reason: "not_needed",
+          },
+        ],
+        limits: [],
       },
     },
     errors: [],
   },
+  ...recurringOperations,
   ...balanceOperations,
 ];

@@ -6,7 +6,16 @@ import type { Operation } from "../operation.ts";
 const erasureId = "era_5tQw8nR2sVj7mXb4cKd1Lp";
 const counts = {
   erased: { analytics: 512, consent: 3, ids: 2, properties: 1, messages: 12, customers: 1, refusals: 0 },
-  pseudonymised: { balances: 2, ledger: 41, metering: 38, reservations: 4, adjustments: 0, refunds: 1, exports: 2 },
+  pseudonymised: {
+    balances: 2,
+    ledger: 41,
+    metering: 38,
+    reservations: 4,
+    recurring: 1,
+    adjustments: 0,
+    refunds: 1,
+    exports: 2,
+  },
   revoked: { tokens: 1250 },
 };
 const params = z.object({ erasureId: z.string().describe("The erasure's id.") });

@@ -22,6 +22,7 @@ const person = {
   lastSeenAt: "2026-01-15T11:58:21.407Z",
   isIdentified: true,
   credits: { balances: [], ledger: [] },
+  usageLimits: [],
   exports: [],
 };
 const pageView = {

@@ -1,8 +1,16 @@
 import * as z from "zod";
-import { eventListOutput, eventOutput, totalsOutput } from "../../books/usage/responses.ts";
-import { cloudEvent, eventInput, eventsMax, totalsInput } from "../../books/usage/schemas.ts";
+import {
+  eventListOutput,
+  eventOutput,
+  eventsOutput,
+  groupedTotalsOutput,
+  shownEvent,
+  totalsOutput,
+} from "../../books/usage/responses.ts";
+import { cloudEvent, eventInput, eventsInput, eventsMax, totalsInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { answer, eventId, reservationOperations } from "./reservations.ts";
+import { userLimitOperations } from "./usage-limits.ts";
 
 const event = {
   eventId,
@@ -10,6 +18,19 @@ const event = {
   event: "chat.completed",
   model: "large-2",
   quantities: { tokens: 120 },
+  properties: { conversation: "c_17" },
+};
+
+const stored = {
+  eventId,
+  event: "chat.completed",
+  model: "large-2",
+  quantities: { count: 1, tokens: 120 },
+  occurredAt: "2026-01-16T08:30:00.000Z",
+  receivedAt: "2026-01-16T08:30:00.042Z",
+  reservationId: null,
+  debits: answer.debits.map(({ remaining: _, ...debit }) => debit),
+  uncovered: null,
   properties: { conversation: "c_17" },
 };
 
@@ -49,7 +70,7 @@ export const usageOperations: readonly Operation[] = [
       replayable: true,
       warns: true,
     },
-    errors: ["insufficient_credits", "idempotency_conflict"],
+    errors: ["insufficient_credits", "idempotency_conflict", "usage_limit_reached"],
     writesForId: "refused",
   },
   {
@@ -83,20 +104,42 @@ export const usageOperations: readonly Operation[] = [
   },
   ...reservationOperations,
   {
+    id: "listUsageEvents",
+    method: "get",
+    path: "/api/v1/usage/events",
+    tag: "Usage",
+    summary: "List usage events",
+    description:
+      "A user's events, the newest by `occurredAt` first. A page with `event` or `model` looks at a limited number of events, so it " +
+      "may be short, even empty, while `nextCursor` is not null. A browser may call it with a publishable key and the user's token, " +
+      "for that user only, and gets no `properties`. With `eventId` in place of `userId` the answer is that event, with its `userId`.",
+    access: "end-user",
+    query: eventsInput,
+    success: {
+      description: "A page of events, or the event.",
+      schema: z.union([eventsOutput, shownEvent.extend({ userId: z.string() }).meta({ id: "UsageEventOfUser" })]),
+      example: { events: [stored], nextCursor: null },
+    },
+    errors: ["requires_secret_key", "not_found"],
+  },
+  {
     id: "getUsageTotals",
     method: "get",
     path: "/api/v1/usage",
     tag: "Usage",
     summary: "Get usage totals",
     description:
-      "The quantities used, by event and unit, of events that occurred in `[from, to)`. These are not debits.",
-    access: "secret",
+      "The quantities used, by event and unit, of events that occurred in `[from, to)`. These are not debits. With `groupBy` " +
+      "they are by event, model and hour, day or month, beside what balances paid; it needs `from`. A span of more than 200,000 " +
+      "events is refused. A browser may ask with a publishable key and the user's token, for that user only, for 5,000 events.",
+    access: "end-user",
     query: totalsInput,
     success: {
       description: "The totals. Units that were not used are left out.",
-      schema: totalsOutput,
+      schema: z.union([totalsOutput, groupedTotalsOutput]),
       example: { totals: [{ event: "chat.completed", unit: "tokens", amount: 1_200 }] },
     },
     errors: [],
   },
+  ...userLimitOperations,
 ];

@@ -56,7 +56,7 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
     mode,
     url: `http://127.0.0.1:9/hook?${encodeURIComponent(EVIL)}`,
     description: EVIL,
-    types: ["*", "usage.recorded", `x${EVIL}`],
+    types: ["*", "usage.recorded", "credits.*"],
   });
   const prices = [{ price: `price ${EVIL}`.slice(0, 40), packId: wallet, quantity: 100, expires: "period" }];
   await admin("stripe", { mode, setting: { signingSecrets: [SIGNING_SECRET], prices } }, "PUT");

@@ -32,7 +32,7 @@ export async function openPage(browser: Browser, options: Parameters<Browser["ne
   return { page, context, complaints };
 }
 
-export async function signIn(page: Page, url: string, name = ""): Promise<void> {
+export async function signIn(page: Page, url: string, name = "Ana"): Promise<void> {
   await page.goto(`${url}/admin`);
   await page.getByLabel("Your name").fill(name);
   await page.getByLabel("Admin token").fill(ADMIN_TOKEN);

@@ -37,7 +37,7 @@ function deployment(bindings: Partial<Env> = {}) {
     return {
       api: (token: string, address: string) => status(APPS, { headers: { authorization: `Bearer ${token}` } }, address),
       signIn: (token: string, address: string) =>
-        status("/admin/sign-in", { method: "POST", body: new URLSearchParams({ token }) }, address),
+        status("/admin/sign-in", { method: "POST", body: new URLSearchParams({ token, name: "Ana" }) }, address),
     };
   };
   return { clock, isolate };

@@ -47,11 +47,12 @@ describe("signing in", () => {
       expect(browser.cookie()).toBe("");
     }
     for (const next of ["https://evil.example/", "//evil.example/admin/apps", "/admin/apps/..//evil?x", "/api/v1"]) {
-      const answer = await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, next });
+      const answer = await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", next });
       expect([answer.status, answer.headers.get("location")]).toEqual([303, "/admin/apps"]);
     }
     const answer = await browser.post("/admin/sign-in", {
       token: env.ADMIN_TOKEN,
+      name: "Ana",
       next: "/admin/apps/app_1/live/keys",
     });
     expect(answer.headers.get("location")).toBe("/admin/apps/app_1/live/keys");
@@ -62,7 +63,7 @@ describe("signing in", () => {
     for (const part of ["HttpOnly", "SameSite=Strict", "Path=/admin", "Max-Age=28800"]) expect(plain).toContain(part);
     expect(plain).not.toContain("Secure");
     const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId });
-    const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN }) };
+    const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN, name: "Ana" }) };
     const answer = await app.request("https://purser.test/admin/sign-in", init, bound({ ADMIN_TRIES }));
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
@@ -72,7 +73,7 @@ describe("signing in", () => {
     const attempt = (token: string, address: string) =>
       app.request(
         `${HOST}/admin/sign-in`,
-        { method: "POST", body: new URLSearchParams({ token }), headers: { "cf-connecting-ip": address } },
+        { method: "POST", body: new URLSearchParams({ token, name: "Ana" }), headers: { "cf-connecting-ip": address } },
         bound(),
       );
     const statuses: number[] = [];
@@ -198,7 +199,7 @@ describe("a session", () => {
   it("gives the audit the name that was given at its sign-in", async () => {
     const browser = browse();
     const names: unknown[] = [];
-    for (const name of ["Ana López", ""]) {
+    for (const name of ["Ana López", "dashboard"]) {
       await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name });
       const made = await browser.post("/admin/apps", { _form: await browser.formToken(), name: "Made" });
       const appId = /app_\w+/.exec(made.headers.get("location") ?? "")?.[0] ?? "";
@@ -206,8 +207,10 @@ describe("a session", () => {
     }
     expect(names).toEqual(["Ana López", "dashboard"]);
     const fresh = browse();
-    const refused = await fresh.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: " x" });
-    expect([refused.status, fresh.cookie()]).toEqual([400, ""]);
+    for (const name of ["", " x", "API", "ana@example.com", "ak:adk_1"]) {
+      const refused = await fresh.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name });
+      expect([refused.status, fresh.cookie()]).toEqual([400, ""]);
+    }
   });
 });
 

@@ -92,14 +92,15 @@ describe("what leads nowhere says where to go on", () => {
   it("at the page of an id that nothing is recorded under", async () => {
     const { app, at, read, send } = await world();
     const unknown = await read("users?userId=ada+");
-    expect(unknown).toContain("Nothing is recorded under this id in live mode.");
+    expect(unknown).toContain("No user has this id in live mode");
+    expect(unknown).toContain("Grant to a new user?");
     expect(unknown).toContain(`${at.replace(/live$/, "test")}/users?userId=ada+"`);
     expect(unknown).toContain(`${at}/users?userId=ada"`);
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     expect(
       (await send("users/grant", { userId: "ada", packId, quantity: "1", notes: "x", source: "manual" })).status,
     ).toBe(303);
-    expect(await read("users?userId=ada")).not.toContain("Nothing is recorded");
+    expect(await read("users?userId=ada")).not.toContain("No user has this id");
   });
 
   it("at a search, which a copied id's spaces do not mislead", async () => {

@@ -77,7 +77,7 @@ it("settles what is unmatched once, and says beside the field what is refused", 
   expect(await w.balances("ada")).toEqual([]);
   const first = await w.send("payments/pi_1/settle", { ...form, quantity: "1,000" });
   expect(first.headers.get("location")).toContain("notice=settled");
-  // The confirmation, gone back to, has nothing left to ask.
+  // The confirmation, opened again, has nothing left to ask.
   expect((await confirm({ ...form, quantity: "1,000" })).status).toBe(303);
   expect((await w.send("payments/pi_1/settle", { ...form, quantity: "1000" })).status).toBe(303);
   expect(await w.balances("ada")).toEqual([["tokens", 1000, "active"]]);

@@ -78,6 +78,10 @@ const tombstone = `INSERT INTO tombstones (environment_id, hash, erasure_id, blo
 const counted = (count: number) =>
   `INSERT INTO environments (app_id, mode, test_balance_count, test_balance_quota) VALUES ('app_constraint', 'test', ${count}, 5)`;
 
+const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name_key, matches, unit, amount_steps, every,
+    created_at_ms)
+  VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
+
 /** Told of the environment that `counted` made. */
 const counts = (column: "id_events" | "id_bytes", most: number) =>
   `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column})
@@ -86,9 +90,18 @@ const counts = (column: "id_events" | "id_bytes", most: number) =>
 const endpoint = (n: number) => `INSERT INTO webhook_endpoints (id, environment_id, url, secret, created_at_ms)
   VALUES ('whk_constraint_${n}', ${ENVIRONMENT}, 'https://example.com', 'sealed', 1)`;
 
+const recurring = (ordinal: number, id: string) => `INSERT INTO recurring_grants (
+    account_id, ordinal, environment_id, id, pack_id, pack_name, every, anchor_ms, id_seed, state, last_n, next_at_ms,
+    counted_balances, created_at_ms, request_hash
+  ) VALUES (${ACCOUNT}, ${ordinal}, ${ENVIRONMENT}, '${id}', 'cpk_1', 'Pack', 'day', 1, 'seed', 'active', 1, 9000000000000, 1, 1, 'hash')`;
+
 /** For each name, one batch whose last statement violates it: real violations of the real tables. */
 const violations: Record<Constraint, readonly string[]> = {
   guard_payment: ["INSERT INTO guards (name, holds) VALUES ('payment', 0)"],
+  recurring_grants_id: [recurring(1, "rec_1"), recurring(2, "rec_1")],
+  recurring_grants_bounded: Array.from({ length: 101 }, (_, n) => recurring(n + 1, `rec_${n}`)),
+  recurring_grants_in_order: [recurring(1, "rec_1"), "UPDATE recurring_grants SET last_n = 0"],
+  guard_recurring: [recurring(1, "rec_1"), "UPDATE recurring_grants SET last_n = NULL"],
   payment_names_taken: Array.from(
     { length: 2 },
     () => `INSERT INTO payment_names (environment_id, name, payment_id) VALUES (${ENVIRONMENT}, 'pi_1', 'pay_1')`,
@@ -109,7 +122,7 @@ const violations: Record<Constraint, readonly string[]> = {
   credit_balances_bounded: [
     balance("crb_c1", 1),
     `INSERT INTO credit_balances SELECT account_id, b.id || value, pack_id, pack_name, pack_item_id, unit, hex(zeroblob(850000)), priority,
-       initial_steps, remaining_steps, has_remaining, source, NULL, notes, granted_at_ms, expires_at_ms, NULL, 1 + value, 1 + value
+       initial_steps, remaining_steps, has_remaining, source, grant_cause, granted_by, NULL, notes, granted_at_ms, NULL, expires_at_ms, NULL, 1 + value, 1 + value
      FROM credit_balances AS b CROSS JOIN json_each('[1,2,3,4,5]') WHERE b.id = 'crb_c1'`,
   ],
   clock_kept: [
@@ -171,6 +184,12 @@ const violations: Record<Constraint, readonly string[]> = {
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [consent, consent],
   export_audit_seq_gapless: [audit, audit],
+  usage_limit_reached: [
+    LIMIT,
+    `INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (${ENVIRONMENT}, ${ACCOUNT},
+       '[{"limitId":"lim_1","windowMs":0,"steps":2,"amountSteps":1,"isJudged":1}]')`,
+  ],
+  usage_limits_name_key: [LIMIT, LIMIT.replace("lim_1", "lim_2")],
   webhook_endpoints_limit: Array.from({ length: 11 }, (_, n) => endpoint(n)),
 };
 

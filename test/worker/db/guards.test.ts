@@ -8,6 +8,7 @@ import {
   balance,
   claim,
   consent,
+  counted,
   debtPayer,
   entry,
   environment,
@@ -33,12 +34,14 @@ import {
   paymentGrant,
   paymentName,
   REVOKED,
+  recurring,
   refund,
   reservation,
   TEST,
   tombstone,
   USER,
   usageEvent,
+  usageLimit,
   WHOLE,
   webhookDelivery,
   webhookEndpoint,
@@ -54,6 +57,10 @@ const db = env.DB;
 /** How a batch ends in which every statement was let through. */
 const PASSED = "no such table: passed";
 const holds = (condition: string) => `INSERT INTO guards (name, holds) SELECT 'account', ${condition}`;
+
+const countedEvent = (given: object) => usageEvent({ seq: 3, event_id: "e_new", counted: counted(given) });
+const counterHas = (condition: string) =>
+  holds(`(SELECT ${condition} FROM usage_counters WHERE account_id = ${USER} AND limit_id = 'lim_w')`);
 
 /** After this statement a user `new` has an account, which only the trigger makes. */
 const makesAccount = (sql: string) => ({
@@ -677,6 +684,63 @@ const attacks: Readonly<Record<string, Attack>> = {
     ],
   },
 
+  recurring_grants_begin: {
+    says: "recurring_grants_id",
+    sql: [
+      recurring({}, REPLACE),
+      recurring({ ordinal: 2 }),
+      recurring({ ordinal: 3, id: "rec_x" }),
+      recurring({ account_id: OTHER, environment_id: TEST, id: "rec_x" }),
+    ],
+  },
+  recurring_grants_bounded: {
+    says: "recurring_grants_bounded",
+    sql: [Array.from({ length: 100 }, (_, n) => recurring({ ordinal: n + 2, id: `rec_${n}` }))],
+  },
+  recurring_grants_in_order: {
+    says: "recurring_grants_in_order",
+    sql: [
+      "UPDATE recurring_grants SET last_n = 0",
+      [
+        "UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL",
+        "UPDATE recurring_grants SET state = 'active', next_at_ms = 5",
+      ],
+    ],
+  },
+  recurring_grants_frozen: {
+    says: "recurring_grants_frozen",
+    sql: ["pack_id = 'cpk_x'", "anchor_ms = 2", "every = 'week'", "id_seed = 'x'", `account_id = ${OTHER}`].map(
+      (set) => `UPDATE recurring_grants SET ${set}`,
+    ),
+  },
+  ...namesErased(
+    "recurring_grants",
+    "recurring_grants_frozen",
+    ["id = 'rec_x'", "request_hash = ''"],
+    ["id = 'rec_x', request_hash = ''"],
+  ),
+  recurring_grants_no_delete: { says: "recurring_grants_kept", sql: ["DELETE FROM recurring_grants"] },
+  recurring_grants_begin_due: {
+    says: PASSED,
+    sql: [
+      [
+        recurring({ ordinal: 2, id: "rec_x", next_at_ms: 3_000_000_000_000 }),
+        holds(`(SELECT recurring_due_at_ms = 3000000000000 FROM accounts WHERE id = ${USER})`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  recurring_grants_move_due: {
+    says: PASSED,
+    sql: [
+      [
+        "UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL",
+        holds(`(SELECT recurring_due_at_ms IS NULL FROM accounts WHERE id = ${USER})`),
+      ],
+    ],
+    behind: "guard_account",
+  },
+
   reservations_frozen: {
     says: "reservations_frozen",
     sql: ["legs = '[]'", `account_id = ${OTHER}`, "quantities = '{}'", "on_expiry = 'charge'"].map(
@@ -692,6 +756,52 @@ const attacks: Readonly<Record<string, Attack>> = {
       "id = 'res_x', request_hash = '', state = 'released' WHERE id = 'res_w'",
     ],
   ),
+  usage_counts_add: {
+    says: PASSED,
+    sql: [
+      [countedEvent({ isJudged: 0, steps: 8 }), counterHas("used_steps = 11 AND reached_count = 1")],
+      [countedEvent({ windowMs: 6 }), counterHas("used_steps = 1 AND window_ms = 6")],
+      [countedEvent({ windowMs: 4, isJudged: 0 }), counterHas("used_steps = 3 AND window_ms = 5")],
+      [countedEvent({ isKept: 1 }), counterHas("used_steps = 3")],
+    ],
+    behind: "cannot modify usage_counts",
+  },
+  usage_events_count: {
+    says: PASSED,
+    sql: [[countedEvent({}), counterHas("used_steps = 4")]],
+    behind: "guard_account",
+  },
+  reservations_count: {
+    says: PASSED,
+    sql: [[reservation({ id: "res_new", legs: "[]", counted: counted({}) }), counterHas("used_steps = 4")]],
+    behind: "guard_account",
+  },
+  reservations_uncount: {
+    says: PASSED,
+    sql: [
+      [
+        reservation({ id: "res_new", legs: "[]", counted: counted({}) }),
+        `INSERT INTO settlements (environment_id, id, state, at_ms) VALUES (${LIVE}, 'res_new', 'released', 6)`,
+        counterHas("used_steps = 3"),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  usage_counters_first: {
+    says: "usage_limit_reached",
+    sql: [[usageLimit({ id: "lim_new", name_key: "new" }), countedEvent({ limitId: "lim_new", steps: 11 })]],
+  },
+  usage_limits_frozen: {
+    says: "usage_limits_frozen",
+    sql: ["unit = 'tokens'", "matches = '[{}]'", "every = 'month'", "ordinal = 2", "created_at_ms = 2"].map(
+      (set) => `UPDATE usage_limits SET ${set} WHERE id = 'lim_w'`,
+    ),
+  },
+  usage_limits_deleted_once: {
+    says: "usage_limits_frozen",
+    sql: [["UPDATE usage_limits SET is_deleted = 1", "UPDATE usage_limits SET is_deleted = 0"]],
+  },
+  usage_counters_no_delete: { says: "usage_counters_kept", sql: ["DELETE FROM usage_counters"] },
   reservations_no_replace: {
     says: "reservations_primary_key",
     sql: [REPLACE, "REPLACE"].map((verb) => reservation({ legs: "[]" }, verb)),
@@ -1018,6 +1128,11 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   credit_balances_has_remaining: balance("crb_new", LAST_SEQ + 1, { has_remaining: 0 }),
   credit_ledger_is_revoked: entry({ ...nextEntry, is_revoked: 2 }),
   credit_refunds_ordinal_max: ["DROP TRIGGER credit_refunds_gapless", refund({ ordinal: 101, refund_ref: "another" })],
+  recurring_grants_every: recurring({ ordinal: 2, id: "rec_x", every: "hour" }),
+  recurring_grants_state: recurring({ ordinal: 2, id: "rec_x", state: "idle", next_at_ms: null }),
+  recurring_grants_reason: recurring({ ordinal: 2, id: "rec_x", reason: "forbidden" }),
+  recurring_grants_next: recurring({ ordinal: 2, id: "rec_x", next_at_ms: null }),
+  recurring_grants_rollover: recurring({ ordinal: 2, id: "rec_x", rollover_periods: 13 }),
   credit_refunds_share: refund({ ordinal: 2, refund_ref: "another", part: 3 }),
   credit_ledger_reason: entry({ ...nextEntry, reason: "whim" }),
   usage_events_properties_once: [
@@ -1044,6 +1159,11 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   webhook_deliveries_status: webhookDelivery({ message_id: "msg_new", status: "lost" }),
   erasures_lifted_after_end: "UPDATE erasures SET lifted_at_ms = 1 WHERE id = 'era_w'",
   erasure_names_kind: erasureName({ kind: "whim" }),
+  usage_limits_amount: usageLimit({ id: "lim_new", name_key: "new", amount_steps: -1 }),
+  usage_limits_unit: usageLimit({ id: "lim_new", name_key: "new", unit: "minutes" }),
+  usage_limits_every: usageLimit({ id: "lim_new", name_key: "new", every: "year" }),
+  usage_counters_used: "UPDATE usage_counters SET used_steps = -1",
+  usage_counters_own_amount: "UPDATE usage_counters SET own_amount_steps = 1",
   refusals_kind: "UPDATE refusals SET kind = 'whim' WHERE environment_id = -1",
 };
 
@@ -1059,12 +1179,14 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
     "credit_balances_external_ref",
   ],
   "credit_refunds.account_id, external_ref, refund_ref": [refund({ ordinal: 2 }), "credit_refunds_gapless"],
+  "recurring_grants.environment_id, id": [recurring({ ordinal: 2 }), "recurring_grants_id"],
   "usage_events.environment_id, event_id": [usageEvent({ seq: 3 }), "usage_events_event_id"],
   "analytics_events.environment_id, uuid": [analyticsEvent({ seq: 2 }), "analytics_events_kept"],
   "erasure_ids.environment_id, distinct_id": [erasureId({ position: 5 }), "erasure_ids_kept"],
   "erasure_ids.account_id": [erasureId({ position: 5, distinct_id: "c" }), "erasure_ids_kept"],
   "erasure_names.account_id, kind, new_name": [erasureName({ old_name: "e8" })],
   "payment_debts.environment_id, account_id, customer, currency": [paymentDebt({ id: "dbt_new" })],
+  "usage_limits.environment_id, name_key": [usageLimit({ id: "lim_new" })],
   "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],
 };
 
@@ -1083,6 +1205,9 @@ const parents: Readonly<Record<string, readonly string[]>> = {
   "accounts -> environments": [account({ id: -12, user_id: "new", environment_id: -99 })],
   "webhook_endpoints -> environments": [webhookEndpoint({ id: "whk_new", environment_id: -99 })],
   "tombstones -> erasures": [tombstone({ hash: "hash_new", erasure_id: "era_none" })],
+  "usage_counters -> usage_limits": [
+    `INSERT INTO usage_counters (environment_id, limit_id, account_id) VALUES (${LIVE}, 'lim_none', ${USER})`,
+  ],
   "credit_balances -> accounts": [balance("crb_new", 1, { account_id: -99 })],
 };
 

@@ -199,7 +199,7 @@ describe("a balance", () => {
     const frozen = getTableConfig(schema.creditBalances)
       .columns.map((column) => column.name)
       .filter((name) => !movable.includes(name));
-    expect(frozen).toHaveLength(17);
+    expect(frozen).toHaveLength(18);
     for (const column of frozen) {
       for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
         const error = await refused(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);

@@ -130,6 +130,7 @@ describeMistakes("a field by another name", [
     "at the top level, as `model`",
   ),
   event("a unit that is none", { quantities: { token: 5 } }, "quantities.token", "write `tokens`"),
+  event("credits", { quantities: { credits: 5 } }, "quantities.credits", "name the unit of the packs that pay"),
   event(
     "a unit that is nowhere near",
     { quantities: { requests: 5 } },
@@ -306,7 +307,7 @@ const refund = (name: string, fields: object, param: string, ...says: string[]):
 
 describeMistakes("a refund", [
   refund("by another name of its key", { refundRef: undefined, refundId: "r1" }, "refundId", "write `refundRef`"),
-  refund("by an amount", { amount: 500 }, "amount", "write `share`"),
+  refund("by an amount", { amount: 500 }, "amount", "`share`", "{ part: 500, of: 1500 }"),
   refund("by a part at the top", { part: 1, of: 2 }, "part", "into `share`, as `part`"),
   refund("by a fraction", { share: 0.5 }, "share", "must be an object"),
   refund("of more than was paid", { share: { part: 2, of: 1 } }, "share", "at most `of`"),
@@ -368,6 +369,14 @@ describeMistakes("a thing that is not there", [
     "credit_pack_not_found",
     "packId",
     "matched exactly but for case",
+    'Did you mean "Starter"?',
+  ),
+  missing(
+    "a pack by a price of Stripe's",
+    () => ({ path: GRANT, body: { userId: "ana", packId: "price_1PxQ" } }),
+    "credit_pack_not_found",
+    "packId",
+    "an id of Stripe's",
   ),
   missing(
     "a pack by a name with a space",
@@ -491,7 +500,7 @@ describeMistakes("an argument of the administration", [
     "POST",
     { packName: "P", items: [{ amount: 1, unit: "tokens", matches: ["chat.*"] }] },
     "items[0].matches[0]",
-    "must be an object",
+    'must be an object, such as `{ "event": "chat.*" }`',
   ),
   admin(
     "a rule of nothing",

@@ -157,6 +157,7 @@ describe("endpoints", () => {
   it.each([
     ["no types", { types: [] }, "types"],
     ["an empty type", { types: [""] }, "types[0]"],
+    ["a type that is none", { types: ["credits.*", "credit.low"] }, "types[1]"],
     ["a type that is none", { types: "credits.*" }, "types"],
     ["a mode that is none", { mode: "both" }, "mode"],
     ["a secret of the caller's", { secret: "whsec_x" }, "secret"],

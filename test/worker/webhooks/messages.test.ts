@@ -70,6 +70,8 @@ describe("messages of what moves credits", () => {
         event: "chat",
         model: null,
         quantities: event.quantities,
+        occurredAt: expect.stringMatching(/Z$/),
+        properties: null,
         seq: 3,
       },
       {
@@ -115,7 +117,7 @@ describe("messages of what moves credits", () => {
     const { results } = await post("/usage/events/batch", list as never);
     const found = await messages();
     const data = { userId: "u", event: "chat", model: null };
-    expect(found.map(({ debits: _, ...message }) => message)).toEqual([
+    expect(found.map(({ debits: _, occurredAt, properties, ...message }) => message)).toEqual([
       {
         type: "usage.recorded",
         ...data,
@@ -159,6 +161,19 @@ describe("messages of what moves credits", () => {
     expect(found[1]?.debits).toEqual(committed.debits);
     expect(found[4]?.debits).toEqual(results[0].debits);
     expect(results[1].error.code).toBe("insufficient_credits");
+  });
+
+  it("tell of usage when it was and its properties, up to 16 KiB", async () => {
+    const { post, messages } = await world(["usage.*"]);
+    const event = { userId: "u", event: "chat", onShortage: "partial", occurredAt: "2026-01-10T00:00:00.000Z" };
+    const sent = [{ a: 1 }, { text: "x".repeat(5_000) }, { text: "x".repeat(17_000) }, undefined];
+    for (const [n, properties] of sent.entries()) {
+      await post("/usage/events", { ...event, eventId: `e${n}`, ...(properties === undefined ? {} : { properties }) });
+    }
+    const told = (await messages()).toSorted((a, b) => (String(a.eventId) < String(b.eventId) ? -1 : 1));
+    expect(told.map(({ occurredAt, properties }) => [occurredAt, properties])).toEqual(
+      [sent[0], sent[1], null, null].map((properties) => [event.occurredAt, properties]),
+    );
   });
 
   it("are written once, however often the effect is asked for, and by whoever wants them alone", async () => {

@@ -25,18 +25,20 @@ describe("a plan", () => {
     const before = await spender.ledger();
     const { status, body } = await plan(spender, { quantities: { tokens: 1_200, cents: 3.6 } });
     expect(status).toBe(200);
+    const packName = expect.any(String);
     expect(body).toEqual({
       debits: [
         { balanceId: ids[0], packId: expect.any(String), unit: "tokens", amount: 400, remaining: 0 },
         { balanceId: ids[3], packId: expect.any(String), unit: "cents", amount: 2.4, remaining: 7.6 },
       ],
       uncovered: null,
+      limits: [],
       skipped: [
-        { balanceId: ids[1], reason: "no_match" },
-        { balanceId: ids[2], reason: "wrong_unit" },
-        { balanceId: ids[4], reason: "not_needed" },
-        { balanceId: ids[5], reason: "depleted" },
-        { balanceId: ids[6], reason: "revoked" },
+        { balanceId: ids[1], packName, unit: "tokens", remaining: 400, reason: "no_match" },
+        { balanceId: ids[2], packName, unit: "seconds", remaining: 400, reason: "wrong_unit" },
+        { balanceId: ids[4], packName, unit: "cents", remaining: 10, reason: "not_needed" },
+        { balanceId: ids[5], packName, unit: "count", remaining: 0, reason: "depleted" },
+        { balanceId: ids[6], packName, unit: "seconds", remaining: 0, reason: "revoked" },
       ],
     });
     expect(await spender.ledger()).toEqual(before);
@@ -104,6 +106,6 @@ describe("a plan", () => {
     expectError(await plan(spender, { eventId: "e1" }), "invalid_request", "eventId");
     expectError(await plan(spender, { quantities: { tokens: -1 } }), "invalid_request", "quantities.tokens");
     const whole = { model: "m", occurredAt: "2026-01-01T00:00Z", properties: { a: 1 }, onShortage: "reject" };
-    expect((await plan(spender, whole)).body).toEqual({ debits: [], uncovered: { count: 1 }, skipped: [] });
+    expect((await plan(spender, whole)).body).toEqual({ debits: [], uncovered: { count: 1 }, skipped: [], limits: [] });
   });
 });

@@ -18,16 +18,18 @@ const ITEMS = [
   { amountSteps: 1_000, unit: "tokens", matches: [{ event: "image.*" }], priority: 5 },
 ] as const;
 
+const packName = expect.any(String);
+
 describe("a refusal for insufficient credits", () => {
   const expectReasons = (details: object, ids: readonly string[], uncovered: object) =>
     expect(details).toEqual({
       uncovered,
       skipped: [
-        { balanceId: ids[2], reason: "exhausted" },
-        { balanceId: ids[3], reason: "exhausted" },
-        { balanceId: ids[1], reason: "wrong_unit" },
-        { balanceId: ids[0], reason: "no_match" },
-        { balanceId: ids[4], reason: "no_match" },
+        { balanceId: ids[2], packName, unit: "cents", remaining: 10, reason: "exhausted" },
+        { balanceId: ids[3], packName, unit: "cents", remaining: 10, reason: "exhausted" },
+        { balanceId: ids[1], packName, unit: "tokens", remaining: 1, reason: "wrong_unit" },
+        { balanceId: ids[0], packName, unit: "cents", remaining: 10, reason: "no_match" },
+        { balanceId: ids[4], packName, unit: "tokens", remaining: 1, reason: "no_match" },
       ],
     });
 
@@ -66,7 +68,9 @@ describe("a refusal for insufficient credits", () => {
 
   it("of a user without credits names none", async () => {
     const { spend } = await makeSpender([]);
-    expect((await spend("e1", cents(1))).body.error.details).toEqual({
+    const { error } = (await spend("e1", cents(1))).body;
+    expect(error.message).toContain("nothing was granted under this userId");
+    expect(error.details).toEqual({
       uncovered: { count: 1, cents: 1 },
       skipped: [],
     });

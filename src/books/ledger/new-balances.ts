@@ -3,9 +3,20 @@ import { invalid, PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { amountRule, toSteps } from "../amounts/amount.ts";
-import { NEVER_MS } from "../ledger/balance.ts";
-import type { NewBalance, NewBalances } from "../ledger/insert-entries.ts";
-import type { GrantInput } from "./schemas.ts";
+import { NEVER_MS } from "./balance.ts";
+import type { NewBalance, NewBalances } from "./insert-entries.ts";
+
+/** What a grant says, whoever makes it. */
+export interface GrantOfPack {
+  readonly packId: string;
+  readonly quantity?: number | null | undefined;
+  readonly source: NewBalances["source"];
+  readonly cause: NewBalances["cause"];
+  readonly externalRef?: string | undefined;
+  readonly notes?: string | undefined;
+  /** Null for never. Absent: as the pack says. */
+  readonly expiresAt?: number | null | undefined;
+}
 
 /** The ids of new balances. Every attempt of a grant gets the same ids. */
 export type BalanceIds = (index: number) => string;
@@ -14,12 +25,7 @@ export type BalanceIds = (index: number) => string;
  * The balances of a grant: one for each item, or one of `quantity` for a legacy pack. They copy what must not change later
  * (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for an expiry in the past.
  */
-export function planGrant(
-  input: GrantInput & Pick<NewBalances, "cause">,
-  pack: Pack | null,
-  nowMs: number,
-  idOf: BalanceIds,
-): NewBalances {
+export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
   if (pack === null || pack.archivedAtMs !== null) throw packNotFound(input.packId, pack);
   const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofLegacyPack(pack, input.quantity, idOf)];
   if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
@@ -40,6 +46,11 @@ export function planGrant(
 
 /** `credit_pack_not_found` that says how the pack was looked for (C7). */
 function packNotFound(idOrName: string, pack: Pack | null): PurserError {
+  if (/^(price|prod)_/.test(idOrName)) {
+    const message =
+      "This is an id of Stripe's. Name the credit pack; what Stripe's prices grant is set in the application's Stripe setting.";
+    return new PurserError("credit_pack_not_found", message, { param: "packId" });
+  }
   const isId = idOrName.startsWith("cpk_");
   const none = isId
     ? "The application has no credit pack with this id."

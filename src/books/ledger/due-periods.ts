@@ -1,0 +1,265 @@
+import { eq, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import type { Pack } from "../../catalog/packs/pack.ts";
+import { countActivity, countOfPack } from "../../db/activity/count.ts";
+import {
+  asInteger,
+  assignments,
+  computed,
+  drizzle,
+  fields,
+  insertFrom,
+  query,
+  read,
+  scalar,
+  type ValueOf,
+} from "../../db/query.ts";
+import {
+  accounts,
+  creditBalances,
+  creditLedger,
+  creditPackItems,
+  creditPacks,
+  environments,
+  recurringGrants,
+} from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { accountQuery, type WriteContext, writingValues } from "./account.ts";
+import { NEVER_MS } from "./balance.ts";
+import { lastSeqOf, type NewBalances } from "./insert-entries.ts";
+import { creditsGranted, type LedgerMessage } from "./messages.ts";
+import {
+  type DuePeriod,
+  NO_PERIODS,
+  type PeriodPlan,
+  type PlanTerms,
+  planPeriods,
+  type Quota,
+  type RecurringChange,
+  type RecurringOfPack,
+} from "./plan-periods.ts";
+
+/** Whether the next period of a recurring grant of the account has begun. It repeats the condition of the partial index. */
+export const hasBegun = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLiteColumn): SQL =>
+  sql`${recurringGrants.accountId} = ${account} AND ${recurringGrants.nextAtMs} IS NOT NULL
+    AND ${recurringGrants.nextAtMs} <= ${value("nowMs")}`;
+
+/** The pack of a row of `recurringGrants` with its items, as JSON. */
+export const packJson = () => sql<string | null>`(
+  SELECT json_object('id', ${creditPacks.id}, 'name', ${creditPacks.name}, 'defaultExpiryDays', ${creditPacks.defaultExpiryDays},
+    'unit', ${creditPacks.unit}, 'matches', ${creditPacks.matches}, 'priority', ${creditPacks.priority},
+    'archivedAtMs', ${creditPacks.archivedAtMs}, 'items', (
+      SELECT json_group_array(json_object('id', ${creditPackItems.id}, 'amountSteps', ${creditPackItems.amountSteps},
+        'unit', ${creditPackItems.unit}, 'matches', ${creditPackItems.matches}, 'priority', ${creditPackItems.priority}
+      ) ORDER BY ${creditPackItems.position})
+      FROM ${creditPackItems}
+      WHERE ${creditPackItems.appId} = ${creditPacks.appId} AND ${creditPackItems.packId} = ${creditPacks.id}
+    ))
+  FROM ${environments} CROSS JOIN ${creditPacks}
+  WHERE ${environments.id} = ${recurringGrants.environmentId}
+    AND ${creditPacks.appId} = ${environments.appId} AND ${creditPacks.id} = ${recurringGrants.packId}
+)`;
+
+/** What `packJson` wrote; null for none. */
+export const readPackJson = (stored: string | null): Pack | null => JSON.parse(stored ?? "null") as Pack | null;
+
+/** An account's recurring grants with a due period, as JSON for `readDuePeriods`; null where there are none. */
+export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLiteColumn) => {
+  const r = recurringGrants;
+  return sql<string | null>`(
+    SELECT iif(count(*) = 0, NULL, json_object('used', (
+      SELECT ${environments.testBalanceCount} FROM ${environments} WHERE ${environments.id} = ${r.environmentId}
+    ), 'rows', json_group_array(json_object(
+      'ordinal', ${r.ordinal}, 'id', ${r.id}, 'packId', ${r.packId}, 'quantity', ${r.quantity}, 'every', ${r.every},
+      'anchorMs', ${r.anchorMs}, 'endsAtMs', ${r.endsAtMs}, 'rolloverPeriods', ${r.rolloverPeriods}, 'idSeed', ${r.idSeed},
+      'state', ${r.state}, 'lastN', ${r.lastN}, 'countedBalances', ${r.countedBalances}, 'pack', json(${packJson()})
+    ))))
+    FROM (
+      SELECT * FROM ${r} INDEXED BY recurring_grants_due
+      WHERE ${hasBegun(value, account)}
+    ) AS ${r}
+  )`;
+};
+
+type Reader = Pick<TenantCtx, "environment" | "settings">;
+
+/** What bounds a test environment's balances, of which so many are used. */
+export const quotaOf = ({ environment, settings }: Reader, used: number): Quota =>
+  environment.mode === "test" ? { used, max: settings.testBalanceQuota } : null;
+
+/** The plan for what `dueRecurring` found: of what goes in one batch, or for a read of all. */
+export function readDuePeriods(
+  ctx: Reader,
+  stored: string | null,
+  terms: Pick<PlanTerms, "nowMs" | "isWhole">,
+): PeriodPlan {
+  if (stored === null) return NO_PERIODS;
+  const { used, rows } = JSON.parse(stored) as { used: number; rows: readonly RecurringOfPack[] };
+  return planPeriods(ctx.environment, rows, { ...terms, quota: quotaOf(ctx, used) });
+}
+
+/** The due periods of a user, for a read, which shows them as they will be written. Read by `readDuePeriods`. */
+export const selectDuePeriods = accountQuery((value: ValueOf<{ nowMs: number }>, account) =>
+  read(computed({ due: dueRecurring(value, account) }), (list) => sql`SELECT ${list}`),
+);
+
+type Changes = { changes: string };
+
+/** Aborts the batch with `guard_recurring` where one of them is no longer as it was. */
+const updateRecurring = query((value: ValueOf<Changes>) => {
+  const { state, lastN } = recurringGrants;
+  const isSame = sql`${state} = change.value ->> '$.before.state' AND ${lastN} = change.value ->> '$.before.lastN'`;
+  return sql`UPDATE ${recurringGrants} SET ${assignments(recurringGrants, {
+    lastN: sql`iif(${isSame}, change.value ->> 'lastN', NULL)`,
+    state: sql`change.value ->> 'state'`,
+    reason: sql`change.value ->> 'reason'`,
+    nextAtMs: sql`change.value ->> 'nextAtMs'`,
+    finalN: sql`coalesce(change.value ->> 'finalN', ${recurringGrants.finalN})`,
+    countedBalances: sql`change.value ->> 'countedBalances'`,
+  })} FROM json_each(${value("changes")}) AS change
+    WHERE ${recurringGrants.accountId} = change.value ->> 'accountId' AND ${recurringGrants.ordinal} = change.value ->> 'ordinal'`;
+});
+
+/** A change of an account's recurring grant; `finalN` where it is cancelled. */
+export type ChangeOfAccount = RecurringChange & { readonly accountId: number | null; readonly finalN?: number };
+
+export function changeRecurring(changes: readonly ChangeOfAccount[]): Statement[] {
+  return changes.length === 0 ? [] : [updateRecurring({ changes: JSON.stringify(changes) })];
+}
+
+const last = alias(creditLedger, "last");
+type Issue = { environmentId: number; userId: string; nowMs: number; by: string; issued: string };
+
+/** Balances of periods, of one account or of many. A trigger writes their entries, at `writtenAtMs`. */
+const insertPeriodsSql = query((value: ValueOf<Issue>) => {
+  const account = sql`coalesce(issued.value ->> 'accountId', ${scalar(
+    drizzle
+      .select(fields(accounts, "id"))
+      .from(accounts)
+      .where(sql`${eq(accounts.environmentId, value("environmentId"))} AND ${eq(accounts.userId, value("userId"))}`),
+  )})`;
+  const seq = sql`coalesce(${last.seq}, 0) + 1 + (issued.value ->> 'position')`;
+  return insertFrom(
+    creditBalances,
+    {
+      accountId: account,
+      id: sql`issued.value ->> 'id'`,
+      packId: sql`issued.value ->> 'packId'`,
+      packName: sql`issued.value ->> 'packName'`,
+      packItemId: sql`issued.value ->> 'packItemId'`,
+      unit: sql`issued.value ->> 'unit'`,
+      matches: sql`issued.value ->> 'matches'`,
+      priority: sql`issued.value ->> 'priority'`,
+      initialSteps: sql`issued.value ->> 'amountSteps'`,
+      remainingSteps: sql`issued.value ->> 'amountSteps'`,
+      hasRemaining: sql`1`,
+      source: sql`'grant'`,
+      grantCause: sql`'recurring'`,
+      grantedBy: value("by"),
+      externalRef: sql`issued.value ->> 'externalRef'`,
+      grantedAtMs: sql`issued.value ->> 'atMs'`,
+      writtenAtMs: sql`max(coalesce(${last.occurredAtMs}, 0), ${asInteger(value("nowMs"))})`,
+      expiresAtMs: sql`issued.value ->> 'expiresAtMs'`,
+      grantSeq: seq,
+      lastSeq: seq,
+    },
+    sql`FROM json_each(${value("issued")}) AS issued LEFT JOIN ${creditLedger} AS ${last}
+      ON ${last.accountId} = ${account} AND ${last.seq} = ${lastSeqOf(account)} ORDER BY issued.key`,
+  );
+});
+
+/** The balances of one account's periods, for `insertPeriods`. */
+export function issuedBy(accountId: number | null, periods: readonly DuePeriod[]): object[] {
+  return periods
+    .flatMap(({ atMs, grant: { packId, packName, externalRef, expiresAtMs, balances } }) =>
+      balances.map((balance) => ({ ...balance, accountId, packId, packName, externalRef, expiresAtMs, atMs })),
+    )
+    .map((balance, position) => ({ ...balance, position }));
+}
+
+/** Issues the balances of periods of a user. */
+export function insertPeriods(writing: WriteContext, periods: readonly DuePeriod[]): Statement[] {
+  if (periods.length === 0) return [];
+  return [
+    insertPeriodsSql({ ...writingValues(writing), issued: JSON.stringify(issuedBy(writing.accountId, periods)) }),
+  ];
+}
+
+/** Issues what `issuedBy` gave for several accounts. */
+export function insertPeriodsOfMany(environmentId: number, nowMs: number, issued: readonly object[]): Statement[] {
+  if (issued.length === 0) return [];
+  return [insertPeriodsSql({ environmentId, userId: "", nowMs, by: "cron", issued: JSON.stringify(issued) })];
+}
+
+/** The changes that due periods make to their recurring grants, and what the test quota counts of them. */
+export function periodChanges(ctx: Reader, accountId: number | null, plan: PeriodPlan): Statement[] {
+  const { changes, newlyCounted } = plan;
+  return [...changeRecurring(changes.map((change) => ({ ...change, accountId }))), ...countBalances(ctx, newlyCounted)];
+}
+
+type TestBalances = { environmentId: number; amount: number; quota: number };
+const countTestBalances = query((value: ValueOf<TestBalances>) => {
+  const { id, testBalanceCount, testBalanceQuota } = environments;
+  return drizzle
+    .update(environments)
+    .set({
+      testBalanceCount: sql`${testBalanceCount} + ${value("amount")}`,
+      testBalanceQuota: value("quota", testBalanceQuota),
+    })
+    .where(eq(id, value("environmentId")));
+});
+
+/** Counts balances of a test environment (C19). Aborts the batch with `environments_test_quota` where they are too many. */
+export function countBalances({ environment, settings }: Reader, amount: number): Statement[] {
+  if (environment.mode !== "test" || amount === 0) return [];
+  return [countTestBalances({ environmentId: environment.id, amount, quota: settings.testBalanceQuota })];
+}
+
+/** Counts what was granted, for the overview. */
+export function countGranted(ctx: TenantCtx, { packId, balances, expiresAtMs }: NewBalances, nowMs: number): void {
+  for (const { unit, amountSteps } of balances) {
+    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
+    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
+  }
+}
+
+/** `credits.granted` of each period, and `recurring.suspended`. */
+export function periodMessages(userId: string, { periods, changes }: PeriodPlan): LedgerMessage[] {
+  return [
+    ...periods.map(({ grant, recurringId }) => creditsGranted(userId, grant, { recurringId })),
+    ...changes.flatMap(({ id, reason }) => (reason === null ? [] : [recurringSuspended(userId, id, reason)])),
+  ];
+}
+
+function recurringSuspended(userId: string, recurringId: string, reason: string): LedgerMessage {
+  return {
+    type: "recurring.suspended",
+    subject: userId,
+    data: { userId, recurringId, reason },
+    last: null,
+    hasNoSeq: true,
+  };
+}
+
+/** Moments in their order, those that follow each other of one kind together; of one moment periods come first (U8). */
+export function inOrderOfMoments<Hold>(
+  periods: readonly DuePeriod[],
+  holds: readonly Hold[],
+  endOf: (hold: Hold) => number,
+): { readonly periods: DuePeriod[]; readonly holds: Hold[] }[] {
+  const runs: { readonly periods: DuePeriod[]; readonly holds: Hold[] }[] = [];
+  const rest = [...periods];
+  const until = (atMs: number) => {
+    const count = rest.findIndex((period) => period.atMs > atMs);
+    return rest.splice(0, count === -1 ? rest.length : count);
+  };
+  for (const hold of holds) {
+    const before = until(endOf(hold));
+    const run = runs.at(-1);
+    if (run === undefined || before.length > 0) runs.push({ periods: before, holds: [hold] });
+    else run.holds.push(hold);
+  }
+  if (rest.length > 0) runs.push({ periods: rest, holds: [] });
+  return runs;
+}

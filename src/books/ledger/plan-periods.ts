@@ -1,0 +1,247 @@
+import type { Pack } from "../../catalog/packs/pack.ts";
+import { idIn } from "../../db/databases.ts";
+import type { recurringGrants } from "../../db/schema.ts";
+import { PurserError } from "../../errors.ts";
+import { DIGITS } from "../../lib/encoding.ts";
+import type { Environment } from "../../runtime.ts";
+import { type BalanceRow, NEVER_MS } from "./balance.ts";
+import { lastPeriod, periodAt, periodStart } from "./calendar.ts";
+import type { NewBalances } from "./insert-entries.ts";
+import { planGrant } from "./new-balances.ts";
+
+/** A recurring grant, as far as its periods are planned on it. */
+export type Recurring = Pick<
+  typeof recurringGrants.$inferSelect,
+  | "ordinal"
+  | "id"
+  | "packId"
+  | "quantity"
+  | "every"
+  | "anchorMs"
+  | "endsAtMs"
+  | "rolloverPeriods"
+  | "idSeed"
+  | "state"
+  | "lastN"
+  | "countedBalances"
+>;
+
+/** A recurring grant with its pack as it stands. */
+export interface RecurringOfPack extends Recurring {
+  readonly pack: Pack | null;
+}
+
+/** A period that is to be granted. */
+export interface DuePeriod {
+  readonly recurringId: string;
+  /** Its beginning. */
+  readonly atMs: number;
+  readonly grant: NewBalances;
+}
+
+/** How a recurring grant changes. The batch aborts where it is no longer as it was. */
+export interface RecurringChange
+  extends Pick<
+    typeof recurringGrants.$inferSelect,
+    "ordinal" | "lastN" | "state" | "reason" | "nextAtMs" | "countedBalances"
+  > {
+  readonly id: string;
+  readonly before: Pick<Recurring, "state" | "lastN">;
+}
+
+/** What is done about a user's due periods. */
+export interface PeriodPlan {
+  /** In the order of their moments. */
+  readonly periods: readonly DuePeriod[];
+  readonly changes: readonly RecurringChange[];
+  /** How many balances of them the test quota has not counted yet. */
+  readonly newlyCounted: number;
+  /** The moment of the first that is left for the next batch; null where none is. */
+  readonly nextMs: number | null;
+  /** The plan that grants nothing, because the user has too many balances (L6). */
+  readonly refused: () => PeriodPlan;
+}
+
+export const NO_PERIODS: PeriodPlan = {
+  ...{ periods: [], changes: [], newlyCounted: 0, nextMs: null },
+  refused: () => NO_PERIODS,
+};
+
+/** What bounds the balances of an environment; null in live mode. */
+export type Quota = { readonly used: number; readonly max: number } | null;
+
+/** How many balances of due periods go in one batch. */
+const BALANCES_A_BATCH_MAX = 50;
+
+const STEP = 0x9e3779b97f4a7c15f39cc0605cedc8341n;
+const LENGTH = 22;
+const RANGE = 62n ** BigInt(LENGTH);
+
+const numberOf = (characters: string): bigint =>
+  [...characters].reduce((sum, character) => sum * 62n + BigInt(Math.max(0, DIGITS.indexOf(character))), 0n);
+
+/** The id of a period's balance: the same whoever plans it, and as random as the seed (R3). */
+function periodBalanceId(environment: Pick<Environment, "database">, seed: string, n: number, itemId: string) {
+  let rest = (numberOf(seed) + numberOf(itemId.slice("cpi_".length)) + BigInt(n) * STEP) % RANGE;
+  let text = "";
+  while (text.length < LENGTH) {
+    text = DIGITS.charAt(Number(rest % 62n)) + text;
+    rest /= 62n;
+  }
+  return idIn(environment.database, `crb_${text}`);
+}
+
+/** The reference of a period's balances (R2). No caller's own begins so. */
+export const RECURRING_REF = "recurring:";
+const periodReference = (recurringId: string, n: number): string => `${RECURRING_REF}${recurringId}:${n}`;
+
+/**
+ * What a period grants, by its pack as it stands: the refusals are those of a grant (R4). It expires at its end, or so many
+ * periods later, or as the pack says from its beginning on.
+ */
+export function grantOfPeriod(
+  environment: Pick<Environment, "database">,
+  recurring: RecurringOfPack,
+  n: number,
+): NewBalances {
+  const { id, packId, pack, quantity, every, anchorMs, rolloverPeriods, idSeed } = recurring;
+  const fromMs = periodStart(anchorMs, every, n);
+  const items = pack?.items ?? [];
+  const input = {
+    packId,
+    quantity: quantity === null ? null : (JSON.parse(quantity) as number),
+    source: "grant",
+    cause: "recurring",
+    externalRef: periodReference(id, n),
+    expiresAt: rolloverPeriods === null ? undefined : periodStart(anchorMs, every, n + 1 + rolloverPeriods),
+  } as const;
+  return planGrant(input, pack, fromMs, (index) => periodBalanceId(environment, idSeed, n, items[index]?.id ?? ""));
+}
+
+/** The numbers of the periods that are to be granted at a moment, and the last that has begun (R2). */
+export function duePeriods(
+  recurring: Recurring,
+  nowMs: number,
+): { readonly numbers: number[]; readonly lastN: number } {
+  const { anchorMs, every, endsAtMs, rolloverPeriods, lastN } = recurring;
+  const current = periodAt(anchorMs, every, nowMs);
+  const last = Math.min(current, lastPeriod(anchorMs, every, endsAtMs));
+  const numbers: number[] = [];
+  // The credits of an earlier one have expired.
+  for (let n = Math.max(lastN + 1, 1, current - (rolloverPeriods ?? 0)); n <= last; n++) numbers.push(n);
+  return { numbers, lastN: Math.max(lastN, last) };
+}
+
+/** How an active recurring grant stands when periods up to `lastN` are done. */
+export function afterPeriod({ anchorMs, every, endsAtMs }: Recurring, lastN: number) {
+  if (lastN >= lastPeriod(anchorMs, every, endsAtMs)) return { state: "ended", nextAtMs: null } as const;
+  return { state: "active", nextAtMs: periodStart(anchorMs, every, lastN + 1) } as const;
+}
+
+/** Refused by the quota of the test mode (C19). */
+export function quotaExceeded(max: number): PurserError {
+  return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
+    details: { quota: max },
+  });
+}
+
+interface Progress {
+  counted: number;
+  /** Where the next batch goes on. */
+  nextN: number | null;
+  refusal: { readonly n: number; readonly code: string } | null;
+}
+
+export interface PlanTerms {
+  readonly nowMs: number;
+  readonly quota: Quota;
+  /** Whether the user has as many balances as one may have. */
+  readonly isFull?: boolean;
+  /** Whether all are planned, not only what goes in one batch. */
+  readonly isWhole?: boolean;
+}
+
+/**
+ * Plans the due periods of a user's recurring grants in the order of their beginnings, as many as go in one batch. One that a
+ * grant's rules refuse suspends its recurring grant (R4). Pure.
+ */
+export function planPeriods(
+  environment: Pick<Environment, "database">,
+  recurring: readonly RecurringOfPack[],
+  { nowMs, quota, isFull = false, isWhole = false }: PlanTerms,
+): PeriodPlan {
+  if (recurring.length === 0) return NO_PERIODS;
+  const queue = recurring
+    .flatMap((row) =>
+      duePeriods(row, nowMs).numbers.map((n) => ({ row, n, atMs: periodStart(row.anchorMs, row.every, n) })),
+    )
+    .sort((a, b) => a.atMs - b.atMs || a.row.ordinal - b.row.ordinal);
+  const progress = new Map<Recurring, Progress>(
+    recurring.map((row) => [row, { counted: row.countedBalances, nextN: null, refusal: null }]),
+  );
+  const periods: DuePeriod[] = [];
+  let balances = 0;
+  let newlyCounted = 0;
+  let nextMs: number | null = null;
+  for (const { row, n, atMs } of queue) {
+    const own = progress.get(row);
+    if (own === undefined || own.refusal !== null) continue;
+    if (nextMs !== null) {
+      own.nextN ??= n;
+      continue;
+    }
+    const grant = isFull ? "invalid_request" : grantOrCode(() => grantOfPeriod(environment, row, n));
+    const more = typeof grant === "string" ? 0 : Math.max(0, grant.balances.length - own.counted);
+    const isOver = more > 0 && quota !== null && quota.used + newlyCounted + more > quota.max;
+    if (typeof grant === "string" || isOver) {
+      own.refusal = { n, code: typeof grant === "string" ? grant : "test_quota_exceeded" };
+      continue;
+    }
+    if (!isWhole && balances > 0 && balances + grant.balances.length > BALANCES_A_BATCH_MAX) {
+      nextMs = atMs;
+      own.nextN = n;
+      continue;
+    }
+    balances += grant.balances.length;
+    newlyCounted += more;
+    own.counted += more;
+    periods.push({ recurringId: row.id, atMs, grant });
+  }
+  const changes = [...progress].flatMap(([row, own]) => changeOf(row, own, duePeriods(row, nowMs).lastN));
+  const refused = () => planPeriods(environment, recurring, { nowMs, quota, isWhole, isFull: true });
+  return { periods, changes, newlyCounted, nextMs, refused };
+}
+
+function grantOrCode(grant: () => NewBalances): NewBalances | string {
+  try {
+    return grant();
+  } catch (error) {
+    if (error instanceof PurserError) return error.code;
+    throw error;
+  }
+}
+
+function changeOf(row: Recurring, { counted, nextN, refusal }: Progress, lastN: number): RecurringChange[] {
+  const { ordinal, id, state, anchorMs, every } = row;
+  const common = { ordinal, id, before: { state, lastN: row.lastN }, countedBalances: counted, reason: null };
+  if (refusal !== null) {
+    return [{ ...common, state: "suspended", reason: refusal.code, nextAtMs: null, lastN: refusal.n - 1 }];
+  }
+  if (nextN === null) return [{ ...common, lastN, ...afterPeriod(row, lastN) }];
+  // It waits for the next batch.
+  if (nextN === row.lastN + 1) return [];
+  return [{ ...common, lastN: nextN - 1, state: "active", nextAtMs: periodStart(anchorMs, every, nextN) }];
+}
+
+/** The balances of due periods as they will be written. */
+export function balancesOfPeriods({ periods }: Pick<PeriodPlan, "periods">): BalanceRow[] {
+  return periods.flatMap(({ atMs, grant: { packId, packName, expiresAtMs, externalRef, balances } }) =>
+    balances.map(
+      ({ id, packItemId, unit, matches, priority, amountSteps }): BalanceRow => ({
+        ...{ id, packId, packName, packItemId, unit, matches, priority, expiresAtMs, externalRef },
+        ...{ initialSteps: amountSteps, remainingSteps: amountSteps, grantedAtMs: atMs, revokedAtMs: null },
+        ...{ source: "grant", notes: null, grantSeq: NEVER_MS },
+      }),
+    ),
+  );
+}

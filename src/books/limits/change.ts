@@ -1,0 +1,100 @@
+import { and, eq, sql } from "drizzle-orm";
+import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { nameKey } from "../../catalog/packs/pack.ts";
+import { computed, drizzle, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { usageCounters, usageLimits } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { invalid, temporarilyUnavailable } from "../../errors.ts";
+import type { AdminCtx } from "../../runtime.ts";
+import {
+  type LimitKey,
+  type LimitRow,
+  nameTaken,
+  ofLimitKey,
+  presentLimit,
+  requireLimit,
+  syncLimits,
+  unknownLimit,
+} from "./limits.ts";
+import type { UsageLimitOutput } from "./responses.ts";
+import { type ChangeLimitInput, readAmount } from "./schemas.ts";
+
+const standing = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
+const audit = insertAct<LimitKey>((value) => hasRow(usageLimits, standing(value)));
+const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "nameKey" | "amountSteps">>) =>
+  drizzle
+    .update(usageLimits)
+    .set({
+      name: value("name", usageLimits.name),
+      nameKey: value("nameKey", usageLimits.nameKey),
+      amountSteps: value("amountSteps", usageLimits.amountSteps),
+    })
+    .where(standing(value)),
+);
+
+/** Changes the fields of a usage limit that are given. A changed amount judges what is used so far (Q1). Throws `not_found` and `invalid_request`. */
+export async function changeLimit(
+  admin: AdminCtx,
+  appId: string,
+  limitId: string,
+  { name, amount }: ChangeLimitInput,
+): Promise<UsageLimitOutput> {
+  const { mode, ...row } = await requireLimit(admin, appId, limitId);
+  if (row.isDeleted) throw unknownLimit();
+  const read = amount === undefined ? { steps: row.amountSteps } : readAmount(row.unit, amount);
+  if ("flaw" in read) throw invalid("amount", read.flaw);
+  const next = { ...row, name: name ?? row.name, amountSteps: read.steps };
+  const changed = [
+    ...(next.name === row.name ? [] : ["name"]),
+    ...(next.amountSteps === row.amountSteps ? [] : ["amount"]),
+  ];
+  if (changed.length === 0) return presentLimit(row, mode);
+  const key = { environmentId: row.environmentId, limitId };
+  const act = newAct(admin, { appId, action: "usage_limit.changed", target: limitId, details: { mode, changed } });
+  await batch(admin.db, [
+    audit({ ...act, ...key }),
+    updateLimit({ ...key, name: next.name, nameKey: nameKey(next.name), amountSteps: next.amountSteps }),
+    syncLimits({ environmentId: row.environmentId }),
+  ]).catch((error: unknown) => {
+    throw nameTaken(error);
+  });
+  return presentLimit(next, mode);
+}
+
+const COUNTERS_A_STEP = 10_000;
+const STEPS_MAX = 100;
+
+const markDeleted = query((value: ValueOf<LimitKey>) =>
+  drizzle.update(usageLimits).set({ isDeleted: true }).where(standing(value)),
+);
+/** A step of a deleted limit's counters. Nobody counts in them any more: a write that would fails on its features. */
+const deleteCounters = query((value: ValueOf<LimitKey>) => {
+  const { environmentId, limitId, accountId } = usageCounters;
+  const step = sql`SELECT ${accountId} FROM ${usageCounters}
+    WHERE ${environmentId} = ${value("environmentId")} AND ${limitId} = ${value("limitId")} LIMIT ${COUNTERS_A_STEP}`;
+  return drizzle
+    .delete(usageCounters)
+    .where(
+      and(eq(environmentId, value("environmentId")), eq(limitId, value("limitId")), sql`${accountId} IN (${step})`),
+    )
+    .returning(computed({ isDeleted: sql<1>`1` }));
+});
+const deleteRow = query((value: ValueOf<LimitKey>) => drizzle.delete(usageLimits).where(ofLimitKey(value)));
+
+/**
+ * Deletes a usage limit, which refuses nothing from then on, then its counters; answers it as it was. Throws `not_found`, and
+ * `temporarily_unavailable` when so many users have counters that another call has to go on.
+ */
+export async function deleteLimit(admin: AdminCtx, appId: string, limitId: string): Promise<UsageLimitOutput> {
+  const { mode, ...row } = await requireLimit(admin, appId, limitId);
+  const { environmentId } = row;
+  const key = { environmentId, limitId };
+  const act = newAct(admin, { appId, action: "usage_limit.deleted", target: limitId, details: { mode } });
+  await batch(admin.db, [audit({ ...act, ...key }), markDeleted(key), syncLimits({ environmentId })]);
+  for (let step = 0; ; step++) {
+    if (step === STEPS_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to go on.");
+    if ((await all(admin.db, deleteCounters(key))).length < COUNTERS_A_STEP) break;
+  }
+  await all(admin.db, deleteRow(key));
+  return presentLimit(row, mode);
+}

@@ -1,0 +1,131 @@
+import type { Steps } from "../../db/schema.ts";
+import { PurserError } from "../../errors.ts";
+import { iso } from "../../lib/time.ts";
+import { fromSteps } from "../amounts/amount.ts";
+import { rulesCover } from "../amounts/match.ts";
+import type { Usage } from "../ledger/burn-down.ts";
+import type { Counted, Counter, Counters, NewCount } from "../ledger/counters.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { limitsOf, type UsageLimit } from "./limit.ts";
+import { windowOf } from "./window.ts";
+
+/** How a user stands with the limits, before something is counted. */
+export interface LimitsAtRead {
+  readonly nowMs: number;
+  readonly limits: readonly UsageLimit[];
+  /** Null where they are not known: the database judges. */
+  readonly counters: Counters | null;
+  /** Open holds that are returned before: what they counted is taken back. */
+  readonly due: readonly { readonly counted: readonly Counted[] }[];
+}
+
+/** How a user stands with one limit, in the window that runs. */
+export interface Standing {
+  readonly usedSteps: Steps;
+  /** Null: the user has none. */
+  readonly amountSteps: Steps | null;
+  readonly fromMs: number;
+  readonly resetsAtMs: number;
+}
+
+/** A limit and a user's counter of it. What an isolate whose clock is behind finds counted later, it counts there too. */
+export function standingOf(
+  { every, amountSteps }: Pick<UsageLimit, "every" | "amountSteps">,
+  counter: Omit<Counter, "limitId"> | undefined,
+  nowMs: number,
+): Standing {
+  const { fromMs, toMs: resetsAtMs } = windowOf(every, Math.max(nowMs, counter?.windowMs ?? 0));
+  const usedSteps = counter?.windowMs === fromMs ? counter.usedSteps : (0 as Steps);
+  return {
+    usedSteps,
+    amountSteps: counter?.hasOwnAmount === 1 ? counter.ownAmountSteps : amountSteps,
+    fromMs,
+    resetsAtMs,
+  };
+}
+
+/** What a limit counts of a usage, beside how the user stands with it. */
+interface Judged {
+  readonly count: NewCount;
+  readonly standing: Standing;
+}
+
+function judge(state: LimitsAtRead, { event, model, quantities }: Usage, isJudged: boolean): readonly Judged[] {
+  return state.limits.flatMap((limit): Judged[] => {
+    const { id: limitId, name, unit, matches, amountSteps } = limit;
+    const steps = quantities[unit] ?? 0;
+    if (steps === 0 || !rulesCover(matches, event, model)) return [];
+    const { usedSteps: counted, ...standing } = standingOf(limit, state.counters?.get(limitId), state.nowMs);
+    const returned = state.due
+      .flatMap((hold) => hold.counted)
+      .filter((one) => one.limitId === limitId && one.windowMs === standing.fromMs)
+      .reduce((sum, one) => sum + one.steps, 0);
+    const usedSteps = Math.max(0, counted - returned) as Steps;
+    const { fromMs: windowMs, resetsAtMs } = standing;
+    const count = { limitId, name, unit, windowMs, resetsAtMs, steps: steps as Steps, amountSteps, isJudged };
+    return [{ count, standing: { ...standing, usedSteps } }];
+  });
+}
+
+const wouldPass = ({ count, standing: { usedSteps, amountSteps } }: Judged): boolean =>
+  amountSteps !== null && usedSteps + count.steps > amountSteps;
+
+/** What a refusal says of a limit (Q4). */
+function presentJudged({ count, standing }: Judged) {
+  const { limitId, name, unit, steps } = count;
+  const { usedSteps, amountSteps, resetsAtMs } = standing;
+  return {
+    ...{ limitId, name, unit },
+    amount: fromSteps(unit, amountSteps ?? (0 as Steps)),
+    used: fromSteps(unit, usedSteps),
+    asked: fromSteps(unit, steps),
+    resetsAt: iso(resetsAtMs),
+  };
+}
+
+/** The limits that would refuse a usage, in the order of their making (U11). */
+export function refusingLimits(state: LimitsAtRead, usage: Usage) {
+  return judge(state, usage, true).filter(wouldPass).map(presentJudged);
+}
+
+/**
+ * What the environment's limits count of a usage. Where it is judged, throws `usage_limit_reached` if it would bring the user above
+ * an amount; of several limits it tells the one that resets last (Q4).
+ */
+export function countUsage(account: AccountAtRead, usage: Usage, isJudged: boolean): readonly NewCount[] {
+  const limits = limitsOf(account.features);
+  if (limits.length === 0) return [];
+  const state = { ...account, limits };
+  const judged = judge(state, usage, isJudged);
+  if (isJudged && state.counters !== null) {
+    const last = judged
+      .filter(wouldPass)
+      .reduce<Judged | null>((a, b) => (a !== null && a.standing.resetsAtMs >= b.standing.resetsAtMs ? a : b), null);
+    if (last !== null) throw usageLimitReached(last, state.nowMs);
+  }
+  return judged.map(({ count }) => count);
+}
+
+function usageLimitReached(judged: Judged, nowMs: number): PurserError {
+  const seconds = Math.max(1, Math.ceil((judged.standing.resetsAtMs - nowMs) / 1_000));
+  return new PurserError(
+    "usage_limit_reached",
+    "The usage would bring the user above the limit in the window that runs.",
+    {
+      details: presentJudged(judged),
+      headers: { "Retry-After": String(seconds) },
+    },
+  );
+}
+
+/** The counters after something was counted, for who counts several things one after another. */
+export function afterCounts(counters: Counters | null, counts: readonly NewCount[]): Counters | null {
+  if (counters === null || counts.length === 0) return counters;
+  const after = new Map(counters);
+  for (const { limitId, windowMs, steps } of counts) {
+    const before = after.get(limitId) ?? { limitId, windowMs, usedSteps: 0, hasOwnAmount: 0, ownAmountSteps: null };
+    const usedSteps = ((before.windowMs === windowMs ? before.usedSteps : 0) + steps) as Steps;
+    after.set(limitId, { ...before, windowMs, usedSteps } as Counter);
+  }
+  return after;
+}

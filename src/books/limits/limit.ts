@@ -1,0 +1,22 @@
+import { readFeatures } from "../../db/features.ts";
+import type { Steps } from "../../db/schema.ts";
+import type { Unit } from "../amounts/amount.ts";
+import type { MatchRule } from "../amounts/match.ts";
+import type { Every } from "./window.ts";
+
+/** A usage limit in the environment's features. */
+export interface UsageLimit {
+  readonly id: string;
+  readonly name: string;
+  /** None: every event. */
+  readonly matches: readonly MatchRule[];
+  readonly unit: Unit;
+  readonly amountSteps: Steps;
+  readonly every: Every;
+}
+
+/** The limits by the text of an environment's features, in the order of their making. The same text gives the same rules. */
+export function limitsOf(features: string | null): readonly UsageLimit[] {
+  // Only `syncLimits` writes this part.
+  return (readFeatures(features).limits ?? []) as readonly UsageLimit[];
+}

@@ -1,0 +1,179 @@
+import { and, eq, not, sql } from "drizzle-orm";
+import { requireApp, requireEnvironment } from "../../catalog/apps/apps.ts";
+import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { nameKey } from "../../catalog/packs/pack.ts";
+import { timesOf } from "../../db/clock.ts";
+import { constraintOf } from "../../db/constraint.ts";
+import {
+  asInteger,
+  assignments,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  query,
+  scalar,
+  type ValueOf,
+} from "../../db/query.ts";
+import { environments, usageLimits } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import { iso } from "../../lib/time.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
+import { fromSteps, toSteps } from "../amounts/amount.ts";
+import { readRules } from "../amounts/match.ts";
+import type { ListLimitsOutput, UsageLimitOutput } from "./responses.ts";
+import type { CreateLimitInput } from "./schemas.ts";
+
+export type LimitRow = typeof usageLimits.$inferSelect;
+export type LimitKey = { environmentId: number; limitId: string };
+
+/** A usage limit as the API returns it (Q1). */
+export function presentLimit({ id, name, matches, unit, amountSteps, every, createdAtMs }: LimitRow, mode: Mode) {
+  return {
+    ...{ limitId: id, mode, name, matches: [...readRules(matches)], unit },
+    ...{ amount: fromSteps(unit, amountSteps), every, createdAt: iso(createdAtMs) },
+  } satisfies UsageLimitOutput;
+}
+
+export const ofLimitKey = (value: ValueOf<LimitKey>) =>
+  and(eq(usageLimits.environmentId, value("environmentId")), eq(usageLimits.id, value("limitId")));
+/** It is no value: the index of names is partial. */
+const stands = sql`${usageLimits.isDeleted} = 0`;
+
+const known = () => {
+  const { id, name, matches, unit, amountSteps, every, environmentId, ordinal } = usageLimits;
+  return sql`(
+    SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
+      'amountSteps', ${amountSteps}, 'every', ${every}) ORDER BY ${ordinal})
+    FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${stands}
+  )`;
+};
+
+/** Tells an environment's limits to those who write. It belongs in the batch that changes them. */
+export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
+  const before = sql`coalesce(${environments.features}, '{}')`;
+  const features = sql`nullif(iif(${known()} = '[]', json_remove(${before}, '$.limits'),
+    json_set(${before}, '$.limits', json(${known()}))), '{}')`;
+  return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
+    WHERE ${environments.id} = ${value("environmentId")}`;
+});
+
+const LIMITS_MAX = 20;
+const ofEnvironment = (value: ValueOf<{ environmentId: number }>) =>
+  and(eq(usageLimits.environmentId, value("environmentId")), stands);
+
+// The second condition lets a batch that is sent again find its own limit.
+const isPossible = (value: ValueOf<LimitKey>) => {
+  const count = scalar(
+    drizzle
+      .select(computed({ count: sql<number>`count(*)` }))
+      .from(usageLimits)
+      .where(ofEnvironment(value)),
+  );
+  return sql`${count} < ${LIMITS_MAX} AND ${not(hasRow(usageLimits, ofLimitKey(value)))}`;
+};
+
+const auditCreated = insertAct<LimitKey>(isPossible);
+type NewLimit = LimitKey &
+  Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every"> & { amount: number; nowMs: number };
+const insertLimit = query((value: ValueOf<NewLimit>) =>
+  insertFrom(
+    usageLimits,
+    {
+      environmentId: asInteger(value("environmentId")),
+      id: value("limitId"),
+      ordinal: sql`1 + coalesce((
+        SELECT max(${usageLimits.ordinal}) FROM ${usageLimits} WHERE ${usageLimits.environmentId} = ${value("environmentId")}
+      ), 0)`,
+      name: value("name"),
+      nameKey: value("nameKey"),
+      matches: value("matches"),
+      unit: value("unit"),
+      amountSteps: asInteger(value("amount")),
+      every: value("every"),
+      createdAtMs: asInteger(value("nowMs")),
+    },
+    sql`WHERE ${isPossible(value)}`,
+  ),
+);
+const selectLimit = query((value: ValueOf<LimitKey>) =>
+  drizzle.select(fields(usageLimits)).from(usageLimits).where(ofLimitKey(value)),
+);
+
+/** `invalid_request` where another limit of the environment has the name; any other error as it is. */
+export function nameTaken(error: unknown): unknown {
+  if (constraintOf(error) !== "usage_limits_name_key") return error;
+  return invalid("name", "must be unique: another usage limit of this mode has it");
+}
+
+/** Makes a usage limit (Q1), once under its id. Throws `not_found`, and `invalid_request` for a 21st, or a name that is taken. */
+export async function createLimit(
+  admin: AdminCtx,
+  appId: string,
+  input: CreateLimitInput,
+  limitId = admin.newId("lim_"),
+): Promise<UsageLimitOutput> {
+  const { mode, name, matches, unit, every } = input;
+  const environment = await requireEnvironment(admin, appId, mode);
+  const environmentId = environment.id;
+  const key = { environmentId, limitId };
+  const amount = toSteps(unit, input.amount);
+  assert(amount !== null, "the schema refuses an amount that is no whole number of steps");
+  const act = newAct(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
+  const nowMs = timesOf(environment.clock, admin).now();
+  const [, , , [row]] = await batch(admin.db, [
+    auditCreated({ ...act, ...key }),
+    insertLimit({ ...key, name, nameKey: nameKey(name), matches: JSON.stringify(matches), unit, amount, every, nowMs }),
+    syncLimits({ environmentId }),
+    selectLimit(key),
+  ]).catch((error: unknown) => {
+    throw nameTaken(error);
+  });
+  if (row !== undefined) return presentLimit(row, mode);
+  throw new PurserError("invalid_request", `An environment may have ${LIMITS_MAX} usage limits. Delete one first.`, {
+    details: { limit: LIMITS_MAX },
+  });
+}
+
+const selectLimits = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle.select(fields(usageLimits)).from(usageLimits).where(ofEnvironment(value)).orderBy(usageLimits.ordinal),
+);
+
+/** The usage limits of one mode, in the order of their making. Throws `not_found`. */
+export async function listLimits(root: SystemCtx, appId: string, mode: Mode): Promise<ListLimitsOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  const rows = await all(root.db, selectLimits({ environmentId }));
+  return { limits: rows.map((row) => presentLimit(row, mode)) };
+}
+
+const selectOwnLimit = query((value: ValueOf<{ appId: string; limitId: string }>) =>
+  drizzle
+    .select({ ...fields(usageLimits), ...fields(environments, "mode") })
+    .from(environments)
+    .crossJoin(usageLimits)
+    .where(
+      and(
+        eq(environments.appId, value("appId")),
+        eq(usageLimits.id, value("limitId")),
+        eq(usageLimits.environmentId, environments.id),
+      ),
+    ),
+);
+
+/** An application's usage limit, also one that is being deleted. Throws `not_found`. */
+export async function requireLimit(
+  root: SystemCtx,
+  appId: string,
+  limitId: string,
+): Promise<LimitRow & { readonly mode: Mode }> {
+  const [row] = await all(root.db, selectOwnLimit({ appId, limitId }));
+  if (row !== undefined) return row;
+  await requireApp(root, appId);
+  throw unknownLimit();
+}
+
+export const unknownLimit = () =>
+  new PurserError("not_found", "There is no such usage limit in this application and mode.", { param: "limitId" });

@@ -1,0 +1,56 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
+import { matchRule, unit } from "../amounts/schemas.ts";
+import { every } from "./schemas.ts";
+
+const limit = {
+  limitId: z.string(),
+  name: z.string(),
+  matches: z.array(matchRule).describe("The events that it counts. Empty: all events."),
+  unit,
+};
+
+export const usageLimitOutput = z
+  .strictObject({
+    ...limit,
+    mode,
+    amount: z.number().describe("What a user may use in a window."),
+    every,
+    createdAt: z.string().meta({ format: "date-time" }),
+  })
+  .meta({ id: "UsageLimit" });
+export type UsageLimitOutput = z.infer<typeof usageLimitOutput>;
+
+export const listLimitsOutput = z
+  .strictObject({ limits: z.array(usageLimitOutput).describe("In the order of their making.") })
+  .meta({ id: "UsageLimitList" });
+export type ListLimitsOutput = z.infer<typeof listLimitsOutput>;
+
+export const userLimitOutput = z
+  .strictObject({
+    ...limit,
+    every,
+    amount: z.number().nullable().describe("The user's own amount, or the limit's. Null: the user has none."),
+    used: z.number().describe("What counts in the window that runs."),
+    remaining: z.number().nullable().describe("What is left of the amount. Never negative. Null: no limit."),
+    resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
+  })
+  .meta({ id: "UserUsageLimit" });
+export type UserLimitOutput = z.infer<typeof userLimitOutput>;
+
+export const userLimitsOutput = z
+  .strictObject({ limits: z.array(userLimitOutput).describe("In the order of their making.") })
+  .meta({ id: "UserUsageLimits" });
+export type UserLimitsOutput = z.infer<typeof userLimitsOutput>;
+
+export const refusingLimitOutput = z
+  .strictObject({
+    limitId: z.string(),
+    name: z.string(),
+    unit,
+    amount: z.number(),
+    used: z.number().describe("What counts in the window that runs."),
+    asked: z.number().describe("What the usage would add."),
+    resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
+  })
+  .meta({ id: "RefusingUsageLimit" });

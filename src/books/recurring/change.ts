@@ -1,0 +1,167 @@
+import { and, eq, gt, gte, isNull, lt } from "drizzle-orm";
+import { drizzle, fields, type ValueOf } from "../../db/query.ts";
+import { creditBalances, type Steps } from "../../db/schema.ts";
+import { invalid } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { grantRefusals } from "../credits/grant.ts";
+import { accountQuery } from "../ledger/account.ts";
+import { lastPeriod, periodAt } from "../ledger/calendar.ts";
+import { type Decision, replay, write } from "../ledger/decision.ts";
+import {
+  changeRecurring,
+  countBalances,
+  countGranted,
+  insertPeriods,
+  periodMessages,
+  readPackJson,
+} from "../ledger/due-periods.ts";
+import { guardNoneRevoked, insertTakings } from "../ledger/insert-entries.ts";
+import { entryWritten } from "../ledger/messages.ts";
+import { moving } from "../ledger/motion.ts";
+import { grantOfPeriod, planPeriods, RECURRING_REF, type RecurringChange } from "../ledger/plan-periods.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { presentRecurring, recurringNotFound, type StoredRecurring, selectRecurring, withChange } from "./recurring.ts";
+import type { RecurringOutput } from "./responses.ts";
+import type { CancelRecurringInput } from "./schemas.ts";
+
+type OfRecurring = { from: string; to: string; nowMs: number };
+
+/** What a recurring grant granted that is neither revoked nor expired. */
+const selectLiving = accountQuery((value: ValueOf<OfRecurring>, account) => {
+  const { accountId, externalRef, revokedAtMs, expiresAtMs } = creditBalances;
+  return drizzle
+    .select(fields(creditBalances, "id"))
+    .from(creditBalances)
+    .where(
+      and(
+        eq(accountId, account),
+        gte(externalRef, value("from")),
+        lt(externalRef, value("to")),
+        isNull(revokedAtMs),
+        gt(expiresAtMs, value("nowMs")),
+      ),
+    )
+    .orderBy(creditBalances.grantSeq);
+});
+
+/**
+ * Ends a recurring grant: no further period comes. `now` also revokes all that it granted and that has not expired, with the reason
+ * as the entries' note. Again, it changes nothing (R4). Throws `not_found`.
+ */
+export async function cancelRecurring(
+  ctx: TenantCtx,
+  recurringId: string,
+  { at, reason }: CancelRecurringInput,
+): Promise<RecurringOutput> {
+  const reference = `${RECURRING_REF}${recurringId}`;
+  const cancelled = await writeForUser(ctx, {
+    user: { recurringId },
+    nonce: ctx.newId(""),
+    read: (nowMs) => [
+      selectRecurring(ctx, recurringId),
+      // `;` follows `:`.
+      selectLiving(ctx, { recurringId }, { from: `${reference}:`, to: `${reference};`, nowMs }),
+    ],
+    decide: ([[found], living], account): Decision<RecurringOutput> => {
+      assert(found !== undefined, "the account was found by this recurring grant");
+      const { pack: _, ...stored } = found;
+      const row = withChange(stored, account.periods.changes);
+      const now = at === "now" ? revokeAll(account, recurringId, living) : [];
+      const isDone = row.state === "ended" && (at === "period_end" || row.finalN === 0) && now.length === 0;
+      const answer = (shown: StoredRecurring) => presentRecurring(account.userId, shown, account.nowMs);
+      if (isDone) return replay(answer(row));
+      // `now` ends the period that runs, too.
+      const finalN = at === "now" ? 0 : row.lastN;
+      const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
+      const balanceIds = JSON.stringify(now.map(({ balanceId }) => balanceId));
+      const takings = [
+        guardNoneRevoked({ balanceIds }),
+        insertTakings(account, now, { cause: "revoke", note: reason ?? null }),
+      ];
+      return write(
+        [
+          ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]),
+          ...(now.length > 0 ? takings : []),
+        ],
+        () => answer(after),
+        {
+          act: { action: "recurring.cancelled", target: recurringId, details: { at } },
+          messages: () =>
+            now.map((_, index) => entryWritten("credits.revoked", account.userId, now.length - 1 - index)),
+        },
+      );
+    },
+  });
+  if (cancelled === null) throw recurringNotFound();
+  return cancelled;
+}
+
+function revokeAll({ periods }: AccountAtRead, recurringId: string, living: readonly { readonly id: string }[]) {
+  const due = periods.periods.filter((period) => period.recurringId === recurringId);
+  return [...living, ...due.flatMap(({ grant }) => grant.balances)].map(({ id }) => ({
+    balanceId: id,
+    dueSteps: 0 as Steps,
+    revokes: true,
+  }));
+}
+
+function changeOf(
+  before: StoredRecurring,
+  { ordinal, id, lastN, state, reason, nextAtMs, countedBalances }: StoredRecurring,
+): RecurringChange {
+  return {
+    ordinal,
+    id,
+    lastN,
+    state,
+    reason,
+    nextAtMs,
+    countedBalances,
+    before: { state: before.state, lastN: before.lastN },
+  };
+}
+
+/**
+ * Takes a suspended recurring grant up again, with the period that runs; where none is left it ends (R4). Throws the refusal for
+ * which it is suspended while its cause stands, `invalid_request` for one that is not suspended, and `not_found`.
+ */
+export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Promise<RecurringOutput> {
+  const resumed = await writeForUser(ctx, {
+    user: { recurringId },
+    nonce: ctx.newId(""),
+    read: () => [selectRecurring(ctx, recurringId)],
+    decide: ([[found]], account): Decision<RecurringOutput> => {
+      assert(found !== undefined, "the account was found by this recurring grant");
+      const { pack: packJson, ...stored } = found;
+      const row = withChange(stored, account.periods.changes);
+      if (row.state !== "suspended") throw invalid("recurringId", `must be suspended, and is ${row.state}`);
+      const { anchorMs, every, endsAtMs } = row;
+      const running = periodAt(anchorMs, every, account.nowMs);
+      const lastN = Math.max(row.lastN, Math.min(running, lastPeriod(anchorMs, every, endsAtMs) + 1) - 1);
+      const again = { ...row, pack: readPackJson(packJson), lastN };
+      if (running <= lastPeriod(anchorMs, every, endsAtMs)) grantOfPeriod(ctx.environment, again, running);
+      const plan = planPeriods(ctx.environment, [again], { nowMs: account.nowMs, quota: null, isWhole: true });
+      const after = withChange(row, plan.changes);
+      return write(
+        [
+          ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId }]),
+          ...countBalances(ctx, plan.newlyCounted),
+          ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, lifts: true })),
+        ],
+        () => {
+          for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
+          return presentRecurring(account.userId, after, account.nowMs);
+        },
+        {
+          act: { action: "recurring.resumed", target: recurringId },
+          messages: () => periodMessages(account.userId, plan),
+        },
+      );
+    },
+    refusals: grantRefusals(ctx),
+  });
+  if (resumed === null) throw recurringNotFound();
+  return resumed;
+}

@@ -1,0 +1,173 @@
+import { sql } from "drizzle-orm";
+import { choosePack, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
+import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
+import { recurringGrants } from "../../db/schema.ts";
+import { invalid, PurserError } from "../../errors.ts";
+import { type Warning, warn } from "../../http/warnings.ts";
+import { assert } from "../../lib/assert.ts";
+import { iso } from "../../lib/time.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { grantRefusals } from "../credits/grant.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
+import { periodStart } from "../ledger/calendar.ts";
+import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
+import { countBalances, countGranted, insertPeriods, periodMessages } from "../ledger/due-periods.ts";
+import { moving } from "../ledger/motion.ts";
+import { planGrant } from "../ledger/new-balances.ts";
+import { grantOfPeriod, planPeriods, type RecurringOfPack } from "../ledger/plan-periods.ts";
+import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
+import type { AccountAtRead } from "../ledger/send.ts";
+import { writeForUser } from "../ledger/write.ts";
+import { asMade, presentRecurring, type StoredRecurring, selectRecurring } from "./recurring.ts";
+import type { RecurringOutput } from "./responses.ts";
+import type { CreateRecurringInput } from "./schemas.ts";
+
+const stampedFields = [
+  ...(["userId", "packId", "quantity", "every", "startsAt", "endsAt", "rolloverPeriods"] as const),
+] as const;
+
+/** Of one user, how many that have not ended there are at the most (R5). */
+const RECURRING_MAX = 100;
+
+type Made = Outcome<RecurringOutput> & { readonly warning: Warning | null };
+
+/**
+ * Makes a recurring grant, and grants what is due by then (R1, R2). With the caller's own `recurringId` it happens once. Throws what
+ * a grant throws, `invalid_request` for an anchor beyond a year, an end that is not after it, and too many of them, and
+ * `idempotency_conflict`.
+ */
+export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInput): Promise<Outcome<RecurringOutput>> {
+  const { recurringId = ctx.newId("rec_"), ...body } = input;
+  const stamp = await stampRequest(ctx, ["recurring"], body, stampedFields);
+  const idSeed = ctx.newId("");
+  const made = await writeForUser(ctx, {
+    user: { userId: body.userId },
+    nonce: stamp.nonce,
+    read: () => [selectRecurring(ctx, recurringId), selectPack(ctx, body.packId)],
+    decide: ([[stored], packs], account): Decision<Made> => {
+      if (stored !== undefined) return replay({ ...answerRepeat(body.userId, stored, stamp), warning: null });
+      return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
+    },
+    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooMany },
+  });
+  assert(made !== null, "a user named by id is never unknown");
+  const { warning, ...outcome } = made;
+  if (warning !== null) warn(ctx, warning);
+  return outcome;
+}
+
+interface Creation {
+  readonly recurringId: string;
+  readonly body: Omit<CreateRecurringInput, "recurringId">;
+  readonly stamp: Stamp;
+  readonly idSeed: string;
+  readonly packs: readonly PackRow[];
+}
+
+function decideCreate(
+  ctx: TenantCtx,
+  { recurringId, body, stamp, idSeed, packs }: Creation,
+  account: AccountAtRead,
+): Decision<Made> {
+  const { every, startsAt = account.nowMs, endsAt = null } = body;
+  checkTimes(startsAt, endsAt, account.nowMs);
+  const pack = choosePack(body.packId, packs);
+  // What a grant would refuse refuses it, also where its first period is to come.
+  const { balances, packId, packName } = planGrant(
+    { packId: body.packId, quantity: body.quantity, source: "grant", cause: "recurring" },
+    pack,
+    account.nowMs,
+    String,
+  );
+  const isLegacy = pack?.items.length === 0;
+  const row: StoredRecurring & RecurringOfPack = {
+    accountId: account.accountId ?? 0,
+    environmentId: account.environmentId,
+    ...{ ordinal: 0, id: recurringId, packId, packName, pack, every, idSeed },
+    quantity: isLegacy ? JSON.stringify(body.quantity) : null,
+    ...{ anchorMs: startsAt, endsAtMs: endsAt, rolloverPeriods: body.rolloverPeriods },
+    ...{ state: "active", reason: null, lastN: 0, finalN: null, nextAtMs: startsAt },
+    ...{ countedBalances: balances.length, createdAtMs: account.nowMs, requestHash: stamp.stored },
+  };
+  grantOfPeriod(ctx.environment, row, 1);
+  const plan = planPeriods(ctx.environment, [row], { nowMs: account.nowMs, quota: null, isWhole: true });
+  const made = asMade(row);
+  const { pack: _, accountId: __, ordinal: ___, ...stored } = { ...row, ...made };
+  return write(
+    [
+      insertRecurring({ ...writingValues(account), ...stored }),
+      ...countBalances(ctx, balances.length),
+      ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, lifts: true })),
+    ],
+    () => {
+      for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
+      const isIgnored = !isLegacy && typeof body.quantity === "number";
+      const output = presentRecurring(body.userId, made, account.nowMs);
+      return { output, replayed: false, warning: isIgnored ? "quantity_disregarded" : null };
+    },
+    {
+      act: { action: "recurring.created", target: recurringId, details: { packId, every } },
+      messages: () => periodMessages(body.userId, plan),
+    },
+  );
+}
+
+function answerRepeat(userId: string, stored: StoredRecurring, stamp: Stamp): Outcome<RecurringOutput> {
+  const whose = compareStamp(stored.requestHash, stamp);
+  if (whose === "other") {
+    const message = "Another recurring grant was made under this id.";
+    throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
+  }
+  // As it was answered first.
+  return { output: presentRecurring(userId, asMade(stored), stored.createdAtMs), replayed: whose === "replay" };
+}
+
+function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): void {
+  const [earliest, latest] = [periodStart(nowMs, "year", 0), periodStart(nowMs, "year", 2)];
+  if (startsAt < earliest || startsAt > latest) {
+    throw invalid("startsAt", `must be at most a year from now, between ${iso(earliest)} and ${iso(latest)}`);
+  }
+  if (endsAt !== null && endsAt <= startsAt) throw invalid("endsAt", `must be after the start, ${iso(startsAt)}`);
+}
+
+function tooMany(): PurserError {
+  const message = `A user has at most ${RECURRING_MAX} recurring grants that have not ended. Cancel one, or make one of a larger pack.`;
+  return new PurserError("invalid_request", message, { param: "userId", details: { limit: RECURRING_MAX } });
+}
+
+type NewRecurring = WriteContext & Omit<StoredRecurring, "accountId" | "ordinal">;
+
+const insertRecurring = query((value: ValueOf<NewRecurring>) => {
+  const { ordinal, accountId } = recurringGrants;
+  const account = accountOfWrite(value);
+  const lastOrdinal = drizzle
+    .select(fields(recurringGrants, "ordinal"))
+    .from(recurringGrants)
+    .where(sql`${accountId} = ${account}`)
+    .orderBy(sql`${ordinal} DESC`)
+    .limit(1);
+  return insertFrom(
+    recurringGrants,
+    {
+      accountId: account,
+      ordinal: sql`1 + coalesce(${scalar(lastOrdinal)}, 0)`,
+      environmentId: asInteger(value("environmentId")),
+      id: value("id"),
+      packId: value("packId"),
+      packName: value("packName"),
+      quantity: value("quantity"),
+      every: value("every"),
+      anchorMs: asInteger(value("anchorMs")),
+      endsAtMs: asInteger(value("endsAtMs")),
+      rolloverPeriods: asInteger(value("rolloverPeriods")),
+      idSeed: value("idSeed"),
+      state: value("state"),
+      lastN: asInteger(value("lastN")),
+      nextAtMs: asInteger(value("nextAtMs")),
+      countedBalances: asInteger(value("countedBalances")),
+      createdAtMs: asInteger(value("createdAtMs")),
+      requestHash: value("requestHash"),
+    },
+    sql``,
+  );
+});

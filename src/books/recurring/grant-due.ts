@@ -1,0 +1,155 @@
+import { and, eq, lte, sql } from "drizzle-orm";
+import { clockOf, timesOf } from "../../db/clock.ts";
+import { guardFeatures, readFeatures } from "../../db/features.ts";
+import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { accounts, environments, reservations } from "../../db/schema.ts";
+import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
+import {
+  changeRecurring,
+  countBalances,
+  countGranted,
+  dueRecurring,
+  insertPeriodsOfMany,
+  issuedBy,
+  readDuePeriods,
+} from "../ledger/due-periods.ts";
+import { isDue } from "../ledger/hold.ts";
+import type { PeriodPlan } from "../ledger/plan-periods.ts";
+import { settleDueHolds } from "../ledger/write.ts";
+
+const USERS_A_PAGE_MAX = 200;
+const PAGES_A_RUN_MAX = 100;
+const QUERIES_A_PAGE = 8;
+/** What a user's periods take, as a rule, with the messages that they send. */
+const QUERIES_A_USER = 12;
+
+type Place = { nowMs: number; afterMs: number; afterId: number; limit: number };
+
+/** Users with a due period, of all environments, in the order of their moments. Each with what is due at `nowMs`. */
+const selectUsersDue = query((value: ValueOf<Place>) => {
+  const { id, recurringDueAtMs } = accounts;
+  const due = sql`SELECT * FROM ${accounts} INDEXED BY accounts_recurring_due
+    WHERE ${recurringDueAtMs} IS NOT NULL AND ${recurringDueAtMs} <= ${value("nowMs")}
+      AND ${accounts.isErased} = 0
+      AND (${recurringDueAtMs}, ${id}) > (${value("afterMs")}, ${value("afterId")})
+    ORDER BY ${recurringDueAtMs}, ${id} LIMIT ${value("limit")}`;
+  return drizzle
+    .select({
+      ...fields(accounts, { accountId: "id", dueAtMs: "recurringDueAtMs" }),
+      ...fields(environments, "id", "appId", "mode", "features"),
+      ...computed({
+        clock: clockOf(),
+        due: dueRecurring(value, id),
+        hasHold: sql<0 | 1>`${hasRow(reservations, isDue(value, id))}`,
+      }),
+    })
+    .from(sql`(${due}) AS ${accounts}`)
+    .crossJoin(environments)
+    .where(eq(environments.id, accounts.environmentId));
+});
+type UserDue = RowsOf<[ReturnType<typeof selectUsersDue>]>[0][number];
+
+/**
+ * Grants the periods that are due, of every application (R3): up to 200 users a batch for each of their environments, and one by one
+ * where that fails, where an endpoint is told, or where a hold is due as well. A user whose own write was faster has them already. What
+ * one run does not reach, the next does. Answers errors.
+ */
+export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]> {
+  const { db, allowance } = root;
+  const failures: unknown[] = [];
+  let place = { afterMs: -1, afterId: 0 };
+  for (let page = 0; page < PAGES_A_RUN_MAX && allowance.has(QUERIES_A_PAGE); page++) {
+    const users = await all(db, selectUsersDue({ nowMs: root.now(), ...place, limit: USERS_A_PAGE_MAX }));
+    const last = users.at(-1);
+    if (last === undefined) break;
+    place = { afterMs: last.dueAtMs ?? 0, afterId: last.accountId };
+    for (const ofEnvironment of Map.groupBy(users, ({ id }) => id).values()) {
+      if (!allowance.has(QUERIES_A_USER)) return failures;
+      failures.push(...(await grantInEnvironment(root, ofEnvironment)));
+    }
+    if (users.length < USERS_A_PAGE_MAX) break;
+  }
+  return failures;
+}
+
+async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Promise<unknown[]> {
+  const [first] = users;
+  if (first === undefined) return [];
+  const { id, appId, mode, features, clock } = first;
+  const environment = { id, appId, mode, database: root.database };
+  const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
+  const { webhooks, tombstones } = readFeatures(features);
+  const isPlain = webhooks === undefined && tombstones === undefined && clock === null;
+  const together = isPlain ? users.filter(({ hasHold }) => hasHold === 0) : [];
+  const rest = users.filter((user) => !together.includes(user));
+  const landed = together.length === 0 || (await grantTogether(ctx, features, together));
+  const failures: unknown[] = [];
+  for (const { accountId } of landed ? rest : users) {
+    if (!root.allowance.has(QUERIES_A_USER)) break;
+    try {
+      while ((await settleDueHolds(ctx, { accountId }, ctx.newId(""))) && root.allowance.has(QUERIES_A_USER));
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  return failures;
+}
+
+/** Grants what is due of several users in one batch. Answers whether it landed. */
+async function grantTogether(ctx: TenantCtx, features: string | null, users: readonly UserDue[]): Promise<boolean> {
+  const nowMs = ctx.now();
+  const plans: { readonly accountId: number; readonly plan: PeriodPlan }[] = [];
+  let counted = 0;
+  for (const { accountId, due } of users) {
+    const plan = readDuePeriods(ctx, due, { nowMs });
+    counted += plan.newlyCounted;
+    plans.push({ accountId, plan });
+  }
+  const issued = plans.flatMap(({ accountId, plan }) => issuedBy(accountId, plan.periods));
+  const changes = plans.flatMap(({ accountId, plan }) => plan.changes.map((change) => ({ ...change, accountId })));
+  try {
+    await batch(ctx.db, [
+      guardFeatures({ environmentId: ctx.environment.id, features }),
+      ...changeRecurring(changes),
+      ...insertPeriodsOfMany(ctx.environment.id, nowMs, issued),
+      ...countBalances(ctx, counted),
+    ]);
+  } catch {
+    // One of them may have been faster, or has too many balances: each by itself tells.
+    return false;
+  }
+  for (const { grant } of plans.flatMap(({ plan }) => plan.periods)) countGranted(ctx, grant, nowMs);
+  return true;
+}
+
+export const periodsPart: CronPart = {
+  code: "periods_not_granted",
+  weight: 8,
+  queriesOfStep: QUERIES_A_USER + 2,
+  work: grantDuePeriods,
+};
+
+const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: number }>) =>
+  drizzle
+    .select(fields(accounts, { accountId: "id", momentMs: "recurringDueAtMs" }))
+    .from(accounts)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        eq(accounts.isErased, 0),
+        lte(accounts.recurringDueAtMs, value("untilMs")),
+      ),
+    )
+    .orderBy(accounts.recurringDueAtMs, accounts.id)
+    .limit(1),
+);
+export interface NextPeriod {
+  readonly accountId: number;
+  readonly momentMs: number;
+}
+
+/** The query of the user whose period begins next in an environment, up to `untilMs`. */
+export const selectNextPeriod = (environmentId: number, untilMs: number): Statement<NextPeriod> =>
+  // The condition leaves out those without one.
+  selectNext({ environmentId, untilMs }) as Statement<NextPeriod>;

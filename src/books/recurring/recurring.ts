@@ -1,0 +1,105 @@
+import { and, eq, sql } from "drizzle-orm";
+import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { environments, recurringGrants } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
+import { PurserError } from "../../errors.ts";
+import { iso } from "../../lib/time.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { accountQuery } from "../ledger/account.ts";
+import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
+import { packJson, quotaOf, readPackJson } from "../ledger/due-periods.ts";
+import { afterPeriod, duePeriods, planPeriods, type RecurringChange } from "../ledger/plan-periods.ts";
+import type { RecurringListOutput, RecurringOutput } from "./responses.ts";
+
+export type StoredRecurring = typeof recurringGrants.$inferSelect;
+
+/** A recurring grant with its pack, and how many balances of its environment the test quota counts. */
+const selectById = query((value: ValueOf<{ environmentId: number; recurringId: string }>) => {
+  const { environmentId, id } = recurringGrants;
+  return drizzle
+    .select({ ...fields(recurringGrants), ...computed({ pack: packJson() }) })
+    .from(recurringGrants)
+    .where(and(eq(environmentId, value("environmentId")), eq(id, value("recurringId"))));
+});
+
+/** The recurring grant with an id: at most one row. */
+export const selectRecurring = (ctx: TenantCtx, recurringId: string) =>
+  selectById({ environmentId: ctx.environment.id, recurringId });
+
+export const recurringNotFound = () =>
+  new PurserError(
+    "not_found",
+    "The application has no such recurring grant in this mode. Ids are compared exactly, and begin with `rec_`.",
+    { param: "recurringId" },
+  );
+
+const selectOfUser = accountQuery((value: ValueOf<{ nowMs: number }>, account) => {
+  const hasBegun = sql`${recurringGrants.nextAtMs} <= ${value("nowMs")}`;
+  const { testBalanceCount, id } = environments;
+  const used = sql`(SELECT ${testBalanceCount} FROM ${environments} WHERE ${id} = ${recurringGrants.environmentId})`;
+  return drizzle
+    .select({
+      ...fields(recurringGrants),
+      ...computed({
+        duePack: sql<string | null>`iif(${hasBegun}, ${packJson()}, NULL)`,
+        used: sql<number | null>`iif(${hasBegun}, ${used}, NULL)`,
+      }),
+    })
+    .from(recurringGrants)
+    .where(eq(recurringGrants.accountId, account))
+    .orderBy(recurringGrants.ordinal);
+});
+
+/** A user's recurring grants, ended ones too, as they would stand if what is due were written now (R4). An unknown user has none. */
+export async function listRecurring(ctx: TenantCtx, { userId }: { userId: string }): Promise<RecurringListOutput> {
+  const nowMs = ctx.now();
+  const rows = await all(ctx.db, selectOfUser(ctx, { userId }, { nowMs }));
+  const due = rows.flatMap(({ duePack, used, ...row }) =>
+    used === null ? [] : [{ ...row, pack: readPackJson(duePack) }],
+  );
+  const quota = quotaOf(ctx, rows.find(({ used }) => used !== null)?.used ?? 0);
+  const { changes } = planPeriods(ctx.environment, due, { nowMs, quota, isWhole: true });
+  return { recurring: rows.map((row) => presentRecurring(userId, withChange(row, changes), nowMs)) };
+}
+
+/** A recurring grant as a plan changes it. */
+export function withChange<Row extends StoredRecurring>(row: Row, changes: readonly RecurringChange[]): Row {
+  const change = changes.find(({ ordinal }) => ordinal === row.ordinal);
+  if (change === undefined) return row;
+  const { lastN, state, reason, nextAtMs, countedBalances } = change;
+  return { ...row, lastN, state, reason, nextAtMs, countedBalances };
+}
+
+/** A recurring grant as it was when it was made. */
+export function asMade(row: StoredRecurring): StoredRecurring {
+  const { lastN } = duePeriods({ ...row, lastN: 0 }, row.createdAtMs);
+  return { ...row, lastN, ...afterPeriod(row, lastN), reason: null, finalN: null };
+}
+
+/** A recurring grant as the API returns it (R1). */
+export function presentRecurring(userId: string, row: StoredRecurring, nowMs: number): RecurringOutput {
+  return {
+    recurringId: row.id,
+    userId,
+    packId: row.packId,
+    packName: row.packName,
+    // JSON that Purser wrote.
+    quantity: row.quantity === null ? null : (JSON.parse(row.quantity) as number),
+    every: row.every,
+    startsAt: iso(row.anchorMs),
+    endsAt: row.endsAtMs === null ? null : iso(row.endsAtMs),
+    rolloverPeriods: row.rolloverPeriods,
+    status: row.state,
+    reason: row.reason,
+    period: runningPeriod(row, nowMs),
+    nextAt: row.nextAtMs === null ? null : iso(row.nextAtMs),
+    createdAt: iso(row.createdAtMs),
+  };
+}
+
+function runningPeriod({ state, anchorMs, every, endsAtMs, finalN }: StoredRecurring, nowMs: number) {
+  const n = periodAt(anchorMs, every, nowMs);
+  const last = finalN ?? lastPeriod(anchorMs, every, endsAtMs);
+  if (state === "suspended" || n < 1 || n > last) return null;
+  return { n, from: iso(periodStart(anchorMs, every, n)), to: iso(periodStart(anchorMs, every, n + 1)) };
+}

@@ -1,0 +1,172 @@
+import { and, eq, type SQL, sql } from "drizzle-orm";
+import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../../db/query.ts";
+import { accounts, largeProperties, usageEvents } from "../../db/schema.ts";
+import { all } from "../../db/sql.ts";
+import { invalid, invalidCursor, PurserError } from "../../errors.ts";
+import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import type { JsonObject } from "../../lib/json.ts";
+import { iso } from "../../lib/time.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { filterCovers } from "../amounts/match.ts";
+import { accountQuery } from "../ledger/account.ts";
+import type { Debit } from "../ledger/responses.ts";
+import { describe, describedFields } from "./read-event.ts";
+import type { EventsOutput, ShownEvent } from "./responses.ts";
+import type { EventsInput } from "./schemas.ts";
+
+/** How many events a page with a filter looks at: at most 4,000 rows are read. */
+const LOOKED_AT_MAX = 1_990;
+/** Of the properties of a page, beside those of one event. */
+const PROPERTIES_BYTES_MAX = 1_500_000;
+
+const shownFields = () => ({
+  ...describedFields(),
+  ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
+  ...fields(usageEvents, "debits", "uncovered", "properties", "largePropertiesBytes"),
+});
+type ShownRow = RowOf<ReturnType<typeof shownFields>>;
+
+/** The place of an event in a list: those before it come later. */
+interface Place {
+  readonly beforeMs: number;
+  readonly beforeSeq: number;
+}
+
+type Span = Place & { from: number };
+
+/** FROM and WHERE: the events of a span, the newest by `occurredAt` first. */
+const ofSpan = (value: ValueOf<Span>, account: SQL) => {
+  const { accountId, occurredAtMs, seq } = usageEvents;
+  return sql`${usageEvents} INDEXED BY usage_events_occurred
+    WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")}
+      AND (${occurredAtMs}, ${seq}) < (${value("beforeMs")}, ${value("beforeSeq")})
+    ORDER BY ${occurredAtMs} DESC, ${seq} DESC`;
+};
+
+const selectPage = accountQuery((value: ValueOf<Span & { limit: number }>, account) =>
+  read(shownFields(), (list) => sql`SELECT ${list} FROM ${ofSpan(value, account)} LIMIT ${value("limit")}`),
+);
+
+/** Whether a text passes a filter: none, a name or a glob. */
+const passes = (filter: string | undefined, text: string | null): boolean =>
+  filter === undefined || (text !== null && filterCovers(filter, text));
+
+/**
+ * A page of a user's usage events, the newest by `occurredAt` first, of one moment the later arrival (U16). A page with a filter
+ * looks at so many events, and may be short, even empty, while `nextCursor` is not null. Large properties are read in a trip of
+ * their own. By a publishable key there are no properties.
+ */
+export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: string }): Promise<EventsOutput> {
+  const { userId, event, model, from, to, limit, cursor } = input;
+  if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
+  const scope = ["usage events", ctx.environment.id, userId];
+  const first = { beforeMs: to ?? Number.MAX_SAFE_INTEGER, beforeSeq: 0 };
+  const span = { ...earlier(first, cursor === undefined ? first : await readPlace(cursor, scope)), from: from ?? 0 };
+  const user = { userId };
+  const isFiltered = event !== undefined || model !== undefined;
+  const lookedAtMax = isFiltered ? LOOKED_AT_MAX : limit + 1;
+  const rows = await all(ctx.db, selectPage(ctx, user, { ...span, limit: lookedAtMax }));
+  const passing = rows.filter((row) => passes(event, row.event) && passes(model, row.model));
+  const page = passing.slice(0, limit);
+  const shown =
+    ctx.caller.kind === "publishable" ? page.map((row) => present(row)) : await withProperties(ctx, user, page);
+  const isCut = shown.length < passing.length;
+  const last = isCut ? page[shown.length - 1] : rows.length === lookedAtMax ? rows.at(-1) : undefined;
+  return {
+    events: shown,
+    nextCursor: last === undefined ? null : await encodeTextCursor(`${last.occurredAtMs} ${last.seq}`, scope),
+  };
+}
+
+/** An event by its id, with whose it is. Throws `not_found`. */
+export async function readEvent(ctx: TenantCtx, eventId: string): Promise<ShownEvent & { userId: string }> {
+  const [row] = await all(ctx.db, selectById({ environmentId: ctx.environment.id, eventId }));
+  if (row === undefined) {
+    throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
+  }
+  const { userId, large, ...event } = row;
+  return { userId, ...present(event, large ?? event.properties) };
+}
+
+const isOfEvent = () =>
+  and(
+    eq(largeProperties.accountId, usageEvents.accountId),
+    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
+    eq(largeProperties.seq, usageEvents.seq),
+  );
+
+const selectById = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+  drizzle
+    .select({
+      ...shownFields(),
+      ...fields(accounts, "userId"),
+      ...computed({
+        large: sql<string | null>`(SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${isOfEvent()})`,
+      }),
+    })
+    .from(usageEvents)
+    .innerJoin(accounts, eq(accounts.id, usageEvents.accountId))
+    .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
+);
+
+const earlier = (a: Place, b: Place): Place =>
+  a.beforeMs < b.beforeMs || (a.beforeMs === b.beforeMs && a.beforeSeq < b.beforeSeq) ? a : b;
+
+async function readPlace(cursor: string, scope: readonly (string | number)[]): Promise<Place> {
+  const text = await decodeTextCursor(cursor, scope);
+  const [, beforeMs, beforeSeq] = /^(\d{1,15}) (\d{1,15})$/.exec(text ?? "") ?? [];
+  if (beforeMs === undefined || beforeSeq === undefined) throw invalidCursor();
+  return { beforeMs: Number(beforeMs), beforeSeq: Number(beforeSeq) };
+}
+
+const selectLarge = accountQuery((value: ValueOf<{ places: string }>, account) =>
+  drizzle
+    .select(fields(largeProperties, "seq", "properties"))
+    .from(sql`json_each(${value("places")}) AS place`)
+    .crossJoin(largeProperties)
+    .where(
+      and(
+        eq(largeProperties.accountId, account),
+        sql`${largeProperties.occurredByMs} = place.value ->> 0`,
+        sql`${largeProperties.seq} = place.value ->> 1`,
+      ),
+    ),
+);
+
+/** The events of a page with their properties, as far as these are not too many bytes: one event always. */
+async function withProperties(
+  ctx: TenantCtx,
+  user: { userId: string },
+  page: readonly ShownRow[],
+): Promise<ShownEvent[]> {
+  let bytes = 0;
+  const shown = page.filter((row, index) => {
+    bytes += row.largePropertiesBytes ?? 0;
+    return index === 0 || bytes <= PROPERTIES_BYTES_MAX;
+  });
+  const places = shown.flatMap((row) => (row.largePropertiesBytes === null ? [] : [[row.occurredByMs, row.seq]]));
+  const large =
+    places.length === 0 ? [] : await all(ctx.db, selectLarge(ctx, user, { places: JSON.stringify(places) }));
+  const textOf = new Map(large.map(({ seq, properties }) => [seq, properties]));
+  return shown.map((row) => present(row, textOf.get(row.seq) ?? row.properties));
+}
+
+/** An event as the API returns it, without its properties where they are not given. */
+function present(row: ShownRow, properties?: string | null): ShownEvent {
+  const { event, model, quantities } = describe(row);
+  return {
+    eventId: row.eventId,
+    event,
+    model,
+    quantities,
+    occurredAt: iso(row.occurredAtMs),
+    receivedAt: iso(row.receivedAtMs),
+    reservationId: row.reservationId,
+    // JSON in the form of the response, beside what remained then.
+    debits: (JSON.parse(row.debits) as Debit[]).map(({ remaining: _, ...debit }) => debit),
+    uncovered: row.uncovered === null ? null : (JSON.parse(row.uncovered) as ShownEvent["uncovered"]),
+    ...(properties === undefined
+      ? {}
+      : { properties: properties === null ? null : (JSON.parse(properties) as JsonObject) }),
+  };
+}

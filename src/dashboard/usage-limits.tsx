@@ -1,0 +1,230 @@
+import type { Context } from "hono";
+import { UNITS } from "../books/amounts/amount.ts";
+import { changeLimit, deleteLimit } from "../books/limits/change.ts";
+import { createLimit, listLimits, presentLimit, requireLimit } from "../books/limits/limits.ts";
+import type { UsageLimitOutput, UserLimitOutput } from "../books/limits/responses.ts";
+import { changeLimitInput, createLimitInput } from "../books/limits/schemas.ts";
+import { EVERY } from "../books/limits/window.ts";
+import { PurserError } from "../errors.ts";
+import { Choice, Empty, Field, Hidden, numbers, RowMenu, Table } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
+import { amount } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { randomOf } from "./session.ts";
+import { Time } from "./time.tsx";
+
+const NOTICES: Readonly<Record<string, string>> = {
+  created: "Limit created. It counts from now on.",
+  changed: "Limit changed. It judges what is used so far.",
+  deleted: "Limit deleted. It refuses nothing any more.",
+};
+const ONE = "/usage-limits/:limitId";
+
+const Rules = ({ of }: { of: UsageLimitOutput["matches"] }) =>
+  of.length === 0 ? (
+    <span class="soft">all</span>
+  ) : (
+    <code>{of.map(({ event = "*", model }) => (model === undefined ? event : `${event} (${model})`)).join(", ")}</code>
+  );
+
+async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { limits } = await listLimits(c.var.root, appId, mode);
+  const { form } = c.var;
+  return page(
+    c,
+    { title: "Usage limits", section: "usage-limits", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    <>
+      <section class="card">
+        <h2>Usage limits</h2>
+        <p class="soft">
+          What each user may use in a window, whatever credits there are. Windows are those of the calendar in UTC. At
+          most 20.
+        </p>
+        <Table
+          label="Usage limits"
+          head={["Name", numbers("Amount"), "Every", "Events", "Created", ""]}
+          rows={limits.map((limit) => [
+            <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>{limit.name}</a>,
+            `${amount(limit.amount)} ${limit.unit}`,
+            limit.every,
+            <Rules of={limit.matches} />,
+            <Time at={limit.createdAt} />,
+            <RowMenu label={`Actions for ${limit.name}`}>
+              <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>Edit</a>
+              <a href={pathIn(c, `usage-limits/${limit.limitId}/delete`)}>Delete</a>
+            </RowMenu>,
+          ])}
+          empty={
+            <Empty icon="limits" title="No usage limits yet">
+              Create one below, such as 50 messages a day.
+            </Empty>
+          }
+        />
+      </section>
+      <form method="post" action={pathIn(c, "usage-limits")} class="card">
+        <h2>New limit</h2>
+        <FormToken c={c} />
+        <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
+        <div class="row">
+          <Field label="Name" name="name" value={form.name} refusal={refusal} required />
+          <Field label="Amount" name="amount" value={form.amount} refusal={refusal} required />
+          <Choice
+            label="Unit"
+            name="unit"
+            value={form.unit}
+            options={UNITS.map((unit) => [unit, unit])}
+            refusal={refusal}
+          />
+          <Choice
+            label="Every"
+            name="every"
+            value={form.every ?? "day"}
+            options={EVERY.map((every) => [every, every])}
+            refusal={refusal}
+          />
+        </div>
+        <div class="row">
+          <Field
+            label="Event (optional)"
+            name="event"
+            value={form.event}
+            refusal={refusal}
+            param="matches[0].event"
+            placeholder="chat.*"
+          />
+          <Field
+            label="Model (optional)"
+            name="model"
+            value={form.model}
+            refusal={refusal}
+            param="matches[0].model"
+            placeholder="large-*"
+          />
+          <button type="submit">Create limit</button>
+        </div>
+      </form>
+    </>,
+  );
+}
+
+/** The limit of the path. One of the other mode is not found here. */
+async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
+  const { appId, mode } = c.var.ctx.environment;
+  const { mode: own, ...row } = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
+  if (own !== mode || row.isDeleted) throw new PurserError("not_found", `There is no such limit in ${mode} mode.`);
+  return presentLimit(row, own);
+}
+
+async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refusal?: PurserError) {
+  const { limitId, name, unit, every } = limit;
+  const at = pathIn(c, `usage-limits/${limitId}`);
+  const form = { name, amount: amount(limit.amount), ...c.var.form };
+  const remove = (
+    <a class="button quiet danger" href={`${at}/delete`}>
+      Delete
+    </a>
+  );
+  return page(
+    c,
+    { title: name, section: "usage-limits", refusal, actions: remove },
+    <form method="post" action={at} class="card">
+      <h2>Edit</h2>
+      <p class="soft">
+        Counts <Rules of={limit.matches} /> events in {unit}, every {every}. A changed amount judges what is used so
+        far.
+      </p>
+      <FormToken c={c} />
+      <div class="row">
+        <Field label="Name" name="name" value={form.name} refusal={refusal} required />
+        <Field label={`Amount (${unit})`} name="amount" value={form.amount} refusal={refusal} required />
+        <button type="submit">Save limit</button>
+      </div>
+    </form>,
+  );
+}
+
+async function deletePage(c: Context<DashboardEnv>) {
+  const { limitId, name } = await readLimit(c);
+  return page(
+    c,
+    { title: "Delete limit", section: "usage-limits" },
+    <Confirm
+      c={c}
+      action={`usage-limits/${limitId}/delete`}
+      fields={{}}
+      isDangerous
+      cancel={`usage-limits/${limitId}`}
+      button="Delete limit"
+    >
+      <p>
+        Delete the limit <strong>{name}</strong>? It refuses nothing any more, and what users have used of it is
+        forgotten.
+      </p>
+    </Confirm>,
+  );
+}
+
+const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
+
+/** What a user has used of each limit, with a bar. */
+export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =>
+  limits.length === 0 ? null : (
+    <section class="card" id="limits">
+      <h2>Usage limits</h2>
+      <Table
+        label="Usage limits"
+        head={["Limit", "Used", "Share", "Begins anew"]}
+        rows={limits.map(({ name, unit, every, amount: of, used, resetsAt }) => [
+          name,
+          of === null
+            ? `${amount(used)} ${unit} ${PERIODS[every]}, no limit`
+            : `${amount(used)} of ${amount(of)} ${unit} ${PERIODS[every]}`,
+          of === null ? (
+            ""
+          ) : (
+            <progress max={of === 0 ? 1 : of} value={of === 0 ? 1 : Math.min(used, of)} aria-label={name} />
+          ),
+          <Time at={resetsAt} />,
+        ])}
+        empty=""
+      />
+    </section>
+  );
+
+export const usageLimitRoutes = () =>
+  createDashboardRoutes()
+    .get("/usage-limits", (c) => limitsPage(c))
+    .post("/usage-limits", async (c) => {
+      const { appId, mode } = c.var.ctx.environment;
+      const { form, admin } = c.var;
+      const created = await catchRefusal(async () => {
+        const rule = { event: textField(form, "event"), model: textField(form, "model") };
+        const hasRule = rule.event !== undefined || rule.model !== undefined;
+        const { name, unit, every } = form;
+        const fields = { mode, name, unit, every, amount: numberField(form, "amount"), matches: hasRule ? [rule] : [] };
+        const limitId = `lim_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
+        return createLimit(admin, appId, parseForm(createLimitInput, fields), limitId);
+      });
+      return created.refusal === undefined
+        ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)
+        : limitsPage(c, created.refusal);
+    })
+    .get(ONE, async (c) => limitPage(c, await readLimit(c)))
+    .post(ONE, async (c) => {
+      const limit = await readLimit(c);
+      const changed = await catchRefusal(async () => {
+        const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
+        return changeLimit(c.var.admin, c.var.ctx.environment.appId, limit.limitId, parseForm(changeLimitInput, input));
+      });
+      return changed.refusal === undefined
+        ? c.redirect(`${pathIn(c, "usage-limits")}?notice=changed`, 303)
+        : limitPage(c, limit, changed.refusal);
+    })
+    .get(`${ONE}/delete`, deletePage)
+    .post(`${ONE}/delete`, async (c) => {
+      const { limitId } = await readLimit(c);
+      await deleteLimit(c.var.admin, c.var.ctx.environment.appId, limitId);
+      return c.redirect(`${pathIn(c, "usage-limits")}?notice=deleted`, 303);
+    });

@@ -1,0 +1,54 @@
+/** Grants that come again each period. */
+
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+
+/** A recurring grant of a user (R1). What it has granted are balances, by their reference. */
+export const recurringGrants = sqliteTable(
+  "recurring_grants",
+  {
+    accountId: integer("account_id").notNull(),
+    /** Gapless per account, from 1: the order of their making. */
+    ordinal: integer("ordinal").notNull(),
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    packId: text("pack_id").notNull(),
+    /** The pack's name when it was made. */
+    packName: text("pack_name").notNull(),
+    /** The number that each period grants, as JSON. Null for a pack with items. */
+    quantity: text("quantity"),
+    every: text("every", { enum: ["day", "week", "month", "year"] }).notNull(),
+    /** The beginning of period 1, from which all others are computed. */
+    anchorMs: integer("anchor_ms").notNull(),
+    /** No period begins from here on. */
+    endsAtMs: integer("ends_at_ms"),
+    /** How many further periods its credits live. Null: as the pack says. */
+    rolloverPeriods: integer("rollover_periods"),
+    /** Random. The ids of its balances are made of it. */
+    idSeed: text("id_seed").notNull(),
+    state: text("state", { enum: ["active", "suspended", "ended"] }).notNull(),
+    /** Why it is suspended. */
+    reason: text("reason"),
+    /** The number of the last period that was granted or skipped. */
+    lastN: integer("last_n").notNull(),
+    /** The number of the last period of one that was cancelled; 0 where that ended at once. */
+    finalN: integer("final_n"),
+    /** When the next period begins. Null where none comes, or while it is suspended. */
+    nextAtMs: integer("next_at_ms"),
+    /** How many balances a period has that the test quota counted (C19). */
+    countedBalances: integer("counted_balances").notNull(),
+    createdAtMs: integer("created_at_ms").notNull(),
+    /** Like that of `usage_events`. */
+    requestHash: text("request_hash").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.ordinal] }),
+    uniqueIndex("recurring_grants_id").on(t.environmentId, t.id),
+    index("recurring_grants_due").on(t.accountId, t.nextAtMs).where(sql`next_at_ms IS NOT NULL`),
+    check("recurring_grants_every", sql`${t.every} IN ('day', 'week', 'month', 'year')`),
+    check("recurring_grants_state", sql`${t.state} IN ('active', 'suspended', 'ended')`),
+    check("recurring_grants_reason", sql`(${t.reason} IS NOT NULL) = (${t.state} = 'suspended')`),
+    check("recurring_grants_next", sql`(${t.nextAtMs} IS NOT NULL) = (${t.state} = 'active')`),
+    check("recurring_grants_rollover", sql`${t.rolloverPeriods} IS NULL OR ${t.rolloverPeriods} BETWEEN 0 AND 12`),
+  ],
+);

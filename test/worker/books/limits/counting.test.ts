@@ -1,0 +1,346 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { scheduled } from "../../../../src/cron.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { limitsWorld } from "../../../support/limits.ts";
+import { makeEndpoint } from "../../../support/webhooks.ts";
+import { bound, inTurn } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+describe("events", () => {
+  it("refuses the event that would pass the amount, says everything, and writes nothing", async () => {
+    const { use, event, used, limitIds, done } = await limitsWorld();
+    await use(10);
+    const refused = await event(0.5, { eventId: "refused" });
+    expect(refused).toMatchObject({
+      status: 429,
+      body: {
+        error: {
+          code: "usage_limit_reached",
+          details: {
+            ...{ limitId: limitIds[0], name: "Limit 0", unit: "count", amount: 10, used: 10, asked: 0.5 },
+            resetsAt: "2026-01-16T00:00:00.000Z",
+          },
+        },
+      },
+    });
+    expect(refused.headers.get("retry-after")).toBe("43200");
+    expect(await used()).toEqual([10]);
+    expect(await env.DB.prepare("SELECT 1 FROM usage_events WHERE event_id = 'refused'").first()).toBeNull();
+    expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+  });
+
+  it("counts replays once, and refuses after them", async () => {
+    const { use, event, used } = await limitsWorld();
+    await use(10, { eventId: "once" });
+    expect((await event(10, { eventId: "once" })).headers.get("idempotent-replayed")).toBe("true");
+    expect(await used()).toEqual([10]);
+    expect((await event(1, { eventId: "once" })).status).toBe(409);
+  });
+
+  it("refuses by a limit before a shortage", async () => {
+    const { event } = await limitsWorld({ items: [{ amountSteps: 1_000, unit: "count" }] });
+    expect((await event(11)).body.error.code).toBe("usage_limit_reached");
+    expect((await event(5)).body.error.code).toBe("insufficient_credits");
+  });
+
+  it("counts count as 1 unless it is said, and only in its own unit", async () => {
+    const { use, used } = await limitsWorld({
+      limits: [{}, { unit: "tokens", amount: 5 }],
+      items: [{ amountSteps: 1_000_000, unit: "tokens" }],
+    });
+    await use(0, { quantities: { tokens: 5 } });
+    expect(await used()).toEqual([1, 5]);
+  });
+
+  it("does not judge by a limit to which an event adds nothing", async () => {
+    const { use, used } = await limitsWorld({
+      limits: [
+        { unit: "tokens", amount: 0 },
+        { matches: [{ event: "image" }], amount: 0 },
+      ],
+    });
+    await use(3);
+    expect(await used()).toEqual([0, 0]);
+  });
+
+  it("counts by the rules, models too", async () => {
+    const limits = [
+      { matches: [{ event: "chat.*" }] },
+      { matches: [{ event: "*", model: "large-*" }] },
+      { matches: [] },
+    ];
+    const { use, used } = await limitsWorld({ limits });
+    await use(1, { event: "chat.done" });
+    await use(2, { event: "image", model: "large-2" });
+    await use(3, { event: "chat.done", model: "small" });
+    expect(await used()).toEqual([4, 2, 6]);
+  });
+
+  it("takes what is partial above the amount, and counts what is uncovered", async () => {
+    const { use, event, used } = await limitsWorld({ items: [{ amountSteps: 5_000, unit: "count" }] });
+    expect((await use(12, { onShortage: "partial" })).uncovered).toEqual({ count: 7 });
+    expect(await used()).toEqual([12]);
+    expect((await event(1)).body.error.details).toMatchObject({ used: 12, asked: 1 });
+  });
+
+  it("tells of several limits the one that resets last", async () => {
+    const { event } = await limitsWorld({
+      limits: [
+        { every: "hour", amount: 1 },
+        { every: "month", amount: 2 },
+        { every: "day", amount: 1 },
+      ],
+    });
+    expect((await event(3)).body.error.details).toMatchObject({
+      name: "Limit 1",
+      resetsAt: "2026-02-01T00:00:00.000Z",
+    });
+    expect((await event(2)).body.error.details).toMatchObject({ name: "Limit 2" });
+  });
+
+  it("goes by when an event was recorded, not by when it occurred", async () => {
+    const { use, used, clock } = await limitsWorld();
+    await use(3, { occurredAt: "2026-01-10T00:00:00Z" });
+    expect(await used()).toEqual([3]);
+    clock.ms = Date.UTC(2026, 0, 15, 23, 59, 59, 999);
+    await use(1);
+    expect(await used()).toEqual([4]);
+    clock.ms += 1;
+    expect(await used()).toEqual([0]);
+    await use(10, { occurredAt: "2026-01-15T00:00:00Z" });
+    expect(await used()).toEqual([10]);
+  });
+
+  it("judges a list one after another, in one trip where it is warm", async () => {
+    const { d1, spent } = countingD1(env.DB);
+    const { call, key, used, use } = await limitsWorld({ bindings: { DB: d1 } });
+    await use(1);
+    const list = (counts: readonly number[], tag: string) =>
+      call("POST", "/api/v1/usage/events/batch", {
+        key,
+        body: counts.map((count, n) => ({ eventId: `${tag}${n}`, userId: "u", event: "chat", quantities: { count } })),
+      });
+    spent();
+    expect((await list([2, 3], "a")).status).toBe(200);
+    expect(spent().roundTrips).toBe(1);
+    const { body } = await list([3, 2, 1, 1], "b");
+    expect(body.results.map((one: { error?: { code: string } }) => one.error?.code ?? "ok")).toEqual([
+      ...["ok", "usage_limit_reached", "ok", "usage_limit_reached"],
+    ]);
+    expect(await used()).toEqual([10]);
+  });
+
+  it("lets ten of a hundred parallel events pass a limit of ten, in three isolates", async () => {
+    const { event, used, use } = await limitsWorld({ limits: [{ amount: 13 }], pick: inTurn(3) });
+    for (const _ of [1, 2, 3]) await use(1);
+    const answers = await Promise.all(Array.from({ length: 100 }, () => event(1)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(10);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(90);
+    expect(await used()).toEqual([13]);
+  });
+});
+
+describe("holds", () => {
+  it("counts an open hold, replaces it by its commit and gives back what is released", async () => {
+    const { held, hold, commit, release, used } = await limitsWorld();
+    const first = await held(6);
+    expect(await used()).toEqual([6]);
+    expect((await hold(5)).status).toBe(429);
+    expect((await commit(first, 8)).status).toBe(200);
+    expect(await used()).toEqual([8]);
+    const second = await held(2);
+    expect(await used()).toEqual([10]);
+    await release(second);
+    await release(second);
+    expect(await used()).toEqual([8]);
+  });
+
+  it("never refuses a commit", async () => {
+    const { held, commit, used, use } = await limitsWorld();
+    const reservation = await held(1);
+    await use(9);
+    expect((await commit(reservation, 20)).status).toBe(200);
+    expect(await used()).toEqual([29]);
+  });
+
+  it("counts a commit of a later window there, and takes back nothing of it", async () => {
+    const { held, commit, release, used, use, clock } = await limitsWorld();
+    const [committed, released] = [
+      await held(4, { expiresInSeconds: 86_400 }),
+      await held(3, { expiresInSeconds: 86_400 }),
+    ];
+    clock.ms = Date.UTC(2026, 0, 16);
+    await use(1);
+    expect((await commit(committed, 2)).status).toBe(200);
+    expect(await used()).toEqual([3]);
+    await release(released);
+    expect(await used()).toEqual([3]);
+  });
+
+  it("counts a due hold until it is settled, and judges as if it had returned", async () => {
+    const { held, used, use, done, clock } = await limitsWorld();
+    await held(10);
+    clock.advance(60_000);
+    expect(await used()).toEqual([10]);
+    expect(
+      (await done("POST", "/credits/plan", { userId: "u", event: "chat", quantities: { count: 10 } })).limits,
+    ).toEqual([]);
+    await use(10);
+    expect(await used()).toEqual([10]);
+  });
+
+  it("gives back what expired when the next write is refused", async () => {
+    const { held, used, event, clock } = await limitsWorld();
+    await held(4);
+    clock.advance(60_000);
+    expect((await event(11)).body.error.details).toMatchObject({ used: 0, asked: 11 });
+    expect(await used()).toEqual([0]);
+  });
+
+  it("counts a late commit as an event", async () => {
+    const { held, used, use, commit, clock } = await limitsWorld();
+    const reservation = await held(4);
+    clock.advance(60_000);
+    await use(7);
+    expect((await commit(reservation, 5)).status).toBe(200);
+    expect(await used()).toEqual([12]);
+  });
+
+  it("leaves what a charged hold counted in its window, and counts nothing more", async () => {
+    const { held, used, use, clock, done } = await limitsWorld();
+    await held(4, { onExpiry: "charge" });
+    clock.advance(60_000);
+    await use(1);
+    expect(await used()).toEqual([5]);
+    clock.ms = Date.UTC(2026, 0, 15, 23, 59, 59);
+    await held(3, { onExpiry: "charge" });
+    clock.advance(61_000);
+    await use(2);
+    expect(await used()).toEqual([2]);
+    expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+  });
+
+  it("counts the same when the cron settles", async () => {
+    const { held, used, clock } = await limitsWorld();
+    await held(4, { onExpiry: "charge" });
+    await held(3);
+    clock.advance(60_000);
+    await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
+    expect(await used()).toEqual([4]);
+  });
+});
+
+describe("own amounts", () => {
+  it("judges by a user's own amount at once, and by none where there is none", async () => {
+    const { use, event, standings, done, limitIds, used } = await limitsWorld();
+    const path = `/usage/limits/${limitIds[0]}/amount`;
+    await use(8);
+    expect(await done("PUT", path, { userId: "u", amount: 5 })).toMatchObject({ amount: 5, used: 8, remaining: 0 });
+    expect((await event(1)).status).toBe(429);
+    expect(await done("PUT", path, { userId: "u", amount: null })).toMatchObject({
+      amount: null,
+      used: 8,
+      remaining: null,
+    });
+    await use(100);
+    expect(await standings()).toMatchObject([{ amount: null, used: 108, remaining: null }]);
+    expect(await done("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10, used: 108, remaining: 0 });
+    expect(await done("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10 });
+    expect((await event(1)).status).toBe(429);
+    expect(await used()).toEqual([108]);
+  });
+
+  it("makes a user of an id, but not where it gives one back", async () => {
+    const { done, limitIds } = await limitsWorld();
+    const path = `/usage/limits/${limitIds[0]}/amount`;
+    await done("DELETE", `${path}?userId=nobody`);
+    expect(await env.DB.prepare("SELECT 1 FROM accounts WHERE user_id = 'nobody'").first()).toBeNull();
+    await done("PUT", path, { userId: "somebody new", amount: 3 });
+    expect(await env.DB.prepare("SELECT 1 FROM accounts WHERE user_id = 'somebody new'").first()).not.toBeNull();
+  });
+});
+
+describe("messages", () => {
+  const told = async (environmentId: number) => {
+    const { results } = await env.DB.prepare(
+      "SELECT data FROM webhook_messages WHERE environment_id = ? AND type = 'usage.limit_reached' ORDER BY id",
+    )
+      .bind(environmentId)
+      .all<{ data: string }>();
+    return results.map(({ data }) => JSON.parse(data));
+  };
+
+  it("tells once a window that a user has reached the amount", async () => {
+    const world = await limitsWorld();
+    await makeEndpoint(world.app.environments.live, ["*"], world.clock.ms);
+    const all = () => told(world.app.environments.live.id);
+    await world.use(9);
+    expect(await all()).toEqual([]);
+    await world.use(1);
+    const { limitIds } = world;
+    expect(await all()).toEqual([
+      {
+        ...{ userId: "u", limitId: limitIds[0], name: "Limit 0", unit: "count", amount: 10, used: 10 },
+        ...{ resetsAt: "2026-01-16T00:00:00.000Z", seq: 3 },
+      },
+    ]);
+    await world.use(1, { onShortage: "partial" });
+    await world.done("PUT", `/usage/limits/${limitIds[0]}/amount`, { userId: "u", amount: 12 });
+    await world.use(1);
+    expect(await all()).toHaveLength(1);
+    world.clock.ms = Date.UTC(2026, 0, 16);
+    await world.use(12);
+    expect(await all()).toMatchObject([{}, { amount: 12, used: 12, seq: 6 }]);
+  });
+
+  it("tells of a list once, of a hold, and of a commit that is no more than its hold", async () => {
+    const world = await limitsWorld({ limits: [{ amount: 5 }, { amount: 5, every: "month" }] });
+    await makeEndpoint(world.app.environments.live, null, world.clock.ms);
+    const used = async () => (await told(world.app.environments.live.id)).map((data) => data.used);
+    const event = (eventId: string) => ({
+      eventId,
+      userId: "v",
+      event: "chat",
+      quantities: { count: 3 },
+      onShortage: "partial",
+    });
+    await world.done("POST", "/usage/events/batch", [event("a"), event("b"), event("c")]);
+    expect(await used()).toEqual([9, 9]);
+    expect((await told(world.app.environments.live.id)).map(({ seq }) => seq)).toEqual([0, 0]);
+    const [limitId] = world.limitIds;
+    const reservation = await world.held(4);
+    await world.done("PUT", `/usage/limits/${limitId}/amount`, { userId: "u", amount: 2 });
+    expect(await used()).toHaveLength(2);
+    expect((await world.commit(reservation, 3)).status).toBe(200);
+    expect((await used()).toSorted()).toEqual([3, 9, 9]);
+  });
+});
+
+it("costs one trip warm, a row written for each limit, and nothing where there are none", async () => {
+  const { d1, spent } = countingD1(env.DB);
+  const warm = async (limits: readonly object[]) => {
+    const world = await limitsWorld({ limits, bindings: { DB: d1 } });
+    await world.use(1);
+    await world.use(1);
+    spent();
+    await world.use(1);
+    const event = spent();
+    const reservation = await world.held(1);
+    const hold = spent();
+    await world.commit(reservation, 1);
+    return { event, hold, commit: spent() };
+  };
+  const without = await warm([]);
+  const two = await warm([{ amount: 100 }, { amount: 100, every: "month" }]);
+  const none = await warm([{ unit: "seconds" }]);
+  expect(none).toEqual(without);
+  for (const name of ["event", "hold", "commit"] as const) {
+    expect(two[name].roundTrips).toBe(1);
+    expect(two[name].rowsWritten - without[name].rowsWritten, name).toBeLessThanOrEqual(name === "commit" ? 4 : 2);
+    expect(two[name].rowsRead - without[name].rowsRead, name).toBeLessThanOrEqual(name === "commit" ? 12 : 4);
+  }
+});

@@ -1,0 +1,147 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { END_USER_SETTING, userToken } from "../../../support/keyed-routes.ts";
+import { limitsWorld } from "../../../support/limits.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { makeApp, makeClient } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const free = { mode: "live", name: "Free", unit: "count", amount: 50, every: "day" };
+
+/** How many rows the environment has of limits, of counters and of acts about them. */
+async function rowsOf({ app }: Awaited<ReturnType<typeof limitsWorld>>) {
+  const { id } = app.environments.live;
+  return env.DB.prepare(
+    `SELECT (SELECT count(*) FROM usage_limits WHERE environment_id = ?1) AS limits,
+       (SELECT count(*) FROM usage_counters WHERE environment_id = ?1) AS counters,
+       (SELECT count(*) FROM admin_audit WHERE app_id = ?2 AND action GLOB 'usage_limit.*') AS acts`,
+  )
+    .bind(id, app.appId)
+    .first();
+}
+
+describe("usage limits", () => {
+  it("are made, listed in the order of their making for their mode, changed and deleted, each an act of the audit", async () => {
+    const world = await limitsWorld({ limits: [] });
+    const { admin, app, use, used, event } = world;
+    const first = await admin("POST", "/usage-limits", { ...free, matches: [{ event: "chat" }] });
+    expect([first.status, first.body]).toEqual([
+      200,
+      {
+        ...free,
+        matches: [{ event: "chat" }],
+        limitId: expect.stringMatching(/^lim_[0-9A-Za-z]{22}$/),
+        createdAt: "2026-01-15T12:00:00.000Z",
+      },
+    ]);
+    const second = (await admin("POST", "/usage-limits", { ...free, name: "Ärger", amount: 0.5, every: "month" })).body;
+    const test = (await admin("POST", "/usage-limits", { ...free, mode: "test" })).body;
+    expect((await admin("GET", "/usage-limits?mode=live")).body).toEqual({ limits: [first.body, second] });
+    expect((await admin("GET", "/usage-limits?mode=test")).body).toEqual({ limits: [test] });
+    const path = `/usage-limits/${second.limitId}`;
+    const changed = { ...second, name: "Other", amount: 7 };
+    expect((await admin("PATCH", path, { name: "Other", amount: 7 })).body).toEqual(changed);
+    expect((await admin("PATCH", path, {})).body).toEqual(changed);
+    await use(7);
+    expect((await event(1)).status).toBe(429);
+    expect((await admin("PATCH", path, { amount: 8 })).status).toBe(200);
+    await use(1);
+    expect(await used()).toEqual([8, 8]);
+    expect((await admin("DELETE", path)).body).toMatchObject({ name: "Other", amount: 8 });
+    expectError(await admin("DELETE", path), "not_found", "limitId");
+    await use(40);
+    expect(await used()).toEqual([48]);
+    expect(await rowsOf(world)).toEqual({ limits: 1, counters: 1, acts: 6 });
+    const { body } = await world.call("GET", `/api/v1/admin/apps/${app.appId}/audit`, { key: env.ADMIN_TOKEN });
+    expect(
+      body.entries.slice(0, 3).map((entry: { action: string; details: object }) => [entry.action, entry.details]),
+    ).toEqual([
+      ["usage_limit.deleted", { mode: "live" }],
+      ["usage_limit.changed", { mode: "live", changed: ["amount"] }],
+      ["usage_limit.changed", { mode: "live", changed: ["name", "amount"] }],
+    ]);
+  });
+
+  it("forgets a deleted limit also where open holds counted in it, and counts a new one from its making", async () => {
+    const { admin, held, release, use, used, limitIds, makeLimit } = await limitsWorld();
+    const reservation = await held(4);
+    await admin("DELETE", `/usage-limits/${limitIds[0]}`);
+    await makeLimit({ name: "Limit 0", amount: 5 });
+    await release(reservation);
+    expect(await used()).toEqual([0]);
+    await use(5);
+    expect(await used()).toEqual([5]);
+  });
+
+  it.each<[string, object, string]>([
+    ["a unit that is none", { unit: "minutes" }, "unit"],
+    ["a window that is none", { every: "year" }, "every"],
+    ["an amount below 0", { amount: -1 }, "amount"],
+    ["an amount of a part of a step", { amount: 0.0001 }, "amount"],
+    ["an amount above the bound", { amount: 9e15 }, "amount"],
+    ["a rule that matches nothing", { matches: [{}] }, "matches[0]"],
+    ["a rule with another name", { matches: [{ evnt: "chat" }] }, "matches[0].evnt"],
+    [
+      "rules of too many characters",
+      { matches: Array.from({ length: 50 }, () => ({ event: "x".repeat(100) })) },
+      "matches",
+    ],
+    ["an empty name", { name: "" }, "name"],
+    ["a mode that is none", { mode: "staging" }, "mode"],
+    ["a field that it does not have", { amounts: 3 }, "amounts"],
+  ])("refuses %s, and writes nothing", async (_, fields, param) => {
+    const world = await limitsWorld({ limits: [] });
+    expectError(await world.admin("POST", "/usage-limits", { ...free, ...fields }), "invalid_request", param);
+    expect(await rowsOf(world)).toEqual({ limits: 0, counters: 0, acts: 0 });
+  });
+
+  it("refuses a 21st of an environment, and a name that another has in other letters", async () => {
+    const world = await limitsWorld({ limits: Array.from({ length: 20 }, () => ({})) });
+    const { admin, limitIds } = world;
+    const more = await admin("POST", "/usage-limits", free);
+    expectError(more, "invalid_request");
+    expect(more.body.error.details).toEqual({ limit: 20 });
+    await admin("DELETE", `/usage-limits/${limitIds[0]}`);
+    expectError(await admin("POST", "/usage-limits", { ...free, name: "LIMIT 5" }), "invalid_request", "name");
+    expectError(await admin("PATCH", `/usage-limits/${limitIds[1]}`, { name: "limit 5" }), "invalid_request", "name");
+    expectError(await admin("PATCH", `/usage-limits/${limitIds[1]}`, { amount: 0.0001 }), "invalid_request", "amount");
+    expectError(await admin("PATCH", "/usage-limits/lim_none", { amount: 1 }), "not_found", "limitId");
+    expect(await rowsOf(world)).toEqual({ limits: 19, counters: 0, acts: 21 });
+    expect((await admin("POST", "/usage-limits", { ...free, name: "Limit 0" })).status).toBe(200);
+  });
+});
+
+describe("a user's own amount", () => {
+  it("is refused for a limit of another mode, application or none, below 0 and in parts of a step; nothing is written", async () => {
+    const world = await limitsWorld();
+    const { ask, limitIds, makeLimit } = world;
+    const other = await limitsWorld();
+    const ofTest = await makeLimit({ mode: "test" });
+    const put = (limitId: string | undefined, body: object) => ask("PUT", `/usage/limits/${limitId}/amount`, body);
+    for (const limitId of [ofTest, other.limitIds[0], "lim_none"]) {
+      expectError(await put(limitId, { userId: "u", amount: 1 }), "not_found", "limitId");
+      expectError(await ask("DELETE", `/usage/limits/${limitId}/amount?userId=u`), "not_found", "limitId");
+    }
+    expectError(await put(limitIds[0], { userId: "u", amount: -1 }), "invalid_request", "amount");
+    expectError(await put(limitIds[0], { userId: "u", amount: 0.0001 }), "invalid_request", "amount");
+    expectError(await put(limitIds[0], { userId: "u" }), "invalid_request", "amount");
+    expectError(await put(limitIds[0], { amount: 1 }), "invalid_request", "userId");
+    expect((await rowsOf(world))?.counters).toBe(0);
+  });
+});
+
+it("answers a publishable key about its own user alone", async () => {
+  const app = await makeApp(END_USER_SETTING);
+  const { clock } = await limitsWorld({ limits: [] });
+  const call = makeClient(clock);
+  const made = await call("POST", `/api/v1/admin/apps/${app.appId}/usage-limits`, { key: env.ADMIN_TOKEN, body: free });
+  expect(made.status).toBe(200);
+  const headers = { "x-user-token": await userToken("u", clock) };
+  const ask = (userId: string, more: object = { headers }) =>
+    call("GET", `/api/v1/usage/limits?userId=${userId}`, { key: app.keys.pk_live, ...more });
+  expect((await ask("u")).body.limits).toMatchObject([{ name: "Free", used: 0, remaining: 50 }]);
+  expectError(await ask("v"), "forbidden", "userId");
+  expectError(await ask("u", {}), "invalid_user_token");
+});

@@ -1,0 +1,364 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
+import { creditsWorld, storedBalances } from "../../../support/credits.ts";
+import { runPart } from "../../../support/cron.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
+import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+
+const RECURRING = "/api/v1/credits/recurring";
+const DAY_MS = 86_400_000;
+const JANUARY_15 = "2026-01-15T12:00:00.000Z";
+
+async function recurringWorld(mode: "live" | "test" = "live", bindings: Partial<Env> = {}) {
+  const credits = await creditsWorld(mode, bindings);
+  const { app, call, clock } = credits;
+  const key = app.keys[`sk_${mode}`];
+  const pack = await makePack(app.appId, "Free", [
+    { amountSteps: 100_000, unit: "tokens" },
+    { amountSteps: 5_000, unit: "count", matches: [{ event: "image.*" }] },
+  ]);
+  const post = (path: string, body: unknown) => call("POST", `${RECURRING}${path}`, { key, body });
+  return {
+    ...credits,
+    key,
+    pack,
+    post,
+    make: (body: object) => post("", { userId: "u", packId: "Free", every: "month", ...body }),
+    recurring: async (userId = "u") => (await call("GET", `${RECURRING}?userId=${userId}`, { key })).body.recurring,
+    use: (eventId: string, tokens: number, more: object = {}) =>
+      call("POST", "/api/v1/usage/events", {
+        key,
+        body: { eventId, userId: "u", event: "chat", quantities: { tokens, count: 0 }, ...more },
+      }),
+    cron: () => runPart(grantDuePeriods, makeAdminCtx(clock)),
+    balances: async (userId = "u") => (await credits.list({ userId })).body.credits,
+  };
+}
+
+describe("making a recurring grant", () => {
+  it("grants the first period with the call, and answers R1's fields", async () => {
+    const world = await recurringWorld();
+    const made = await world.make({ recurringId: "rec_a" });
+    expect(made.status).toBe(200);
+    expect(made.body).toEqual({
+      recurringId: "rec_a",
+      userId: "u",
+      packId: world.pack,
+      packName: "Free",
+      quantity: null,
+      every: "month",
+      startsAt: JANUARY_15,
+      endsAt: null,
+      rolloverPeriods: 0,
+      status: "active",
+      reason: null,
+      period: { n: 1, from: JANUARY_15, to: "2026-02-15T12:00:00.000Z" },
+      nextAt: "2026-02-15T12:00:00.000Z",
+      createdAt: JANUARY_15,
+    });
+    const stored = await storedBalances(world.app, "u");
+    expect(stored.map((row) => [row.external_ref, row.source])).toEqual([
+      ["recurring:rec_a:1", "grant"],
+      ["recurring:rec_a:1", "grant"],
+    ]);
+    expect((await world.balances()).map(({ expiresAt }: { expiresAt: string }) => expiresAt)).toEqual([
+      "2026-02-15T12:00:00.000Z",
+      "2026-02-15T12:00:00.000Z",
+    ]);
+    await expectLedgerInvariants();
+  });
+
+  it("answers the first answer again, and 409 to another body", async () => {
+    const world = await recurringWorld();
+    const made = await world.make({ recurringId: "rec_a" });
+    world.clock.advance(40 * DAY_MS);
+    const again = await world.make({ recurringId: "rec_a" });
+    expect(again.headers.get("idempotent-replayed")).toBe("true");
+    expect(again.body).toEqual(made.body);
+    const other = await world.make({ recurringId: "rec_a", every: "week" });
+    expect([other.status, other.body.error.code]).toEqual([409, "idempotency_conflict"]);
+    expect(other.body.error.details.differs).toEqual(["every"]);
+  });
+
+  it("makes one of ten that race under one id", async () => {
+    const world = await recurringWorld();
+    const all = await Promise.all(Array.from({ length: 10 }, () => world.make({ recurringId: "rec_a" })));
+    expect(all.map(({ status }) => status)).toEqual(Array(10).fill(200));
+    expect(await storedBalances(world.app, "u")).toHaveLength(2);
+    expect(await world.recurring()).toHaveLength(1);
+  });
+
+  it("refuses what a grant would refuse, and times that are none, and writes nothing", async () => {
+    const world = await recurringWorld();
+    await makeLegacyPack(world.app.appId, "Wallet", "cents");
+    const refusals: [object, string, string | undefined][] = [
+      [{ packId: "None" }, "credit_pack_not_found", "packId"],
+      [{ packId: "Wallet" }, "invalid_quantity", "quantity"],
+      [{ packId: "Wallet", quantity: -1 }, "invalid_quantity", "quantity"],
+      [{ startsAt: "2024-12-31T00:00Z" }, "invalid_request", "startsAt"],
+      [{ startsAt: "2027-01-16T00:00Z" }, "invalid_request", "startsAt"],
+      [{ endsAt: JANUARY_15 }, "invalid_request", "endsAt"],
+      [{ rolloverPeriods: 13 }, "invalid_request", "rolloverPeriods"],
+      [{ rolloverPeriods: -1 }, "invalid_request", "rolloverPeriods"],
+      [{ every: "hour" }, "invalid_request", "every"],
+      [{ recurringId: "free" }, "invalid_request", "recurringId"],
+    ];
+    for (const [body, code, param] of refusals) {
+      const { body: answer, status } = await world.make(body);
+      expect([status, answer.error?.code, answer.error?.param]).toEqual([
+        code === "credit_pack_not_found" ? 404 : 400,
+        code,
+        param,
+      ]);
+    }
+    const grant = await world.grant({ userId: "u", packId: "Free", externalRef: "recurring:rec_a:1" });
+    expect([grant.status, grant.body.error.param]).toEqual([400, "externalRef"]);
+    expect(await world.recurring()).toEqual([]);
+    expect(await storedBalances(world.app, "u")).toEqual([]);
+  });
+
+  it("refuses the 101st that has not ended", async () => {
+    const world = await recurringWorld();
+    for (let n = 0; n < 100; n++) {
+      expect((await world.make({ recurringId: `rec_${n}`, startsAt: "2026-02-01T00:00Z" })).status).toBe(200);
+    }
+    const more = await world.make({ recurringId: "rec_more" });
+    expect([more.status, more.body.error.details]).toEqual([400, { limit: 100 }]);
+    await world.post("/rec_7/cancel", {});
+    expect((await world.make({ recurringId: "rec_more" })).status).toBe(200);
+  });
+
+  it("counts each item once in the test quota, also of one that begins later", async () => {
+    const world = await recurringWorld("test", { TEST_BALANCE_QUOTA: "3" });
+    expect((await world.make({ every: "day", startsAt: "2026-02-01T00:00Z" })).status).toBe(200);
+    expect((await world.make({})).body.error.code).toBe("test_quota_exceeded");
+    world.clock.advance(20 * DAY_MS);
+    for (let day = 0; day < 5; day++) {
+      world.clock.advance(DAY_MS);
+      expect(await world.cron()).toEqual([]);
+    }
+    expect(await storedBalances(world.app, "u")).toHaveLength(10);
+  });
+});
+
+describe("a due period", () => {
+  it("is shown by a list before anybody writes it, with the ids that it gets, and written by the next debit", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    await world.use("e1", 30);
+    world.clock.ms = Date.parse("2026-02-15T12:00:00.000Z");
+    const shown = await world.balances();
+    expect(shown.map(({ remaining, status }: { remaining: number; status: string }) => [remaining, status])).toEqual([
+      [5, "active"],
+      [100, "active"],
+    ]);
+    expect(await storedBalances(world.app, "u")).toHaveLength(2);
+    const plan = await world.call("POST", "/api/v1/credits/plan", {
+      key: world.key,
+      body: { userId: "u", event: "chat", quantities: { tokens: 40, count: 0 } },
+    });
+    expect(plan.body.debits).toMatchObject([{ balanceId: shown[1].balanceId, amount: 40, remaining: 60 }]);
+    const used = await world.use("e2", 40);
+    expect(used.body.debits).toEqual(plan.body.debits);
+    expect((await world.balances()).map(({ balanceId }: { balanceId: string }) => balanceId)).toEqual(
+      shown.map(({ balanceId }: { balanceId: string }) => balanceId),
+    );
+    const [now] = await world.recurring();
+    expect(now.period).toEqual({ n: 2, from: "2026-02-15T12:00:00.000Z", to: "2026-03-15T12:00:00.000Z" });
+    await expectLedgerInvariants();
+  });
+
+  it("is granted by a write that is refused or replayed", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    await world.use("e1", 30);
+    world.clock.advance(31 * DAY_MS);
+    expect((await world.use("e2", 1_000)).status).toBe(402);
+    expect(await storedBalances(world.app, "u")).toHaveLength(4);
+    world.clock.advance(31 * DAY_MS);
+    expect((await world.use("e1", 30)).headers.get("idempotent-replayed")).toBe("true");
+    expect(await storedBalances(world.app, "u")).toHaveLength(6);
+    await expectLedgerInvariants();
+  });
+
+  it("is granted once by ten debits and ten runs of the cron at once", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(31 * DAY_MS);
+    const debits = Array.from({ length: 10 }, (_, n) => world.use(`e${n}`, 5));
+    const runs = Array.from({ length: 10 }, () => world.cron());
+    expect((await Promise.all(debits)).map(({ status }) => status)).toEqual(Array(10).fill(200));
+    await Promise.all(runs);
+    expect(await storedBalances(world.app, "u")).toHaveLength(4);
+    expect((await world.balances()).map(({ remaining }: { remaining: number }) => remaining)).toEqual([5, 50]);
+    await expectLedgerInvariants();
+  });
+
+  it("is granted by the cron, of many users in one batch", async () => {
+    const world = await recurringWorld();
+    for (let n = 0; n < 30; n++) await world.make({ userId: `user${n}` });
+    world.clock.advance(31 * DAY_MS);
+    expect(await world.cron()).toEqual([]);
+    for (let n = 0; n < 30; n++) expect(await storedBalances(world.app, `user${n}`)).toHaveLength(4);
+    await expectLedgerInvariants();
+  });
+
+  it("is skipped where its credits would have expired, and granted where they roll over", async () => {
+    const world = await recurringWorld();
+    await world.make({ userId: "plain", recurringId: "rec_p", every: "day" });
+    await world.make({ userId: "rolls", recurringId: "rec_r", every: "day", rolloverPeriods: 2 });
+    await world.make({ userId: "pack", recurringId: "rec_n", every: "day", rolloverPeriods: null });
+    world.clock.advance(10 * DAY_MS);
+    await world.cron();
+    const refs = async (userId: string) => [
+      ...new Set((await storedBalances(world.app, userId)).map(({ external_ref }) => external_ref)),
+    ];
+    expect(await refs("plain")).toEqual(["recurring:rec_p:1", "recurring:rec_p:11"]);
+    expect(await refs("rolls")).toEqual(["recurring:rec_r:1", ...[9, 10, 11].map((n) => `recurring:rec_r:${n}`)]);
+    expect(await refs("pack")).toEqual(["recurring:rec_n:1", "recurring:rec_n:11"]);
+    expect(await world.balances("rolls")).toHaveLength(6);
+  });
+
+  it("is written when it is written: granted at its beginning, in the ledger now", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(35 * DAY_MS);
+    await world.cron();
+    const rows = await env.DB.prepare(
+      `SELECT b.granted_at_ms AS granted, l.occurred_at_ms AS occurred FROM credit_balances AS b
+       JOIN credit_ledger AS l ON l.account_id = b.account_id AND l.seq = b.grant_seq
+       WHERE b.external_ref = 'recurring:rec_a:2' AND b.pack_id = ?`,
+    )
+      .bind(world.pack)
+      .all();
+    const granted = Date.parse("2026-02-15T12:00:00.000Z");
+    expect(rows.results).toEqual(Array(2).fill({ granted, occurred: world.clock.ms }));
+  });
+
+  it("ends with the last that begins before the end, which runs to its own end", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a", endsAt: "2026-02-20T00:00Z" });
+    world.clock.ms = Date.parse("2026-02-15T12:00:00.000Z");
+    const [due] = await world.recurring();
+    expect(due).toMatchObject({ status: "ended", nextAt: null, period: { n: 2, to: "2026-03-15T12:00:00.000Z" } });
+    await world.cron();
+    expect(await world.recurring()).toEqual([due]);
+    world.clock.advance(40 * DAY_MS);
+    expect(await world.recurring()).toEqual([{ ...due, period: null }]);
+    await world.cron();
+    expect(await storedBalances(world.app, "u")).toHaveLength(4);
+  });
+});
+
+describe("a refused period", () => {
+  it("suspends its recurring grant, and resume takes it up with the period that runs", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    await env.DB.prepare("UPDATE credit_packs SET archived_at_ms = 1, version = version + 1 WHERE id = ?")
+      .bind(world.pack)
+      .run();
+    world.clock.advance(31 * DAY_MS);
+    const suspended = { status: "suspended", reason: "credit_pack_not_found", period: null, nextAt: null };
+    expect((await world.recurring())[0]).toMatchObject(suspended);
+    await world.cron();
+    expect((await world.recurring())[0]).toMatchObject(suspended);
+    expect(await storedBalances(world.app, "u")).toHaveLength(2);
+    expect((await world.post("/rec_a/resume", {})).body.error.code).toBe("credit_pack_not_found");
+    world.clock.advance(31 * DAY_MS);
+    await env.DB.prepare("UPDATE credit_packs SET archived_at_ms = NULL, version = version + 1 WHERE id = ?")
+      .bind(world.pack)
+      .run();
+    const resumed = await world.post("/rec_a/resume", {});
+    expect(resumed.body).toMatchObject({ status: "active", reason: null, period: { n: 3 } });
+    expect((await storedBalances(world.app, "u")).map(({ external_ref }) => external_ref)).toEqual([
+      ...Array(2).fill("recurring:rec_a:1"),
+      ...Array(2).fill("recurring:rec_a:3"),
+    ]);
+    expect((await world.post("/rec_a/resume", {})).body.error.code).toBe("invalid_request");
+    expect((await world.post("/rec_none/resume", {})).body.error.code).toBe("not_found");
+    await expectLedgerInvariants();
+  });
+});
+
+describe("cancelling", () => {
+  it("leaves what was granted, or revokes it now, also what is due and what is spent", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    await world.use("e1", 100);
+    const cancelled = await world.post("/rec_a/cancel", {});
+    expect(cancelled.body).toMatchObject({ status: "ended", nextAt: null, period: { n: 1 } });
+    expect((await world.post("/rec_a/cancel", {})).body).toEqual(cancelled.body);
+    expect(await world.balances()).toHaveLength(1);
+    const now = await world.post("/rec_a/cancel", { at: "now", reason: "left" });
+    expect(now.body).toMatchObject({ status: "ended", nextAt: null, period: null });
+    expect((await world.post("/rec_a/cancel", { at: "now" })).body).toEqual(now.body);
+    const all = await world.list({ userId: "u", includeExpired: "true" });
+    expect(all.body.credits.map(({ status }: { status: string }) => status)).toEqual(["revoked", "revoked"]);
+    world.clock.advance(31 * DAY_MS);
+    await world.cron();
+    expect(await storedBalances(world.app, "u")).toHaveLength(2);
+    await expectLedgerInvariants();
+  });
+
+  it("revokes a due period that it grants itself", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(31 * DAY_MS);
+    await world.post("/rec_a/cancel", { at: "now" });
+    const all = await world.list({ userId: "u", includeExpired: "true" });
+    expect(all.body.credits.map(({ status }: { status: string }) => status).sort()).toEqual([
+      ...["expired", "expired", "revoked", "revoked"],
+    ]);
+    await expectLedgerInvariants();
+  });
+});
+
+describe("what else knows of periods", () => {
+  it("refunds a period by its reference, and tells the cause in the history", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(31 * DAY_MS);
+    await world.cron();
+    const body = { userId: "u", externalRef: "recurring:rec_a:2", refundRef: "r1", share: { part: 1, of: 2 } };
+    const refunded = await world.call("POST", "/api/v1/credits/refund", { key: world.key, body });
+    expect(refunded.body.balances.map(({ taken }: { taken: number }) => taken)).toEqual([50, 2.5]);
+    const { body: history } = await world.history({ userId: "u" });
+    expect(history.entries.map(({ cause, by }: { cause: string; by: string }) => [cause, by.slice(0, 4)])).toEqual([
+      ...[
+        ["refund", "key_"],
+        ["refund", "key_"],
+        ["recurring", "cron"],
+        ["recurring", "cron"],
+      ],
+      ...[
+        ["recurring", "key_"],
+        ["recurring", "key_"],
+      ],
+    ]);
+    await expectLedgerInvariants();
+  });
+
+  it("tells each period with its recurringId and the seq of its last entry, and a suspension", async () => {
+    const world = await recurringWorld();
+    await makeEndpoint(world.app.environments.live);
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(31 * DAY_MS);
+    await world.use("e1", 10);
+    await env.DB.prepare("UPDATE credit_packs SET archived_at_ms = 1, version = version + 1 WHERE id = ?")
+      .bind(world.pack)
+      .run();
+    world.clock.advance(31 * DAY_MS);
+    await world.cron();
+    const told = (await storedMessages(world.app.environments.live))
+      .map(({ type, data }) => ({ type, data }))
+      .filter(({ type }) => type !== "usage.recorded");
+    expect(told).toMatchObject([
+      { type: "recurring.suspended" },
+      { type: "credits.granted", data: { recurringId: "rec_a", externalRef: "recurring:rec_a:1", seq: 2 } },
+      { type: "credits.granted", data: { recurringId: "rec_a", externalRef: "recurring:rec_a:2", seq: 4 } },
+    ]);
+    expect(told[0]?.data).toEqual({ userId: "u", recurringId: "rec_a", reason: "credit_pack_not_found" });
+  });
+});
