@@ -58,7 +58,7 @@ async function auditPage(c: Context<DashboardEnv>) {
 
 export const auditRoutes = () => createDashboardRoutes().get("/audit", auditPage);
 
-/** The page of what an act set, where its target is the application. */
+/** The page that shows the setting an act changed, for acts on the application itself. */
 const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
   "app.created": "overview",
   "end_user_auth.set": "keys",
@@ -70,7 +70,7 @@ const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
   "webhook.deleted": "webhooks",
 };
 
-/** Where a thing that an act names is shown. Null for one without a page of its own. */
+/** Returns the page that shows the target of an act. Null for a target without a page of its own. */
 function pageOf(target: string, action?: AuditEntry["action"]): string | null {
   const page = action === undefined ? undefined : PAGES[action];
   if (page !== undefined) return page;
@@ -90,7 +90,7 @@ interface TargetProps {
   readonly details: AuditEntry["details"];
 }
 
-/** A thing that an act names, in the mode that the act was about: the audit has both. */
+/** Shows the target of an act, in the act's mode: the audit has acts of both modes. */
 const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
   const place = pageOf(target, action);
   if (place === null) return <code>{target}</code>;
@@ -119,7 +119,7 @@ const User = ({ c, userId, details: { mode } }: UserProps) => {
 
 const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
-/** What is said of one entry: the amount, and its balance as a link. */
+/** Whether a detail is a ledger entry, which is shown as its amount with a link to its balance. */
 const isEntry = (value: unknown): value is { balanceId: string; unit: string; amount: number; seq: number } =>
   typeof value === "object" && value !== null && "balanceId" in value;
 
@@ -136,7 +136,7 @@ const Word = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { valu
   );
 };
 
-/** A detail in words: a list apart by commas, the ids of balances and packs as links. */
+/** Shows a detail in words: a list with commas, and ids of balances and packs as links. */
 const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
   if (!Array.isArray(value)) return <Word c={c} value={value} details={details} />;
   if (value.length === 0) return <>none</>;
@@ -152,7 +152,7 @@ const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { va
   );
 };
 
-/** The details of an act: what it changed, and what that was before. */
+/** Shows the details of an act: the changes and the values before. */
 const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
   const { before, ...others } = details;
   const entries = Object.entries(others);
@@ -178,11 +178,11 @@ interface ActsProps {
   readonly label: string;
   readonly entries: readonly AuditEntry[];
   readonly empty: string;
-  /** Whether the thing that each is about is shown. */
+  /** Whether to show each act's target. */
   readonly hasTargets?: boolean;
 }
 
-/** Acts of administration as a table. */
+/** Shows acts of administration as a table. */
 export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps) => (
   <Table
     label={label}
