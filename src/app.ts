@@ -29,12 +29,12 @@ import { webhookRoutes } from "./webhooks/routes.ts";
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** Makes the first attempts of the messages that a request wrote. */
+/** A function that makes the first delivery attempts of the messages that a request wrote. */
 type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
 
 const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCtx(env, runtime), outbox);
 
-/** Purser over HTTP. A test may pass its own runtime, and its own way to deliver messages. */
+/** Creates the HTTP application. A test may pass its own runtime, and its own way to deliver messages. */
 export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow) {
   const app = createRoutes()
     .use(async (c, next) => {
@@ -43,13 +43,13 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
       c.set("runtime", { ...runtime, outbox, warn: (sentence) => warnings.add(sentence) });
       c.set("requestId", runtime.newId("req_"));
       c.header("x-request-id", c.get("requestId"));
-      // Answers hold what is a caller's own. A route that says otherwise, such as a page's assets, overwrites this.
+      // Responses hold data of one caller. A route that may be cached, such as a page's assets, overwrites this header.
       c.header("cache-control", "no-store");
       c.header("x-content-type-options", "nosniff");
       await next();
       if (warnings.size > 0 && c.res.ok) c.res.headers.set(WARNING_HEADER, warningText(warnings));
       if (outbox.length === 0) return;
-      // What fails is tried again by the cron.
+      // The cron retries failed deliveries.
       const delivery = deliver(c.env, runtime, outbox).catch((cause: unknown) => logBug(cause, c.var.requestId));
       c.executionCtx.waitUntil(delivery);
     })

@@ -17,15 +17,18 @@ import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
 import { oldMessagesPart } from "./webhooks/delete-old.ts";
 import { deliveriesPart } from "./webhooks/deliver-due.ts";
 
-/** A Worker may send so many queries in one invocation. */
+/** How many queries a Worker may send in one invocation. */
 const QUERIES_MAX = 1_000;
-/** For steps that take more than planned, and for what is sent again after a fault. */
+/** The queries kept for steps that take more than planned, and for retries after a fault. */
 const QUERIES_SPARE = 100;
 const MINUTE_MS = 60_000;
-/** Runs follow each other by the minute. */
+/** How long a run may take: runs start every minute. */
 const RUN_MS = 50_000;
 
-/** In the order of a run. What they write, the last one sends, once more where parts went on after it. */
+/**
+ * The parts, in the order of a run. The last part sends the messages that the others wrote; it runs again if other parts
+ * continue after it.
+ */
 export const cronParts: readonly CronPart[] = [
   periodsPart,
   holdsPart,
@@ -43,16 +46,16 @@ export const cronParts: readonly CronPart[] = [
 
 const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
 
-/** A part's work in the databases in which it has more to do. */
+/** A part, and the databases in which it has more to do. */
 interface Work {
   readonly part: CronPart;
   readonly databases: readonly OpenDatabase[];
 }
 
 /**
- * The cron's work, once a minute, in every database (D2). All parts share the queries of the invocation: each has its share in
- * every run, and what is left of it goes to those that have more to do. Where a part's share is too small for a step in every
- * database, the databases take turns by the minute. So none waits for ever.
+ * Runs the cron's work, once a minute, in every database (D2). All parts share the queries of the invocation: each has its share
+ * in every run, and unused queries go to parts that have more to do. If a share is too small for a step in every database, the
+ * databases take turns by the minute, so that none waits for ever.
  */
 export async function scheduled(
   env: Env,
@@ -74,7 +77,7 @@ export async function scheduled(
   if (passes > 1 && senders.length > 0) await shareOut(root, budget, senders, untilMs);
 }
 
-/** Gives each part its share of what is left. Answers what has more to do. */
+/** Gives each part its share of the remaining queries. Returns the work that has more to do. */
 async function shareOut(
   root: SystemCtx,
   budget: QueryBudget,
@@ -107,12 +110,12 @@ async function shareOut(
 
 interface Limits {
   readonly budget: QueryBudget;
-  /** The budget's queries that are not for it. */
+  /** The number of queries in the budget that must remain for others. */
   readonly downTo: number;
   readonly untilMs: number;
 }
 
-/** A part's work in one database. Answers whether it has more to do than its queries allowed. */
+/** Runs a part in one database. Returns whether it has more to do than its queries allowed. */
 async function workIn(
   root: SystemCtx,
   database: OpenDatabase,
@@ -131,7 +134,7 @@ async function workIn(
   return isShort;
 }
 
-/** Logs kinds alone, because a message can contain a user's id. */
+/** Logs only the kinds of failures, because a message can contain a user's id. */
 function report(code: string, failures: readonly unknown[]): void {
   if (failures.length === 0) return;
   const kinds = failures.map((error) => refusalIn(error)?.code ?? constraintOf(error) ?? "unknown");

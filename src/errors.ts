@@ -32,7 +32,7 @@ export const errorStatus = {
 
 export type ErrorCode = keyof typeof errorStatus;
 
-/** What each code means, for the reference. The message of a response says what was wrong in that request. */
+/** The meaning of each code, for the reference. The message of a response says what was wrong in that request. */
 export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   invalid_request: "An argument is missing, malformed or unknown. `param` names it.",
   invalid_quantity: "The quantity is missing, not positive, or too large or has too many decimals for its unit.",
@@ -74,7 +74,7 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   temporarily_unavailable: "The service is busy; no partial change was made. Try again after `Retry-After` seconds.",
 };
 
-/** The cause of a 503, written to the log for the admin. */
+/** The cause of a 503, written to the log for the administrator. */
 export type Fault =
   | "clock_moved"
   | "contention"
@@ -100,14 +100,14 @@ export interface ErrorOptions {
   readonly cause?: unknown;
 }
 
-/** Turns "must be positive" for `quantity` into "quantity must be positive." A message that is a sentence stays as it is. */
+/** Turns "must be positive" for `quantity` into "quantity must be positive." Leaves a message that is a sentence unchanged. */
 function sentence(message: string, param: string | undefined): string {
   return param !== undefined && /^[a-z]/.test(message) ? `${param} ${message}.` : message;
 }
 
 /**
- * A refusal that a caller may see. `message` is a sentence, or a predicate of `param`. It must contain no personal data,
- * no key and no token. The private cause goes into `cause`.
+ * A refusal that a caller may see. `message` is a sentence, or a predicate of `param`. It must contain no personal data, no key
+ * and no token. The private cause goes into `cause`.
  */
 export class PurserError extends Error {
   readonly code: ErrorCode;
@@ -127,7 +127,7 @@ export class PurserError extends Error {
   }
 }
 
-/** The wire form of a refusal, without the request's id. */
+/** Returns a refusal in the form of the API, without the request's id. */
 export function presentRefusal(error: PurserError) {
   return {
     code: error.code,
@@ -137,7 +137,7 @@ export function presentRefusal(error: PurserError) {
   };
 }
 
-/** The refusal within an error, which Drizzle wraps when a single statement throws. Null when there is none. */
+/** Returns the refusal within an error, which Drizzle wraps when a single statement throws. Null when there is none. */
 export function refusalIn(error: unknown): PurserError | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (cause instanceof PurserError) return cause;
@@ -145,12 +145,12 @@ export function refusalIn(error: unknown): PurserError | null {
   return null;
 }
 
-/** `invalid_request` (400) that names the argument at fault. */
+/** Returns `invalid_request` (400) that names the argument at fault. */
 export function invalid(param: string, message: string): PurserError {
   return new PurserError("invalid_request", message, { param });
 }
 
-/** `invalid_request` (400) for a cursor that was altered or belongs to another list. */
+/** Returns `invalid_request` (400) for a cursor that was altered or belongs to another list. */
 export function invalidCursor(): PurserError {
   return invalid(
     "cursor",
@@ -158,14 +158,14 @@ export function invalidCursor(): PurserError {
   );
 }
 
-/** `temporarily_unavailable` (503). A repeat takes effect at most once, so the caller may try again. */
+/** Returns `temporarily_unavailable` (503). A repeat takes effect at most once, so the caller may try again. */
 export function temporarilyUnavailable(message: string, cause?: unknown, fault: Fault = "contention"): PurserError {
   return new PurserError("temporarily_unavailable", message, { headers: { "Retry-After": "1" }, fault, cause });
 }
 
 /**
- * 503 where the environment's test clock (D3) is another than the verb was called with. `callVerb` (http/call-verb.ts) calls it
- * again, so that a caller sees this only when the clock is moved again and again.
+ * Returns a 503 for an environment whose test clock (D3) differs from the one the verb was called with. `callVerb`
+ * (http/call-verb.ts) then calls the verb again, so a caller sees this error only if the clock moves repeatedly.
  */
 export function clockMoved(): PurserError {
   return temporarilyUnavailable(

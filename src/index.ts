@@ -12,6 +12,6 @@ export default {
     if (flush !== null) ctx.waitUntil(flush);
     return response;
   },
-  // The figures are for the dashboard alone.
+  // Only the dashboard uses the figures.
   scheduled: (_controller, env, ctx) => ctx.waitUntil(scheduled(env, undefined, [figuresPart, ...cronParts])),
 } satisfies ExportedHandler<Env>;

@@ -8,41 +8,41 @@ export interface Environment {
   readonly id: number;
   readonly appId: string;
   readonly mode: Mode;
-  /** The index of the database that it lives in, by which and by `id` it is told from every other. */
+  /** The index of its database. The index and `id` together identify an environment. */
   readonly database: number;
 }
 
 export type Caller =
-  /** Whoever holds a key. */
+  /** The holder of a key. */
   | { readonly kind: "secret" | "publishable" | "relay"; readonly keyId: string }
   | AdminCaller
-  /** Whoever holds a download link. */
+  /** The holder of a download link. */
   | { readonly kind: "link" }
   | { readonly kind: "cron" }
-  /** Whoever signs with the signing secret of an environment's Stripe events. */
+  /** The sender that signs with the signing secret of an environment's Stripe events. */
   | { readonly kind: "stripe" };
 
-/** The administrator. `by` is the name that the audit gives: `api`, or whoever is signed in to the dashboard. */
+/** The administrator. `by` is the name in the audit log: `api`, or the person who is signed in to the dashboard. */
 export interface AdminCaller {
   readonly kind: "admin";
   readonly by: string;
 }
 
-/** Time and chance come through here, so that a test can set both. */
+/** The source of time and random ids, so that a test can control both. */
 export interface Runtime {
-  /** Stands for this isolate: what it remembers between requests hangs on it. */
+  /** Identifies this isolate: values remembered between requests are stored under it. */
   readonly isolate: object;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  /** 22 random characters of base62, more than 128 bits, behind `prefix`: `newId("crb_")`. */
+  /** Returns `prefix` and 22 random characters of base62, more than 128 bits: `newId("crb_")`. */
   readonly newId: (prefix: string) => string;
-  /** Messages whose first attempts are made behind the answer. Absent where the cron makes them. */
+  /** The messages to deliver for the first time after the response is sent. Absent where the cron delivers them. */
   readonly outbox?: Outbox;
-  /** Adds a sentence to the answer's warnings (http/warnings.ts). Absent where nobody is answered. */
+  /** Adds a sentence to the response's warnings (http/warnings.ts). Absent where there is no response. */
   readonly warn?: (sentence: string) => void;
 }
 
-/** Written messages, each with the index of its database, and with an endpoint where only that one gets it. */
+/** The written messages, each with the index of its database, and with an endpoint if only that one receives it. */
 export type Outbox = { readonly database: number; readonly messageId: string; readonly endpointId?: string }[];
 
 interface DatabaseCtx extends Runtime {
@@ -57,24 +57,24 @@ export interface OpenDatabase {
   readonly db: Db;
 }
 
-/** What a verb without a tenant receives: the cron, a link, what only reads for the administrator. */
+/** The context of a verb without a tenant, such as the cron, a link, or a read for the administrator. */
 export interface SystemCtx extends DatabaseCtx {
-  /** All of the deployment's; `db` is one of them. */
+  /** All databases of the deployment; `db` is one of them. */
   readonly databases: readonly OpenDatabase[];
 }
 
-/** How much more a part of the cron's work may do. */
+/** How much more a part of the cron may do in this run. */
 export interface Allowance {
   /**
-   * Whether so many queries may follow. When not, the part ends. It is called again when others leave some, else by the next
-   * run: so it asks only when there is more to do.
+   * Returns whether so many more queries are allowed. If not, the part ends, and is called again when others leave queries,
+   * otherwise by the next run. So a part calls this only when it has more to do.
    */
   readonly has: (queries: number) => boolean;
-  /** After this it begins nothing that waits for others than the database. */
+  /** After this moment the part starts nothing that waits for anything except the database. */
   readonly untilMs: number;
 }
 
-/** What a part of the cron's work receives: one database at a time, which is `db`. */
+/** The context of a part of the cron: one database at a time, which is `db`. */
 export interface CronCtx extends SystemCtx {
   readonly database: number;
   readonly allowance: Allowance;
@@ -82,27 +82,27 @@ export interface CronCtx extends SystemCtx {
 
 /** A part of the cron's work. All parts share the queries of a run (cron.ts). */
 export interface CronPart {
-  /** What the log calls its failure. */
+  /** The code of its failure in the log. */
   readonly code: string;
-  /** Its share of a run's queries, beside those of the other parts, when all have work. */
+  /** Its share of a run's queries, relative to the other parts, when all have work. */
   readonly weight: number;
-  /** What its smallest step takes, as a rule. It asks its allowance for no more at a time. */
+  /** How many queries its smallest step usually takes. It asks its allowance for no more at a time. */
   readonly queriesOfStep: number;
-  /** Answers errors, which take only their own work down. */
+  /** Does the work, and returns errors. Each error stops only its own piece of work. */
   readonly work: (ctx: CronCtx) => Promise<readonly unknown[]>;
 }
 
-/** What a verb of administration receives. */
+/** The context of a verb of administration. */
 export interface AdminCtx extends SystemCtx {
   readonly caller: AdminCaller;
 }
 
-/** What every verb receives. Its `now` is the environment's time. */
+/** The context of every verb with a tenant. Its `now` is the environment's time. */
 export interface TenantCtx extends DatabaseCtx {
   readonly environment: Environment;
   readonly caller: Caller;
-  /** The environment's test clock, as text (db/clock.ts); null for none. A write aborts where it is another by then. */
+  /** The environment's test clock, as text (db/clock.ts); null for none. A write aborts if the clock has changed since. */
   readonly clock: string | null;
-  /** For what keeps real time in spite of a test clock (D3): links, signatures, attempts, retention. */
+  /** The real time, for values that ignore a test clock (D3): links, signatures, attempts, retention. */
   readonly realNow: () => number;
 }

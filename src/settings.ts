@@ -4,20 +4,23 @@ export interface Settings {
   readonly adminToken: string | null;
   /** Null: exports return `export_unavailable`. */
   readonly exportSecrets: { readonly current: string; readonly previous: string | null } | null;
-  /** They seal what is stored of secrets. Null: storing one, and using one, is `secrets_unavailable`. */
+  /** They seal the stored secrets. Null: storing or using a secret returns `secrets_unavailable`. */
   readonly settingsSecrets: { readonly current: string; readonly previous: string | null } | null;
-  /** They hash erased ids (E4). Null: nobody can be erased, and while tombstones stand nothing is written for an id. */
+  /** They hash erased ids (E4). Null: nobody can be erased, and while tombstones exist nothing is written for an id. */
   readonly erasureSecrets: { readonly current: string; readonly previous: string | null } | null;
   /** The origin of download links: `https://host[:port]`, or `request` for that of each request. Null: it is malformed. */
   readonly publicOrigin: string | null;
   readonly testBalanceQuota: number;
   /** After how many days analytics events are deleted (E8). Null: never. */
   readonly analyticsRetentionDays: number | null;
-  /** The binding of the database that new applications are made in. */
+  /** The binding of the database in which new applications are created. */
   readonly newAppsDatabase: string;
-  /** Cloudflare Access before the dashboard: who it lets in is signed in. Null: the administrator's token signs in. */
+  /**
+   * Cloudflare Access in front of the dashboard: a person whom it lets in is signed in. Null: the administrator's token signs
+   * in.
+   */
   readonly access: { readonly teamUrl: string; readonly audience: string } | null;
-  /** Whether Cloudflare sets `cf-connecting-ip`. If not, the header is the caller's own, and no address is believed. */
+  /** Whether Cloudflare sets `cf-connecting-ip`. If not, the header comes from the caller, and no address is trusted. */
   readonly isBehindCloudflare: boolean;
 }
 
@@ -31,21 +34,21 @@ const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 const secretOf = (value: string | undefined, charactersMin: number): string | null =>
   value !== undefined && [...value].length >= charactersMin ? value : null;
 
-/** A secret, and the one before it. Null when there is none at present. */
+/** Returns a secret and the previous one. Null when there is no current secret. */
 function rotatingSecret(now: string | undefined, before: string | undefined, charactersMin: number) {
   const current = secretOf(now, charactersMin);
-  // A secret is not the one before itself: all that it sealed would be sealed anew for ever.
+  // The previous secret must differ from the current one; otherwise every sealed text would be sealed again for ever.
   return current === null ? null : { current, previous: before === now ? null : secretOf(before, charactersMin) };
 }
 
-/** `myteam.cloudflareaccess.com`, with or without `https://`. */
+/** Reads the Access settings. The domain is `myteam.cloudflareaccess.com`, with or without `https://`. */
 function readAccess(teamDomain = "", audience = ""): Settings["access"] {
   if (teamDomain === "" || audience === "") return null;
   const teamUrl = /^https?:\/\//.test(teamDomain) ? teamDomain : `https://${teamDomain}`;
   return { teamUrl: teamUrl.replace(/\/+$/, ""), audience };
 }
 
-/** `request` when nothing is set; null for what is no origin, or has more than one. */
+/** Returns `request` when nothing is set, and null for text that is not exactly one origin. */
 function readOrigin(text = ""): Settings["publicOrigin"] {
   if (text === "") return "request";
   const origin = URL.canParse(text) ? new URL(text).origin : null;
@@ -54,7 +57,7 @@ function readOrigin(text = ""): Settings["publicOrigin"] {
     : null;
 }
 
-/** Null, with a line in the log, for what is no whole number of 1 or more. */
+/** Returns null, and logs a line, for text that is not a whole number of at least 1. */
 function readRetention(text = ""): Settings["analyticsRetentionDays"] {
   if (text === "") return null;
   if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
@@ -62,7 +65,7 @@ function readRetention(text = ""): Settings["analyticsRetentionDays"] {
   return null;
 }
 
-/** The settings of each object of bindings, which is one for all requests of an isolate. */
+/** The settings by their object of bindings, which all requests of an isolate share. */
 const settingsOf = new WeakMap<object, Settings>();
 
 export function readSettings(env: Partial<Env>): Settings {

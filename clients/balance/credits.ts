@@ -1,4 +1,4 @@
-/** What the element reads of a balance that `GET /api/v1/credits` lists. */
+/** The fields that the element reads of a balance from `GET /api/v1/credits`. */
 export interface Balance {
   readonly unit: string;
   readonly remaining: number;
@@ -11,7 +11,7 @@ export interface UnitTotal {
   readonly initial: number;
 }
 
-/** Sums of decimals, by unit, in the order of the list. Exact to a millionth, the smallest step of any unit. */
+/** Returns sums of decimals by unit, in the order of the list. They are exact to a millionth, the smallest step of any unit. */
 export function totalsByUnit(credits: readonly Balance[]): Map<string, UnitTotal> {
   const exact = (sum: number) => Math.round(sum * 1e6) / 1e6;
   const totals = new Map<string, UnitTotal>();
@@ -22,7 +22,7 @@ export function totalsByUnit(credits: readonly Balance[]): Map<string, UnitTotal
   return totals;
 }
 
-/** What expires first, and when; null when nothing does. */
+/** Returns the amounts that expire first, and when; null when nothing expires. */
 export function nextToExpire(credits: readonly Balance[]): { at: Date; totals: Map<string, UnitTotal> } | null {
   const times = credits.flatMap(({ expiresAt }) => (expiresAt === null ? [] : [expiresAt])).sort();
   const [first] = times;

@@ -1,5 +1,6 @@
 /**
- * `<purser-balance publishable-key="pk_live_…" user-id="user_grace">`: what remains of a user's credits. docs/balance-element.md describes it.
+ * `<purser-balance publishable-key="pk_live_…" user-id="user_grace">`: an element that shows a user's remaining credits.
+ * docs/balance-element.md describes it.
  */
 import { type Balance, nextToExpire, totalsByUnit, type UnitTotal } from "./credits.ts";
 import { Refusal, warnOf } from "./refusal.ts";
@@ -8,7 +9,7 @@ import { styles } from "./styles.ts";
 type Token = string | Promise<string>;
 type State = "loading" | "ok" | "low" | "empty" | "unknown";
 
-/** What the element says unless an attribute of the name says it otherwise. */
+/** The element's texts. An attribute with the name of a text replaces it. */
 const WORDS = {
   "text-count": "Uses",
   "text-tokens": "Tokens",
@@ -21,10 +22,10 @@ const WORDS = {
   "text-unknown": "Your credits cannot be shown now.",
 };
 type Word = keyof typeof WORDS;
-/** The word for `cents` where they are shown as money. */
+/** The word for `cents` when they are shown as money. */
 const MONEY = "Balance";
 
-/** Below this share of what was granted a unit is low, in percent, unless `low` or `low-<unit>` says otherwise. */
+/** The percentage of the granted amount below which a unit is low, unless `low` or `low-<unit>` sets another one. */
 const LOW_PERCENT = 10;
 const DAY_MS = 86_400_000;
 const SECRET_KEY =
@@ -33,7 +34,7 @@ const SECRET_KEY =
 
 type Content = string | HTMLElement;
 
-/** Text whose direction is its own, so that a number or a date is read right in a line of the other direction. */
+/** Returns text with its own direction, so that a number or a date reads correctly in a line of the other direction. */
 function apart(...content: readonly Content[]): HTMLElement {
   const element = document.createElement("bdi");
   element.append(...content);
@@ -42,7 +43,7 @@ function apart(...content: readonly Content[]): HTMLElement {
 
 class SecretKeyError extends Error {}
 
-/** A server, which renders pages, has no elements: there importing this does nothing. */
+/** The base class. A server that renders pages has no elements, and there the import has no effect. */
 const Base = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
 export class PurserBalance extends Base {
@@ -63,19 +64,20 @@ export class PurserBalance extends Base {
     this.#box.setAttribute("part", "balance");
     this.#box.setAttribute("role", "status");
     this.#root.append(this.#box, document.createElement("slot"));
-    // A page may have set it before this script ran: on the element itself, where it would hide the accessor.
+    // A page may have set it before this script ran. Then it is an own property of the element, and hides the accessor.
     const given = Object.getOwnPropertyDescriptor(this, "getToken")?.value;
     if (Reflect.deleteProperty(this, "getToken") && given) this.#getToken = given;
   }
 
-  /** Gives the user's own sign-in token. Without it the event `purser-token` asks for one. */
+  /** Returns the user's own sign-in token. Without this function, the event `purser-token` asks for a token. */
   get getToken(): (() => Token) | null {
     return this.#getToken;
   }
   set getToken(getToken: (() => Token) | null | undefined) {
     const isFirst = this.#getToken === null;
     this.#getToken = getToken ?? null;
-    // The page's script runs after this one. A framework sets another function at each rendering, which is no reason to read.
+    // The page's script runs after this one. A framework sets another function at each rendering, which is no reason to read
+    // again.
     if (isFirst && this.isConnected) this.#refresh();
   }
 
@@ -96,19 +98,19 @@ export class PurserBalance extends Base {
     clearTimeout(this.#timer);
   }
 
-  /** A property, so that it can be added to and removed from events. */
+  /** A property rather than a method, so that it can be added to and removed from events. */
   readonly #refresh = (): void => {
     if (document.visibilityState === "visible") void this.refresh();
   };
 
   attributeChangedCallback(_name: string, before: string | null, after: string | null): void {
     if (!this.isConnected || before === after) return;
-    // Another user's credits must not stay while theirs are read.
+    // Another user's credits must not stay visible while this user's are read.
     this.#show("loading", []);
     this.#refresh();
   }
 
-  /** Reads again. A bookmark, `x-d1-bookmark` of a write's answer, makes it see at least that write. */
+  /** Reads the credits again. With a bookmark, the `x-d1-bookmark` of a write's response, it sees at least that write. */
   async refresh(bookmark = ""): Promise<void> {
     this.#request?.abort();
     clearTimeout(this.#timer);
@@ -129,7 +131,7 @@ export class PurserBalance extends Base {
     }
   }
 
-  /** A secret, relay or administration key is not sent. */
+  /** Throws for a secret, relay or administration key, so that it is never sent. */
   #assertPublishable(): void {
     if (!/^\s*[sra]k_/.test(this.getAttribute("publishable-key") ?? "")) return;
     console.error(SECRET_KEY);
@@ -194,7 +196,7 @@ export class PurserBalance extends Base {
       ...(isEmpty ? [this.#paragraph("message empty", this.#word("text-empty"))] : [list]),
       ...(next === null ? [] : [this.#paragraph("expires", ...this.#expiry(next))]),
     ]);
-    // What has expired is no longer there, so it is read again then.
+    // Reads again at the next expiry, because the expired credits must disappear.
     if (next !== null) this.#refreshIn(next.at.getTime() - Date.now() + 1_000);
     const remaining = Object.fromEntries([...totals].map(([unit, total]) => [unit, total.remaining]));
     this.dispatchEvent(new CustomEvent("purser-balance", { detail: { state: this.dataset.state, remaining } }));
@@ -215,7 +217,7 @@ export class PurserBalance extends Base {
       dateStyle: "medium",
       ...(isSoon && { timeStyle: "short" }),
     });
-    // The list's own words and order are the language's; its elements are the amounts, by their places.
+    // The language decides the list's words and order. Its elements are the amounts, by index.
     const places = new Intl.ListFormat(this.#language()).formatToParts(amounts.map((_, place) => `${place}`));
     const list = places.map(({ type, value }) => (type === "element" ? (amounts[Number(value)] ?? "") : value));
     return this.#word("text-expires")
@@ -230,10 +232,10 @@ export class PurserBalance extends Base {
     return unit === "cents" && this.hasAttribute("currency");
   }
 
-  /** Rounded down: never more than there is. */
+  /** Returns an amount as text, rounded down so that it never shows more than remains. */
   #amount(unit: string, amount: number): Content[] {
     const currency = this.getAttribute("currency");
-    // Newer than the types of this target.
+    // This option is newer than the types of this target.
     const floor = { roundingMode: "floor" } as Intl.NumberFormatOptions;
     if (unit !== "cents" || currency === null) {
       return [new Intl.NumberFormat(this.#language(), { maximumFractionDigits: 2, ...floor }).format(amount)];
@@ -270,7 +272,7 @@ export class PurserBalance extends Base {
   #show(state: State, content: readonly HTMLElement[]): void {
     this.dataset.state = state;
     this.#box.setAttribute("aria-busy", String(state === "loading"));
-    // What says the same is left as it is: a screen reader would read it out again.
+    // Unchanged content stays in place. Otherwise a screen reader would read it out again.
     if (content.map(({ outerHTML }) => outerHTML).join("") === this.#box.innerHTML) return;
     this.#box.replaceChildren(...content);
   }
@@ -282,7 +284,7 @@ declare global {
   }
 }
 
-// A page may load it twice: from Purser, and in its own bundle.
+// A page may load this module twice: from Purser, and in its own bundle.
 if (globalThis.customElements?.get("purser-balance") === undefined) {
   globalThis.customElements?.define("purser-balance", PurserBalance);
 }

@@ -1,4 +1,4 @@
-/** What Purser refused, with the code of its reference. */
+/** A refusal by Purser, with its error code from the reference. */
 export class Refusal extends Error {
   override readonly name = "PurserError";
   readonly code: string | undefined;
@@ -11,7 +11,7 @@ export class Refusal extends Error {
   }
 }
 
-/** What whoever builds the page can do, by the code of a refusal. */
+/** Advice for the developer of the page, by the code of a refusal. */
 const ADVICE: Readonly<Record<string, string>> = {
   invalid_key: "Give publishable-key a key of this Purser that was not revoked.",
   forbidden:
@@ -22,7 +22,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 
 const said = new Set<string>();
 
-/** Says in the console why nothing is shown, and what to do. The same is said once. */
+/** Writes to the console why nothing is shown, and what to do. Writes equal messages once. */
 export function warnOf(error: unknown): void {
   const { message } = error instanceof Error ? error : { message: String(error) };
   const reason = error instanceof Refusal && error.details?.reason ? ` (${error.details.reason})` : "";

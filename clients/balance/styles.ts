@@ -1,4 +1,7 @@
-/** The element takes the page's font, colour and colour scheme. Custom properties change the rest, `::part` all of it. */
+/**
+ * The styles. The element takes the page's font, colour and colour scheme. Custom properties change other values, and `::part`
+ * changes anything.
+ */
 export const styles = `
 :host {
   display: block;

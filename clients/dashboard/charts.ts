@@ -5,7 +5,7 @@ const HEIGHT = 190;
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
 
-/** A colour of the stylesheet, as it is now in light or dark. */
+/** Returns a colour of the stylesheet, as it is now in light or dark. */
 function colour(of: Element, name: string): string {
   const probe = document.createElement("span");
   probe.style.color = `var(${name})`;
@@ -19,11 +19,11 @@ interface Table {
   readonly names: readonly string[];
   readonly times: number[];
   readonly values: (number | null)[][];
-  /** The list behind each value, by series. */
+  /** The page that each value links to, by series. */
   readonly links: readonly (readonly (string | undefined)[])[];
 }
 
-/** What the figure's own table says: a moment a row, a series a column. */
+/** Reads the figure's own table, which has a row for each moment and a column for each series. */
 function readTable(table: HTMLTableElement): Table {
   const rows = Array.from(table.tBodies[0]?.rows ?? []);
   const names = Array.from(table.tHead?.rows[0]?.cells ?? [], (cell) => cell.textContent ?? "").slice(1);
@@ -48,7 +48,7 @@ const dateText = (seconds: number, hasTime: boolean): string =>
     ...(hasTime ? { hour: "2-digit", minute: "2-digit", hourCycle: "h23" } : {}),
   }).format(seconds * 1_000);
 
-/** The list behind the value that is nearest to the pointer. */
+/** Returns the link of the value that is nearest to the pointer. */
 function linkAt({ cursor: { idx, top = 0 }, valToPos }: uPlot, { values, links }: Table): string | undefined {
   if (idx === null || idx === undefined) return undefined;
   const linked = links.map((ofSeries, column) => ({
@@ -185,7 +185,7 @@ function draw(figure: HTMLElement): void {
   }).observe(holder);
 }
 
-/** Draws each figure from its table, again when light and dark change. */
+/** Draws each figure from its table, and again when the colour scheme changes. */
 export function drawCharts(): void {
   const figures = document.querySelectorAll<HTMLElement>("[data-chart]");
   const drawAll = () => {

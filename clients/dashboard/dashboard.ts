@@ -1,4 +1,4 @@
-/** The dashboard's only script. Every page works without it. */
+/** This is the dashboard's only script. Every page works without it. */
 
 import { drawCharts } from "./charts.ts";
 import { copyText } from "./copy.ts";

@@ -32,7 +32,7 @@ function removeRow(button: HTMLElement): void {
 
 let latest = 0;
 
-/** Asks which rules cover the event that is typed. */
+/** Asks the server which rules cover the typed event. */
 async function testRules(form: HTMLFormElement): Promise<void> {
   const tester = form.querySelector<HTMLElement>("[data-tester]");
   if (tester === null) return;
@@ -40,7 +40,7 @@ async function testRules(form: HTMLFormElement): Promise<void> {
   const answer = await fetch(tester.dataset.tester ?? "", {
     method: "POST",
     headers: { accept: "application/json" },
-    // A form of texts alone: no file.
+    // The form has text fields only, and no file.
     body: new URLSearchParams(new FormData(form) as unknown as Record<string, string>),
   }).catch(() => null);
   if (turn !== latest || answer === null || !answer.ok) return;
@@ -63,7 +63,7 @@ export function startForms(): void {
     if (button?.dataset.add !== undefined) addRow(button);
     if (button?.dataset.remove !== undefined) removeRow(button);
   });
-  // A form that is on its way is not sent a second time.
+  // A form that is being sent is not sent a second time.
   addEventListener("submit", (event) => {
     const form = event.target as HTMLFormElement;
     if (form.method !== "post") return;

@@ -1,8 +1,8 @@
 const here = new URL(location.href);
 
 /**
- * The answer to a refused form is left for the page of that form, so that Back and Reload ask for no form to be sent again. A
- * notice is said once.
+ * Replaces the address of a refused form by the address of the form's page, so that Back and Reload do not send the form again.
+ * A notice appears only once.
  */
 function tidyHistory(): void {
   const isAnswer = document.body.dataset.refused !== undefined;
@@ -14,7 +14,7 @@ function tidyHistory(): void {
   }
 }
 
-/** `/` goes to the search field, and Escape closes menus. */
+/** Moves the focus to the search field on `/`, and closes menus on Escape. */
 function onKey(event: KeyboardEvent): void {
   if (event.key === "Escape") closeMenus(null);
   const target = event.target as HTMLElement;
@@ -33,7 +33,7 @@ function closeMenus(but: Element | null): void {
   }
 }
 
-/** A row's menu stands above the table, which would cut it off. */
+/** Places a row's menu above the table, which would otherwise clip it. */
 function placeMenu(menu: HTMLDetailsElement): void {
   const list = menu.querySelector<HTMLElement>(".menu-list");
   if (list === null || !menu.open) return;
@@ -50,7 +50,7 @@ interface App {
   readonly name: string;
 }
 
-/** The applications of the switcher are read when it is opened first. */
+/** Reads the applications of the switcher when it is first opened. */
 async function fillSwitcher(switcher: HTMLDetailsElement): Promise<void> {
   const list = switcher.querySelector<HTMLElement>("[data-apps]");
   const source = list?.dataset.apps;

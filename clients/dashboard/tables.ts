@@ -1,4 +1,4 @@
-/** The texts of a cell, apart where its elements are. */
+/** Returns the texts of a cell, with a space between its elements. */
 function textOf(cell: Element | undefined): string {
   if (cell === undefined) return "";
   const texts: string[] = [];
@@ -7,7 +7,7 @@ function textOf(cell: Element | undefined): string {
   return texts.filter((text) => text !== "").join(" ");
 }
 
-/** What a cell sorts by: its moment, its number, or its text. */
+/** Returns the sort key of a cell: its time, its number, or its text. */
 function keyOf(row: HTMLTableRowElement, column: number): string | number {
   const cell = row.cells[column];
   const moment = cell?.querySelector("time")?.dateTime;
@@ -22,7 +22,7 @@ function compare(a: string | number, b: string | number): number {
   return String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-/** Sorts the rows that are on the page. */
+/** Sorts the rows on the page. */
 function sortBy(table: HTMLTableElement, column: number): void {
   const head = table.tHead?.rows[0]?.cells[column];
   const body = table.tBodies[0];
@@ -35,7 +35,7 @@ function sortBy(table: HTMLTableElement, column: number): void {
   body.append(...keyed.map(({ row }) => row));
 }
 
-/** A text that no spreadsheet takes for a formula. */
+/** Returns a CSV cell that no spreadsheet reads as a formula. */
 const csvCell = (text: string): string => `"${(/^[=+@\t]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 function csvOf(table: HTMLTableElement): string {

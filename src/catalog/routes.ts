@@ -14,7 +14,7 @@ import { createPack } from "./packs/create.ts";
 import { listPacks } from "./packs/pack.ts";
 import { createPackInput, patchPackInput } from "./packs/schemas.ts";
 
-/** Administration of this room. */
+/** The administration routes of the catalogue. */
 export const catalogRoutes = createRoutes()
   .post("/apps", requireAdmin, readBody, validate("json", createAppInput), async (c) =>
     c.json(await createApp(c.var.admin, c.req.valid("json"))),

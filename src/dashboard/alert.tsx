@@ -18,7 +18,7 @@ import { UserLink } from "./people-list.tsx";
 const ONE = "/alerts/:alertId";
 const ROWS = "50";
 
-/** The alert of the path. One of the other mode is not found here. */
+/** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
 async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
   const { appId, mode } = c.var.ctx.environment;
   const { mode: own, ...row } = await requireAlert(c.var.root, appId, c.req.param("alertId") ?? "");

@@ -31,7 +31,7 @@ export const MEASURES = [
   ["percent", "per cent of what was issued"],
 ] as const;
 
-/** What the form says of the threshold. */
+/** Returns the threshold that the form gives. */
 export function belowField(form: Form): Record<string, unknown> {
   const of = form.of === "percent" ? "percent" : "amount";
   const typed = of === "percent" ? { below: (form.below ?? "").replace(/\s*%\s*$/, "") } : form;

@@ -61,7 +61,7 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
 export const appsRoutes = () =>
   createDashboardRoutes()
     .get("/apps", (c) => appsPage(c, ""))
-    // For the script, which fills the switcher.
+    // The script reads this list to fill the switcher.
     .get("/apps/list", async (c) => {
       const { apps } = await listApps(c.var.root, SHOWN_MAX);
       return c.json({ apps: apps.map(({ appId, name }) => ({ appId, name })) });

@@ -2,14 +2,14 @@ import { createMiddleware } from "hono/factory";
 import { type DashboardFile, referenceFile } from "../http/reference-file.ts";
 import type { DashboardEnv } from "./form.ts";
 
-/** The files that the pages load, which the build makes of clients/dashboard. Nothing is loaded from another site. */
+/** The files that the pages load, built from clients/dashboard. The pages load nothing from another site. */
 const TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string]>> = {
   "dashboard.css": ["dashboard.css", "text/css; charset=utf-8"],
   "dashboard.js": ["dashboard.js", "text/javascript; charset=utf-8"],
   "icon.svg": ["dashboard.svg", "image/svg+xml"],
 };
 
-/** A file of the pages, with its type. Null for one that there is not. */
+/** Returns a file of the pages with its type, or null if there is no such file. */
 export async function readAsset(env: Env, name: string): Promise<{ text: string; type: string } | null> {
   if (!Object.hasOwn(TYPES, name)) return null;
   const [file, type] = TYPES[name] ?? [];
@@ -18,12 +18,12 @@ export async function readAsset(env: Env, name: string): Promise<{ text: string;
 
 let version: string | undefined;
 
-/** Reads the version of the files, once an isolate: a new one is a new deployment. */
+/** Reads the version of the files once in each isolate, because a new version is a new deployment. */
 export const withAssets = createMiddleware<DashboardEnv>(async (c, next) => {
   version ??= await referenceFile(c.env, "dashboard.version");
   await next();
 });
 
-/** The address of a file. It changes with the file, so that browsers may keep it for ever. */
+/** Returns the address of a file. It changes with the file, so that browsers may cache it for ever. */
 export const assetPath = (name: "dashboard.css" | "dashboard.js" | "icon.svg"): string =>
   `/admin/assets/${name}?v=${version ?? ""}`;

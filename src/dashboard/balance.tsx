@@ -131,7 +131,7 @@ const Facts = ({ c, balance, grantedBy }: FactsProps) => {
   );
 };
 
-/** A reference. That of a payment at Stripe begins with one of its ids, by which the payment is found. */
+/** Shows a reference. The reference of a payment at Stripe begins with one of the payment's ids, which links to it. */
 const Reference = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
   const [, paymentKey] = /^stripe:([^:]+)/.exec(reference) ?? [];
   if (paymentKey === undefined) return <code>{reference}</code>;

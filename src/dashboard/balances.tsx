@@ -88,7 +88,7 @@ const AS_OF_ROWS = 100;
 
 type Found = Awaited<ReturnType<typeof balancesAsOf>>;
 
-/** What a user had at a moment. */
+/** Shows the balances that a user had at a moment. */
 async function asOfPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const { userId = "" } = form;

@@ -9,27 +9,27 @@ interface Point {
 export interface Series {
   readonly name: string;
   readonly days: readonly Point[];
-  /** The list behind a day. */
+  /** The page that lists the entries of a day. */
   readonly hrefOf?: ((date: string) => string | undefined) | undefined;
 }
 
 interface DaysProps {
   readonly label: string;
-  /** The list behind the figure. */
+  /** The page that lists the entries of the whole figure. */
   readonly href?: string | undefined;
   /** The sum, with its unit. */
   readonly total: string;
-  /** Each has the same days. One named `Before` is the same span before, drawn as a dashed line. */
+  /** All series have the same days. A series named `Before` is the period before, drawn as a dashed line. */
   readonly series: readonly Series[];
 }
 
-/** A chart as text, for screen readers. */
+/** Returns a chart as text, for screen readers. */
 function daysText({ label, total, series: [first] }: DaysProps): string {
   const top = first?.days.reduce((best, day) => (day.value > best.value ? day : best));
   return `${label} by day: ${total}. The most: ${amount(top?.value ?? 0)} on ${top?.date ?? "no day"}.`;
 }
 
-/** A figure by day. The script draws it from its table, which is all there is without. */
+/** Shows a figure by day. The script draws the chart from the table; without the script, only the table appears. */
 export const DayChart = (props: DaysProps) => {
   const { label, href, total, series } = props;
   const [first] = series;
@@ -89,7 +89,7 @@ const Caption = ({ label, href, total }: { label: string; href?: string | undefi
   </figcaption>
 );
 
-/** A day's value. One of 0 has no list behind it. */
+/** Shows a day's value. A value of 0 has no link. */
 const Value = ({ value, href }: { value: number; href?: string | undefined }) => (
   <td class="end" data-value={value}>
     {href === undefined || value === 0 ? amount(value) : <a href={href}>{amount(value)}</a>}
@@ -101,7 +101,7 @@ export interface Step {
   readonly value: number;
 }
 
-/** An amount over time as steps, oldest first. */
+/** Shows an amount over time as steps, oldest first. */
 export const StepChart = ({ label, steps }: { label: string; steps: readonly Step[] }) => {
   const [first, last] = [steps[0], steps.at(-1)];
   if (first === undefined || last === undefined || steps.length < 2) return null;
@@ -136,7 +136,7 @@ export const StepChart = ({ label, steps }: { label: string; steps: readonly Ste
   );
 };
 
-/** How much of a balance remains, or how much of a limit is used. */
+/** Shows how much of a balance remains, or how much of a limit is used. */
 export const Meter = (props: { label: string; remaining: number; initial: number }) => (
   // After an adjustment, more can remain than the initial amount.
   <progress aria-label={props.label} max={Math.max(props.initial, props.remaining, 1e-9)} value={props.remaining} />

@@ -20,7 +20,7 @@ const JUMPS = [
   ["30 days", 30 * DAY_MS],
 ] as const;
 
-/** A moment as `datetime-local` has it, to the second. */
+/** Returns a moment as the value of a `datetime-local` field, to the second. */
 const fieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
 
 const LiveHasNone = ({ c }: { c: Context<DashboardEnv> }) => (

@@ -3,7 +3,7 @@ import type { PurserError } from "../errors.ts";
 import { amount } from "./format.ts";
 import { Icon, type IconName } from "./icons.tsx";
 
-/** A field that shows the refusal of its argument beside itself. */
+/** The properties of a field that shows the refusal of its argument. */
 interface Refusable {
   readonly label: string;
   readonly name: string;
@@ -19,20 +19,23 @@ interface FieldProps extends Refusable {
   readonly required?: boolean;
   readonly placeholder?: string;
   readonly autocomplete?: string;
-  /** Whether this field was refused, where the page says why above. */
+  /** Whether this field was refused while the top of the page shows the reason. */
   readonly isBad?: boolean;
   readonly list?: string;
   readonly step?: string;
 }
 
 let ids = 0;
-/** An id for a label and its control. It is unique in a page. */
+/** Returns an id for a label and its control, unique in a page. */
 const nextId = (name: string): string => {
   ids = (ids + 1) % 1_000_000;
   return `${name.replace(/[^a-zA-Z0-9]/g, "-")}-${ids}`;
 };
 
-/** What a refusal says of one field, or of a part of it, without the argument's name. Null when it is about another. */
+/**
+ * Returns the refusal's message for a field, or a part of it, without the argument's name. Null when the refusal is about
+ * another field.
+ */
 function errorOf({ label, name, param = name, refusal }: Refusable): string | null {
   if (refusal?.param === undefined) return null;
   const inner = refusal.param.slice(param.length);
@@ -46,7 +49,7 @@ function errorOf({ label, name, param = name, refusal }: Refusable): string | nu
     : message;
 }
 
-/** What a refusal says where no field shows it. */
+/** Shows a refusal that no field shows. */
 export const RefusalText = ({ refusal: { message, param } }: { refusal: PurserError }) =>
   param !== undefined && message.startsWith(`${param} `) ? (
     <>
@@ -57,12 +60,12 @@ export const RefusalText = ({ refusal: { message, param } }: { refusal: PurserEr
     <Message text={message} />
   );
 
-/** A message of the API's, in which names stand between backticks. */
+/** Shows a message of the API, in which names stand between backticks. */
 const Message = ({ text }: { text: string }) => (
   <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}</>
 );
 
-/** The page looks for this class, and then does not show the refusal a second time. */
+/** The class of a field's error. A page that contains it does not show the refusal a second time. */
 export const FIELD_ERROR = "field-error";
 
 const FieldError = ({ id, error }: { id: string; error: string | null }) =>
@@ -72,7 +75,7 @@ const FieldError = ({ id, error }: { id: string; error: string | null }) =>
     </span>
   );
 
-/** Attributes of a refused control: it is announced, and has the focus. */
+/** Returns the attributes of a refused control: screen readers announce it, and it has the focus. */
 const refused = (id: string, error: string | null) =>
   error === null ? {} : { "aria-invalid": "true" as const, "aria-describedby": `${id}-error`, autofocus: true };
 
@@ -140,7 +143,7 @@ export const LongText = (props: Refusable & { value?: string | undefined; requir
   );
 };
 
-/** The head of a column of numbers, which stand right. */
+/** The head of a column of right-aligned numbers. */
 export interface NumberHead {
   readonly number: string;
 }
@@ -152,16 +155,16 @@ interface TableProps {
   readonly head: readonly (string | NumberHead)[];
   readonly rows: readonly (readonly Child[])[];
   readonly empty: Child;
-  /** The name of the file, where the list can be saved. */
+  /** The name of the CSV file; absent if the list cannot be saved. */
   readonly csv?: string;
 }
 
-/** From how many rows on a table scrolls by itself, under its head. */
+/** The number of rows from which a table scrolls by itself, under its head. */
 const TALL = 20;
 const classOf = (head: string | NumberHead | undefined): string | undefined =>
   typeof head === "object" ? "end" : head === "" ? "menu" : undefined;
 
-/** A table that scrolls on a narrow screen, also by keyboard. The script sorts it by the heads of its columns. */
+/** Shows a table that scrolls on a narrow screen, also by keyboard. The script sorts it when a column's head is clicked. */
 export const Table = ({ label, head, rows, empty, csv }: TableProps) => {
   if (rows.length === 0) return <div>{typeof empty === "string" ? <p class="empty">{empty}</p> : empty}</div>;
   const id = nextId("table");
@@ -204,7 +207,7 @@ export const Table = ({ label, head, rows, empty, csv }: TableProps) => {
   );
 };
 
-/** What a list says while it has nothing: why, and what to do. */
+/** Shows why a list is empty, and what to do. */
 export const Empty = ({ icon, title, children }: { icon: IconName; title: string; children?: Child }) => (
   <div class="empty">
     <Icon name={icon} />
@@ -213,7 +216,7 @@ export const Empty = ({ icon, title, children }: { icon: IconName; title: string
   </div>
 );
 
-/** An id, cut where it is long, with a button that copies all of it. One that people chose, a name, is cut later. */
+/** Shows an id with a button that copies all of it. A long id is cut; a name that people chose is cut later. */
 export const Id = ({ id, href, isName = false }: { id: string; href?: string; isName?: boolean }) => (
   <span class={isName ? "id name" : "id"}>
     {href === undefined ? (
@@ -229,7 +232,7 @@ export const Id = ({ id, href, isName = false }: { id: string; href?: string; is
   </span>
 );
 
-/** What can be done with a row, behind three dots. */
+/** Shows the actions for a row in a menu behind three dots. */
 export const RowMenu = ({ label, children }: { label: string; children: Child }) => (
   <details class="row-menu">
     <summary aria-label={label}>
@@ -239,7 +242,7 @@ export const RowMenu = ({ label, children }: { label: string; children: Child })
   </details>
 );
 
-/** A secret or a link, with a button to copy it. */
+/** Shows a secret or a link, with a button to copy it. */
 export const CopyBox = (props: { label: string; value: string }) => {
   const id = nextId("copy");
   return (
@@ -255,15 +258,15 @@ export const CopyBox = (props: { label: string; value: string }) => {
 };
 
 interface PagerProps {
-  /** Where the list begins. Null on its first page. */
+  /** The first page of the list. Null on the first page. */
   readonly first: string | null;
-  /** Its next page. Null on the last. */
+  /** The next page of the list. Null on the last page. */
   readonly next: string | null;
-  /** What both links say. */
+  /** The texts of both links. */
   readonly words?: readonly [first: string, next: string];
 }
 
-/** The links between the pages of a list. */
+/** Shows the links between the pages of a list. */
 export const Pager = ({ first, next, words: [toFirst, toNext] = ["Newest", "Older"] }: PagerProps) => (
   <p>
     {first !== null && <a href={first}>{toFirst}</a>} {next !== null && <a href={next}>{toNext}</a>}
@@ -272,11 +275,11 @@ export const Pager = ({ first, next, words: [toFirst, toNext] = ["Newest", "Olde
 
 interface AmountsProps {
   readonly of: readonly { readonly unit: string; readonly amount: number }[];
-  /** Where the amount of a unit leads. */
+  /** Returns the page that the amount of a unit links to. */
   readonly hrefOf?: (unit: string) => string;
 }
 
-/** Amounts of several units, each on its line. */
+/** Shows amounts of several units, one on each line. */
 export const Amounts = ({ of, hrefOf }: AmountsProps) => (
   <div>
     {of.length === 0 && "nothing"}

@@ -9,10 +9,10 @@ import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts
 import { amount, query } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
-/** How many packs are offered. */
+/** How many packs a form offers. */
 export const SHOWN_MAX = 200;
 
-/** A link must hold it, because a confirmation is a page that can be reloaded. */
+/** The longest reason. It must fit in a link, because a confirmation is a page that can be reloaded. */
 const REASON_MAX = 500;
 
 /** Redirects to the user's page with a notice. If the action is refused, shows the form again with the refusal. */
@@ -29,7 +29,7 @@ export async function redirectAfter(
   return c.redirect(`${pathIn(c, "users")}${query({ userId: c.var.form.userId, notice: done.result })}`, 303);
 }
 
-/** From which amount on a confirmation asks twice. */
+/** The amount of each unit from which a confirmation asks twice. */
 const LARGE: Readonly<Record<Unit, number>> = {
   count: 100_000,
   tokens: 10_000_000,
@@ -37,12 +37,12 @@ const LARGE: Readonly<Record<Unit, number>> = {
   cents: 100_000,
 };
 
-/** What a confirmation must ask twice about an amount. */
+/** Returns the doubts about an amount, which a confirmation must ask about. */
 export function doubtsOfAmount(unit: Unit, value: number): readonly string[] {
   return Math.abs(value) >= LARGE[unit] ? [`This is a large amount: ${amount(Math.abs(value))} ${unit}.`] : [];
 }
 
-/** The doubts that a confirmation asks about a user id: spaces around it, and an id that nobody has yet. */
+/** Returns the doubts about a user id, which a confirmation must ask about: spaces around it, and an id without a user. */
 export async function doubtsOfId(ctx: TenantCtx, userId: string): Promise<readonly string[]> {
   return [
     ...(userId === userId.trim() ? [] : [`The user id begins or ends with a space: “${userId}”.`]),
@@ -50,7 +50,7 @@ export async function doubtsOfId(ctx: TenantCtx, userId: string): Promise<readon
   ];
 }
 
-/** A form whose confirmation asked twice is taken only with the answer. */
+/** Throws unless the form has an answer to its confirmation's doubts. */
 export function assertSure(form: Form): void {
   if (form.asked === "yes" && form.sure !== "yes") {
     throw invalid("sure", "Nothing was changed: tick the box to say that you are sure.");
@@ -60,20 +60,20 @@ export function assertSure(form: Form): void {
 interface ConfirmProps {
   readonly c: Context<DashboardEnv>;
   readonly action: string;
-  /** Sent on unchanged. */
+  /** Sent unchanged with the confirmation. */
   readonly fields: Readonly<Record<string, string>>;
   readonly button: string;
-  /** Where Cancel leads, within the application. */
+  /** The path that Cancel leads to, within the application. */
   readonly cancel: string;
-  /** The form as it was typed, within the application. */
+  /** The path of the form as it was typed, within the application. */
   readonly change?: string;
   readonly isDangerous?: boolean;
-  /** What is asked twice. */
+  /** The doubts to ask about. */
   readonly doubts?: readonly string[];
   readonly children: Child;
 }
 
-/** A form that shows an action and asks to confirm it; twice where there are doubts. */
+/** Shows an action and asks to confirm it; asks twice if there are doubts. */
 export const Confirm = ({ c, action, fields, button, isDangerous, doubts = [], children, ...to }: ConfirmProps) => (
   <form method="post" action={pathIn(c, action)} class="card">
     <FormToken c={c} />
@@ -107,10 +107,10 @@ export const Confirm = ({ c, action, fields, button, isDangerous, doubts = [], c
   </form>
 );
 
-/** The fields of a form that go on to its confirmation and its act. */
+/** Returns the fields of a form that its confirmation and its act receive. */
 export const formFields = ({ _form, asked, sure, notice, ...fields }: Form): Record<string, string> => ({ ...fields });
 
-/** A reason, which the dashboard requires. In the API it is optional. */
+/** Returns a reason, which the dashboard requires. In the API it is optional. */
 export function requireReason(form: Form, name: string): string {
   const reason = textField(form, name);
   if (reason === undefined || reason.trim() === "") throw invalid(name, "A reason is required.");

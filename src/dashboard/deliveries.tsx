@@ -13,7 +13,7 @@ import { reasonOf } from "./webhooks.tsx";
 const ROWS = 20;
 const STATUSES = ["", "pending", "delivered", "failed"] as const;
 
-/** A page of an endpoint's deliveries, as the query asks for it. */
+/** Returns the page of an endpoint's deliveries that the query asks for. */
 export function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ListDeliveriesOutput> {
   const asked = c.req.query();
   const fields = { status: textField(asked, "status"), cursor: textField(asked, "cursor") };
@@ -21,7 +21,7 @@ export function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Pro
   return listDeliveries(c.var.root, c.var.ctx.environment.appId, webhookId, { ...input, limit: ROWS });
 }
 
-/** An attempt: its status, or why there was no answer, and how long it took. */
+/** Shows an attempt: its status, or why there was no response, and how long it took. */
 const AttemptLine = ({ attempt }: { attempt: Attempt }) => {
   const isSuccess = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
   return (
@@ -38,7 +38,7 @@ interface DeliveriesProps {
   readonly listed: ListDeliveriesOutput;
 }
 
-/** What was sent to an endpoint, with every attempt, and the message as its receiver saw it. */
+/** Shows the messages sent to an endpoint, with every attempt, and the body that the receiver saw. */
 export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: DeliveriesProps) => {
   const { status = "", cursor } = c.req.query();
   const at = pathIn(c, `webhooks/${webhook.webhookId}`);

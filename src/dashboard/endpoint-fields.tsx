@@ -3,12 +3,12 @@ import { MESSAGE_TYPES } from "../webhooks/message.ts";
 import { Field } from "./components.tsx";
 import type { Form } from "./form.ts";
 
-/** The types that an endpoint can choose. A test is sent whatever it chose. */
+/** The types that an endpoint can choose. Every endpoint receives the test message. */
 const CHOICES = MESSAGE_TYPES.filter((type) => type !== "purser.test");
 const isType = (text: string): boolean => CHOICES.some((type) => type === text);
 const fieldOf = (type: string): string => `type ${type}`;
 
-/** Types that were chosen: ticked, or typed apart by spaces or commas. Null: all that need not be chosen. */
+/** Returns the chosen types: ticked, or typed with spaces or commas between them. Null means all optional types. */
 export function typesField(form: Form): string[] | null {
   if (form.all === "yes") return null;
   const typed = (form.types ?? "").split(/[\s,]+/).filter((text) => text !== "");
@@ -17,18 +17,18 @@ export function typesField(form: Form): string[] | null {
   return types.length === 0 ? null : types;
 }
 
-/** Whether two choices are the same, in whatever order. */
+/** Returns whether two choices are equal, in any order. */
 export const sameTypes = (a: readonly string[] | null, b: readonly string[] | null): boolean =>
   a === null || b === null ? a === b : JSON.stringify([...a].sort()) === JSON.stringify([...b].sort());
 
-/** The form's fields of the types that an endpoint has. */
+/** Returns the form's fields for the types of an endpoint. */
 export const fieldsOfTypes = (types: readonly string[] | null): Form => ({
   all: types === null ? "yes" : "no",
   types: (types ?? []).filter((type) => !isType(type)).join(" "),
   ...Object.fromEntries((types ?? []).filter(isType).map((type) => [fieldOf(type), "yes"])),
 });
 
-/** The fields that are the same for a new endpoint and for a change. */
+/** Shows the fields that a new endpoint and a change share. */
 export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: PurserError | undefined }) => (
   <>
     <div class="row">

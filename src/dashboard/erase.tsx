@@ -15,7 +15,7 @@ import { quantitiesText } from "./people-list.tsx";
 
 const REASONS = erasureReason.options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
 
-/** Rows by what they are: those that go, then those that the books keep. */
+/** Shows the numbers of rows: first the deleted ones, then those that the books keep. */
 const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: ErasureCounts }) => (
   <>
     <Table
@@ -31,7 +31,7 @@ const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: Erasur
   </>
 );
 
-/** A form of more ids would be too large: it carries a hash of what it showed. */
+/** The most characters of the ids in the form. For longer lists the form carries a hash of the ids instead. */
 const CHARACTERS_MAX = 100_000;
 
 async function shownFields({ distinctIds = [], distinctIdCount }: ErasePersonOutput): Promise<Record<string, string>> {
@@ -42,10 +42,10 @@ async function shownFields({ distinctIds = [], distinctIdCount }: ErasePersonOut
     : { shown: await sha256(JSON.stringify([distinctIdCount, ...distinctIds.toSorted()])) };
 }
 
-/** Whether the id at this place of the shown list is blocked too. */
+/** Returns the name of the checkbox that also blocks the id at this index of the list. */
 const blockField = (index: number): string => `block-${index}`;
 
-/** What an erasure would do, and the form that asks for it with exactly the ids that are shown. */
+/** Shows what an erasure would do, and a form that requests it for exactly the ids shown. */
 async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { distinctId } = parseForm(erasePersonInput, { distinctId: form.distinctId });
   const { output } = await erasePerson(c.var.ctx, {
@@ -164,8 +164,8 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
 }
 
 /**
- * The ids whose hash the form carries, which the erasure then compares once more as it begins: of a person of more ids than a
- * page lists, their count. Throws `changed_meanwhile` where the person is not the one that the form showed.
+ * Returns the ids whose hash the form carries. The erasure compares the hash again when it begins. If the person has more ids
+ * than a page lists, compares their number. Throws `changed_meanwhile` if the person differs from the one that the form showed.
  */
 async function requireShown(
   ctx: TenantCtx,
@@ -180,7 +180,7 @@ async function requireShown(
   return distinctIds.length === distinctIdCount ? { distinctIds } : { distinctIdCount };
 }
 
-/** The ids that the form showed. What cannot be read is refused as none, and never stands for whatever the person has. */
+/** Returns the ids that the form showed. Unreadable text counts as no ids and is refused; it never means all the person's ids. */
 function shownIds(form: Form): unknown {
   try {
     return JSON.parse(form.distinctIds ?? "");
@@ -189,7 +189,7 @@ function shownIds(form: Form): unknown {
   }
 }
 
-/** The shown ids that were chosen to be blocked. */
+/** Returns the shown ids that were chosen to be blocked. */
 function blockedIds(form: Form): { readonly blockIds?: unknown[] } {
   const shown = shownIds(form);
   const blockIds = Array.isArray(shown) ? shown.filter((_, index) => form[blockField(index)] === "yes") : [];

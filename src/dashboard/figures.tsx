@@ -32,8 +32,8 @@ type Read = (c: Context<DashboardEnv>, filters: Filters, cursor: string | undefi
 
 interface Figure {
   readonly title: string;
-  /** What the list is, and what it may lack. */
-  /** A function where it formats a number: formats are dear, and a start makes none. */
+  /** Describes the list, and what may be missing from it. */
+  /** A function if it formats a number: creating formats is slow, so none is created at the start. */
   readonly about: string | (() => string);
   readonly read: Read;
   readonly hasUnits: boolean;
@@ -80,7 +80,7 @@ interface FigureLink {
   readonly to: string;
 }
 
-/** Where a figure of the overview leads: what it is made up of. */
+/** Returns the page that lists the entries of a figure of the overview. */
 export const figurePath = (figure: FigureName, { unit, packId, from, to }: FigureLink): string =>
   `figures${query({ figure, unit: unit ?? undefined, packId, from, to })}`;
 
@@ -118,7 +118,7 @@ function entriesOf(kind: EntriesOf): Read {
 
 function expiries(isSpent: boolean): Read {
   return async (c, { toMs, ...filters }, cursor) => {
-    // What did not expire yet is no part of what expired.
+    // A balance that has not expired yet does not count as expired.
     const until = isSpent ? toMs : Math.min(toMs, c.var.ctx.now() + 1);
     const { balances, nextCursor } = await findExpiries(c.var.ctx, { ...filters, toMs: until, isSpent }, cursor);
     const rows = balances.map((balance): Child[] => [
@@ -148,7 +148,7 @@ function exportLinks(action: "minted" | "opened"): Read {
   };
 }
 
-/** The days of the form, both included; without one, the last 30. */
+/** Returns the days of the form, both included; by default the last 30. */
 function readFilters(form: Form, nowMs: number): Filters {
   const dayOf = (name: string): number | undefined => {
     const text = timeField(form, name);
@@ -226,7 +226,7 @@ async function figuresPage(c: Context<DashboardEnv>) {
   );
 }
 
-/** Says what was searched, and goes on where there is more. */
+/** Says what was searched, and links to the next page if there is more. */
 const NoneFound = ({ next }: { next: string | null }) =>
   next === null ? (
     <Empty icon="search" title="None in these days">

@@ -5,13 +5,13 @@ import { accounts, distinctIds, idProperties, paymentNames } from "../db/schema.
 import { batch } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 
-/** A part of an id is looked for among so many, those of the latest activity. */
+/** How many ids, those of the latest activity, a search for a part of an id examines. */
 export const searchedIdsMax = 10_000;
-/** An e-mail address is looked for in the properties of so many. */
+/** How many people's properties a search for an e-mail address examines. */
 export const searchedPropertiesMax = 1_000;
 
 type Search = { environmentId: number; q: string; limit: number };
-// Erased users have ids that name nobody.
+// Erased users are skipped, because their ids name nobody.
 const selectUsers = query((value: ValueOf<Search>) =>
   read(
     fields(accounts, "userId"),
@@ -63,8 +63,8 @@ const selectPayments = query((value: ValueOf<{ environmentId: number; from: stri
 );
 
 /**
- * Users and people whose ids hold a text, in any case, and people with this e-mail address, each among those of the latest activity;
- * and payments whose ids begin so.
+ * Finds users and people whose ids contain a text, ignoring case, and people with this e-mail address, both among those of the
+ * latest activity; and payments whose ids begin with the text.
  */
 export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
   const environmentId = ctx.environment.id;

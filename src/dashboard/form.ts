@@ -8,19 +8,19 @@ import type { TenantCtx } from "../runtime.ts";
 
 export type Form = Readonly<Record<string, string>>;
 
-/** The text of a field; undefined when it is empty. */
+/** Returns the text of a field, or undefined when it is empty. */
 export function textField(form: Form, name: string): string | undefined {
   const text = form[name];
   return text === undefined || text === "" ? undefined : text;
 }
 
 const PLAIN = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-/** Thousands are apart by commas, spaces, apostrophes or low lines: the same everywhere in a number. */
+/** A number with thousands separated by commas, spaces, apostrophes or underscores, the same separator throughout. */
 const IN_THOUSANDS = /^[+-]?\d{1,3}(?:([,\s'’_])\d{3})(?:\1\d{3})*(\.\d+)?$/;
 
 /**
- * A number as a person types it, for a schema to read: `1,000`, `1 000` and a typographic minus too. What could be read in
- * two ways, such as `100,5`, is refused by the name of its argument, `param`.
+ * Reads a number as a person types it, for a schema to check: also `1,000`, `1 000` and a typographic minus. Refuses ambiguous
+ * text, such as `100,5`, under the name of its argument, `param`.
  */
 export function numberField(form: Form, name: string, param = name): number | symbol | undefined {
   const text = textField(form, name)
@@ -32,7 +32,7 @@ export function numberField(form: Form, name: string, param = name): number | sy
   throw invalid(param, "must be a number such as `1,000` or `0.5`: a point before decimals, commas between thousands");
 }
 
-/** A time from a `datetime-local` field, or the start of a day from a `date` field, read as UTC. */
+/** Reads a time from a `datetime-local` field, or the start of a day from a `date` field, as UTC. */
 export function timeField(form: Form, name: string): string | undefined {
   const text = textField(form, name);
   if (text === undefined) return undefined;
@@ -46,7 +46,7 @@ export function parseForm<Schema extends z.ZodType>(schema: Schema, value: unkno
   return result.data;
 }
 
-/** The result of a verb, or its refusal, which is shown with the form. Other errors are thrown. */
+/** Returns the result of a verb, or its refusal, which the page shows with the form. Throws other errors. */
 export async function catchRefusal<T>(
   work: () => Promise<T>,
 ): Promise<{ result: T; refusal?: undefined } | { result?: undefined; refusal: PurserError }> {
@@ -63,7 +63,7 @@ export async function catchRefusal<T>(
 export interface Session {
   /** The session's id, or one for the subject of Cloudflare Access. Form tokens are bound to it. */
   readonly sessionId: string;
-  /** Goes into every form. */
+  /** The token that every form contains. */
   readonly formToken: string;
   readonly isByAccess: boolean;
   /** The name in the audit log. */

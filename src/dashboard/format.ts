@@ -1,4 +1,4 @@
-/** Numbers and times for people, the same on every page, in UTC. */
+/** This file formats numbers and times for people, the same on every page, in UTC. */
 let number: Intl.NumberFormat | undefined;
 let compact: Intl.NumberFormat | undefined;
 
@@ -12,7 +12,7 @@ export function shortAmount(value: number): string {
 }
 export const signed = (value: number): string => (value > 0 ? `+${amount(value)}` : amount(value));
 
-/** `2026-01-15 12:00:00` for an ISO time. */
+/** Returns `2026-01-15 12:00:00` for an ISO time. */
 export const time = (iso: string | null, otherwise = "never"): string =>
   iso === null ? otherwise : iso.slice(0, 19).replace("T", " ");
 
@@ -23,25 +23,25 @@ const SPANS = [
   [1_000, "second"],
 ] as const;
 
-/** `3 minutes`: a span of time in its largest whole unit. */
+/** Returns a span of time in its largest whole unit: `3 minutes`. */
 export function span(milliseconds: number): string {
   const [size, name] = SPANS.find(([each]) => milliseconds >= each) ?? [1_000, "second"];
   const count = Math.max(0, Math.floor(milliseconds / size));
   return `${amount(count)} ${name}${count === 1 ? "" : "s"}`;
 }
 
-/** A query string of the fields that have a value, with its question mark. Empty when none has. */
+/** Returns a query string of the fields that have a value, with its question mark. Empty when none has. */
 export function query(fields: Readonly<Record<string, string | undefined>>): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(fields)) if (value !== undefined && value !== "") search.set(name, value);
   return search.size === 0 ? "" : `?${search}`;
 }
 
-/** Currencies that Stripe counts in whole units, and in thousandths. All others it counts in hundredths. */
+/** The currencies that Stripe counts in whole units, and those in thousandths. It counts all others in hundredths. */
 const WHOLE = new Set("bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof xpf".split(" "));
 const THOUSANDTHS = new Set("bhd jod kwd omr tnd".split(" "));
 
-/** `$15.00` for 1,500 of Stripe's smallest units. Of no known currency: those units. */
+/** Returns `$15.00` for 1,500 of Stripe's smallest units. For an unknown currency, returns those units. */
 export function money(smallest: number, currency: string | null): string {
   if (currency === null) return smallest === 0 ? "–" : `${smallest.toLocaleString("en")} (smallest unit)`;
   const digits = WHOLE.has(currency) ? 0 : THOUSANDTHS.has(currency) ? 3 : 2;

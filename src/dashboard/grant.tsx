@@ -185,7 +185,7 @@ interface IssuedProps {
   readonly quantity: string | undefined;
 }
 
-/** What a grant would issue, and what the user would have: facts of its confirmation. */
+/** Shows the balances that a grant would issue, and the totals the user would then have, for its confirmation. */
 export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
   const units = [...new Set(plan.amounts.map(({ unit }) => unit))];
   const after = units.map((unit) => {

@@ -26,7 +26,7 @@ import people from "lucide-static/dist/esm/icons/user-round-search.mjs";
 import users from "lucide-static/dist/esm/icons/users.mjs";
 import webhooks from "lucide-static/dist/esm/icons/webhook.mjs";
 
-/** Icons of Lucide. The bundle holds these alone. */
+/** The Lucide icons in use. The bundle contains no others. */
 const ICONS = {
   alert,
   audit,
@@ -57,7 +57,7 @@ const ICONS = {
 } as const;
 export type IconName = keyof typeof ICONS;
 
-/** An icon beside its words. Screen readers pass over it. */
+/** Shows an icon beside its words. Screen readers skip it. */
 export const Icon = ({ name, kind }: { name: IconName; kind?: string }) => (
   <span class={kind === undefined ? "icon" : `icon ${kind}`} aria-hidden="true">
     {raw(ICONS[name].replaceAll(/\s+/g, " ").trim())}

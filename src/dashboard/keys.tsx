@@ -91,7 +91,7 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
 const databaseOf = ({ var: { ctx, root } }: Context<DashboardEnv>) =>
   root.databases.find(({ index }) => index === ctx.environment.database)?.name ?? "DB";
 
-/** The setting of the form. A secret that is left empty stays as it is. */
+/** Returns the setting of the form. An empty secret field keeps the stored secret. */
 async function readSetting(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const { form, root } = c.var;
@@ -103,7 +103,7 @@ async function readSetting(c: Context<DashboardEnv>) {
   });
 }
 
-/** Asks before a key is revoked, and says whether it is in use. */
+/** Asks for confirmation before a key is revoked, and says whether it is in use. */
 async function confirmRevoke(c: Context<DashboardEnv>) {
   const key = await readKey(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
   return page(
@@ -172,14 +172,14 @@ interface KeysProps {
   readonly c: Context<DashboardEnv>;
   readonly keys: readonly KeyOutput[];
   readonly next: string | null;
-  /** Who made each key, by its id. */
+  /** The name of each key's creator, by the key's id. */
   readonly madeBy: ReadonlyMap<string, string>;
   /** The form that was refused, and why. */
   readonly form: Form;
   readonly refusal: PurserError | undefined;
 }
 
-/** A page of the environment's keys, and the form for a new one. */
+/** Shows a page of the environment's keys, and the form for a new key. */
 const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
   <section class="card">
     <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>

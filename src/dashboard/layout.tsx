@@ -12,12 +12,12 @@ import { Icon } from "./icons.tsx";
 import { Bar, Brand, OutsideBar, type Place, type Section, Sidebar, sectionNamed } from "./shell.tsx";
 import { NowContext } from "./time.tsx";
 
-/** The section that a path lies in: `users` of `/admin/apps/…/live/users/grant`. Undefined for a path of none. */
+/** Returns the section of a path: `users` for `/admin/apps/…/live/users/grant`. Undefined for a path outside all sections. */
 export const sectionOfPath = (c: Context<DashboardEnv>): Section | undefined => sectionNamed(c.req.path.split("/")[5]);
 
 interface PageOptions {
   readonly title: string;
-  /** The section of the application; absent on pages outside of one. */
+  /** The section of the application; absent on pages outside an application. */
   readonly section?: Section | undefined;
   /** Why the submitted form was refused. */
   readonly refusal?: PurserError | undefined;
@@ -27,7 +27,7 @@ interface PageOptions {
   readonly actions?: Child;
 }
 
-/** The path of a page of the current application and mode. */
+/** Returns the path of a page of the current application and mode. */
 export function pathIn(c: Context<DashboardEnv>, rest: string): string {
   const { appId, mode } = c.var.ctx.environment;
   return `/admin/apps/${encodeURIComponent(appId)}/${mode}/${rest}`;
@@ -37,9 +37,9 @@ export function pathIn(c: Context<DashboardEnv>, rest: string): string {
 export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child) {
   if (options.refusal !== undefined) logUnavailable(options.refusal, c.var.requestId);
   const status = options.refusal === undefined ? 200 : errorStatus[options.refusal.code];
-  // Elements are rendered here, where the time of the page is known.
+  // Elements are rendered here, where the page's time is known.
   const rendered = String(<NowContext.Provider value={nowOf(c)}>{body}</NowContext.Provider>);
-  // Said once: above only when no field of the page says it.
+  // The refusal appears once: at the top only when no field of the page shows it.
   const refusal = rendered.includes(`class="${FIELD_ERROR}"`) ? undefined : options.refusal;
   const main = (
     <main id="main" tabindex={-1}>
@@ -68,7 +68,7 @@ export function page(c: Context<DashboardEnv>, options: PageOptions, body: Child
   return c.html(`<!DOCTYPE html>${document}`, status);
 }
 
-/** The application's time where the page is of one. */
+/** Returns the application's time on a page of an application. */
 const nowOf = ({ var: { ctx, root } }: Context<DashboardEnv>): number => (ctx ?? root)?.now() ?? 0;
 
 interface BodyProps {
@@ -77,7 +77,7 @@ interface BodyProps {
   readonly main: Child;
 }
 
-/** The page in its shell: that of its application, of no application, or none before the sign-in. */
+/** Shows the page in its shell: with the application's menu, without one, or bare before the sign-in. */
 const Body = ({ c, options, main }: BodyProps) => {
   const { session, ctx } = c.var;
   const isRefused = isRefusedForm(c, options) ? "" : undefined;
@@ -121,7 +121,7 @@ const Body = ({ c, options, main }: BodyProps) => {
 
 function placeIn(c: Context<DashboardEnv>, section: Section | undefined): Place {
   const { appId, mode } = c.var.ctx.environment;
-  // The same user or person in the other mode.
+  // The link leads to the same user or person in the other mode.
   const { userId, distinctId } = { ...c.req.query(), ...c.var.form };
   return {
     appId,
@@ -145,11 +145,11 @@ const SignOut = ({ c, weight }: { c: Context<DashboardEnv>; weight: "quiet" | "b
   </form>
 );
 
-/** Whether the page answers a form of its section. */
+/** Returns whether the page shows a refused form of its section. */
 const isRefusedForm = (c: Context<DashboardEnv>, { refusal, section }: PageOptions): boolean =>
   c.req.method === "POST" && refusal !== undefined && section !== undefined;
 
-/** The application and its mode, on a page of one. */
+/** Returns the application's name and mode on a page of an application. */
 const placeOf = ({ var: { appName, ctx } }: Context<DashboardEnv>): readonly string[] =>
   appName === undefined ? [] : [`${appName} (${ctx.environment.mode})`];
 
@@ -168,7 +168,7 @@ const Notice = (props: { refusal?: PurserError | undefined; notice?: string | un
   </>
 );
 
-/** The token that every form of the dashboard contains. */
+/** Shows the hidden field with the token that every form of the dashboard contains. */
 export const FormToken = ({ c }: { c: Context<DashboardEnv> }) => (
   <input type="hidden" name="_form" value={c.var.session.formToken} />
 );

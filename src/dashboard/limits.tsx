@@ -16,7 +16,7 @@ const NAMES: Readonly<Record<AnalyticsLimit, string>> = {
   bytesADayOfOneId: "Bytes a day of one id",
 };
 
-// Object.keys forgets that these are the names of the limits.
+// Object.keys loses the type of the limits' names.
 const LIMITS = Object.keys(analyticsDefaults) as AnalyticsLimit[];
 
 async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {

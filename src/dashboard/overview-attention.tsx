@@ -21,11 +21,11 @@ interface Matter {
   readonly action: string;
 }
 
-/** From so many refusals in a day on, and so many times the usual, a day is a spike. */
+/** The refusals in a day that count as a spike: at least this many, and a multiple of the usual number. */
 const SPIKE_MIN = 10;
 const SPIKE_TIMES = 3;
 const USUAL_DAYS = 7;
-/** Messages that wait for so long are told of, though their endpoint is not failing. */
+/** How long a message may wait before the page reports it, even if its endpoint is not failing. */
 const WAITING_MS = 15 * 60_000;
 const DISPUTES_SHOWN = 5;
 
@@ -34,7 +34,7 @@ interface AttentionProps {
   readonly overview: Overview;
 }
 
-/** What an operator should look at first. */
+/** Shows the problems that an operator should look at first. */
 export const Attention = ({ c, overview }: AttentionProps) => {
   const matters = [...ofPayments(c, overview), ...ofEndpoints(c, overview), ...ofShortages(c, overview)];
   return (
@@ -124,7 +124,7 @@ function waitingText(waiting: number, oldestAt: string | null, nowMs: number): s
 
 const NAME_MAX = 60;
 
-/** An endpoint's URL without its scheme and query, which may hold a secret. */
+/** Returns an endpoint's URL without its scheme and query, which may contain a secret. */
 function nameOf(url: string): string {
   if (!URL.canParse(url)) return url.slice(0, NAME_MAX);
   const { host, pathname } = new URL(url);

@@ -59,7 +59,7 @@ export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
   );
 };
 
-/** What to do when there is nothing yet. */
+/** Shows what to do when there is nothing yet. */
 export const FirstSteps = ({ c }: { c: Context<DashboardEnv> }) => (
   <section class="card" id="first-steps">
     <h2>First steps</h2>

@@ -16,7 +16,7 @@ interface FiguresProps {
   readonly overview: Overview;
 }
 
-/** The change of a figure against the period before. Nothing where there was none before. */
+/** Shows the change of a figure against the period before. Shows nothing when that period has no figure. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
   if (before <= 0) return null;
   const percent = Math.round(((now - before) / before) * 100);
@@ -44,7 +44,7 @@ const Card = ({ title, href, children }: { title: string; href?: string; childre
   </div>
 );
 
-/** A value in its unit, the exact one on hover. */
+/** Shows a value in its unit, with the exact value on hover. */
 const Value = ({ value, unit, children }: { value: number; unit: string; children?: Child }) => (
   <p>
     <span class="value" title={`${amount(value)} ${unit}`}>
@@ -54,7 +54,7 @@ const Value = ({ value, unit, children }: { value: number; unit: string; childre
   </p>
 );
 
-/** Money and credits in the period, what is outstanding, and the users. */
+/** Shows money and credits in the period, the outstanding credits, and the users. */
 export const Headline = ({ c, overview }: FiguresProps) => {
   const { days, granted, spent, outstanding, business } = overview;
   const active = business?.active.find((each) => each.days === days);
@@ -94,7 +94,7 @@ const Revenue = ({ c, overview }: FiguresProps) => {
     });
   };
   const now = sums(from, Number.POSITIVE_INFINITY);
-  // Compared only where all payments of both periods were read.
+  // The periods are compared only if all payments of both were read.
   const earlier = known <= before ? sums(before, from) : [];
   return (
     <Card title={`Revenue, ${days} days`} href={pathIn(c, "payments")}>
@@ -138,7 +138,7 @@ const spanOf = ({ past, days }: Overview) => ({
   to: iso(past + (days - 1) * DAY_MS).slice(0, 10),
 });
 
-/** What users can still spend, with what is held: as it is now, or by the hourly figures. */
+/** Shows the credits that users can still spend, held ones included: as of now, or by the hourly figures. */
 const Outstanding = ({ c, overview: { outstanding, business } }: FiguresProps) => {
   const amounts = outstanding?.amounts ?? business?.outstanding;
   return (
@@ -157,7 +157,10 @@ const Outstanding = ({ c, overview: { outstanding, business } }: FiguresProps) =
   );
 };
 
-/** How what is outstanding came about. Its first line is what the others leave, until adjustments are counted by day. */
+/**
+ * Shows how the outstanding amount came about. Its first line is the difference between the others, until adjustments are
+ * counted by day.
+ */
 export const Equation = ({ c, overview }: FiguresProps) => {
   const { days, past, granted, spent, refunded, outstanding, business } = overview;
   const closing = outstanding?.amounts ?? business?.outstanding;

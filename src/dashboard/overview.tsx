@@ -64,7 +64,7 @@ interface OverviewProps {
   readonly overview: Overview;
 }
 
-/** What was granted and spent by day, a chart for each unit, and what expires. */
+/** Shows granted and spent amounts by day, in a chart for each unit, and upcoming expiries. */
 const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
   const { granted, spent, expiring, business } = overview;
   const units = UNITS.filter((unit) =>
@@ -115,7 +115,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
 
 const spanOf = ({ days }: Pick<Figure, "days">) => ({ from: days[0]?.date ?? "", to: days.at(-1)?.date ?? "" });
 
-/** What was refused, and who asked for exports. */
+/** Shows the refusals, and the exports of people. */
 const Refusals = ({ c, overview }: OverviewProps) => {
   const { days, shortages, refused, minted, opened, links } = overview;
   const cards: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
@@ -123,7 +123,7 @@ const Refusals = ({ c, overview }: OverviewProps) => {
     ["Refused grants", refused, refusalsPath("failed_grant")],
     ["Export links created", minted, figurePath("minted", spanOf(minted[0] ?? { days: [] }))],
     ["Export links opened", opened, figurePath("opened", spanOf(opened[0] ?? { days: [] }))],
-    // Nothing is stored of such a link but its event.
+    // A refused link leaves only its event.
     ["Identity links refused", links, undefined],
   ];
   return (

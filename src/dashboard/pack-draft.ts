@@ -4,7 +4,7 @@ import { invalid } from "../errors.ts";
 import { type Form, numberField, textField } from "./form.ts";
 import { amount } from "./format.ts";
 
-/** A pack as texts, as they were typed into the form, valid or not. */
+/** A pack as the texts typed into the form, valid or not. */
 export interface PackDraft {
   readonly packName: string;
   readonly defaultExpiryDays: string;
@@ -69,7 +69,7 @@ interface Row {
   readonly rules: Map<number, Map<string, string>>;
 }
 
-/** The rows of the form, by their numbers: those of the items, and that of the pack, which has none. */
+/** Returns the rows of the form by their numbers: one for each item, and one for the pack, whose number is null. */
 function readRows(form: Form): ReadonlyMap<number | null, Row> {
   const rows = new Map<number | null, Row>();
   for (const [name, text] of Object.entries(form)) {
@@ -83,11 +83,11 @@ function readRows(form: Form): ReadonlyMap<number | null, Row> {
   return rows;
 }
 
-/** Entries in the order of their numbers. Removed rows leave gaps. */
+/** Returns entries in the order of their numbers. Removed rows leave gaps. */
 const inOrder = <Entry>(rows: ReadonlyMap<number, Entry>): Entry[] =>
   [...rows].sort(([a], [b]) => a - b).map(([, entry]) => entry);
 
-/** The rules of one list, without its empty rows. */
+/** Returns the rules of one list, without its empty rows. */
 function readRules(row: Row | undefined): RuleDraft[] {
   const rules = row === undefined ? [] : inOrder(row.rules);
   const given = rules
@@ -97,7 +97,7 @@ function readRules(row: Row | undefined): RuleDraft[] {
   return given;
 }
 
-/** Throws `invalid_request` for more items or rules than a pack may have. */
+/** Reads the draft. Throws `invalid_request` for more items or rules than a pack may have. */
 export function readDraft(form: Form): PackDraft {
   const rows = readRows(form);
   const itemRows = new Map([...rows].flatMap(([index, row]) => (index === null ? [] : [[index, row] as const])));
@@ -110,7 +110,7 @@ export function readDraft(form: Form): PackDraft {
       priority: field("priority"),
       rules: readRules(row),
     };
-    // An empty row is not an item, and without the script one is removed by its checkbox.
+    // An empty row is not an item. Without the script, a checkbox removes a row.
     return row.fields.has("amount") &&
       field("remove") !== "yes" &&
       (item.packItemId !== "" || item.amount !== "" || item.rules.length > 0)
@@ -132,7 +132,7 @@ export function readDraft(form: Form): PackDraft {
 const matchesOf = (rules: readonly RuleDraft[]) =>
   rules.map((rule) => ({ event: textField({ ...rule }, "event"), model: textField({ ...rule }, "model") }));
 
-/** The draft as a request body of the API, for the schema to validate. */
+/** Returns the draft as a request body of the API, for the schema to validate. */
 export function bodyOf(draft: PackDraft): object {
   const common = {
     packName: draft.packName,
@@ -157,7 +157,7 @@ export function bodyOf(draft: PackDraft): object {
   };
 }
 
-/** Every list of rules in the draft, with the name of its part of the form. */
+/** Returns every list of rules in the draft, with the name of its part of the form. */
 export function ruleLists(draft: PackDraft): { name: string; rules: ReturnType<typeof matchesOf> }[] {
   if (draft.kind === "legacy") return [{ name: "The pack", rules: matchesOf(draft.rules) }];
   return draft.items.map((item, index) => ({

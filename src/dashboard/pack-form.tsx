@@ -26,7 +26,7 @@ interface PackFormProps {
 }
 
 const units = UNITS.map((unit) => [unit, unit] as const);
-/** In templates, where the script puts the row's number. */
+/** The mark in templates that the script replaces by the row's number. */
 const ITEM_MARK = "__item__";
 const RULE_MARK = "__rule__";
 
@@ -125,7 +125,7 @@ interface ItemProps {
   readonly index: string;
   readonly refusal: PurserError | undefined;
   readonly param: string;
-  /** One <noscript> must not hold another: with the script, it would end there. */
+  /** One <noscript> must not contain another: where scripts run, it would end there. */
   readonly isInNoscript?: boolean;
 }
 
@@ -175,7 +175,7 @@ interface RulesProps {
   readonly prefix: string;
   readonly rules: readonly RuleDraft[];
   readonly refusal: PurserError | undefined;
-  /** The argument of the API that they are. */
+  /** The argument of the API for these rules. */
   readonly param: string;
   readonly children?: Child;
 }

@@ -80,7 +80,7 @@ const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) =
   </form>
 );
 
-/** What the pack is now, beside the form that was refused because of it. */
+/** Shows the pack's current state beside a form that was refused because the pack changed. */
 const Stored = ({ pack }: { pack: PackOutput }) => (
   <section class="card" aria-label="The stored version">
     <h2>As it is now: version {pack.version}</h2>
@@ -101,7 +101,7 @@ const Stored = ({ pack }: { pack: PackOutput }) => (
   </section>
 );
 
-/** What the form's rules say of the event that is being tried. */
+/** Returns whether the form's rules cover the event that is being tried. */
 function runRuleTest(c: Context<DashboardEnv>, draft: PackDraft): RuleTest {
   const { form } = c.var;
   const tried = { event: textField(form, "try.event"), model: textField(form, "try.model") };
@@ -119,7 +119,7 @@ async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
     : packPage(c, await readStored(c, packId), draft, { ruleTest });
 }
 
-/** Asks before a pack with items becomes one without. */
+/** Asks for confirmation before a pack with items becomes a pack without. */
 const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutput) =>
   page(
     c,
@@ -146,7 +146,7 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
   const takesAll = pack.items.length > 0 && draft.kind === "legacy";
   if (takesAll && form.sure !== "yes") return confirmNoItems(c, packId, pack);
   const saved = await catchRefusal(async () => {
-    // A form without its version is refused: it could undo what somebody else did.
+    // A form without a version is refused, because it could undo another person's change.
     const version = Number(form.version ?? 0);
     const input = parseForm(patchPackInput, { ...bodyOf(draft), version });
     return patchPack(c.var.admin, ctx.environment.appId, packId, input);

@@ -9,7 +9,7 @@ import { amount } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
-/** What a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
+/** Shows what a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
 export const Rules = ({ matches }: { matches: readonly MatchRule[] }) => (
   <span class="rules">
     {matches.length === 0 && <span class="soft">all events</span>}
@@ -30,7 +30,7 @@ export const NOTICES: Readonly<Record<string, string>> = {
   restored: "Pack restored. It can be granted again.",
 };
 
-/** What a grant of the pack issues. */
+/** Shows what a grant of the pack issues. */
 export const Contents = ({ pack }: { pack: PackOutput }) =>
   pack.items.length === 0 ? (
     <>

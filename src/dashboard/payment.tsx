@@ -20,7 +20,7 @@ import { Time } from "./time.tsx";
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
-/** Why a payment granted nothing, in words. */
+/** The reasons why a payment granted nothing, in words. */
 const REASON_WORDS: Readonly<Record<NonNullable<PaymentOutput["reason"]>, string>> = {
   no_user: "No user named",
   no_pack: "No such pack",
@@ -150,7 +150,7 @@ const STRIPE_PAGES: Readonly<Record<string, string>> = {
   ...{ pi: "payments", ch: "payments", py: "payments", in: "invoices" },
   ...{ evt: "events", cus: "customers", sub: "subscriptions" },
 };
-/** An object at Stripe, such as the payment, where it is refunded. */
+/** Returns the address of an object at Stripe, such as the payment, where it can be refunded. */
 export function stripeUrl(id: string, mode: Mode): string {
   const key = encodeURIComponent(id);
   const test = mode === "test" ? "test/" : "";
@@ -178,7 +178,7 @@ const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; r
   );
 };
 
-/** What a refund of a share would take. */
+/** Shows what a refund of a share would take. */
 async function refundPage(c: Context<DashboardEnv>, key: string) {
   const { ctx, root } = c.var;
   const form = c.req.query();
@@ -223,7 +223,7 @@ function readSettlement(c: Context<DashboardEnv>, form: Form) {
   return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
 }
 
-/** What a settlement would grant, to whom, and what the user would have. */
+/** Shows what a settlement would grant, to whom, and what the user would then have. */
 async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Form, refused?: PurserError) {
   const { ctx, root } = c.var;
   const read = await catchRefusal(async () => {
@@ -238,7 +238,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
   });
   if (read.result === undefined) return paymentPage(c, key, read.refusal);
   const { input, plan, totals, payment, doubtsOfUser } = read.result;
-  // A confirmation that is opened again after the grant has nothing left to ask.
+  // A confirmation that is opened again after the grant has nothing left to confirm.
   if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
   const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
   return page(

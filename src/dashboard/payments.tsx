@@ -119,7 +119,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
 export const paymentsRoutes = () =>
   createDashboardRoutes()
     .get("/payments", (c) => paymentsPage(c))
-    // Not under /payments: there a name is that of a payment.
+    // This path is not under /payments, where a name is the id of a payment.
     .get("/stripe-off", confirmOff)
     .post("/payments/stripe", async (c) => {
       const done = await catchRefusal(() => saveStripe(c));

@@ -11,7 +11,7 @@ interface LinkProps {
   readonly id: string;
 }
 
-/** Links from a thing to the page of another. */
+/** Returns a component that links to the page of another object. */
 const linkTo = (page: string, name: string, isName = false) =>
   function Link({ c, id }: LinkProps) {
     return <Id id={id} href={`${pathIn(c, page)}${query({ [name]: id })}`} isName={isName} />;
@@ -23,7 +23,7 @@ export const BalanceLink = linkTo("users/balance", "balanceId");
 export const EventLink = linkTo("users/event", "eventId");
 export const ReservationLink = linkTo("users/reservation", "reservationId");
 
-/** `1 count, 500 tokens`. */
+/** Returns quantities as text: `1 count, 500 tokens`. */
 export const quantitiesText = (quantities: object): string =>
   Object.entries(quantities)
     .map(([unit, value]) => `${typeof value === "number" ? amount(value) : value} ${unit}`)
@@ -44,7 +44,10 @@ export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distin
   </form>
 );
 
-/** Those who sent something of late come first, where that is known, unless they are searched for or asked for by id. */
+/**
+ * Returns people: by default those with the latest events first, where that is known; otherwise those that match the search or
+ * the list's cursor.
+ */
 async function readPeople(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
   const { ctx } = c.var;
   if (q === undefined && c.req.query("by") !== "id") {
@@ -54,7 +57,7 @@ async function readPeople(c: Context<DashboardEnv>, q: string | undefined, curso
   return { ...(await findPeople(ctx, { beginning: q ?? "", limit: ROWS, cursor })), isRecent: false };
 }
 
-/** Ids that begin with a text. One that stands alone is opened. */
+/** Shows people whose ids begin with a text. Opens the person if only one matches. */
 export async function peopleList(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const [q, cursor] = [textField(form, "q")?.trim() || undefined, textField(form, "cursor")];

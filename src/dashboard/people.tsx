@@ -80,7 +80,7 @@ const FLAWS: Readonly<Record<Claim["flaws"][number], string>> = {
   consent: "it has its own consent decisions",
 };
 
-/** Whether a claim counts now, and if not, why. A claim on an id that became a user no longer counts (P2). */
+/** Shows whether a claim counts now, and if not, why. A claim on an id that became a user no longer counts (P2). */
 const ClaimState = ({ claim }: { claim: Claim }) => {
   if (claim.isVerified) return <Tag kind="active">verified</Tag>;
   if (claim.counts) return <Tag kind="granted">counted</Tag>;

@@ -9,15 +9,15 @@ import { readOutstanding } from "./figures/read-outstanding.ts";
 import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import type { DashboardEnv } from "./form.ts";
 
-/** The revenue is added up of so many payments at the most, the newest. */
+/** How many payments, the newest, the revenue is the sum of. */
 const PAYMENTS_MAX = 100;
 
-/** All that the overview shows, of some days and as many before them. */
+/** Returns all that the overview shows, for some days and as many before them. */
 export async function readOverview(c: Context<DashboardEnv>, days: number) {
   const { ctx, root } = c.var;
   const today = ctx.now();
   const past = today - (days - 1) * DAY_MS;
-  /** These days, and as many before them. */
+  /** Reads these days, and as many before them. */
   const both = async (kind: Figure["kind"]) =>
     twoSpans(await readActivity(ctx, kind, past - days * DAY_MS, 2 * days), days);
   const of = (kind: Figure["kind"]) => readActivity(ctx, kind, past, days);
@@ -41,7 +41,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     countUnmatched(ctx),
     listPayments(root, appId, { mode, limit: PAYMENTS_MAX }),
   ]);
-  // A walk that ended before the application had users says nothing of it.
+  // A walk that ended before the application had users has no useful figures.
   const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
   return {
     ...{ past, days, granted, spent, refunded, shortages, refused, minted, opened, links },
@@ -60,13 +60,13 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
 }
 export type Overview = Awaited<ReturnType<typeof readOverview>>;
 
-/** Figures of some days, and of as many days before them. */
+/** Figures for some days, and for as many days before them. */
 export interface TwoSpans {
   readonly now: readonly Figure[];
   readonly before: readonly Figure[];
 }
 
-/** Cuts figures of twice as many days in two. */
+/** Splits figures for twice as many days into two spans. */
 const twoSpans = (figures: readonly Figure[], days: number): TwoSpans => ({
   now: figures.map((figure) => ({ ...figure, days: figure.days.slice(days) })),
   before: figures.map((figure) => ({ ...figure, days: figure.days.slice(0, days) })),
@@ -75,7 +75,7 @@ const twoSpans = (figures: readonly Figure[], days: number): TwoSpans => ({
 export const sumOf = ({ days }: { readonly days: readonly { readonly value: number }[] }): number =>
   days.reduce((sum, day) => sum + day.value, 0);
 
-/** A unit's days on the dates of the overview. Zeros where nothing was counted. */
+/** Returns a unit's days on the dates of the overview, with zeros where nothing was counted. */
 export function inSpan(figures: readonly Figure[], unit: string, span: { past: number; days: number }) {
   const figure = figures.find((each) => each.unit === unit);
   return Array.from({ length: span.days }, (_, index) => ({
@@ -84,7 +84,7 @@ export function inSpan(figures: readonly Figure[], unit: string, span: { past: n
   }));
 }
 
-/** A unit's sum. */
+/** Returns a unit's sum. */
 export const sumOfUnit = (figures: readonly Figure[], unit: string): number => {
   const figure = figures.find((each) => each.unit === unit);
   return figure === undefined ? 0 : sumOf(figure);

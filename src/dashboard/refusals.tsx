@@ -16,7 +16,7 @@ const WHY: Readonly<Record<string, string>> = {
   person_erased: "this person was erased",
 };
 
-/** Why a grant was refused, in words for people. */
+/** Returns why a grant was refused, in words for people. */
 function whyRefused({ code, param }: Reason): string {
   const why = WHY[String(code)] ?? String(code);
   return typeof param === "string" ? `${why} (${param})` : why;
@@ -37,7 +37,7 @@ const LISTS = {
   },
 } as const;
 
-/** Where a figure of the overview leads: who was refused what, and why. */
+/** Returns the page that lists the refusals of a figure: each user, code and reason. */
 export const refusalsPath = (kind: RefusalKind): string => `refusals${query({ kind })}`;
 
 async function refusalsPage(c: Context<DashboardEnv>) {

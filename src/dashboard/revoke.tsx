@@ -10,7 +10,7 @@ import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "
 import { amount, time } from "./format.ts";
 import { page } from "./layout.tsx";
 
-/** One page: the form itself asks for the confirmation. */
+/** Shows the form, which asks for the confirmation itself, so one page is enough. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
   const { userId, balanceId, packName, remaining, unit, heldSteps } = balance;

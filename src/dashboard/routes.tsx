@@ -42,7 +42,7 @@ import { verifyRoutes } from "./verify.tsx";
 import { webhookRoutes } from "./webhook.tsx";
 import { webhooksRoutes } from "./webhooks.tsx";
 
-/** The pages of one application in one mode. */
+/** Returns the pages of one application in one mode. */
 const environmentRoutes = () =>
   createDashboardRoutes()
     .use(inEnvironment)
@@ -85,7 +85,7 @@ function titleOf(refusal: PurserError): string {
 }
 
 function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {
-  // Set where the path names an application that there is.
+  // Set when the application in the path exists.
   const isInApp: boolean = c.var.ctx !== undefined;
   const section = isInApp ? sectionOfPath(c) : undefined;
   return page(
@@ -107,12 +107,12 @@ function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {
   );
 }
 
-/** The dashboard at /admin. */
+/** Returns the routes of the dashboard, which stands at /admin. */
 export const dashboardRoutes = () =>
   createDashboardRoutes()
     .onError((error, c) => {
       const refusal = refusalIn(error);
-      // For a bug, and when nobody is signed in, the error is returned as the API returns it.
+      // The error is returned as the API returns it if it is a bug, or if nobody is signed in.
       if (refusal === null || c.var.session === undefined) throw error;
       for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
       return errorPage(c, refusal);
@@ -126,12 +126,12 @@ export const dashboardRoutes = () =>
     })
     .route("/", signInRoutes())
     .get("/", (c) => c.redirect("/admin/apps", 303))
-    // Covers /apps itself as well.
+    // This pattern covers /apps itself as well.
     .use("/apps/*", requireSignIn)
     .route("/", appsRoutes())
     .route("/", sessionsRoutes())
     .route("/apps/:appId/:mode{live|test}", environmentRoutes())
-    // Not `all`: a path that is known keeps its 405 for other methods.
+    // Not `all`: a known path keeps its 405 for other methods.
     .get("*", (c) => {
       adminTokenOf(c.var.root.settings);
       return errorPage(c, new PurserError("not_found", "There is no such page."));

@@ -17,7 +17,7 @@ import { BalanceLink, EventLink, PersonLink, UserLink } from "./people-list.tsx"
 import { exists, pageOfId } from "./users.tsx";
 
 const SHOWN_MAX = 10;
-/** Packs and keys are looked for among so many. */
+/** How many packs and keys a search examines. */
 const LISTED_MAX = 200;
 const CHARACTERS_MAX = 500;
 

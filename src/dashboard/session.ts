@@ -21,13 +21,16 @@ export const cookieOptions = (c: Context<DashboardEnv>) => ({
   secure: new URL(c.req.url).protocol === "https:",
 });
 
-/** If no admin token is set, there is no dashboard. */
+/** Returns the admin token. Without one there is no dashboard, and it throws. */
 export function adminTokenOf(settings: Settings): string {
   if (settings.adminToken === null) throw new PurserError("not_found", "There is nothing at this path.");
   return settings.adminToken;
 }
 
-/** The session; null when a sign-in is needed. Throws `forbidden` when Cloudflare Access did not authorize the request. */
+/**
+ * Returns the session, or null when a sign-in is needed. Throws `forbidden` when Cloudflare Access did not authorize the
+ * request.
+ */
 export async function findSession(c: Context<DashboardEnv>): Promise<Session | null> {
   const { settings } = c.var.root;
   const adminToken = adminTokenOf(settings);
@@ -43,7 +46,7 @@ export async function findSession(c: Context<DashboardEnv>): Promise<Session | n
 
 interface AccessUser {
   readonly subject: string;
-  /** The e-mail address that Access verified; the subject of a service, which has none. */
+  /** The e-mail address that Access verified, or the subject of a service, which has no address. */
   readonly by: string;
 }
 
@@ -73,7 +76,7 @@ const HEADERS = {
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
   "Cross-Origin-Opener-Policy": "same-origin",
-  // Not `no-referrer`: under it browsers send forms with `Origin: null`.
+  // Under `no-referrer`, browsers would send forms with `Origin: null`.
   "Referrer-Policy": "same-origin",
   "X-Content-Type-Options": "nosniff",
   "X-Frame-Options": "DENY",
@@ -81,7 +84,7 @@ const HEADERS = {
   "Cache-Control": "no-store",
 };
 
-/** Headers of every dashboard response: no foreign scripts, files or frames, and no caching. */
+/** Sets the headers of every dashboard response: no foreign scripts, files or frames, and no caching. */
 export const protect = createMiddleware<DashboardEnv>(async (c, next) => {
   for (const [name, value] of Object.entries(HEADERS)) c.header(name, value);
   await next();
@@ -94,28 +97,31 @@ const contextOf = (c: Context<DashboardEnv>, purpose: string) =>
   `dashboard once\n${purpose}\n${c.var.session.sessionId}`;
 
 /**
- * Keeps what the next page shows once, such as a new key: the page of an act is a redirect, so that it can be reloaded.
- * The browser carries it, sealed for this session, for two minutes at most.
+ * Stores a value that the next page shows once, such as a new key. An act answers with a redirect, so that the page can be
+ * reloaded. The browser carries the value, sealed for this session, for at most two minutes.
  */
 export async function keepOnce(c: Context<DashboardEnv>, purpose: string, value: object): Promise<void> {
   const sealed = await sealText(adminTokenOf(c.var.root.settings), contextOf(c, purpose), JSON.stringify(value));
   setCookie(c, ONCE_COOKIE, sealed, { ...cookieOptions(c), maxAge: SECONDS });
 }
 
-/** What `keepOnce` kept for this purpose, for the only time. Null when there is nothing. */
+/** Returns the value that `keepOnce` stored for this purpose, once. Null when there is none. */
 export async function takeOnce<Value extends object>(c: Context<DashboardEnv>, purpose: string): Promise<Value | null> {
   const sealed = getCookie(c, ONCE_COOKIE);
   if (sealed === undefined) return null;
   const text = await openSealed([adminTokenOf(c.var.root.settings)], contextOf(c, purpose), sealed);
   if (text === null) return null;
   deleteCookie(c, ONCE_COOKIE, cookieOptions(c));
-  // Sealed, so `keepOnce` wrote it, for this purpose.
+  // The seal proves that `keepOnce` wrote it for this purpose.
   return JSON.parse(text) as Value;
 }
 
 const RANDOM_LENGTH = 22;
 
-/** 22 characters of base62 that follow from a form's `nonce` and the admin token: sent twice, a form makes one thing. */
+/**
+ * Returns 22 characters of base62 derived from a form's `nonce` and the admin token, so that a form sent twice creates one
+ * object.
+ */
 export async function randomOf(c: Context<DashboardEnv>, nonce: string): Promise<string> {
   const text = contextOf(c, `random\n${nonce}`);
   const mac = await signHmac(adminTokenOf(c.var.root.settings), text);

@@ -41,7 +41,7 @@ async function sessionsPage(c: Context<DashboardEnv>) {
   );
 }
 
-/** Sign-ins with the admin token. With Cloudflare Access there are none: Access keeps them. */
+/** Returns the pages of sign-ins with the admin token. With Cloudflare Access there are none, because Access manages them. */
 export const sessionsRoutes = () =>
   createDashboardRoutes()
     .get("/apps/sessions", sessionsPage)

@@ -44,7 +44,7 @@ const GROUPS = [
 ] as const satisfies readonly { readonly group: string | null; readonly sections: readonly SectionLink[] }[];
 export type Section = (typeof GROUPS)[number]["sections"][number]["section"];
 
-/** The section of this name. Undefined when there is none. */
+/** Returns the section of this name, or undefined when there is none. */
 export const sectionNamed = (name: string | undefined): Section | undefined =>
   GROUPS.flatMap(({ sections }): readonly { section: Section }[] => sections).find((each) => each.section === name)
     ?.section;
@@ -56,11 +56,11 @@ export interface Place {
   /** The path of the application in this mode, with a slash at its end. */
   readonly at: string;
   readonly section: Section | undefined;
-  /** What a link to the other mode keeps of the query. */
+  /** The part of the query that a link to the other mode keeps. */
   readonly kept: string;
   /** The time of a test clock. */
   readonly clock: string | undefined;
-  /** What was searched for. */
+  /** The text that was searched for. */
   readonly q: string | undefined;
 }
 
@@ -75,7 +75,7 @@ export const Brand = () => (
   </a>
 );
 
-/** The menu of an application. On a phone it is opened by the button of the bar. */
+/** Shows the menu of an application. On a phone, the bar's button opens it. */
 export const Sidebar = ({ place, isByAccess, signOut }: { place: Place; isByAccess: boolean; signOut: Child }) => (
   <aside class="sidebar" id="menu" popover="auto">
     <Brand />
@@ -87,7 +87,7 @@ export const Sidebar = ({ place, isByAccess, signOut }: { place: Place; isByAcce
           {group !== null && <p class="nav-group">{group}</p>}
           <ul>
             {(sections as readonly SectionLink[])
-              // Live mode has no clock of its own.
+              // Live mode has no test clock.
               .filter(({ section }) => section !== "clock" || place.mode === "test")
               .map(({ section, name, icon }) => (
                 <li>
@@ -121,7 +121,7 @@ export const Sidebar = ({ place, isByAccess, signOut }: { place: Place; isByAcce
   </aside>
 );
 
-/** The application, and the way to another one. The script lists them when it is opened. */
+/** Shows the application, and a list to switch to another one. The script loads the list when it is opened. */
 const Switcher = ({ place: { appId, appName, mode } }: { place: Place }) => (
   <details class="switcher" data-app={appId} data-mode={mode}>
     <summary title="Switch the application">
@@ -157,7 +157,7 @@ const Modes = ({ place: { appId, mode, section, kept } }: { place: Place }) => (
   </div>
 );
 
-/** Above every page of an application: the search, and the mode. */
+/** Shows the search and the mode above every page of an application. */
 export const Bar = ({ place: { at, mode, q, clock } }: { place: Place }) => (
   <>
     <header class="bar">
@@ -195,7 +195,7 @@ export const Bar = ({ place: { at, mode, q, clock } }: { place: Place }) => (
   </>
 );
 
-/** Above a page that belongs to no application. */
+/** Shows the bar above a page that belongs to no application. */
 export const OutsideBar = ({ isByAccess, signOut }: { isByAccess: boolean; signOut: Child }) => (
   <header class="bar">
     <Brand />

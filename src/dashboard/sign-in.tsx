@@ -30,11 +30,11 @@ function assertSameOrigin(c: Context<DashboardEnv>): void {
   if (isForeign) throw new PurserError("forbidden", "The form was submitted from another site.");
 }
 
-/** Browsers send line breaks of a text area as CR LF. */
+/** Replaces CR LF by LF. Browsers send line breaks of a text area as CR LF. */
 const withPlainLineEnds = (form: Record<string, string>): Record<string, string> =>
   Object.fromEntries(Object.entries(form).map(([name, text]) => [name, text.replaceAll("\r\n", "\n")]));
 
-/** A form that was sent without a session is kept on the sign-in page. It is taken from this site alone. */
+/** Keeps a form that was sent without a session on the sign-in page. Accepts forms from this site only. */
 async function keepForm(c: Context<DashboardEnv>) {
   assertSameOrigin(c);
   const { _form, ...fields } = withPlainLineEnds(await readForm(c.req.raw));
@@ -68,20 +68,20 @@ const QUERY = /^[\w&=%.~+*'()!:@,;/-]*$/;
 
 const isPage = (path: string): boolean => IN_DASHBOARD.test(path) && !path.includes("..");
 
-/** The page after a sign-in: always a page of the dashboard, with its query. */
+/** Returns the page after a sign-in: always a page of the dashboard, with its query. */
 function destination(next = ""): string {
   const [path = "", query = "", ...rest] = next.split("?");
   if (!isPage(path) || !QUERY.test(query) || rest.length > 0) return "/admin/apps";
   return query === "" ? path : `${path}?${query}`;
 }
 
-/** A form that was sent after its session had ended. */
+/** A form that was sent after its session ended. */
 export interface KeptForm {
   readonly path: string;
   readonly fields: Form;
 }
 
-/** The form that a sign-in page kept. Null when there is none, or it is for no page of the dashboard. */
+/** Returns the form that a sign-in page kept. Null when there is none, or it is not for a page of the dashboard. */
 function readKeptForm(text: string | undefined): KeptForm | null {
   if (text === undefined || text === "") return null;
   try {
@@ -141,8 +141,8 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
 }
 
 /**
- * Returns the operator's name for the audit: required, and none that looks like an e-mail address or a key, which the audit shows where
- * they were proved. Throws `invalid_request`.
+ * Returns the operator's name for the audit. It is required, and must not look like an e-mail address or a key: the audit shows
+ * those only where they were proved. Throws `invalid_request`.
  */
 function readName(name: string): string {
   if (/[@:]/.test(name) || name.toLowerCase() === "api") throw invalid("name", "must not contain @ or :, nor be `api`");
@@ -156,7 +156,7 @@ async function checkToken(c: Context<DashboardEnv>, token: string): Promise<void
   }
 }
 
-/** Asks whether a form that was kept over the sign-in is to be sent. */
+/** Asks whether to send a form that was kept during the sign-in. */
 async function keptFormPage(c: Context<DashboardEnv>, kept: KeptForm, sessionId: string) {
   const _form = await formToken(adminTokenOf(c.var.root.settings), sessionId);
   return page(
@@ -180,7 +180,7 @@ export const signInRoutes = () =>
     .get("/sign-in", async (c) => {
       const { settings } = c.var.root;
       adminTokenOf(settings);
-      // With Cloudflare Access, a request that gets here is signed in.
+      // With Cloudflare Access, a request that arrives here is signed in.
       return settings.access === null ? signInPage(c, { next: c.req.query("next") }) : c.redirect("/admin/apps", 303);
     })
     .post("/sign-in", async (c) => {

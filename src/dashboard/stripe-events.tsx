@@ -9,7 +9,7 @@ import { paymentPath, stripeUrl } from "./payment.tsx";
 import { UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
 
-/** What each of Stripe's events did, and what would have made it grant (S5). */
+/** Shows what each of Stripe's events did, and what would have made it grant (S5). */
 async function eventsPage(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const { outcome, cursor } = c.req.query();
@@ -63,5 +63,5 @@ async function eventsPage(c: Context<DashboardEnv>) {
   );
 }
 
-// Not under /payments: there a name is that of a payment.
+// This path is not under /payments, where a name is the id of a payment.
 export const stripeEventsRoutes = () => createDashboardRoutes().get("/stripe-events", (c) => eventsPage(c));

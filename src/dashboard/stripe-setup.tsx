@@ -17,7 +17,7 @@ const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reaso
   too_old: "signed more than five minutes away from now",
 };
 
-/** What to enter at Stripe, ready to copy, and the setting. */
+/** Shows what to enter at Stripe, ready to copy, and the setting. */
 export const StripeSetup = (props: {
   c: Context<DashboardEnv>;
   events: readonly string[];
@@ -109,7 +109,7 @@ export const StripeSetup = (props: {
   );
 };
 
-/** Asks before the setting is taken away, its secrets too. */
+/** Asks for confirmation before the setting and its secrets are deleted. */
 export const confirmOff = (c: Context<DashboardEnv>) =>
   page(
     c,
@@ -129,7 +129,7 @@ export const confirmOff = (c: Context<DashboardEnv>) =>
     </Confirm>,
   );
 
-/** `price_…, Pack, 100, period, trial, amount=1000` as the API takes it. */
+/** Reads `price_…, Pack, 100, period, trial, amount=1000` into the form of the API. */
 function readPrice(text: string) {
   const [price = "", packId = "", ...more] = text.split(",").map((part) => part.trim());
   const amount = more.find((part) => part.startsWith("amount="))?.slice("amount=".length);
@@ -143,7 +143,7 @@ function readPrice(text: string) {
   };
 }
 
-/** Sets the setting of the form. Throws what the API would refuse. */
+/** Stores the setting of the form. Throws the refusals of the API. */
 export async function saveStripe(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const { form } = c.var;

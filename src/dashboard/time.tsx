@@ -1,6 +1,6 @@
 import { createContext, useContext } from "hono/jsx";
 
-/** The time of the page, which its relative times count from. */
+/** The time of the page, from which its relative times count. */
 export const NowContext = createContext(0);
 
 let relative: Intl.RelativeTimeFormat | undefined;
@@ -11,10 +11,10 @@ const UNITS = [
   [3_600_000, "hour"],
   [60_000, "minute"],
 ] as const;
-/** What is farther away is shown as a date. */
+/** The distance in days beyond which a time is shown as a date. */
 const RELATIVE_DAYS_MAX = 30;
 
-/** `3 minutes ago`, `in 2 days`, or a date such as `15 Jan 2026`. */
+/** Returns `3 minutes ago`, `in 2 days`, or a date such as `15 Jan 2026`. */
 function nearText(atMs: number, nowMs: number): string {
   relative ??= new Intl.RelativeTimeFormat("en", { numeric: "always" });
   date ??= new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
@@ -25,7 +25,7 @@ function nearText(atMs: number, nowMs: number): string {
   return relative.format(Math.trunc(away / size), unit);
 }
 
-/** A moment, as far from now as it is; the exact one in UTC on hover. */
+/** Shows a moment relative to now, with the exact moment in UTC on hover. */
 export const Time = ({ at, otherwise = "never" }: { at: string | null; otherwise?: string }) => {
   const nowMs = useContext(NowContext);
   if (at === null) return <span class="soft">{otherwise}</span>;
@@ -36,7 +36,7 @@ export const Time = ({ at, otherwise = "never" }: { at: string | null; otherwise
   );
 };
 
-/** When an hourly figure was computed: `Updated 18:09 UTC, every hour.` */
+/** Shows when an hourly figure was computed: `Updated 18:09 UTC, every hour.` */
 export const Updated = ({ at, what }: { at: string; what?: string }) => (
   <p class="soft" title={`${at.slice(0, 19).replace("T", " ")} UTC`}>
     {what === undefined ? "" : `${what}: `}

@@ -14,7 +14,7 @@ interface TokenSettingProps {
   readonly refusal: PurserError | undefined;
 }
 
-/** The setting by which end-user tokens are verified, as a form. A refused form stays as it was typed, but for its secret. */
+/** Shows the setting that verifies end-user tokens, as a form. A refused form stays as it was typed, except for its secret. */
 export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingProps) => {
   const isRefused = form.type !== undefined;
   const refusal = isRefused ? all : undefined;
@@ -81,7 +81,7 @@ export const TokenSetting = ({ c, setting, form, refusal: all }: TokenSettingPro
   );
 };
 
-/** Verifies a token with the setting. */
+/** Shows a form that verifies a token with the setting. */
 export const TokenTester = ({
   c,
   test,
@@ -104,7 +104,7 @@ export const TokenTester = ({
   </form>
 );
 
-/** The setting in the form of the API. */
+/** Returns the setting in the form of the API. */
 export function settingOf(form: Form): unknown {
   if (form.type === "none") return null;
   const origins = textField(form, "origins")?.trim().split(/\s+/);

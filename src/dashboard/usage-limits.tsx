@@ -109,7 +109,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   );
 }
 
-/** The limit of the path. One of the other mode is not found here. */
+/** Returns the limit in the path. Throws `not_found` for a limit of the other mode. */
 async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
   const { appId, mode } = c.var.ctx.environment;
   const { mode: own, ...row } = await requireLimit(c.var.root, appId, c.req.param("limitId") ?? "");
@@ -168,7 +168,7 @@ async function deletePage(c: Context<DashboardEnv>) {
 
 const PERIODS = { minute: "this minute", hour: "this hour", day: "today", week: "this week", month: "this month" };
 
-/** What a user has used of each limit, with a bar. */
+/** Shows how much of each limit a user has used, with a bar. */
 export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =>
   limits.length === 0 ? null : (
     <section class="card" id="limits">

@@ -10,7 +10,7 @@ import { amount, query, time } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, quantitiesText, ReservationLink, UserLink } from "./people-list.tsx";
 
-/** A usage event: what was used, and who paid. */
+/** Shows a usage event: the quantities, and who paid. */
 async function eventPage(c: Context<DashboardEnv>, eventId: string) {
   const event = await readUsageEvent(c.var.ctx, eventId);
   return page(
@@ -62,7 +62,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
   );
 }
 
-/** A reservation: what it holds, and a form that releases it. */
+/** Shows a reservation: the amounts it holds, and a form that releases it. */
 async function reservationPage(c: Context<DashboardEnv>, reservationId: string, refusal?: PurserError) {
   const reservation = await readReservation(c.var.ctx, reservationId);
   return page(

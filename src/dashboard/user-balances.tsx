@@ -12,7 +12,7 @@ import { quantitiesText, ReservationLink } from "./people-list.tsx";
 
 export type ShownBalance = BalanceList["balances"][number];
 
-/** The user's balances in spending order, each with a bar for what remains. */
+/** Shows the user's balances in spending order, each with a bar for the remaining amount. */
 export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => (
   <section aria-label="Balances">
     <h2>Balances, in spending order</h2>
@@ -33,7 +33,7 @@ export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId
   </section>
 );
 
-/** The other cards are folded. */
+/** How many cards are open. The others are folded. */
 const OPEN_MAX = 6;
 
 interface CardsProps {
@@ -84,7 +84,7 @@ const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: str
   );
 };
 
-/** What the user has, by unit. */
+/** Shows the user's totals by unit. */
 export const Totals = ({ totals }: { totals: Awaited<ReturnType<typeof readUserTotals>> }) => (
   <section class="card" id="totals">
     <h2>Total</h2>
@@ -112,7 +112,7 @@ interface HoldsProps {
   readonly isAll: boolean;
 }
 
-/** The user's open reservations, each with a link to its page, which releases it. */
+/** Shows the user's open reservations, each with a link to its page, where it can be released. */
 export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
   <section class="card" id="holds">
     <h2>Open reservations</h2>

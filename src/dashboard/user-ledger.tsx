@@ -22,7 +22,7 @@ interface LedgerProps {
   readonly form: Form;
   readonly balances: readonly ShownBalance[];
   readonly page: LedgerPage;
-  /** The usage events behind the page's entries. */
+  /** The usage events that caused the page's entries. */
   readonly events: ReadonlyMap<string, EventDescription>;
   /** The balance that the chart shows, and its newest entries. Null when the user has no balance. */
   readonly chart: { readonly balance: ShownBalance; readonly rows: readonly LedgerRow[] } | null;
@@ -105,7 +105,7 @@ const Entries = ({ c, balances, rows, events }: EntriesProps) => {
   );
 };
 
-/** What an entry came from: its usage event, with what was used, or its reservation. */
+/** Shows the cause of an entry: its usage event with the quantities, or its reservation. */
 const Source = ({
   c,
   row,
@@ -122,7 +122,7 @@ const Source = ({
   </>
 );
 
-/** A balance's remaining amount over time, oldest first. */
+/** Shows a balance's remaining amount over time, oldest first. */
 const BalanceChart = ({ balance, rows }: { balance: ShownBalance; rows: readonly LedgerRow[] }) => (
   <StepChart
     label={`${balance.packName}: ${balance.unit} remaining`}
@@ -134,12 +134,12 @@ const BalanceChart = ({ balance, rows }: { balance: ShownBalance; rows: readonly
 );
 
 const PAGE_ROWS = 500;
-/** A file has the newest entries, up to this many, so that the number of reads is bounded. */
+/** The most entries in a file, the newest ones, so that the number of reads is bounded. */
 const ROWS_MAX = 10_000;
 
 const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,cause,by,eventId,reservationId,note";
 
-/** A quoted cell. A spreadsheet must not read it as a formula. */
+/** Returns a quoted cell that a spreadsheet does not read as a formula. */
 function cell(value: string | number | null): string {
   if (value === null) return "";
   if (typeof value === "number") return String(value);
@@ -165,7 +165,7 @@ const line = (row: LedgerRow): string =>
     .map(cell)
     .join(",");
 
-/** A user's ledger as CSV, newest first, page by page. */
+/** Returns a user's ledger as CSV, newest first, page by page. */
 export function ledgerCsv(ctx: TenantCtx, input: Pick<HistoryInput, "userId" | "balanceId">, filters: LedgerFilters) {
   const encoder = new TextEncoder();
   let cursor: string | undefined;

@@ -24,7 +24,7 @@ interface PlanProps {
   readonly refusal: PurserError | undefined;
 }
 
-/** The preview of a debit: it changes nothing. */
+/** Shows the preview of a debit, which changes nothing. */
 export const Plan = ({ c, form, list, plan, refusal }: PlanProps) => (
   <section class="card" id="plan">
     <h2>Preview a debit</h2>

@@ -32,7 +32,7 @@ import { Balances, Holds, Totals } from "./user-balances.tsx";
 import { Ledger, ledgerCsv } from "./user-ledger.tsx";
 import { Plan } from "./user-plan.tsx";
 
-/** The search for users, and for what has an id. */
+/** Shows the search for users and for anything that has an id. */
 export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
   <form method="get" action={pathIn(c, "users")} class="card row">
     <Field label="User id, or another id" name="q" value={value} />
@@ -57,7 +57,7 @@ const NOTICES: Readonly<Record<string, string>> = {
   released: "Reservation released. What it held can be spent again.",
 };
 
-/** The event of the form, in the form of the API. */
+/** Returns the event of the form, in the form of the API. */
 function eventFields(form: Form): unknown {
   const quantities = Object.fromEntries(
     (["count", "tokens", "seconds", "cents"] as const)
@@ -67,7 +67,7 @@ function eventFields(form: Form): unknown {
   return { userId: form.userId, event: form.event, model: textField(form, "model"), quantities };
 }
 
-/** The start of the day of a date field, in milliseconds. */
+/** Returns the start of the day of a date field, in milliseconds. */
 function dayField(form: Form, name: string): number | undefined {
   const text = timeField(form, name);
   if (text === undefined) return undefined;
@@ -115,7 +115,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   return { list, totals, reservations, ledger, limits, events, chart };
 }
 
-/** All about one user's credits. */
+/** Shows all of one user's credits. */
 export async function userPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const { userId = "" } = form;
@@ -128,7 +128,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       ? undefined
       : await catchRefusal(async (): Promise<PlanOutput> => {
           const { totals } = found.result;
-          // A plan looks at each balance that can pay.
+          // A plan reads every balance that can pay.
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, eventFields(form)));
         });
@@ -152,7 +152,7 @@ export async function userPage(c: Context<DashboardEnv>) {
   );
 }
 
-/** The page of an id under which nothing was written: it may be mistyped, or of the other mode. */
+/** Shows that nothing was written under an id, which may be mistyped or belong to the other mode. */
 const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
   const { appId, mode } = c.var.ctx.environment;
   const other = mode === "live" ? "test" : "live";
@@ -202,7 +202,7 @@ const Actions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
   );
 };
 
-/** The newest entries of the selected balance, or of the first in spending order. */
+/** Returns the newest entries of the selected balance, or of the first in spending order. */
 async function recentEntries(c: Context<DashboardEnv>, userId: string, form: Form, list: BalanceList) {
   const balance = list.balances.find((each) => each.balanceId === form.balanceId) ?? list.balances[0];
   if (balance === undefined) return null;

@@ -16,14 +16,14 @@ import { FindUser, userPage } from "./user.tsx";
 
 const ROWS = 50;
 
-/** Whether a thing is there: only that it is not is an answer. */
+/** Returns whether an object exists. Throws errors other than `not_found`. */
 export async function exists(read: () => Promise<unknown>): Promise<boolean> {
   const { refusal } = await catchRefusal(read);
   if (refusal !== undefined && !/not_found$/.test(refusal.code)) throw refusal;
   return refusal === undefined;
 }
 
-/** The page of the thing that has this id alone. Null when it is to be searched for. */
+/** Returns the page of the only object with this id. Null when a search is needed. */
 export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
   const { ctx } = c.var;
   if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
@@ -37,7 +37,10 @@ export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<st
   return isReservation ? `users/reservation${query({ reservationId: id })}` : null;
 }
 
-/** Those who were active of late come first, where that is known, unless they are searched for or asked for by id. */
+/**
+ * Returns users: by default those with the latest activity first, where that is known; otherwise those that match the search or
+ * the list's cursor.
+ */
 async function readUsers(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
   const { ctx } = c.var;
   if (q === undefined && c.req.query("by") !== "id") {
@@ -49,7 +52,7 @@ async function readUsers(c: Context<DashboardEnv>, q: string | undefined, cursor
 
 async function usersPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  // A copied id often has a space at its end. The user whose id has one is a link away.
+  // A copied id often ends with a space. A user whose id really ends with one is a link away.
   const q = textField(form, "q")?.trim() || undefined;
   if (q !== undefined && [...q].length > 500) throw new PurserError("invalid_request", "is too long", { param: "q" });
   const place = q === undefined ? null : await pageOfId(c, q);
@@ -114,7 +117,7 @@ interface ReferencesProps {
   readonly balances: Awaited<ReturnType<typeof findReferences>>;
 }
 
-/** Balances of any user whose reference was searched for. */
+/** Shows balances of any user whose reference was searched for. */
 const References = ({ c, balances }: ReferencesProps) => (
   <section class="card">
     <h2>Granted under such a reference</h2>

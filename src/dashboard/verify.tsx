@@ -39,7 +39,7 @@ const Verdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput
 interface VerifyPage {
   readonly title: string;
   readonly results: readonly VerifyOutput[];
-  /** Where the verification goes on. Null at its end. */
+  /** The position at which verification continues. Null at its end. */
   readonly next: string | null;
   readonly refusal?: PurserError | undefined;
 }

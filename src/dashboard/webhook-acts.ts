@@ -9,19 +9,19 @@ import { sameTypes, typesField } from "./endpoint-fields.tsx";
 import { type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
 import { keepOnce, randomOf } from "./session.ts";
 
-/** What a form does to an endpoint. Answers where that is shown, behind `webhooks`. */
+/** A function that applies a form to an endpoint. Returns the path of the page that shows the result, after `webhooks`. */
 export type WebhookAct = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
 
 const appIdOf = (c: Context<DashboardEnv>): string => c.var.ctx.environment.appId;
 
-/** What `keepOnce` keeps an endpoint's new secret for. */
+/** Returns the purpose under which `keepOnce` stores an endpoint's new secret. */
 export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;
 
 const IDS = 3;
 
 /**
- * An administrator whose first ids follow from the form's `nonce`: the halves of a new secret, and the endpoint or the act that it
- * belongs to, or the act. So a form that is sent twice makes one secret, and shows the same one again, and sends nothing twice.
+ * Returns an administrator's context whose first ids derive from the form's `nonce`: the halves of a new secret, and the
+ * endpoint or act. So a form that is sent twice creates and shows the same secret, and sends nothing twice.
  */
 export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<AdminCtx> {
   const { admin, form } = c.var;
@@ -36,7 +36,7 @@ export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<
   };
 }
 
-/** Changes only what differs, because the audit says what was changed. */
+/** Changes only the fields that differ, because the audit lists the changed ones. */
 export const change: WebhookAct = async (c, { webhookId, url, types, description, isEnabled }) => {
   const { form } = c.var;
   const wanted = typesField(form);
@@ -68,9 +68,9 @@ export const test: WebhookAct = async (c, { webhookId }) => {
   return `/${webhookId}?notice=tested`;
 };
 
-/** How the field of a ticked message begins. */
+/** The prefix of the field of a ticked message. */
 export const TICKED = "message ";
-/** As many as a page shows. */
+/** The most ticked messages: as many as a page shows. */
 const TICKED_MAX = 20;
 
 export const resend: WebhookAct = async (c, { webhookId }) => {

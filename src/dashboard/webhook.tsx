@@ -30,7 +30,7 @@ const NOTICES: Readonly<Record<string, string>> = {
 
 type Endpoint = WebhookOutput & { readonly failingSinceMs: number | null };
 
-/** The endpoint of the path. One of the other mode is not found here. */
+/** Returns the endpoint in the path. Throws `not_found` for an endpoint of the other mode. */
 async function readEndpoint(c: Context<DashboardEnv>): Promise<Endpoint> {
   const { appId, mode } = c.var.ctx.environment;
   const row = await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? "");
@@ -39,7 +39,10 @@ async function readEndpoint(c: Context<DashboardEnv>): Promise<Endpoint> {
   return webhook;
 }
 
-/** Why an endpoint is off: what its latest attempt says, or since when all have failed. An administrator's change forgets both. */
+/**
+ * Returns why an endpoint is off: the result of its latest attempt, or since when all attempts have failed. An administrator's
+ * change clears both.
+ */
 function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutput): string {
   if (failingSinceMs === null) return "It was switched off here, or by the API.";
   const latest = deliveries
@@ -216,7 +219,7 @@ async function deletePage(c: Context<DashboardEnv>) {
   );
 }
 
-/** Does what a form asks for. A refusal is shown on the page of the endpoint. */
+/** Performs an act of a form. Shows a refusal on the endpoint's page. */
 async function act(c: Context<DashboardEnv>, work: WebhookAct) {
   const webhook = await readEndpoint(c);
   const done = await catchRefusal(() => work(c, webhook));

@@ -13,7 +13,7 @@ import { keepOnce } from "./session.ts";
 import { Time } from "./time.tsx";
 import { repeatable, secretOf } from "./webhook-acts.ts";
 
-/** Whether its latest attempts fail, or so many of its newest messages do that somebody should look. */
+/** Returns whether the endpoint needs attention: its latest attempts fail, or many of its newest messages do. */
 export const isFailing = ({ isEnabled, failingSince, attempted, failed }: EndpointHealth): boolean =>
   isEnabled && attempted > 0 && (failingSince !== null ? failed > 0 : failed * 2 > attempted);
 
@@ -23,7 +23,7 @@ const REASONS: Readonly<Record<string, string>> = {
   secrets_unavailable: "Its secret could not be read: SETTINGS_SECRET is not set.",
 };
 
-/** Why an attempt failed, in words. */
+/** Returns why an attempt failed, in words. */
 export function reasonOf({ status, error }: Attempt): string {
   if (status === null) return REASONS[error ?? ""] ?? "There was no answer.";
   if (status === 410) return "It answered 410 (gone).";
@@ -39,7 +39,7 @@ export const rateText = ({ attempted, failed }: EndpointHealth): string =>
     ? "Nothing was sent to it yet."
     : `${amount(failed)} of its newest ${amount(attempted)} messages failed (${Math.round((100 * failed) / attempted)} %).`;
 
-/** How an endpoint does: off, failing or healthy. */
+/** Shows the state of an endpoint: off, failing or healthy. */
 export const HealthTag = ({ health }: { health: EndpointHealth }) => {
   if (!health.isEnabled) return <Tag kind="warn">off</Tag>;
   if (isFailing(health)) return <Tag kind="bad">failing</Tag>;

@@ -108,7 +108,7 @@ the arguments, existence, rule.
 
 let document: OpenApiDocument | undefined;
 
-/** The OpenAPI document. */
+/** Returns the OpenAPI document. */
 export function apiDocument(): OpenApiDocument {
   document ??= openApiDocument(about, operations, messages);
   return document;

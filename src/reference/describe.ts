@@ -23,12 +23,12 @@ import {
 
 const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
 
-/** Corrections of zod's output. */
+/** Corrects zod's output. */
 const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
   // zod leaves out the default of a transformed argument.
   if (io === "input" && zodSchema instanceof z.ZodDefault) jsonSchema.default ??= zodSchema.def.defaultValue;
   const { additionalProperties, properties } = jsonSchema;
-  // zod writes "any other field" as an empty schema, and no known ones as an empty list, which some generators misread.
+  // zod writes "any other field" as an empty schema, and no known fields as an empty list. Some generators misread both.
   if (isEmptyObject(additionalProperties)) jsonSchema.additionalProperties = true;
   if (isEmptyObject(properties) && jsonSchema.additionalProperties === true) delete jsonSchema.properties;
   if (zodSchema === errorDetail) {
@@ -40,14 +40,16 @@ const correctSchema: ZodOpenApiOverride = ({ jsonSchema, zodSchema, io }) => {
 const hasDefault = (field: unknown): field is { default?: unknown; description?: string } =>
   isJsonObject(field) && "default" in field;
 
-/** Tells the default of a body's field in words: some generators make a field with a default one that must be sent. */
+/**
+ * Writes the default of a body's field into its description instead. Some generators treat a field with a default as required.
+ */
 function describeDefaults(schema: unknown): void {
   if (!isJsonObject(schema) || !isJsonObject(schema.properties)) return;
   for (const field of Object.values(schema.properties)) {
     if (!hasDefault(field)) continue;
     const value: unknown = field.default;
     delete field.default;
-    // An empty object or list is what is taken where nothing is sent.
+    // An empty object or list only means that nothing was sent.
     if (typeof value === "object") continue;
     field.description = `${field.description ?? ""} Default: \`${String(value)}\`.`.trim();
   }
@@ -55,7 +57,7 @@ function describeDefaults(schema: unknown): void {
 
 export type OpenApiDocument = ReturnType<typeof createDocument>;
 
-/** Whether responses have a bookmark: with every key, wherever it was sent. */
+/** Returns whether responses have a bookmark: those to every request with a key, wherever the key was sent. */
 const hasBookmark = (operation: Operation): boolean =>
   isKeyed(operation) || operation.access === "client" || operation.access === "key-inside";
 
@@ -111,7 +113,7 @@ export interface About {
   readonly tags: readonly { readonly name: string; readonly description: string }[];
 }
 
-/** A message that endpoints get. */
+/** A message that webhook endpoints receive. */
 export interface DescribedMessage {
   readonly type: string;
   readonly description: string;
@@ -133,7 +135,7 @@ function describeMessage({ type, description, schema }: DescribedMessage): ZodOp
   };
 }
 
-/** The OpenAPI 3.1 document of these operations and messages. */
+/** Returns the OpenAPI 3.1 document of these operations and messages. */
 export function openApiDocument(
   about: About,
   operations: readonly Operation[],

@@ -19,7 +19,7 @@ const shortBalance = z
   })
   .meta({ id: "ShortBalance" });
 
-/** `details` of each code that has some; optional where not every refusal of the code has them. */
+/** The `details` of each code that has some. A field is optional if not every refusal with the code has it. */
 const detailsByCode = {
   invalid_request: z
     .strictObject({ limit: z.int().describe("How many there may be.") })
@@ -52,7 +52,7 @@ const detailsByCode = {
 
 const common = errorDetail.omit({ code: true, details: true }).shape;
 
-/** `insufficient_credits` becomes `InsufficientCreditsError`. */
+/** Returns `InsufficientCreditsError` for `insufficient_credits`. */
 const nameOf = (code: string): string =>
   `${code.replace(/(?:^|_)([a-z])/g, (_match, letter: string) => letter.toUpperCase())}Error`;
 
@@ -72,12 +72,12 @@ const withoutDetails = {
 const forms = [...codesWithDetails, withoutDetails];
 const reference = (name: string): string => `#/components/schemas/${name}`;
 
-/** The components of the forms that an error has, one for each code with details of its own. */
+/** The components of the error forms, one for each code with details of its own. */
 export const errorComponents: Readonly<Record<string, z.ZodType>> = Object.fromEntries(
   forms.map(({ name, schema }) => [name, schema]),
 );
 
-/** `ErrorDetail` as one of these forms, told apart by `code`. */
+/** The schema of `ErrorDetail`: one of these forms, told apart by `code`. */
 export const errorDetailSchema = {
   oneOf: forms.map(({ name }) => ({ $ref: reference(name) })),
   discriminator: {

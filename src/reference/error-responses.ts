@@ -3,7 +3,10 @@ import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { errorBody } from "../http/responses.ts";
 import { type HeaderName, headerRefs, headers } from "./headers.ts";
 
-/** One response for each status. An operation refers to it, and says which of its codes it may return. */
+/**
+ * The names of the error responses, one for each status. An operation refers to the response, and lists which of its codes it
+ * may return.
+ */
 const RESPONSE_NAMES: Readonly<Record<number, string>> = {
   400: "BadRequest",
   401: "Unauthorized",
@@ -48,9 +51,9 @@ function responseName(status: number): string {
   return name;
 }
 
-/** The codes of a set, in the order of the catalogue. */
+/** Returns the codes of a set, in the order of the catalogue. */
 export const inOrder = (codes: ReadonlySet<ErrorCode>): ErrorCode[] =>
-  // Object.keys forgets that these are the codes of the catalogue.
+  // Object.keys loses the type of the codes.
   (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
 
 const meanings = (codes: readonly ErrorCode[]): string =>
@@ -58,7 +61,7 @@ const meanings = (codes: readonly ErrorCode[]): string =>
 
 const byStatus = (codes: readonly ErrorCode[]) => Map.groupBy(codes, (code) => errorStatus[code]);
 
-/** The error responses of one operation: each refers to the response of its status, with the operation's own codes. */
+/** Returns the error responses of one operation. Each refers to the response of its status, with the operation's own codes. */
 export function errorResponses(operationCodes: readonly ErrorCode[]) {
   return Object.fromEntries(
     [...byStatus(operationCodes)].map(([status, codes]) => [
@@ -68,7 +71,7 @@ export function errorResponses(operationCodes: readonly ErrorCode[]) {
   );
 }
 
-/** The error responses that the operations refer to, by name. */
+/** Returns the error responses that the operations refer to, by name. */
 export function sharedResponses(usedCodes: ReadonlySet<ErrorCode>): Record<string, ZodOpenApiResponseObject> {
   const statuses = [...byStatus(inOrder(usedCodes))];
   return Object.fromEntries(statuses.map(([status, codes]) => [responseName(status), errorResponse(codes)]));

@@ -4,7 +4,10 @@ import { apiDocument } from "./api-document.ts";
 import { Page } from "./page.tsx";
 import { ORIGIN_PLACEHOLDER } from "./routes.ts";
 
-/** The files of the reference, for scripts/reference.mjs. They are generated before the build and not part of the Worker. */
+/**
+ * Returns the files of the reference, for scripts/reference.mjs. They are generated before the build and are not part of the
+ * Worker.
+ */
 export function referenceFiles(): Readonly<Record<ReferenceFile, string>> {
   return {
     "openapi.json": JSON.stringify(apiDocument()),

@@ -117,7 +117,7 @@ function Errors({ responses }: { responses: readonly (readonly [string, ApiRespo
   );
 }
 
-/** One operation: its description on the left, an example of a request and a response on the right. */
+/** Shows one operation: its description on the left, an example of a request and a response on the right. */
 export function OperationView({ listed, origin }: { listed: ListedOperation; origin: string }) {
   const { method, path, operation } = listed;
   const responses = responsesOf(operation);

@@ -3,12 +3,12 @@ import type { ErrorCode } from "../errors.ts";
 import { inOrder } from "./error-responses.ts";
 
 /**
- * What a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`: a key of
- * any kind. `key-inside`: a key in the body or in the path.
+ * The credentials that a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`:
+ * a key of any kind. `key-inside`: a key in the body or in the path.
  */
 export type Access = "open" | "secret" | "end-user" | "admin" | "client" | "key-inside";
 
-/** Schemas of requests are lazy, so that the Worker starts without them. */
+/** The schema of a request. Request schemas are lazy, so that the Worker starts without building them. */
 type ObjectSchema = z.ZodObject | z.ZodLazy<z.ZodObject>;
 
 export const unwrapped = (schema: ObjectSchema): z.ZodObject =>
@@ -26,22 +26,27 @@ export interface Operation {
   /** CommonMark. */
   readonly description: string;
   readonly access: Access;
-  /** The code for a publishable key where a secret key is required (W13). Given if it is not the usual one of the method. */
+  /**
+   * The error code for a publishable key where a secret key is required (W13). Given if it differs from the method's usual code.
+   */
   readonly publishableGets?: "forbidden" | "requires_secret_key";
   readonly params?: ObjectSchema;
   readonly query?: ObjectSchema;
   readonly body?: Content & { readonly alternatives?: Readonly<Record<string, Content>> };
   readonly success: Content & {
     readonly description: string;
-    /** Whether a repeat is marked by `idempotent-replayed`. */
+    /** Whether `idempotent-replayed` marks a repeat. */
     readonly replayable?: boolean;
-    /** Whether it may have a `purser-warning` (W16). */
+    /** Whether the response may have a `purser-warning` (W16). */
     readonly warns?: boolean;
     readonly headers?: Readonly<Record<string, string>>;
   };
-  /** The operation's own codes. Those that follow from its key, body and arguments are added. */
+  /** The operation's own codes. Codes that follow from its key, body and arguments are added. */
   readonly errors: readonly ErrorCode[];
-  /** Whether it writes for an id, which may be erased (E4): with a code of its own, or in silence, as analytics are. */
+  /**
+   * Whether it writes for a user id, which may be erased (E4). The write is then refused with a code, or silently dropped, as
+   * analytics are.
+   */
   readonly writesForId?: "refused" | "silent";
 }
 
@@ -52,13 +57,13 @@ export interface Content {
   readonly example: unknown;
 }
 
-/** Every error code of the operation, in the order of the catalogue. */
+/** Returns every error code of the operation, in the order of the catalogue. */
 export function errorCodes(operation: Operation): ErrorCode[] {
   const codes = new Set<ErrorCode>([...operation.errors, "internal_error", "temporarily_unavailable"]);
-  // PostHog's clients drop what is 429, so routes that store their events answer 503 (L2).
+  // PostHog's clients drop their events on a 429, so routes that store those events answer 503 (L2).
   const isCapture = operation.writesForId === "silent" && ["client", "key-inside"].includes(operation.access);
   if (!isCapture) codes.add("rate_limited");
-  // Every key but a publishable one is `forbidden` in a page (W11).
+  // In a web page, every key except a publishable one is `forbidden` (W11).
   if (operation.access !== "open") codes.add("invalid_key").add("forbidden");
   if (operation.access === "secret") codes.add(wrongKindOf(operation));
   if (operation.access === "end-user") codes.add("invalid_user_token").add("secrets_unavailable");
@@ -72,14 +77,17 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   return inOrder(codes);
 }
 
-/** The code for a publishable key where a secret one is required, and for a relay key where it may not go (W13). */
+/**
+ * Returns the error code for a publishable key where a secret key is required, and for a relay key on a route that refuses it
+ * (W13).
+ */
 export const wrongKindOf = ({ publishableGets, method, access }: Operation): ErrorCode =>
   publishableGets ?? (method === "get" && access === "secret" ? "requires_secret_key" : "forbidden");
 
-/** Whether it takes a key in the header `Authorization`, and so a bookmark. */
+/** Returns whether the operation takes a key in the `Authorization` header, and so a bookmark. */
 export const isKeyed = ({ access }: Operation): boolean => access === "secret" || access === "end-user";
 
-/** The schemes of each access; one of them suffices. */
+/** The security schemes of each access; one of them suffices. */
 export const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
   open: [],
   secret: [{ secretKey: [] }],
@@ -92,8 +100,8 @@ export const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
 const bearer = (description: string) => ({ type: "http" as const, scheme: "bearer", description });
 
 /**
- * All of them stand in the header `Authorization`. The end-user's token is a parameter and no scheme: a generated client that
- * has one credential would send it by every scheme, and so a secret key as `X-User-Token`.
+ * The security schemes, all in the `Authorization` header. The end-user's token is a parameter instead: a generated client with
+ * one credential would send it by every scheme, and so send a secret key as `X-User-Token`.
  */
 export const securitySchemes = {
   secretKey: bearer("A secret key, `sk_live_…` or `sk_test_…`. Only for your backend."),

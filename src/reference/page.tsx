@@ -52,7 +52,7 @@ function Contents() {
 }
 
 function ErrorCodes() {
-  // Object.entries forgets that these are the codes of the catalogue.
+  // Object.entries loses the type of the codes.
   const codes = Object.entries(errorStatus) as [ErrorCode, number][];
   return (
     <section id="errors">
@@ -115,7 +115,7 @@ function Introduction({ origin }: { origin: string }) {
   );
 }
 
-/** The reference, rendered from openapi.json. The examples send their requests to `origin`. */
+/** Shows the reference, rendered from openapi.json. The examples send their requests to `origin`. */
 export function Page({ origin }: { origin: string }) {
   const { info, tags } = readReference();
   return (

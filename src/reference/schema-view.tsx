@@ -4,7 +4,7 @@ import { InlineText } from "./text.tsx";
 const alternatives = (schema: Schema): readonly Schema[] => schema.anyOf ?? schema.oneOf ?? [];
 const isNull = (schema: Schema): boolean => schema.type === "null";
 
-/** The type of a field: "string", "list of CreditBalance", "timestamp or null". */
+/** Shows the type of a field: "string", "list of CreditBalance", "timestamp or null". */
 function TypeOf({ schema, isLinked = true }: { schema: Schema; isLinked?: boolean }) {
   const name = schemaName(schema);
   if (name !== null && !isLinked) return <>{name}</>;
@@ -42,11 +42,11 @@ function plainType(schema: Schema): string {
   return [schema.type].flat().join(" or ");
 }
 
-/** zod gives every integer the bounds of a double, which do not help a reader. */
+/** Returns a bound to show. zod gives every integer the bounds of a double, which do not help a reader. */
 const bound = (limit: number | undefined): number | undefined =>
   Math.abs(limit ?? 0) === Number.MAX_SAFE_INTEGER ? undefined : limit;
 
-/** Bounds and choices, each as a short sentence. */
+/** Returns bounds and choices, each as a short sentence. */
 function limitsOf(schema: Schema): string[] {
   const [subject = schema] = alternatives(schema).filter((form) => !isNull(form));
   const limits: string[] = [];
@@ -93,7 +93,7 @@ export function Field({ name, schema, mark, description, hint, isResponse = fals
   );
 }
 
-/** The fields inside a field. Those of a named schema are shown once, with that schema. */
+/** Shows the fields inside a field. The fields of a named schema are shown once, with that schema. */
 function NestedFields({ schema, isResponse = false }: SchemaProps) {
   if (schemaName(schema) !== null) return null;
   if (schema.items !== undefined) return <NestedFields schema={schema.items} isResponse={isResponse} />;
@@ -126,7 +126,7 @@ function markOf(isRequired: boolean, isResponse: boolean): FieldProps["mark"] {
   return isRequired ? "required" : null;
 }
 
-/** The fields of an object. For a choice of forms, the fields of each. */
+/** Shows the fields of an object, or of each form in a choice of forms. */
 export function Fields({ schema, isResponse = false }: SchemaProps) {
   const properties = Object.entries(schema.properties ?? {});
   if (schemaName(schema) !== null || properties.length === 0) return <Shape schema={schema} isResponse={isResponse} />;
@@ -144,7 +144,7 @@ export function Fields({ schema, isResponse = false }: SchemaProps) {
   );
 }
 
-/** A schema that is not an object with fields: a choice of forms, a list, or a plain value. */
+/** Shows a schema that is not an object with fields: a choice of forms, a list, or a plain value. */
 function Shape({ schema, isResponse = false }: SchemaProps) {
   const forms = alternatives(schema);
   if (forms.length > 1) {

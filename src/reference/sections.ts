@@ -44,7 +44,7 @@ export interface ApiResponse {
 
 interface Reference {
   readonly $ref: string;
-  /** Replaces the description of what is referred to. */
+  /** Replaces the description of the schema that `$ref` names. */
   readonly description?: string;
 }
 
@@ -71,15 +71,15 @@ interface ApiReference {
   };
 }
 
-/** The OpenAPI document in the type that this page reads. */
+/** Returns the OpenAPI document in the type that this page reads. */
 export function readReference(): ApiReference {
-  // describe.ts writes the document, so the parts that OpenAPI's types leave open are there.
+  // describe.ts writes the document, so the parts that are optional in OpenAPI's types are present.
   return apiDocument() as unknown as ApiReference;
 }
 
 const lastPart = (reference: Reference): string => reference.$ref.slice(reference.$ref.lastIndexOf("/") + 1);
 
-/** The name of the component that a schema refers to; null for an inline schema. */
+/** Returns the name of the component that a schema refers to, or null for an inline schema. */
 export const schemaName = (schema: Schema): string | null =>
   schema.$ref === undefined ? null : lastPart({ $ref: schema.$ref });
 
@@ -90,7 +90,7 @@ export function parametersOf(operation: DescribedOperation): readonly Parameter[
   );
 }
 
-/** Responses by status, in rising order. */
+/** Returns responses by status, in rising order. */
 export function responsesOf(
   operation: DescribedOperation,
 ): readonly (readonly [status: string, response: ApiResponse])[] {
@@ -110,7 +110,7 @@ export interface ListedOperation {
   readonly operation: DescribedOperation;
 }
 
-/** The operations of a tag, in the document's order. */
+/** Returns the operations of a tag, in the document's order. */
 export function operationsOf(tag: string): readonly ListedOperation[] {
   return Object.entries(readReference().paths).flatMap(([path, item]) =>
     Object.entries(item)
@@ -128,14 +128,14 @@ const HEADERS: Readonly<Record<string, string>> = {
 
 const EXAMPLES: Readonly<Record<string, string>> = { userId: "user_42", token: "$TOKEN" };
 
-/** `{packId}` of a path becomes `$PACK_ID`, which the reader sets. */
+/** Returns the shell variable for a path parameter: `$PACK_ID` for `{packId}`. The reader sets it. */
 const variable = (name: string): string => `$${name.replace(/[A-Z]/g, "_$&").toUpperCase()}`;
 
 const pair = ({ name }: Parameter): string => `${name}=${EXAMPLES[name] ?? variable(name)}`;
 
 const singleQuoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** A command to paste into a shell, after its variables are set. */
+/** Returns a command to paste into a shell, after its variables are set. */
 export function curlOf(origin: string, method: string, path: string, operation: DescribedOperation): string {
   const query = parametersOf(operation).filter((parameter) => parameter.in === "query" && parameter.required === true);
   const filled = path.replace(/\{(\w+)\}/g, (_match, name: string) => variable(name));

@@ -2,7 +2,7 @@ import type { Child } from "hono/jsx";
 
 const INLINE = /(`[^`]+`|\*\*[^*]+\*\*)/;
 
-/** One line of the CommonMark that the descriptions use: `code` and **bold**. */
+/** Shows one line of the CommonMark that the descriptions use: `code` and **bold**. */
 export function InlineText({ text }: { text: string }) {
   return (
     <>
@@ -34,7 +34,7 @@ const classOf = (token: string): string => {
   return token.startsWith('"') ? "string" : "literal";
 };
 
-/** JSON with coloured parts. */
+/** Shows JSON with coloured parts. */
 export function ColouredJson({ text }: { text: string }) {
   const parts: Child[] = text
     .split(JSON_TOKEN)

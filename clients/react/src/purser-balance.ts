@@ -1,7 +1,7 @@
 import type { PurserBalance as PurserBalanceElement } from "purser-balance";
 import { createElement, type HTMLAttributes, type ReactElement, type ReactNode, useEffect, useRef } from "react";
 
-/** The attributes of the element, by the names that it has. */
+/** The attributes of the element, by their names in HTML. */
 interface ElementAttributes extends HTMLAttributes<PurserBalanceElement> {
   readonly url?: string;
   readonly "publishable-key"?: string;
@@ -24,26 +24,26 @@ declare module "react" {
 
 export interface PurserBalanceProps
   extends Omit<ElementAttributes, "url" | "publishable-key" | "user-id" | "getToken" | "ref"> {
-  /** Where Purser is, such as `https://purser.example.com`. */
+  /** The address of Purser, such as `https://purser.example.com`. */
   readonly url: string;
   /** A publishable key, `pk_…`. */
   readonly publishableKey: string;
-  /** Your own id of the user whose token `getToken` gives. */
+  /** Your own id of the user for whom `getToken` returns a token. */
   readonly userId: string;
-  /** Gives the user's own token from your sign-in. */
+  /** Returns the user's own token from your sign-in. */
   readonly getToken: () => string | Promise<string>;
-  /** Is told what was shown, after each reading. */
+  /** Called after each reading with the shown credits. */
   readonly onBalance?: (detail: {
     readonly state: string;
     readonly remaining: Readonly<Record<string, number>>;
   }) => void;
-  /** Is told why the credits cannot be shown. */
+  /** Called with the reason when the credits cannot be shown. */
   readonly onError?: (error: unknown) => void;
-  /** What stands below the credits, such as a link to buy more. */
+  /** The content below the credits, such as a link to buy more. */
   readonly children?: ReactNode;
 }
 
-/** What remains of a user's credits: the element `<purser-balance>`, which is loaded in the browser alone. */
+/** Shows a user's remaining credits with the element `<purser-balance>`, which is loaded only in the browser. */
 export function PurserBalance(props: PurserBalanceProps): ReactElement {
   const { publishableKey, userId, getToken, onBalance, onError, children, ...attributes } = props;
   const element = useRef<PurserBalanceElement>(null);
@@ -54,7 +54,7 @@ export function PurserBalance(props: PurserBalanceProps): ReactElement {
   useEffect(() => {
     const { current } = element;
     if (current === null) return;
-    // Before the element's script: an element that has no token yet would ask for one in vain.
+    // This runs before the element's script, because an element without a token would ask for one in vain.
     current.getToken ??= () => last.current.getToken();
     const balance = (event: Event) => last.current.onBalance?.((event as CustomEvent).detail);
     const error = (event: Event) => last.current.onError?.((event as CustomEvent).detail);

@@ -2,34 +2,34 @@ import { Purser, type Schemas } from "purser-client";
 import { useCallback, useEffect, useRef, useState } from "react";
 
 export interface PurserBalanceOptions {
-  /** Where Purser is, such as `https://purser.example.com`. */
+  /** The address of Purser, such as `https://purser.example.com`. */
   readonly url: string;
   /** A publishable key, `pk_…`. */
   readonly publishableKey: string;
-  /** Your own id of the user whose token `getToken` gives. */
+  /** Your own id of the user for whom `getToken` returns a token. */
   readonly userId: string;
-  /** Gives the user's own token from your sign-in. */
+  /** Returns the user's own token from your sign-in. */
   readonly getToken: () => string | Promise<string>;
-  /** Only the balances that pay for this event. */
+  /** Lists only the balances that pay for this event. */
   readonly event?: string;
 }
 
 export interface PurserBalanceState {
   readonly status: "loading" | "ok" | "error";
-  /** The live balances, in the order in which they pay. Empty while they are read. */
+  /** The active balances, in the order in which they pay. Empty while they are read. */
   readonly credits: readonly Schemas["CreditBalance"][];
-  /** What the last reading threw: a `PurserError`, or what `getToken` threw. */
+  /** The error of the last reading: a `PurserError`, or the error that `getToken` threw. */
   readonly error: unknown;
-  /** Reads again, as after a purchase. */
+  /** Reads again, for example after a purchase. */
   readonly refresh: () => void;
 }
 
 type Read = Omit<PurserBalanceState, "refresh"> & { readonly of: string };
 
-/** A user's credits. They are read in the browser, once, and again by `refresh` or when what is asked for changes. */
+/** Returns a user's credits. It reads them in the browser once, and again on `refresh` or when the options change. */
 export function usePurserBalance(options: PurserBalanceOptions): PurserBalanceState {
   const { url, publishableKey, userId, event } = options;
-  // Another user's credits must not stay while theirs are read.
+  // Another user's credits must not stay visible while this user's are read.
   const of = JSON.stringify([url, publishableKey, userId, event]);
   const [read, setRead] = useState<Read>({ of, status: "loading", credits: [], error: null });
   const [round, setRound] = useState(0);
@@ -40,7 +40,7 @@ export function usePurserBalance(options: PurserBalanceOptions): PurserBalanceSt
   useEffect(() => {
     const request = new AbortController();
     const readNow = async () => {
-      // React's strict mode ends the first effect at once: nothing is sent for it.
+      // React's strict mode ends the first effect at once. This wait ensures that the first effect sends nothing.
       await null;
       if (request.signal.aborted) return;
       try {

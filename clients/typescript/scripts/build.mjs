@@ -7,12 +7,12 @@ const dist = join(import.meta.dirname, "../dist");
 
 const run = (command, args, cwd) => execFileSync(command, args, { cwd, stdio: "inherit" });
 
-// Makes openapi.json, the table of operations and the bundle.
+// Generates openapi.json, the table of operations and the bundle.
 run("npm", ["run", "--silent", "reference"], join(import.meta.dirname, "../../.."));
 await import("./types.mjs");
 run("tsc", ["--project", "tsconfig.json"], join(import.meta.dirname, ".."));
 
-// The same types for `require`; in both, modules by the names that they have in dist/.
+// Writes the same types for `require`. In both forms, imports use the module names of dist/.
 for (const name of readdirSync(dist, { recursive: true }).filter((one) => one.endsWith(".d.ts"))) {
   const text = readFileSync(join(dist, name), "utf8");
   const importing = (extension) => text.replaceAll(/((?:from |import\()"\.[^"]*)\.[jt]s"/g, `$1.${extension}"`);

@@ -13,11 +13,11 @@ const document = JSON.parse(readFileSync(join(root, "../../.purser/reference/ope
 const resolve = (schema) =>
   schema?.$ref === undefined ? schema : document.components.schemas[schema.$ref.split("/").at(-1)];
 
-/** The one list of an answer that comes in pages; null for other answers. */
+/** Returns the name of the list in a response that comes in pages; null for other responses. */
 function listOf({ responses }) {
   const { properties = {}, required = [] } = resolve(responses[200]?.content?.["application/json"]?.schema) ?? {};
   if (!("nextCursor" in properties)) return null;
-  // What is on some pages alone, such as sums, is no page's list.
+  // A field that only some pages have, such as sums, is not the page's list.
   const lists = Object.keys(properties).filter(
     (name) => required.includes(name) && resolve(properties[name]).type === "array",
   );
@@ -25,7 +25,7 @@ function listOf({ responses }) {
   return lists[0];
 }
 
-/** The client takes one flat object, so no two of an operation's fields may share a name. */
+/** Throws if two of an operation's fields share a name, because the client takes one flat object. */
 function assertFlat(method, { operationId, parameters = [], requestBody }) {
   const named = parameters.map((one) => (one.$ref ? document.components.parameters[one.$ref.split("/").at(-1)] : one));
   const path = named.filter((one) => one.in === "path").map(({ name }) => name);
@@ -42,7 +42,7 @@ const comment = ({ summary, description = "" }) =>
     .map((line) => `   * ${line.replaceAll("*/", "*\\/")}`.trimEnd())
     .join("\n")}\n   */`;
 
-/** The kinds of keys that an operation takes; none where it takes no key. */
+/** The client's names for the kinds of keys that an operation takes. */
 const KEY_OF = { secretKey: "sk", publishableKey: "pk", relayKey: "rk", adminToken: "admin" };
 
 const keysOf = ({ security = [] }) =>
@@ -52,7 +52,7 @@ const takesUserToken = ({ parameters = [] }) => parameters.some((one) => one.$re
 
 const answersText = ({ responses }) => !("application/json" in (responses[200]?.content ?? {}));
 
-/** The module of an operation: what administers, what takes in from others' clients and services, and the rest. */
+/** Returns an operation's module: `admin`, `intake` for data of other clients and services, or `operations` for the rest. */
 function moduleOf(path, { tags: [tag] }) {
   if (path.startsWith("/api/v1/admin/")) return "admin";
   return tag === "Analytics" || path.startsWith("/api/v1/stripe/") ? "intake" : "operations";
@@ -90,7 +90,7 @@ function entry({ path, method, operation }) {
   };
 }
 
-/** The fields of requests that are times: there a `Date` is taken too. */
+/** The fields of requests that are times, for which the client also accepts a `Date`. */
 const times = new Set();
 function findTimes(schema, name) {
   const found = resolve(schema);
@@ -113,7 +113,7 @@ for (const [module, operations] of modules) {
     `// Made from openapi.json by scripts/operations.mjs.
 import type { ${kinds} } from "../operation.ts";
 
-/** How each operation is called: \`keys\` are the kinds of keys that it takes, \`list\` what its pages are of. */
+/** The description of each operation: \`keys\` are the kinds of keys that it takes, \`list\` the field with a page's list. */
 export const ${module} = {
 ${entries.map(({ line }) => line).join("\n")}
 } as const;
@@ -129,7 +129,7 @@ writeChanged(
   join(root, "src/generated/times.ts"),
   `// Made from openapi.json by scripts/operations.mjs.
 
-/** Fields of requests that are times. */
+/** The fields of requests that are times. */
 export type TimeField = ${[...times]
     .sort()
     .map((name) => `"${name}"`)
@@ -137,7 +137,7 @@ export type TimeField = ${[...times]
 `,
 );
 
-// Each module by itself; those beside the first import it, so that there is one `PurserError`.
+// Bundles each module by itself. The others import the first, so that there is only one `PurserError`.
 const rules = {
   bundle: true,
   target: "es2022",

@@ -3,5 +3,7 @@ import { clientOf } from "./index.ts";
 
 export type { AdminOperations } from "./generated/admin.ts";
 
-/** Applications, keys, packs and all else that an operator sets up, with the administrator's token or an administration key. */
+/**
+ * A client for applications, keys, packs and other operator settings, with the administrator's token or an administration key.
+ */
 export class PurserAdmin extends clientOf<AdminOperations>(admin) {}

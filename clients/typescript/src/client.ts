@@ -4,7 +4,7 @@ import { type Memory, type PurserSettings, send } from "./send.ts";
 
 type Call = (input?: Fields, options?: CallOptions) => Promise<Fields>;
 
-/** A promise of the first page, which is also the entries of all pages. */
+/** Returns a promise of the first page that also iterates over the entries of all pages. */
 function pagesOf(call: Call, list: string, input: Fields = {}, options?: CallOptions) {
   const first = call(input, options);
   async function* entries(): AsyncGenerator<unknown> {
@@ -17,19 +17,22 @@ function pagesOf(call: Call, list: string, input: Fields = {}, options?: CallOpt
   return Object.assign(first, { [Symbol.asyncIterator]: entries });
 }
 
-/** Throws `TypeError` where a setting is missing, as one of an environment variable that nobody set. */
+/** Throws `TypeError` if a setting is missing, for example because an environment variable is not set. */
 function assertSettings({ url, key }: PurserSettings): void {
   if (!/^https?:\/\/./.test(url)) throw new TypeError("Purser needs a url, such as https://purser.example.com.");
   if (!key) throw new TypeError("Purser needs a key: sk_…, pk_… or the administrator's token.");
 }
 
-/** What every client has beside its operations. */
+/** The members that every client has beside its operations. */
 export interface Client {
-  /** The state that the last answer knew. Reads see at least that; give it to another client, so that its reads do too. */
+  /**
+   * The state that the last response knew. Reads see at least that state. Copy it to another client, so that its reads see the
+   * state too.
+   */
   bookmark: string | null;
 }
 
-/** A class with a method for each operation of the table. */
+/** Returns a class with a method for each operation of the table. */
 export function clientOf<Operations>(table: Readonly<Record<string, Described>>) {
   class OperationsOfTable implements Client {
     readonly #memory: Memory = { bookmark: null };
@@ -37,7 +40,7 @@ export function clientOf<Operations>(table: Readonly<Record<string, Described>>)
     constructor(settings: PurserSettings) {
       assertSettings(settings);
       for (const [name, described] of Object.entries(table)) {
-        // An answer of Purser's is an object; its type stands in `Operations`.
+        // Purser's responses are objects; their types stand in `Operations`.
         const call: Call = async (input, options) =>
           send(settings, this.#memory, requestOf(name, described, input), options) as Promise<Fields>;
         const { list } = described;
@@ -53,7 +56,7 @@ export function clientOf<Operations>(table: Readonly<Record<string, Described>>)
       this.#memory.bookmark = bookmark;
     }
   }
-  // The methods are made of the table, and so is their type.
+  // The table generates both the methods and their type.
   return OperationsOfTable as unknown as new (
     settings: PurserSettings,
   ) => Client & Operations;

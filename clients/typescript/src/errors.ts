@@ -3,24 +3,27 @@ import type { Schemas } from "./operation.ts";
 type Refusal = Schemas["ErrorDetail"];
 type ShortDetails = Extract<Refusal, { code: "insufficient_credits" }>["details"];
 
-/** Every code of Purser's; `no_answer` when none came, and `unknown_answer` when something else answered. */
+/**
+ * The error codes of Purser, and two of the client: `no_answer` when no response came, and `unknown_answer` when the response is
+ * not Purser's.
+ */
 export type ErrorCode = Refusal["code"] | "no_answer" | "unknown_answer";
 
-/** What the errors of a code say more. */
+/** The type of `details` for an error code. */
 export type DetailsOf<Code extends ErrorCode> =
   Extract<Refusal, { code: Code }> extends { details?: infer Details } ? Details : unknown;
 
-/** What a call throws. Rely on `code`. */
+/** The error that a call throws. Rely on `code`. */
 export class PurserError extends Error {
   override readonly name: string = "PurserError";
   readonly code: ErrorCode;
-  /** The status of the answer; 0 when none came. */
+  /** The status of the response; 0 when none came. */
   readonly status: number;
   /** The argument that was refused. */
   readonly param: string | null;
-  /** What the code says more, such as `uncovered`. */
+  /** Further facts about the code, such as `uncovered`. */
   readonly details: unknown;
-  /** Tell it when you ask about a call. */
+  /** Quote it when you ask about a call. */
   readonly requestId: string | null;
 
   constructor(
@@ -36,13 +39,13 @@ export class PurserError extends Error {
     this.requestId = requestId ?? null;
   }
 
-  /** Whether it is of this code; then the type of `details` is known. */
+  /** Returns whether the error has this code; then the type of `details` is known. */
   is<Code extends ErrorCode>(code: Code): this is { readonly code: Code; readonly details: DetailsOf<Code> } {
     return this.code === code;
   }
 }
 
-/** The user's balances do not cover the usage. Nothing was debited. */
+/** The error for usage that the user's balances do not cover. Nothing was debited. */
 export class InsufficientCredits extends PurserError {
   override readonly name = "InsufficientCredits";
   /** The quantities that no balance covers. */
@@ -57,9 +60,9 @@ export class InsufficientCredits extends PurserError {
   }
 }
 
-/** The error of an answer that is none of 200 to 299. */
+/** Returns the error of a response whose status is not 200 to 299. */
 export function errorOf(status: number, body: unknown): PurserError {
-  // Purser's own refusals have this form (W4); anything between may answer something else.
+  // Purser's own refusals have this form (W4). A proxy in between may answer in another form.
   const refusal = (body as { error?: Refusal } | null)?.error;
   if (typeof refusal?.code !== "string") {
     return new PurserError(status, {

@@ -3,27 +3,29 @@ import type { Input, Schemas } from "./operation.ts";
 
 type Quantities = Input<"commitReservation">["quantities"];
 
-/** A reservation to make, and what its commit is to say. */
+/** A reservation to make, with the fields of its commit. */
 export interface HoldInput extends Input<"createReservation"> {
-  /** The id of the usage event. Made where none is given. */
+  /** The id of the usage event. The client makes one if it is absent. */
   readonly eventId?: string;
   readonly properties?: Input<"commitReservation">["properties"];
-  /** When it aborts, what was used until then is committed. */
+  /** When it aborts, the client commits the usage up to then. */
   readonly signal?: AbortSignal;
-  /** When the work throws: `release` gives everything back, `commit` charges what it had used by then. Default: `release`. */
+  /**
+   * What happens when the work throws: `release` returns all credits, `commit` charges the usage up to then. Default: `release`.
+   */
   readonly onError?: "release" | "commit";
 }
 
-/** Credits that are set aside while work runs. */
+/** Credits that are reserved while work runs. */
 export interface Hold {
   readonly reservationId: string;
   readonly eventId: string;
   readonly holds: Schemas["CreatedReservation"]["holds"];
-  /** Says what was used so far, in all. The last word counts. */
+  /** Reports the total usage so far. The latest report counts. */
   readonly used: (quantities: Quantities) => void;
 }
 
-/** The answer of the work, and what it was charged. */
+/** The result of the work, and the response of the commit. */
 export interface Held<Result> {
   readonly result: Result;
   readonly usage: Schemas["UsageEventResult"];
@@ -41,9 +43,9 @@ type Reserving = Pick<
 
 const EXPIRES_IN_SECONDS = 300;
 
-/** Extends the reservation twice in its time, until it is told to stop. */
+/** Extends the reservation twice in each period, until the returned function is called. */
 function keepOpen(purser: Reserving, reservationId: string, expiresInSeconds: number): () => void {
-  // A commit after the end still counts, so an extension that fails is no reason to stop the work.
+  // A commit after the expiry still counts, so a failed extension does not stop the work.
   const extend = () => purser.extendReservation({ reservationId, expiresInSeconds }).catch(() => undefined);
   const timer = setInterval(extend, (expiresInSeconds * 1_000) / 2);
   return () => clearInterval(timer);
@@ -53,10 +55,9 @@ const isAbort = (error: unknown, signal: AbortSignal | undefined): boolean =>
   signal?.aborted === true || (error instanceof Error && error.name === "AbortError");
 
 /**
- * Reserves `quantities`, runs `work` and commits what it said was used. The reservation is extended while `work` runs. When
- * `work` fails, the credits are released, or with `onError: "commit"` what it used is committed; when it was aborted, what was used
- * until then is committed. Throws
- * `InsufficientCredits` before `work` begins, and whatever `work` throws.
+ * Reserves `quantities`, runs `work` and commits the reported usage. Extends the reservation while `work` runs. When `work`
+ * fails, releases the credits, or commits the usage so far with `onError: "commit"`; on an abort, commits the usage so far.
+ * Throws `InsufficientCredits` before `work` begins, and any error of `work`.
  */
 export async function holdUsage<Result>(
   purser: Reserving,
@@ -67,7 +68,7 @@ export async function holdUsage<Result>(
   const { reservationId, holds } = await purser.createReservation(reservation);
   const last: { used?: Quantities } = {};
   const commit = (quantities: Quantities) =>
-    // The work is done: what the balances do not cover is told in `uncovered`, and the rest is paid.
+    // The work is done, so the balances pay what they can, and `uncovered` tells the rest.
     purser.commitReservation({
       reservationId,
       eventId,
@@ -86,7 +87,7 @@ export async function holdUsage<Result>(
     if (last.used === undefined) throw new TypeError("Say what was used: hold.used({ tokens: 812 }).");
   } catch (error) {
     if (last.used !== undefined && (onError === "commit" || isAbort(error, signal))) await commit(last.used);
-    // What cannot be released returns when the reservation expires.
+    // Credits that cannot be released return when the reservation expires.
     else await purser.releaseReservation({ reservationId }).catch(() => undefined);
     throw error;
   } finally {

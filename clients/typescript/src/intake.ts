@@ -3,5 +3,5 @@ import { clientOf } from "./index.ts";
 
 export type { IntakeOperations } from "./generated/intake.ts";
 
-/** What other services and SDKs send to Purser, for who passes it on: analytics in PostHog's format, and Stripe's events. */
+/** A client for services that forward data to Purser: analytics in PostHog's format, and Stripe's events. */
 export class PurserIntake extends clientOf<IntakeOperations>(intake) {}

@@ -1,7 +1,7 @@
 import type { components, operations } from "./generated/api.ts";
 import type { TimeField } from "./generated/times.ts";
 
-/** The shapes that openapi.json names, such as `CreditBalance`. */
+/** The named schemas of openapi.json, such as `CreditBalance`. */
 export type Schemas = components["schemas"];
 
 type Name = keyof operations;
@@ -16,11 +16,11 @@ type ContentOf<Message> = Message extends { readonly content: { readonly "applic
 type BodyOf<N extends Name> = N extends Name ? Given<ContentOf<NonNullable<RequestOf<N>>>> : never;
 type RequestOf<N extends Name> = operations[N] extends { readonly requestBody?: infer Body } ? Body : never;
 
-/** The event's id may be left out: the client makes one. */
+/** A body whose event id is optional, because the client makes one. */
 type WithoutEventId<Body> = Body extends { eventId: string } ? Omit<Body, "eventId"> & { eventId?: string } : Body;
 type Sent<Body> = Body extends (infer Event)[] ? WithoutEventId<Event>[] : WithoutEventId<Body>;
 
-/** Lists and objects that are sent may be read-only, and times may be dates. */
+/** Input types that also accept read-only lists and objects, and dates for times. */
 type Readable<Json> = Json extends readonly (infer Element)[]
   ? readonly Readable<Element>[]
   : Json extends object
@@ -28,26 +28,26 @@ type Readable<Json> = Json extends readonly (infer Element)[]
     : Json;
 type DateIn<Field, Value> = Field extends TimeField ? (string extends Extract<Value, string> ? Date : never) : never;
 
-/** What an operation takes: the fields of its path, its query and its body in one object; a list where the body is one. */
+/** The input of an operation: the fields of its path, query and body in one object; a list if the body is a list. */
 export type Input<N extends Name> = Readable<
   BodyOf<N> extends readonly unknown[] ? Sent<BodyOf<N>> : PathOf<N> & QueryOf<N> & Sent<BodyOf<N>>
 >;
 
-/** What every answer that is an object carries beside its own fields. It is not enumerable, so JSON and copies do not have it. */
+/** The fields that every object response has beside its own. They are not enumerable, so JSON and copies do not have them. */
 export interface Answer {
-  /** Tell it when you ask about a call. */
+  /** Quote it when you ask about a call. */
   readonly requestId: string | null;
-  /** Whether it is the answer of an earlier call with the same idempotency key. */
+  /** Whether this is the response of an earlier call with the same idempotency key. */
   readonly isReplayed: boolean;
-  /** Its body is read. */
+  /** The response, whose body has been read. */
   readonly response: Response;
 }
 
-/** What an operation answers. What deletes may answer nothing: see `Deleted`. */
+/** The result of an operation. A deletion may return an empty result: see `Deleted`. */
 export type Output<N extends Name> = (N extends `delete${string}` ? Deleted<Json<N>> : Json<N>) &
   (Json<N> extends object ? Answer : unknown);
 
-/** What was deleted, as it was. Empty where the first answer was lost, and the second try found that it was gone. */
+/** The deleted object as it was. Empty if the first response was lost and the retry found the object gone. */
 type Deleted<Json> = Partial<Json>;
 
 type Json<N extends Name> = operations[N]["responses"] extends { readonly 200: infer Answer }
@@ -57,19 +57,19 @@ type Json<N extends Name> = operations[N]["responses"] extends { readonly 200: i
   : never;
 
 export interface CallOptions {
-  /** Ends the call, and its waiting between tries. */
+  /** Ends the call, and its waits between retries. */
   readonly signal?: AbortSignal;
-  /** The user's JWT from your own sign-in, in place of the client's `userToken`. */
+  /** The user's JWT from your own sign-in, which replaces the client's `userToken`. */
   readonly userToken?: string;
 }
 
 type Arguments<Taken> =
   Partial<Taken> extends Taken ? [input?: Taken, options?: CallOptions] : [input: Taken, options?: CallOptions];
 
-/** Calls Purser once, or again after a fault that a repeat mends. Throws `PurserError`. */
+/** Calls Purser once, and again after a fault where a retry is safe and useful. Throws `PurserError`. */
 export type Operation<N extends Name> = (...args: Arguments<Input<N>>) => Promise<Output<N>>;
 
-/** The first page; or all entries of all pages: `for await (const entry of purser.listLedgerEntries({ userId }))`. */
+/** The first page; or the entries of all pages: `for await (const entry of purser.listLedgerEntries({ userId }))`. */
 export type Pages<Page, Entry> = Promise<Page> & AsyncIterable<Entry>;
 
 type EntryOf<Page> = {

@@ -3,10 +3,10 @@ import { type Operations, operations } from "./generated/operations.ts";
 import { type HoldUsage, holdUsage } from "./hold.ts";
 import type { PurserSettings } from "./send.ts";
 
-/** Credits, usage, consent, exports and erasures of one environment, with one of its keys. */
+/** A client for credits, usage, consent, exports and erasures of one environment, with one of its keys. */
 export class Purser extends clientOf<Operations>(operations) {
   readonly usage: {
-    /** Reserves, runs `work`, and commits what was used. */
+    /** Reserves credits, runs `work`, and commits the usage. */
     readonly hold: HoldUsage;
   };
 

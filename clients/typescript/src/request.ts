@@ -1,15 +1,15 @@
 export type Fields = Readonly<Record<string, unknown>>;
 
-/** How an operation is called, as the generated tables say. */
+/** The description of an operation in the generated tables. */
 export interface Described {
   readonly method: string;
   readonly path: string;
-  /** The kinds of keys that it takes, apart by blanks: `sk`, `pk`, `rk` and `admin`. Empty: it needs none. */
+  /** The accepted kinds of keys, separated by spaces: `sk`, `pk`, `rk` and `admin`. Empty if the operation needs no key. */
   readonly keys: string;
-  /** The field of its answer that is a page's list. */
+  /** The field of the response that is a page's list. */
   readonly list?: string;
   readonly takesUserToken?: boolean;
-  /** Whether its answer is no JSON. */
+  /** Whether the response is not JSON. */
   readonly answersText?: boolean;
 }
 
@@ -18,11 +18,11 @@ export interface Request extends Pick<Described, "keys" | "takesUserToken" | "an
   readonly method: string;
   readonly path: string;
   readonly body: string | null;
-  /** Whether a second time does nothing more than the first. */
+  /** Whether a repeated request has no further effect. */
   readonly isRepeatable: boolean;
 }
 
-/** The idempotency id of an operation, which is made where none was given. */
+/** The idempotency field of each operation, and the prefix of ids. The client makes an id when none is given. */
 const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> = {
   grantCredits: ["externalRef", ""],
   recordUsageEvent: ["eventId", ""],
@@ -33,7 +33,7 @@ const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> 
   adjustBalance: ["adjustmentId", ""],
 };
 
-/** Other POSTs that may be sent twice: the second answers as the first did, or changes nothing. */
+/** Other POSTs that may be sent twice: a repeat returns the first result, or changes nothing. */
 const REPEATABLE = new Set(
   (
     "refundCredits revokeBalance previewDebit releaseReservation cancelRecurringGrant extendReservation createExportLink " +
@@ -47,7 +47,7 @@ function withId(fields: Fields, [field, prefix]: readonly [string, string]): Fie
 
 const asText = (value: unknown): string => (value instanceof Date ? value.toISOString() : String(value));
 
-/** The request of an operation. Made once for a call, so that every try has the same ids. */
+/** Returns the request of an operation. It is built once for a call, so that every retry has the same ids. */
 export function requestOf(name: string, described: Described, input: Fields | readonly Fields[] = {}): Request {
   const { method, path: template, list: _list, ...rest } = described;
   const id = ID_OF[name];
@@ -62,7 +62,7 @@ export function requestOf(name: string, described: Described, input: Fields | re
   const left = new Map(Object.entries(id === undefined ? fields : withId(fields, id)));
   const path = template.replace(/\{(\w+)\}/g, (_match, field: string) => {
     const value = left.get(field);
-    // A URL would take one or two dots for a step in its path.
+    // A URL would treat one or two dots as a step in its path.
     if (typeof value !== "string" || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} needs ${field}.`);
     left.delete(field);
     return encodeURIComponent(value);

@@ -3,32 +3,32 @@ import type { CallOptions } from "./operation.ts";
 import type { Request } from "./request.ts";
 
 export interface PurserSettings {
-  /** Where Purser is, such as `https://purser.example.com`. */
+  /** The address of Purser, such as `https://purser.example.com`. */
   readonly url: string;
   /** A secret key, a publishable key, or the administrator's token for the operations of administration. */
   readonly key: string;
-  /** With a publishable key: the user's JWT from your own sign-in, or what gives it. */
+  /** With a publishable key: the user's JWT from your own sign-in, or a function that returns it. */
   readonly userToken?: string | (() => string | Promise<string>);
-  /** How often a call is sent again. Default 4. */
+  /** How often a call is retried. Default 4. */
   readonly retries?: number;
-  /** How long one try may take. Default 30,000. */
+  /** How many milliseconds one try may take. Default 30,000. */
   readonly timeoutMs?: number;
   /**
-   * Is told, a sentence at a time, what Purser took although it looks like a mistake. By default `console.warn` says each sentence
-   * once.
+   * Called with each warning: a sentence about input that Purser accepted but that looks like a mistake. By default
+   * `console.warn` prints each sentence once.
    */
   readonly onWarning?: (warning: string, of: { readonly operation: string; readonly requestId: string | null }) => void;
-  /** In place of the global `fetch`. */
+  /** Replaces the global `fetch`. */
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>;
 }
 
-/** What a client remembers between its calls. */
+/** The values that a client keeps between its calls. */
 export interface Memory {
   bookmark: string | null;
 }
 
 const PAUSE_MS = 100;
-/** A longer `Retry-After` is the caller's to wait for. */
+/** The longest `Retry-After` that the client waits for. Longer ones are left to the caller. */
 const RETRY_AFTER_MS_MAX = 60_000;
 
 const wait = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
@@ -45,7 +45,7 @@ const wait = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
     signal?.addEventListener("abort", stop, { once: true });
   });
 
-/** How long an answer asks to wait, in milliseconds; null when it does not ask. */
+/** Returns how many milliseconds a response asks to wait; null when it does not ask. */
 function retryAfterMs(headers: Headers): number | null {
   const text = headers.get("retry-after");
   if (text === null) return null;
@@ -61,11 +61,11 @@ function sayOnce(warning: string, { operation, requestId }: { operation: string;
   console.warn(`Purser, ${operation} (${requestId}): ${warning}`);
 }
 
-/** An answer, or what came in place of one. */
+/** The result of one try: a value or an error. */
 interface Outcome {
   readonly value?: unknown;
   readonly error?: PurserError;
-  /** How long to wait before the next try; null where another try would not help. */
+  /** How long to wait before a retry; null if a retry would not help. */
   readonly pauseMs: number | null;
 }
 
@@ -76,7 +76,7 @@ const KINDS: Readonly<Record<string, string>> = {
   admin: "the administrator's token or an administration key",
 };
 
-/** Throws `TypeError` for a key with which Purser would refuse the call, whatever it says. */
+/** Throws `TypeError` for a key that the operation never accepts. */
 function assertKey({ operation, keys, takesUserToken }: Request, key: string, token: string | undefined): void {
   const kind = /^(sk|pk|rk)_/.exec(key)?.[1] ?? "admin";
   const taken = keys.split(" ");
@@ -89,7 +89,7 @@ function assertKey({ operation, keys, takesUserToken }: Request, key: string, to
   }
 }
 
-/** The value of JSON; null for what is none, as Purser never answers. */
+/** Parses JSON. Returns null for other text, which Purser never sends. */
 function jsonIn(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -98,7 +98,7 @@ function jsonIn(text: string): unknown {
   }
 }
 
-/** Why no answer came, as far as the platform says: `ECONNREFUSED`, or the message of the innermost cause. */
+/** Returns why no response came, if the platform says so: `ECONNREFUSED`, or the message of the innermost cause. */
 function reasonOf(error: unknown): string {
   let inner = error;
   while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;
@@ -106,7 +106,7 @@ function reasonOf(error: unknown): string {
   return "code" in inner && typeof inner.code === "string" ? inner.code : inner.message;
 }
 
-/** Adds what `Answer` says, which JSON and copies of the answer do not have. */
+/** Adds the fields of `Answer`, which JSON and copies of the response do not have. */
 function withAnswer(value: object, response: Response): object {
   const about = {
     requestId: response.headers.get("x-request-id"),
@@ -142,7 +142,7 @@ async function tryOnce(
   let value: unknown;
   try {
     const url = settings.url.replace(/\/+$/, "") + path;
-    // The global `fetch` must be called as what it is: a method of the global object.
+    // The global `fetch` must be called as a method of the global object.
     response = await (settings.fetch === undefined ? fetch(url, init) : settings.fetch(url, init));
     const text = await response.text();
     value = request.answersText ? text : jsonIn(text);
@@ -158,7 +158,7 @@ async function tryOnce(
     );
     return { error, pauseMs: isRepeatable ? ownPauseMs : null };
   }
-  // Bookmarks grow with the state of the database, as texts too.
+  // Bookmarks sort as texts in the order of the database's states.
   const bookmark = response.headers.get("x-d1-bookmark");
   if (bookmark !== null && bookmark > (memory.bookmark ?? "")) memory.bookmark = bookmark;
   const warnings = response.headers.get("purser-warning")?.split(/(?<=\.) /) ?? [];
@@ -166,18 +166,18 @@ async function tryOnce(
   for (const warning of warnings) (settings.onWarning ?? sayOnce)(warning, { operation, requestId });
   const askedMs = retryAfterMs(response.headers);
   const asked = askedMs !== null && askedMs <= RETRY_AFTER_MS_MAX ? Math.max(askedMs, ownPauseMs) : null;
-  // A list of events is 200 and asks to be sent again when one of them met a passing fault.
+  // A list of events has status 200, and asks for a retry when one of its events met a temporary fault.
   if (response.ok && request.answersText) return { value, pauseMs: null };
   if (response.ok && typeof value === "object" && value !== null)
     return { value: withAnswer(value, response), pauseMs: asked };
   const error = errorOf(response.status, value);
-  // What refuses with 429 has done nothing. Of a 503 that is not certain.
+  // A request refused with 429 has had no effect. After a 503 that is not certain.
   if (response.status === 429 || (response.status === 503 && isRepeatable)) return { error, pauseMs: asked };
   const isGateway = error.code === "unknown_answer" && response.status >= 500;
   return { error, pauseMs: isGateway && isRepeatable ? (asked ?? ownPauseMs) : null };
 }
 
-/** Sends a request, and again where that may help and can do no harm. Throws `PurserError`, or the reason of the signal. */
+/** Sends a request, and retries where that may help and is safe. Throws `PurserError`, or the reason of the signal. */
 export async function send(
   settings: PurserSettings,
   memory: Memory,
@@ -190,7 +190,7 @@ export async function send(
     options.signal?.throwIfAborted();
     const ownPauseMs = PAUSE_MS * 2 ** attempt * (0.5 + Math.random());
     const { value, error, pauseMs } = await tryOnce(settings, memory, request, options, ownPauseMs);
-    // The answer to an earlier try was lost, and that try deleted it.
+    // The response to an earlier try was lost, and that try deleted the object.
     if (mayBeDone && request.method === "DELETE" && error?.code === "not_found") return {};
     mayBeDone ||= error !== undefined && error.status !== 429;
     if (pauseMs !== null && attempt < retries) {

@@ -9,10 +9,10 @@ type Sent<Webhook> = Webhook extends { post: { requestBody: { content: { "applic
   ? Message
   : never;
 
-/** A message of Purser's. `type` tells which, and so what `data` has. */
+/** A message from Purser. `type` names its kind, which decides the type of `data`. */
 export type WebhookMessage = { [Type in keyof webhooks]: Sent<webhooks[Type]> }[keyof webhooks];
 
-/** A message that Purser did not send, or not just now. Answer it with 400. */
+/** The error for a message that Purser did not send, or did not send just now. Respond to it with 400. */
 export class WebhookVerificationError extends Error {
   override readonly name = "WebhookVerificationError";
 }
@@ -31,7 +31,7 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> | null {
   }
 }
 
-/** The key of an endpoint's secret, `whsec_` and base64. */
+/** Imports an endpoint's secret, `whsec_` and base64, as a key. */
 function importSecret(secret: string): Promise<CryptoKey> {
   const bytes = bytesOf(secret.replace(/^whsec_/, ""));
   if (bytes === null || bytes.length === 0) throw new TypeError("The secret must be the endpoint's, whsec_….");
@@ -39,8 +39,9 @@ function importSecret(secret: string): Promise<CryptoKey> {
 }
 
 /**
- * The message of a webhook, if it was signed with the endpoint's secret in the last five minutes (Standard Webhooks). Throws
- * `WebhookVerificationError` otherwise. `body` is what was received, before any parsing. During a rotation give both secrets.
+ * Returns the message of a webhook that was signed with the endpoint's secret in the last five minutes (Standard Webhooks).
+ * Throws `WebhookVerificationError` otherwise. `body` is the received text, before any parsing. During a rotation give both
+ * secrets.
  */
 export async function verifyWebhook(
   headers: HeaderSource,
@@ -59,7 +60,7 @@ export async function verifyWebhook(
     const key = await importSecret(each);
     for (const signature of signatures) {
       const bytes = signature.startsWith("v1,") ? bytesOf(signature.slice(3)) : null;
-      // Compares in constant time. What was signed is Purser's own JSON.
+      // This compares in constant time. The signed text is Purser's own JSON.
       if (bytes !== null && (await crypto.subtle.verify("HMAC", key, bytes, signed)))
         return JSON.parse(text) as WebhookMessage;
     }

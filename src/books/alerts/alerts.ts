@@ -28,7 +28,7 @@ export type AlertKey = { environmentId: number; alertId: string };
 export const ofAlertKey = (value: ValueOf<AlertKey>) =>
   and(eq(alerts.environmentId, value("environmentId")), eq(alerts.id, value("alertId")));
 
-/** An alert as the API returns it. */
+/** Returns an alert in the form of the API. */
 export function presentAlert({ id, name, unit, event, createdAtMs, ...row }: AlertRow, mode: Mode): AlertOutput {
   const { amountSteps, percentThousandths } = row;
   const below =
@@ -76,7 +76,10 @@ const selectCreated = query((value: ValueOf<AlertKey>) =>
   drizzle.select(fields(alerts)).from(alerts).where(ofAlertKey(value)),
 );
 
-/** Sets an alert (H5), once under its id. Throws `not_found`, and `invalid_request` where the environment has as many as it may have. */
+/**
+ * Creates an alert (H5), once for each id. Throws `not_found`, and `invalid_request` if the environment has the most alerts it
+ * may have.
+ */
 export async function createAlert(
   admin: AdminCtx,
   appId: string,
@@ -112,7 +115,7 @@ const selectAlerts = query((value: ValueOf<{ environmentId: number }>) =>
     .orderBy(alerts.createdAtMs, alerts.id),
 );
 
-/** The alerts of one mode, oldest first. Throws `not_found`. */
+/** Returns the alerts of one mode, oldest first. Throws `not_found`. */
 export async function listAlerts(root: SystemCtx, appId: string, mode: Mode): Promise<ListAlertsOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const rows = await all(root.db, selectAlerts({ environmentId }));

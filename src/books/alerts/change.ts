@@ -23,8 +23,9 @@ const updateAlert = query((value: ValueOf<AlertKey & Changed>) =>
 );
 
 /**
- * Changes the fields of an alert that are given (H5). It begins anew, as a new one would: it may go off again for whom it went off.
- * Throws `not_found`, and `temporarily_unavailable` when it went off for so many users that another call has to go on.
+ * Changes the given fields of an alert (H5). The alert then starts again like a new one: it may go off again for users for whom
+ * it went off before. Throws `not_found`, and `temporarily_unavailable` when it went off for so many users that another call
+ * must continue.
  */
 export async function changeAlert(
   admin: AdminCtx,

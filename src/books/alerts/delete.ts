@@ -11,8 +11,8 @@ const audit = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
 const deleteRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
 
 /**
- * Deletes an alert, and answers it as it was. Throws `not_found`, and `temporarily_unavailable` when it went off for so many users that
- * another call has to go on.
+ * Deletes an alert, and returns it as it was. Throws `not_found`, and `temporarily_unavailable` when it went off for so many
+ * users that another call must continue.
  */
 export async function deleteAlert(admin: AdminCtx, appId: string, alertId: string): Promise<AlertOutput> {
   const row = await requireAlert(admin, appId, alertId);

@@ -30,7 +30,7 @@ type Change = Setting & ActKey & { nowMs: number };
 const deleteDays = query((value: ValueOf<Change>) =>
   drizzle.delete(expiryNotices).where(and(isSurplus(value), actIsLatest(value))),
 );
-// A count of days that stays goes on from where it was.
+// A number of days that stays in the setting keeps its position.
 const insertDays = query((value: ValueOf<Change>) =>
   insertFrom(
     expiryNotices,
@@ -46,7 +46,7 @@ const selectDays = query((value: ValueOf<{ environmentId: number }>) =>
     .orderBy(desc(expiryNotices.days)),
 );
 
-/** Sets how many days before its expiry a balance is told of (H6): all of them. Throws `not_found`. */
+/** Sets the whole list of how many days before its expiry a balance gets a notice (H6). Throws `not_found`. */
 export async function setExpiryNotices(
   admin: AdminCtx,
   appId: string,
@@ -67,7 +67,7 @@ export async function setExpiryNotices(
   return { appId, mode, days: rows.map((row) => row.days) };
 }
 
-/** The setting in force. Throws `not_found`. */
+/** Returns the current setting. Throws `not_found`. */
 export async function readExpiryNotices(root: SystemCtx, appId: string, mode: Mode): Promise<ExpiryNoticesOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const rows = await all(root.db, selectDays({ environmentId }));

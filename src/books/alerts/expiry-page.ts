@@ -28,11 +28,11 @@ import { found, noMotion } from "../ledger/watched.ts";
 
 const PAGE_MAX = 1_000;
 
-/** A page of an environment's balances that expire in `days` days: where it goes on, and the time. */
+/** A page of an environment's balances that expire in `days` days, with its start position and the time. */
 export type Page = {
   environmentId: number;
   days: number;
-  /** None that expires before this. */
+  /** Balances that expire before this are not in the page. */
   fromMs: number;
   doneMs: number;
   doneAccountId: number;
@@ -47,7 +47,10 @@ interface Start {
   readonly doneSeq: SQL | SQLiteColumn;
 }
 
-/** Whether a row of `balanceExpiries` comes after what is done, and expires at or after `fromMs`. One range of its key. */
+/**
+ * Returns whether a row of `balanceExpiries` comes after the finished ones, and expires at or after `fromMs`. This is one range
+ * of its key.
+ */
 export const isAfter = (
   row: Pick<ColumnsOf<typeof balanceExpiries>, "expiresAtMs" | "accountId" | "grantSeq">,
   { fromMs, doneMs, doneAccountId, doneSeq }: Start,
@@ -55,10 +58,10 @@ export const isAfter = (
   max(${doneMs}, ${fromMs} - 1), iif(${fromMs} > ${doneMs}, 9007199254740991, ${doneAccountId}), ${doneSeq}
 )`;
 
-/** How far before its expiry a balance of the page is told of. */
+/** Returns how long before its expiry a balance of the page gets its notice. */
 const leadMs = (value: ValueOf<Page>) => sql`${asInteger(value("days"))} * 86400000`;
 
-/** The rows of the page, the first to expire first. */
+/** Selects the rows of the page, the first to expire first. */
 function selectPage(value: ValueOf<Page>): SQL {
   const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
   const start = {
@@ -75,11 +78,14 @@ function selectPage(value: ValueOf<Page>): SQL {
 
 const page = alias(balanceExpiries, "page");
 
-/** The last row of the page: no row where the page is empty. */
+/** Selects the last row of the page; no row if the page is empty. */
 const lastOf = (rows: SQL) => sql`SELECT ${page.expiresAtMs}, ${page.accountId}, ${page.grantSeq} FROM ${rows}
   ORDER BY ${page.expiresAtMs} DESC, ${page.accountId} DESC, ${page.grantSeq} DESC LIMIT 1`;
 
-/** The balances of the page that are not revoked. Of a user who is being erased nothing is told (E6). */
+/**
+ * Selects the balances of the page that are not revoked. Omits users who are being erased, because no message may mention them
+ * (E6).
+ */
 const fromPage = (rows: SQL) => sql`FROM ${rows}
   CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${page.accountId}
     AND ${creditBalances.grantSeq} = ${page.grantSeq} AND ${creditBalances.revokedAtMs} IS NULL
@@ -89,7 +95,7 @@ const ofNotice = (value: ValueOf<Page>) =>
   and(eq(expiryNotices.environmentId, value("environmentId")), eq(expiryNotices.days, value("days")));
 const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 
-/** Aborts the batch with `guard_environment` where another run looked at the page, or the features changed. */
+/** Aborts the batch with `guard_environment` if another run processed the page, or the features changed. */
 export const guardPage = query((value: ValueOf<Page & { features: string | null }>) => {
   const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
     = (${value("doneMs")}, ${value("doneAccountId")}, ${value("doneSeq")})`;
@@ -97,7 +103,7 @@ export const guardPage = query((value: ValueOf<Page & { features: string | null 
   return insertFrom(guards, { name: sql`'environment'`, holds: sql`${holds}` }, sql``);
 });
 
-/** Moves on behind the page. */
+/** Moves the position past the page. */
 export const advance = query(
   (value: ValueOf<Page>) => sql`UPDATE ${expiryNotices}
     SET (${names(doneExpiresAtMs, doneAccountId, doneGrantSeq)}) = (${lastOf(sql`(${selectPage(value)}) AS ${page}`)})
@@ -107,7 +113,7 @@ export const advance = query(
 const smaller = alias(expiryNotices, "smaller");
 const first = alias(expiryNotices, "first");
 
-/** A smaller number of days whose moment has passed too, and which may be told of: then that one is told (H6). */
+/** Returns whether a notice with fewer days is due too and may be sent: then only that one is sent (H6). */
 const isSmallerDue = (value: ValueOf<Page>) => sql`EXISTS (
   SELECT 1 FROM ${expiryNotices} AS ${smaller} CROSS JOIN ${expiryNotices} AS ${first}
     ON ${first.environmentId} = ${smaller.environmentId} AND ${first.days} = 0
@@ -117,7 +123,7 @@ const isSmallerDue = (value: ValueOf<Page>) => sql`EXISTS (
       BETWEEN max(${smaller.sinceMs}, ${first.sinceMs}) AND ${asInteger(value("nowMs"))}
 )`;
 
-/** Writes the notices of the page: of what has something left, and was granted before its moment. */
+/** Writes the notices of the page, for balances that have something left and were granted before the notice was due. */
 export const insertNotices = query((value: ValueOf<Page & { messageId: string }>) => {
   const { id, packId, unit, remainingSteps, hasRemaining, grantedAtMs } = creditBalances;
   const { expiresAtMs, accountId, grantSeq } = page;
@@ -148,7 +154,7 @@ export const insertNotices = query((value: ValueOf<Page & { messageId: string }>
 export const goOffByExpiries = query((value: ValueOf<Page & { messageId: string; endpoints: string }>) => {
   const { accountId, hasRemaining } = creditBalances;
   const hasHold = hasRow(reservations, and(eq(reservations.accountId, accountId), isOpen()));
-  // Whose balance ended with something left or held.
+  // The users of balances that expired with something left or held.
   const watched = sql`SELECT DISTINCT ${accountId} ${fromPage(sql`${page}`)} WHERE ${hasRemaining} = 1 OR ${hasHold}`;
   return goOff(value, {
     from: sql`${page} AS MATERIALIZED (${selectPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noMotion}`,

@@ -11,7 +11,7 @@ import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../.
 import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff, messagesAmong } from "../ledger/judge-alerts.ts";
 import { advance, goOffByExpiries, guardPage, insertNotices, isAfter, type Page } from "./expiry-page.ts";
 
-/** Of each database. A page has up to 1,000 balances. */
+/** How many pages of each database a run reads. A page has up to 1,000 balances. */
 const PAGES_A_RUN_MAX = 16;
 const QUERIES_A_PAGE = 8;
 
@@ -19,13 +19,13 @@ type Until = { nowMs: number; untilMs: number; limit: number };
 
 const first = alias(expiryNotices, "first");
 const notice = alias(expiryNotices, "notice");
-/** A notice, and `start.begin`: it looks at nothing that expires before. */
+/** A notice with `start.begin`: balances that expire before that moment are skipped. */
 const start = alias(expiryNotices, "start");
 const candidate = alias(balanceExpiries, "candidate");
 
 /**
- * From where each count of days goes on, and the first balance from there whose moment is at `untilMs` at the latest. The moment
- * that is longest past comes first. `isOfExpiry` is a condition of the environment's row for the expiry, `first`.
+ * Returns, for each number of days, its position and the first balance from there whose notice is due by `untilMs`. The longest
+ * overdue notice comes first. `isOfExpiry` is a condition on the environment's row for the expiry itself, `first`.
  */
 function readDue(value: ValueOf<Until>, isOfExpiry: SQL | undefined, isEnvironment: SQL | undefined) {
   const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
@@ -69,21 +69,21 @@ function readDue(value: ValueOf<Until>, isOfExpiry: SQL | undefined, isEnvironme
   );
 }
 
-// The others have their own time (src/clocks).
+// Environments with a test clock have their own time (src/clocks).
 const selectDue = query((value: ValueOf<Until>) => readDue(value, undefined, sql`${clockOf()} IS NULL`));
 
 const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
   readDue(value, eq(first.environmentId, value("environmentId")), undefined),
 );
 
-/** The next page of an environment's notices, with the features by which it is told. */
+/** The next page of an environment's notices, with the features that decide how they are sent. */
 export type NextExpiry = RowsOf<[ReturnType<typeof selectNext>]>[0][number];
 
-/** The query of the next moment up to `untilMs` at which an environment has something to tell, seen from `nowMs`. */
+/** Returns the query of the next moment up to `untilMs` at which an environment has a notice to send, seen from `nowMs`. */
 export const selectNextExpiry = (environmentId: number, nowMs: number, untilMs: number): Statement<NextExpiry> =>
   selectNext({ environmentId, nowMs, untilMs, limit: 1 });
 
-/** Tells what is due of it, at the environment's time. */
+/** Sends the due notices of a page, at the environment's time. */
 export async function tellExpiries(
   ctx: TenantCtx,
   { id, appId: _, mode: __, features, momentMs: ___, ...page }: NextExpiry,
@@ -92,8 +92,9 @@ export async function tellExpiries(
 }
 
 /**
- * Finds the balances that expire, and those that do so in some days: tells of them (H6), and judges the alerts of what expired
- * (H5). A run looks at a bounded number; the next goes on from there. Answers the errors of pages, which take only their own down.
+ * Finds the balances that expire now or in some days, sends their notices (H6), and evaluates the alerts of expired balances
+ * (H5). A run processes a bounded number; the next run continues. Returns the errors of pages, each of which stops only its own
+ * page.
  */
 export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
@@ -122,7 +123,7 @@ export const expiriesPart: CronPart = {
   work: findExpiries,
 };
 
-/** Tells of one page of an environment's balances. Where another run was faster, it does nothing. */
+/** Sends the notices of one page of an environment's balances. Does nothing if another run was faster. */
 async function findPage(ctx: TenantCtx, features: string | null, page: Page): Promise<void> {
   const isExpiry = page.days === 0;
   const notice = { type: isExpiry ? "balance.expired" : "balance.expiring" } as const;

@@ -26,7 +26,10 @@ const selectUsers = query((value: ValueOf<AlertKey & { afterId: number; limit: n
     .limit(value("limit")),
 );
 
-/** For whom an alert has gone off and was not lifted since, the oldest user first. Throws `not_found` and `invalid_request`. */
+/**
+ * Returns the users for whom an alert has gone off and was not lifted since, the oldest user first. Throws `not_found` and
+ * `invalid_request`.
+ */
 export async function listAlertUsers(
   root: SystemCtx,
   appId: string,

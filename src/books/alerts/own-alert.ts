@@ -24,7 +24,7 @@ const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =
     ),
 );
 
-/** An application's alert. Throws `not_found`. */
+/** Returns an application's alert. Throws `not_found`. */
 export async function requireAlert(
   root: SystemCtx,
   appId: string,
@@ -36,7 +36,7 @@ export async function requireAlert(
   throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
 }
 
-/** Deletes for whom an alert went off: a step of them. */
+/** Deletes a limited number of an alert's states. A state records that the alert went off for a user. */
 export const deleteStates = query((value: ValueOf<AlertKey>) => {
   const { environmentId, alertId, accountId } = alertStates;
   const step = drizzle
@@ -51,8 +51,8 @@ export const deleteStates = query((value: ValueOf<AlertKey>) => {
 });
 
 /**
- * Deletes for whom an alert went off, but for what the batch of the act itself deletes by `deleteStates`. Throws
- * `temporarily_unavailable` when there are so many that another call has to go on.
+ * Deletes an alert's states, except the last step, which the batch of the act itself deletes with `deleteStates`. Throws
+ * `temporarily_unavailable` when there are so many that another call must continue.
  */
 export async function endStates(admin: AdminCtx, key: AlertKey): Promise<void> {
   for (let step = 0; step < STEPS_MAX; step++) {

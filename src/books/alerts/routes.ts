@@ -16,7 +16,7 @@ import {
   setExpiryNoticesInput,
 } from "./schemas.ts";
 
-/** A part of the administration API. */
+/** The administration routes of alerts. */
 export const alertRoutes = createRoutes()
   .post("/apps/:appId/alerts", requireAdmin, readBody, validate("json", createAlertInput), async (c) =>
     c.json(await createAlert(c.var.admin, c.req.param("appId"), c.req.valid("json"))),

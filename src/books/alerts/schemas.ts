@@ -23,7 +23,7 @@ const below = z.lazy(() =>
     .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
 );
 
-/** Percentages have three decimals, as counts do. */
+/** Returns a percentage in thousandths: percentages have three decimals, as counts do. */
 export const percentThousandths = (percent: number) => toSteps("count", percent);
 
 const newAlert = z.lazy(() =>
@@ -40,14 +40,14 @@ const newAlert = z.lazy(() =>
 
 type Below = z.infer<typeof below>;
 
-/** The amount in steps of the unit. Throws `invalid_request`. */
+/** Returns the amount in steps of the unit. Throws `invalid_request`. */
 export function amountStepsOf(unit: Unit, amount: number): Steps {
   const steps = toSteps(unit, amount);
   if (steps === null) throw invalid("below.amount", amountRule(unit));
   return steps;
 }
 
-/** Refuses what is wrong in every unit. */
+/** Refuses values that are wrong in every unit. */
 function checkBelow({ amount, percent }: Below, context: z.core.$RefinementCtx, path: readonly string[] = []): void {
   const refuse = (field: string, message: string) =>
     context.addIssue({ code: "custom", path: [...path, field], message });

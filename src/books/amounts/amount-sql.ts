@@ -2,8 +2,8 @@ import { type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { Unit } from "./amount.ts";
 
 /**
- * SQL: steps of a unit as a decimal, like `fromSteps`: a text, which is JSON. It is written digit by digit, because SQLite does not
- * print doubles exactly.
+ * Returns SQL that writes steps of a unit as a decimal text, which is JSON, as `fromSteps` does. It writes digit by digit,
+ * because SQLite does not print doubles exactly.
  */
 export function amountJson(steps: SQLWrapper, unit: Unit | SQLWrapper): SQL {
   const digits =
@@ -13,7 +13,7 @@ export function amountJson(steps: SQLWrapper, unit: Unit | SQLWrapper): SQL {
   return sql`iif(${steps} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.')`;
 }
 
-// The numbers stand in the SQL: bound ones are REAL, and would divide so.
+// The divisors are literals in the SQL: bound numbers are REAL, and would divide as REAL.
 const digitsOf = (steps: SQLWrapper, isCents: boolean): SQL =>
   isCents
     ? sql`printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000)`

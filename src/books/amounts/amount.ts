@@ -1,8 +1,8 @@
 import type { Steps } from "../../db/schema.ts";
 
 /**
- * Inside Purser, amounts are integers in a unit's smallest step. No float is ever added, multiplied or compared. In the API
- * they are JSON numbers in units (C1).
+ * The units of amounts. Inside Purser, amounts are integers in a unit's smallest step, and no float is ever added, multiplied or
+ * compared. In the API they are JSON numbers in units (C1).
  */
 export const UNITS = ["count", "tokens", "seconds", "cents"] as const;
 export type Unit = (typeof UNITS)[number];
@@ -19,7 +19,7 @@ export const amountStepsMax: Readonly<Record<Unit, number>> = {
   cents: 8_589_934_592_000_000,
 };
 
-/** What an amount of a unit must be, for a message that begins with its name (C1). */
+/** Returns the rule for an amount of a unit, for a message that begins with the amount's name (C1). */
 export function amountRule(unit: Unit): string {
   return `must have at most ${DECIMALS[unit]} decimals and be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
 }
@@ -27,8 +27,8 @@ export function amountRule(unit: Unit): string {
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;
 
 /**
- * The amount in steps of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit, or
- * its absolute value is above `amountStepsMax`.
+ * Returns the amount in steps of its unit, exactly the number's shortest decimal. Null when it has more decimals than the unit,
+ * or its absolute value is above `amountStepsMax`.
  */
 export function toSteps(unit: Unit, amount: number): Steps | null {
   const parts = NUMBER.exec(String(amount));
@@ -44,21 +44,21 @@ export function toSteps(unit: Unit, amount: number): Steps | null {
   return (sign === "-" ? -Number(steps) : Number(steps)) as Steps;
 }
 
-/** The amount in its unit: the double nearest to steps / 10^decimals. It prints as exactly that decimal. */
+/** Returns the amount in its unit: the double nearest to steps / 10^decimals. It prints as exactly that decimal. */
 export function fromSteps(unit: Unit, steps: Steps): number {
   return steps / STEPS_A_UNIT[unit];
 }
 
-/** Like `fromSteps`, for a sum of any size: the nearest double. */
+/** Does the same as `fromSteps` for a sum of any size. Returns the nearest double. */
 export function amountOfSteps(unit: Unit, steps: bigint): number {
   const digits = steps.toString().padStart(DECIMALS[unit] + 1, "0");
   return Number(`${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`);
 }
 
-/** Amounts in steps, by unit. The event does not have a unit that is absent or 0. */
+/** Amounts in steps, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */
 export type Quantities = { readonly [U in Unit]?: Steps };
 
-/** Quantities as the API returns them. Absent units stay absent. */
+/** Returns quantities in the form of the API. Absent units stay absent. */
 export function presentQuantities(quantities: Quantities): { [U in Unit]?: number } {
   const presented: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
@@ -80,7 +80,7 @@ function greatestCommonDivisor(a: bigint, b: bigint): bigint {
   return large;
 }
 
-/** The fraction in its lowest terms. */
+/** Returns the fraction in lowest terms. */
 export function reduceFraction({ numerator, denominator }: Fraction): Fraction {
   const divisor = greatestCommonDivisor(numerator, denominator);
   return { numerator: numerator / divisor, denominator: denominator / divisor };

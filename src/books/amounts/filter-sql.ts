@@ -1,13 +1,13 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 
-/** A text in SQL. It has no values, because it stands in the conditions many times. */
+/** A text in SQL. It has no bound values, because the conditions repeat it many times. */
 type Text = SQL | SQLiteColumn;
 
-/** The parts of a glob between its stars, as JSON. */
+/** Returns the parts of a glob between its stars, as JSON. */
 const partsOf = (glob: Text): SQL => sql`('[' || replace(json_quote(${glob}), '*', '","') || ']')`;
 
-/** Whether a glob with a star matches a name: each part is sought behind the one before it. */
+/** Returns whether a glob with a star matches a name. Searches each part after the end of the part before. */
 const globMatches = (glob: Text, name: Text): SQL => sql`EXISTS (
   WITH RECURSIVE
     g (parts, named) AS (SELECT ${partsOf(glob)}, ${name}),
@@ -24,15 +24,15 @@ const globMatches = (glob: Text, name: Text): SQL => sql`EXISTS (
 )`;
 
 const shorter = (a: Text, b: Text): SQL => sql`min(length(${a}), length(${b}))`;
-/** Of two texts, whether the shorter is the beginning of the longer. */
+/** Returns whether the shorter of two texts is a prefix of the longer. */
 const beginAlike = (a: Text, b: Text): SQL =>
   sql`substr(${a}, 1, ${shorter(a, b)}) = substr(${b}, 1, ${shorter(a, b)})`;
-/** The end of a text that is as long as the shorter of two. */
+/** Returns the end of a text, as long as the shorter of two texts. */
 const tail = (a: Text, b: Text): SQL => sql`substr(${a}, length(${a}) - ${shorter(a, b)} + 1)`;
 
 const hasStar = (text: Text): SQL => sql`instr(${text}, '*') > 0`;
 
-/** Whether some name matches both, each a name or a glob: `globsMeet`, in the database. */
+/** Returns whether some name matches both texts, each a name or a glob. It is `globsMeet` in SQL. */
 export const meet = (a: Text, b: Text): SQL => {
   const [headA, headB] = [sql`(${partsOf(a)} ->> 0)`, sql`(${partsOf(b)} ->> 0)`];
   const [tailA, tailB] = [sql`(${partsOf(a)} ->> '$[#-1]')`, sql`(${partsOf(b)} ->> '$[#-1]')`];
@@ -42,7 +42,7 @@ export const meet = (a: Text, b: Text): SQL => {
     (${hasStar(a)} OR ${hasStar(b)}) AND ${globMatches(withStar, other)}))`;
 };
 
-/** Whether the `event` filter of a list includes a balance with these rules (C4): `rulesPassFilter`, in the database. */
+/** Returns whether the `event` filter of a list includes a balance with these rules (C4). It is `rulesPassFilter` in SQL. */
 export const passesFilter = (filter: Text, rules: Text): SQL => sql`(${rules} = '[]' OR EXISTS (
   SELECT 1 FROM (SELECT value ->> 'event' AS glob FROM json_each(${rules})) AS rule
   WHERE rule.glob IS NULL OR ${meet(filter, sql`rule.glob`)}

@@ -6,12 +6,12 @@ export interface MatchRule {
 
 const NO_RULES: readonly MatchRule[] = [];
 
-/** Lists that were read, by their text: balances of one pack share theirs. */
+/** A cache of parsed lists by their text, because balances of one pack share their rules. */
 const readLists = new Map<string, readonly MatchRule[]>();
 const READ_CHARACTERS_MAX = 200_000;
 let readCharacters = 0;
 
-/** Reads stored rules: JSON that Purser wrote from a validated list. The same text gives the same list. */
+/** Reads stored rules: JSON that Purser wrote from a validated list. Returns the same list for the same text. */
 export function readRules(stored: string): readonly MatchRule[] {
   if (stored === "[]") return NO_RULES;
   const known = readLists.get(stored);
@@ -31,10 +31,10 @@ interface Verdict {
   readonly model: string | undefined;
   readonly covers: boolean;
 }
-/** The latest verdict of a list, so that balances that share it do not judge an event each. */
+/** The latest verdict for each list, so that balances with the same list do not evaluate an event again. */
 const verdicts = new WeakMap<readonly MatchRule[], Verdict>();
 
-/** The failure function of `part`, as in the algorithm of Knuth, Morris and Pratt. */
+/** Returns the failure function of `part` (Knuth, Morris and Pratt). */
 function fallbacks(part: string): number[] {
   const table = [0];
   for (let index = 1, length = 0; index < part.length; index++) {
@@ -45,7 +45,7 @@ function fallbacks(part: string): number[] {
   return table;
 }
 
-/** `text.indexOf(part, from)` in linear time. In the worst case, the built-in search takes the product of the lengths. */
+/** Returns `text.indexOf(part, from)` in linear time. The built-in search may take the product of the lengths. */
 function searchOf(part: string): (text: string, from: number) => number {
   const table = fallbacks(part);
   return (text, from) => {
@@ -59,7 +59,7 @@ function searchOf(part: string): (text: string, from: number) => number {
   };
 }
 
-/** Whether a name matches a glob. Prepared once, because many names may meet the same glob. */
+/** Returns a function that tests whether a name matches a glob. The glob is prepared once for many names. */
 function globTest(glob: string): (name: string) => boolean {
   const [first = "", ...parts] = glob.split("*");
   const last = parts.pop();
@@ -77,13 +77,13 @@ function globTest(glob: string): (name: string) => boolean {
   };
 }
 
-/** Whether the glob matches the whole name, code unit by code unit. Takes linear time. */
+/** Returns whether the glob matches the whole name, code unit by code unit. Takes linear time. */
 export function globMatches(glob: string, name: string): boolean {
   return globTest(glob)(name);
 }
 
 /**
- * Whether some name matches both globs. Takes linear time. If both have a star, only the texts before the first star and
+ * Returns whether some name matches both globs, in linear time. If both have a star, only the texts before the first star and
  * after the last star matter, because a star can match everything that the other glob has in between.
  */
 export function globsMeet(a: string, b: string): boolean {
@@ -112,8 +112,8 @@ function rulesTest(rules: readonly MatchRule[]): RulesTest {
 const prepared = new WeakMap<readonly MatchRule[], RulesTest>();
 
 /**
- * Whether a balance with these rules pays for the event: it has no rules, or one rule matches in each of its fields. The same
- * list of rules is prepared once, so it must not change.
+ * Returns whether a balance with these rules pays for the event: it has no rules, or one rule matches in each of its fields.
+ * Caches the prepared list, so the list must not change.
  */
 export function rulesCover(rules: readonly MatchRule[], event: string, model: string | undefined): boolean {
   if (rules.length === 0) return true;
@@ -126,13 +126,13 @@ export function rulesCover(rules: readonly MatchRule[], event: string, model: st
   return covers;
 }
 
-/** Whether the `event` filter of a list includes a balance with these rules. Models are ignored (C4). */
+/** Returns whether the `event` filter of a list includes a balance with these rules. Ignores models (C4). */
 export function rulesPassFilter(rules: readonly MatchRule[], filter: string): boolean {
   if (rules.length === 0) return true;
   return rules.some((rule) => rule.event === undefined || globsMeet(filter, rule.event));
 }
 
-/** Whether the `event` filter of the usage totals, a name or a glob, matches an event's name (C4). */
+/** Returns whether the `event` filter of the usage totals, a name or a glob, matches an event's name (C4). */
 export function filterCovers(filter: string, event: string): boolean {
   return filter.includes("*") ? globMatches(filter, event) : filter === event;
 }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** Quantities of a response: the units that the event has. */
+/** The quantities in a response: the units that the event has. */
 export const quantitiesOutput = z
   .strictObject({
     count: z.number().optional(),

@@ -31,15 +31,18 @@ const amountOf = (of: Unit) =>
     .meta({ type: "number", minimum: 0 })
     .optional();
 
-/** Those that were read from an object which names other units and no `count`. Beside them, so that a request's hash is the same. */
+/**
+ * The quantities that were read from an object with other units and no `count`. They stand in a separate set, so that a
+ * request's hash stays the same.
+ */
 const withImpliedCount = new WeakSet<object>();
 
-/** Whether only the default says that quantities which name other units count 1. */
+/** Returns whether quantities with other units have a `count` of 1 only by default. */
 export const impliesCount = (read: Quantities): boolean => withImpliedCount.has(read);
 
 const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 
-/** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always there (U1). */
+/** Amounts by unit, read as steps. `count` is 1 when it is absent, so it is always present (U1). */
 export const quantities = z.lazy(() =>
   z
     .strictObject({

@@ -36,7 +36,7 @@ export interface AdjustInput {
   readonly adjustmentId?: string | undefined;
 }
 
-/** The tenant of a balance. Its id is unique among all applications. Throws `credit_balance_not_found`. */
+/** Returns the tenant of a balance. Balance ids are unique across all applications. Throws `credit_balance_not_found`. */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
   const [found] = await all(root.db, selectEnvironment({ balanceId }));
   if (found === undefined) throw balanceNotFound();
@@ -55,9 +55,9 @@ const selectEnvironment = query((value: ValueOf<{ balanceId: string }>) =>
 );
 
 /**
- * Adds to or deducts from a balance: one `admin_adjust` entry with the note. An expired balance stays expired. Throws
- * `credit_balance_not_found`; `invalid_quantity` below 0; `idempotency_conflict`; and `invalid_request` for a revoked balance
- * or an amount that the unit cannot hold, together with what is reserved.
+ * Adds to or deducts from a balance with one `admin_adjust` entry, which has the note. An expired balance stays expired. Throws
+ * `credit_balance_not_found`; `invalid_quantity` below 0; `idempotency_conflict`; and `invalid_request` for a revoked balance,
+ * or for an amount that, with the reserved amounts, exceeds what the unit can hold.
  */
 export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
   const { adjustmentId = ctx.newId("adj_"), ...request } = input;
@@ -95,7 +95,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
         {
           before: [countAdjusted({ balanceId, deltaSteps }), adjustment, ...insertEntries(writing, [entry])],
           returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
-          act: { action: "credits.adjusted", target: balanceId, details: { delta: input.delta, unit: balance.unit } },
+          act: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],
         },
         ([written]) => {
@@ -110,7 +110,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   return adjusted;
 }
 
-/** The balance, and the amount that open reservations hold of it. */
+/** Selects the balance, and the amount that open reservations hold of it. */
 const selectBalance = accountQuery((value: ValueOf<{ balanceId: string }>, account) =>
   drizzle
     .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldSteps: heldSteps() }) })
@@ -133,7 +133,7 @@ const selectAdjustment = query((value: ValueOf<{ environmentId: number; adjustme
 
 type NewAdjustment = { adjustmentId: string; balanceId: string; requestHash: string };
 
-/** The adjustment's own row. In the same batch its ledger entry must follow, as the account's next entry. */
+/** Inserts the adjustment's own row. Its ledger entry must follow in the same batch, as the account's next entry. */
 const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
   insertFrom(
     creditAdjustments,
@@ -149,7 +149,7 @@ const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
   ),
 );
 
-/** What the operator took of a payment's balance was not spent (S6). */
+/** Counts what the operator deducted from a payment's balance as not spent (S6). */
 const countAdjusted = query((value: ValueOf<{ balanceId: string; deltaSteps: number }>) =>
   drizzle
     .update(paymentGrants)
@@ -168,7 +168,7 @@ interface Adjustable {
   readonly heldSteps: number;
 }
 
-/** The steps to add. Throws what `adjustBalance` throws for the balance and the amount. */
+/** Returns the steps to add. Throws the errors of `adjustBalance` that concern the balance and the amount. */
 export function planAdjustment(balance: Adjustable, delta: number): Steps {
   if (balance.isRevoked) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
@@ -177,7 +177,7 @@ export function planAdjustment(balance: Adjustable, delta: number): Steps {
   if (remainingSteps < 0) {
     throw new PurserError("invalid_quantity", "would make the balance negative", { param: "delta" });
   }
-  // Reserved amounts may be returned, and must fit.
+  // Reserved amounts may be returned, so they must fit too.
   if (remainingSteps + balance.heldSteps > amountStepsMax[balance.unit]) {
     throw tooMuch();
   }

@@ -7,7 +7,7 @@ import { adjustBalance, findTenant } from "./adjust.ts";
 import { adjustInput, verifyUsersInput } from "./schemas.ts";
 import { verifyUsers } from "./verify-users.ts";
 
-/** Administration of this room. */
+/** The administration routes of balances. */
 export const balanceRoutes = createRoutes()
   .post("/apps/:appId/verify", requireAdmin, readBody, validate("json", verifyUsersInput), async (c) => {
     const { mode, cursor } = c.req.valid("json");

@@ -8,22 +8,22 @@ import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { readFirstSeqs } from "./search-ledger.ts";
 
-/** How many users, and how many of their entries, one page looks at. */
+/** How many users, and how many of their entries, one page examines. */
 export const lookedAtUsersMax = 50;
 export const lookedAtEntriesMax = 500;
 
-/** The figures of the overview that are made up of ledger entries. */
+/** The figures of the overview that are sums of ledger entries. */
 export type EntriesOf = "granted" | "spent" | "refunded";
 
 export interface EntryFilters {
-  /** From this moment on, and before the other. */
+  /** The range begins at `fromMs` and ends before `toMs`. */
   readonly fromMs: number;
   readonly toMs: number;
   readonly unit?: string | undefined;
   readonly packId?: string | undefined;
 }
 
-/** Where a page begins: the user by day and account, and the seq of the first entry. */
+/** The start of a page: the user by day and account, and the seq of the first entry. */
 interface Place {
   readonly day: number;
   readonly accountId: number;
@@ -90,11 +90,9 @@ const statements = {
 type FoundEntry = RowsOf<[ReturnType<typeof statements.granted>]>[0][number];
 
 /**
- * The ledger entries behind a figure, of all users, user by user: a page looks at the entries of that time of at most
- * `lookedAtUsersMax` users, and at `lookedAtEntriesMax` of them, so it may have few, or none, while others follow. No index has
- * the time of an entry; a user's entries are in its order, and of users the day of their latest activity is known, as far as
- * isolates told it (db/activity/count.ts): those are found who were active in that time or since. Throws `invalid_request` for
- * a cursor of another list.
+ * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although others
+ * follow. Entries have no index by time, so it examines users who were active in the range or later, as far as isolates reported
+ * their latest day (db/activity/count.ts). Throws `invalid_request` for a cursor of another list.
  */
 export async function findEntries(
   ctx: TenantCtx,
@@ -127,11 +125,11 @@ function placeOf(cursor: string | undefined, scope: readonly (string | number)[]
   if (cursor === undefined) return { day: Math.floor(fromMs / DAY_MS), accountId: 0, seq: 1 };
   const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
-  // The cursor's checksum says that `findEntries` wrote it.
+  // The cursor's checksum proves that `findEntries` wrote it.
   return JSON.parse(text) as Place;
 }
 
-/** The first user beyond a page. */
+/** Returns the first user after a page. */
 function placeAfter(found: readonly UserRow[]): Place | null {
   const beyond = found[lookedAtUsersMax];
   return beyond === undefined ? null : { ...beyond, seq: 1 };
@@ -140,7 +138,7 @@ function placeAfter(found: readonly UserRow[]): Place | null {
 type Seqs = ReadonlyMap<number, number>;
 type Range = readonly [accountId: number, firstSeq: number, endSeq: number];
 
-/** The entries that a page looks at, by user, and where the next one goes on within a user. */
+/** Returns the entries that a page examines, by user, and where the next page continues within a user. */
 function takeRanges(users: readonly UserRow[], place: Place, firsts: Seqs, ends: Seqs) {
   const ranges: Range[] = [];
   let left = lookedAtEntriesMax;

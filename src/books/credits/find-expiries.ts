@@ -8,7 +8,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { EntryFilters } from "./find-entries.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 
-/** How many balances one page looks at. */
+/** How many balances one page examines. */
 export const lookedAtExpiriesMax = 500;
 
 type Page = { environmentId: number; expiresAtMs: number; accountId: number; grantSeq: number; toMs: number };
@@ -31,9 +31,9 @@ const selectExpiries = query((value: ValueOf<Page>) => {
 });
 
 /**
- * Balances of all users that expire in a time, the first to expire first, through the index of expiries (H6). A page looks at
- * `lookedAtExpiriesMax`, so it may have few, or none, while others follow. `isSpent`: whether those of which nothing remains are
- * listed too. Throws `invalid_request` for a cursor of another list.
+ * Returns balances of all users that expire in a range of time, the first to expire first, through the index of expiries (H6). A
+ * page examines `lookedAtExpiriesMax` balances, so it may be short or empty although others follow. `isSpent` includes balances
+ * with nothing left. Throws `invalid_request` for a cursor of another list.
  */
 export async function findExpiries(
   ctx: TenantCtx,

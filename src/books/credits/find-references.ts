@@ -6,7 +6,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { rangeOf } from "./find-users.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 
-/** How many references one search looks at. The index has those of all environments of the database. */
+/** How many references one search examines. The index has those of all environments in the database. */
 const searchedReferencesMax = 500;
 
 type Search = { environmentId: number; from: string; to: string; limit: number };
@@ -23,7 +23,10 @@ const selectReferences = query((value: ValueOf<Search>) => {
     .limit(value("limit"));
 });
 
-/** Balances of any user that were granted under a reference, or one that begins so: that reference itself first. */
+/**
+ * Returns balances of any user that were granted under a reference, or under one with this prefix. The exact reference comes
+ * first.
+ */
 export async function findReferences(
   ctx: TenantCtx,
   beginning: string,

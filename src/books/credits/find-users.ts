@@ -9,12 +9,12 @@ import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 
-/** Of each user at most this many balances are added up. */
+/** The most balances of each user that are added up. */
 const SUMMED_MAX = 100;
-/** Sorts after whatever may follow a beginning. */
+/** A character that sorts after every other character. */
 const LAST = "\u{10ffff}";
 
-/** The texts that begin so, as bounds of an index. */
+/** Returns the range of an index that has all texts with this prefix. */
 export const rangeOf = (beginning: string) => ({ from: beginning, to: `${beginning}${LAST}` });
 
 type Bounds = { environmentId: number; nowMs: number; limit: number };
@@ -57,7 +57,7 @@ const selectUsers = query((value: ValueOf<Bounds & { after: string; from: string
     .limit(value("limit")),
 );
 
-/** A user of a list. */
+/** Returns a user of a list. */
 function presentUser({ userId, balances: rows, lastEntryAtMs }: UserRow) {
   const remaining = UNITS.flatMap((unit) => {
     const ofUnit = rows.slice(0, SUMMED_MAX).filter((row) => row[0] === unit);
@@ -83,7 +83,9 @@ function presentUser({ userId, balances: rows, lastEntryAtMs }: UserRow) {
 }
 export type FoundUser = ReturnType<typeof presentUser>;
 
-/** Users whose ids begin with a text, by id, with or without credits. Throws `invalid_request` for another list's cursor. */
+/**
+ * Returns users whose ids begin with a text, by id, with or without credits. Throws `invalid_request` for another list's cursor.
+ */
 export async function findUsers(
   ctx: TenantCtx,
   { beginning, limit, cursor }: { beginning: string; limit: number; cursor?: string | undefined },
@@ -116,8 +118,8 @@ const selectRecent = query((value: ValueOf<Bounds & { beforeDay: number; beforeI
 );
 
 /**
- * Users by the day on which something was last written for them, the latest first, as far as isolates told it
- * (db/activity/count.ts). Throws `invalid_request` for another list's cursor.
+ * Returns users by the day of their latest entry, the latest first, as far as isolates reported it (db/activity/count.ts).
+ * Throws `invalid_request` for another list's cursor.
  */
 export async function recentUsers(
   ctx: TenantCtx,

@@ -28,8 +28,8 @@ import type { GrantInput } from "./schemas.ts";
 
 /**
  * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an
- * `externalRef` it happens once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for
- * an expiry in the past, and for more balances than a user may have (L6), `test_quota_exceeded`.
+ * `externalRef` it happens once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `test_quota_exceeded`, and
+ * `invalid_request` for an expiry in the past, and for more balances than a user may have (L6).
  */
 export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outcome<GrantOutput>> {
   const { userId, externalRef = null } = input;
@@ -62,7 +62,10 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
   }
 }
 
-/** An unknown pack's refusal, with the names that it may have meant: whoever grants is the application's own backend. */
+/**
+ * Adds the names that an unknown pack may have meant to its refusal. They may be shown, because the caller is the application's
+ * own backend.
+ */
 async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
   if (!(error instanceof PurserError) || error.code !== "credit_pack_not_found") return error;
   const names = await nearestPackNames(ctx, name).catch((): string[] => []);
@@ -80,8 +83,8 @@ const grantedFields = () =>
 type GrantedRow = RowOf<ReturnType<typeof grantedFields>>;
 
 /**
- * The user's balances with an `externalRef`, of any pack; none for null. Also those that an attempt with a lost answer has
- * issued. The index is named, because SQLite might otherwise read all balances of the user.
+ * Selects the user's balances with an `externalRef`, of any pack; none for null. Includes those that an earlier attempt issued
+ * before its response was lost. The index is named, because SQLite might otherwise read all balances of the user.
  */
 const selectGranted = accountQuery((value: ValueOf<{ externalRef: string | null; ids: string }>, account) => {
   const { accountId, id, externalRef } = creditBalances;
@@ -100,14 +103,14 @@ interface Grant {
   readonly input: GrantInput;
   readonly packs: readonly PackRow[];
   readonly earlier: readonly GrantedRow[];
-  /** Whether a row was issued by this same grant, whose answer was lost. */
+  /** Whether this same grant issued the row, in an attempt whose response was lost. */
   readonly isOwn: (row: GrantedRow) => boolean;
   readonly idOf: BalanceIds;
 }
 
 type Granted = Outcome<GrantOutput> & { readonly warning: Warning | null };
 
-/** What the quantity of a grant is warned of (W16), by the balances that the grant made or found. */
+/** Returns the warning about a grant's quantity (W16), judged by the balances that the grant made or found. */
 function warningOf(
   { quantity }: GrantInput,
   [balance]: readonly Pick<GrantedRow, "packItemId" | "unit" | "initialSteps">[],
@@ -124,7 +127,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const own = earlier.filter(isOwn);
   if (own.length > 0) return stored(own, false);
   const pack = choosePack(input.packId, grant.packs);
-  // A replay is found first: by this pack, or by the name under which the pack was granted (C10).
+  // Finds a replay first: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
   const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
   const replayed = earlier.some(isSamePack)
@@ -144,14 +147,14 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
       return { output: newOutput(newBalances), replayed: false, warning: warningOf(input, issued) };
     },
     {
-      act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } },
+      act: { action: "credits.granted", target: newBalances.packId, balanceIds },
       messages: () => [creditsGranted(account.userId, newBalances)],
       changes,
     },
   );
 }
 
-/** The statements that issue balances, and what to count when they are there. With them go `grantRefusals`. */
+/** Returns the statements that issue balances, and what to count once they are issued. `grantRefusals` belongs with them. */
 export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: readonly NewBalances[]) {
   const quota = countBalances(
     ctx,
@@ -171,7 +174,7 @@ export const grantRefusals = (ctx: TenantCtx) => ({
   environments_test_quota: () => quotaExceeded(ctx.settings.testBalanceQuota),
 });
 
-/** How many balances of a user can pay, or are under one reference, at the most (L6). */
+/** The most balances of a user that can pay, or that share one reference (L6). */
 export const BALANCES_MAX = 40_000;
 
 function tooManyBalances(): PurserError {
@@ -180,13 +183,13 @@ function tooManyBalances(): PurserError {
   return new PurserError("invalid_request", message, { param: "userId", details: { limit: BALANCES_MAX } });
 }
 
-/** Rows may belong to two packs of one name. Returns those of the pack that was granted first. */
+/** Returns the rows of the pack that was granted first. Rows may belong to two packs of one name. */
 function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   const first = rows.toSorted((a, b) => a.grantSeq - b.grantSeq)[0];
   return rows.filter((row) => row.packId === first?.packId);
 }
 
-/** The new balances for this isolate's memory. */
+/** Returns the new balances for this isolate's cache. */
 function newRows({ packId, packName, expiresAtMs, balances }: NewBalances, grantedAtMs: number): PayingRow[] {
   return balances.map(({ id, unit, matches, priority, amountSteps }) => ({
     ...{ id, packId, packName, unit, matches, priority, grantedAtMs, expiresAtMs },
@@ -203,7 +206,7 @@ function newOutput({ balances, expiresAtMs }: NewBalances): GrantOutput {
   return grantOutput(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
 }
 
-/** The answer of a grant. */
+/** Returns the response of a grant. */
 export function grantOutput(
   rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingSteps" | "expiresAtMs">[],
 ): GrantOutput {
@@ -220,8 +223,8 @@ export function grantOutput(
 }
 
 /**
- * What a grant would issue now, without doing it: its refusals are those of `grantPack` but for the test quota. A quantity
- * that a pack with items disregards is told.
+ * Returns the result of a grant without making it. Throws the refusals of `grantPack`, except for the test quota. Warns of a
+ * quantity that a pack with items ignores.
  */
 export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
   const pack = choosePack(input.packId, await all(ctx.db, selectPack(ctx, input.packId)));
@@ -235,7 +238,7 @@ export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
   };
 }
 
-/** What an adjustment would leave now, without making it. Its refusals are those of `adjustBalance`. */
+/** Returns the result of an adjustment without making it. Throws the refusals of `adjustBalance`. */
 export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { balanceId: string; delta: number }) {
   const balance = await readBalance(ctx, balanceId);
   const { remainingSteps, heldSteps, status } = balance;
@@ -243,7 +246,7 @@ export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { 
     { unit: balance.unit, isRevoked: status === "revoked", remainingSteps, heldSteps },
     delta,
   );
-  // The largest amounts of a unit are within what a double holds.
+  // A double represents the largest amounts of a unit exactly.
   const after = (remainingSteps + deltaSteps) as typeof remainingSteps;
   return { balance, remaining: fromSteps(balance.unit, after) };
 }

@@ -14,8 +14,8 @@ import { balanceNotFound } from "./revoke.ts";
 import type { HistoryInput } from "./schemas.ts";
 
 /**
- * A page of the user's ledger, newest first; of one balance if `balanceId` is given. The cursor has the seq of the last
- * entry shown, so new entries do not move pages. Throws `credit_balance_not_found` (C16, C17).
+ * Returns a page of the user's ledger, newest first; only entries of `balanceId` if it is given. The cursor has the seq of the
+ * last entry shown, so new entries do not move pages. Throws `credit_balance_not_found` (C16, C17).
  */
 export async function listEntries(ctx: TenantCtx, input: HistoryInput): Promise<HistoryOutput> {
   const { rows: entries, nextCursor } = await ledgerPage(ctx, input);
@@ -33,14 +33,14 @@ export const scopeOf = (ctx: TenantCtx, input: HistoryInput) => [
   input.balanceId ?? "",
 ];
 
-/** The rows behind `listEntries`, which also have the balance after each entry. */
+/** Returns the rows of `listEntries`, which also have the balance after each entry. */
 export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<LedgerPage> {
   const scope = scopeOf(ctx, input);
   const before = input.cursor === undefined ? null : decodeCursor(input.cursor, scope);
   if (input.cursor !== undefined && before === null) {
     throw invalidCursor();
   }
-  // SQLite promises no order of rows that travel as one.
+  // SQLite does not guarantee the order of rows that return as one JSON text.
   const entries = (await all(ctx.db, pageStatement(ctx, input, before))).sort((a, b) => b.seq - a.seq);
   const last = entries.at(-1);
   // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
@@ -58,7 +58,7 @@ const entryFields = () =>
     ...(["reason", "cause", "writtenBy", "eventId", "reservationId", "note", "occurredAtMs"] as const),
   );
 
-/** Seqs are gapless from 1, so the last row of a page shows whether another follows. */
+/** Selects a page of entries. Seqs have no gaps and begin at 1, so the last row of a page shows whether another page follows. */
 const selectPage = accountQuery((value: ValueOf<{ before: number; limit: number }>, account) =>
   drizzle
     .select(entryFields())

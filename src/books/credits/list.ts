@@ -32,7 +32,7 @@ import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts"
 import type { ListInput } from "./schemas.ts";
 import { firstSeqFrom } from "./search-ledger.ts";
 
-/** How many balances one page of a search looks at. */
+/** How many balances one page of a search examines. */
 export const searchedBalancesMax = 1_000;
 
 export interface BalanceFilters {
@@ -54,7 +54,7 @@ type Search = Searched & {
   to: string;
 };
 
-/** The balances that one page looks at. */
+/** Returns the balances that one page examines. */
 function searched(account: SQL, value: ValueOf<Searched>): SQL {
   const { accountId, grantSeq } = creditBalances;
   return sql`(
@@ -90,8 +90,8 @@ const selectEnd = accountQuery((value: ValueOf<Searched>, account) =>
 );
 
 /**
- * A page of a user's balances that pass the filters, the newest first, among the next `searchedBalancesMax`: it may have fewer
- * than `limit`, or none, while others follow. Throws `invalid_request` for a cursor of another search.
+ * Returns the user's balances that pass the filters, newest first, among the next `searchedBalancesMax`. A page may have fewer
+ * than `limit`, or none, although others follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function findBalances(
   ctx: TenantCtx,
@@ -116,10 +116,9 @@ export async function findBalances(
 }
 
 /**
- * The user's balances in spending order (C13): the active ones (C12); with `includeExpired` all; with `externalRef` all that
- * were granted under it (C22); with `asOf` all that were issued by then, as they were (C23). With `event`, only those whose
- * rules match it (C4). An unknown user has none. Throws `invalid_request` for a moment in the future, and for more than a list
- * may have (L6).
+ * Returns the user's balances in spending order (C13): active ones (C12); with `includeExpired` all; with `externalRef` all under it
+ * (C22); with `asOf` all issued by then, as they were (C23); with `event` those whose rules match (C4). An unknown user has none.
+ * Throws `invalid_request` for a moment in the future, and for more balances than a list may have (L6).
  */
 export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<ListOutput> {
   const { event } = input;
@@ -131,7 +130,7 @@ export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<Li
     selectListed(ctx, input, atMs),
     ...(showsDue(input) ? [selectDuePeriods(ctx, input, { nowMs })] : []),
   ] as const);
-  // A due period is shown as it will be written (R3).
+  // A due period appears in the form in which it will be written (R3).
   const periods = readDuePeriods(ctx, due, { nowMs, isWhole: true });
   const rows = [
     ...stored,
@@ -142,7 +141,10 @@ export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<Li
   return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, atMs)) };
 }
 
-/** What is due is in the list of what can pay, or of all; lists by reference and as of a moment tell what is written. */
+/**
+ * Returns whether a list shows due periods that are not written yet. Lists by reference and lists as of a moment show written
+ * ones only.
+ */
 const showsDue = ({ externalRef, asOf }: ListInput): boolean => externalRef === undefined && asOf === undefined;
 
 function tooManyListed(): PurserError {
@@ -163,11 +165,11 @@ function selectListed(ctx: TenantCtx, { userId, externalRef, asOf: asOfMs, inclu
 export interface BalanceList {
   /** In spending order, balances that can pay before others; with their source and notes. */
   readonly balances: readonly (ReturnType<typeof presentBalance> & Pick<BalanceRow, "source" | "notes">)[];
-  /** Whether the user has more balances than are in the list. */
+  /** Whether the user has more balances than the list has. */
   readonly isTruncated: boolean;
 }
 
-/** A user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
+/** Returns a user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
 export async function listAllBalances(ctx: TenantCtx, userId: string, limit: number): Promise<BalanceList> {
   const nowMs = ctx.now();
   const [stored, some, [{ due = null } = {}]] = await batch(ctx.db, [
@@ -186,12 +188,12 @@ export async function listAllBalances(ctx: TenantCtx, userId: string, limit: num
   };
 }
 
-/** How many entries one page goes back over, of all its balances together. */
+/** How many ledger entries one page reads backwards, for all its balances together. */
 export const asOfEntriesMax = 20_000;
 
 type Page = { asOfMs: number; beforeSeq: number; limit: number };
 
-/** Balances as they were: each goes back along its own entries, as in C23, but no further than so many entries. */
+/** Selects balances as of a moment. It follows each balance's entries backwards (C23), up to `asOfEntriesMax` entries. */
 const selectPage = accountQuery((value: ValueOf<Page>, account) => {
   const { accountId, grantSeq } = creditBalances;
   const { seq, previousSeq, balanceAfterSteps, isRevoked, occurredAtMs } = creditLedger;
@@ -226,8 +228,8 @@ const selectPage = accountQuery((value: ValueOf<Page>, account) => {
 });
 
 /**
- * A page of what a user had at a moment, the newest balances first. A balance of which too much was written since is null there.
- * Throws `invalid_request` for a moment in the future, and for another list's cursor.
+ * Returns the balances that a user had at a moment, newest first. A balance with too many later entries is null there. Throws
+ * `invalid_request` for a moment in the future, and for another list's cursor.
  */
 export async function balancesAsOf(
   ctx: TenantCtx,

@@ -1,22 +1,22 @@
 import type { Steps } from "../../db/schema.ts";
 import { addFractions, type Fraction } from "../amounts/amount.ts";
 
-/** A share of what a balance was issued with, `part` of `of`. Null for all that is left of 1. */
+/** A share of a balance's initial amount: `part` of `of`. Null for the whole rest that earlier refunds left. */
 export type Share = { readonly part: number; readonly of: number } | null;
 
-/** The share of an earlier refund, and the packs whose balances it was about. */
+/** The share of an earlier refund, and the packs whose balances it covered. */
 export interface EarlierShare {
   readonly packIds: ReadonlySet<string>;
   readonly share: Share;
 }
 
-/** What a refund is due of one balance. */
+/** The amount that a refund takes from one balance. */
 export interface Due<Balance> {
   readonly balance: Balance;
   readonly dueSteps: Steps;
-  /** Whether the sum of shares is 1 with this refund. Then whatever remains is taken, and the balance is revoked. */
+  /** Whether the shares, with this one, total 1. Then the refund takes all that remains, and revokes the balance. */
   readonly revokes: boolean;
-  /** Whether it was 1 before. */
+  /** Whether the shares totalled 1 before this refund. */
   readonly wasWhole: boolean;
 }
 
@@ -24,8 +24,9 @@ const NOTHING: Fraction = { numerator: 0n, denominator: 1n };
 const WHOLE: Fraction = { numerator: 1n, denominator: 1n };
 
 /**
- * What a refund is due of each balance after the earlier ones: the difference of both sums of shares, each rounded down to a
- * step (C21). So the refunds of a balance add up exactly to its share. Null when a sum would be above 1.
+ * Returns the amount that a refund takes from each balance after the earlier refunds: the difference between both sums of
+ * shares, each rounded down to a step (C21). So a balance's refunds add up exactly to its share. Returns null when a sum would
+ * be above 1.
  */
 export function planRefund<Balance extends { readonly packId: string; readonly initialSteps: Steps }>(
   balances: readonly Balance[],

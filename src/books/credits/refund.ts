@@ -29,10 +29,9 @@ import {
 } from "./stored-refund.ts";
 
 /**
- * Takes back a share of what each balance under a reference was issued with, as far as it is there. What open reservations hold of
- * it is owed (C21). Throws
- * `credit_balance_not_found`; `idempotency_conflict`; and `invalid_request` for shares above 1 together, for all that is left
- * when nothing is, and for a refund beyond the hundredth.
+ * Takes back a share of each balance's initial amount under a reference, as far as it remains. A part that open reservations
+ * hold is owed (C21). Throws `credit_balance_not_found`; `idempotency_conflict`; and `invalid_request` for shares above 1 in
+ * total, for a refund of the rest when nothing is left, and for a refund beyond the hundredth.
  */
 export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise<Outcome<RefundOutput>> {
   const { userId, externalRef, refundRef } = input;
@@ -122,14 +121,14 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
   );
 }
 
-/** The balances that a refund is about: all, or those of one pack, by its id or by the name of their issue. */
+/** Returns the balances that a refund covers: all, or those of one pack, by its id or by its name when it was granted. */
 function balancesOf({ packId }: RefundInput, issued: readonly IssuedRow[]): readonly IssuedRow[] {
   if (packId === undefined) return issued;
   const ofPack = issued.filter((row) => row.packId === packId);
   return ofPack.length > 0 ? ofPack : issued.filter((row) => nameKey(row.packName) === nameKey(packId));
 }
 
-/** Throws when the shares of one balance would be above 1 together. */
+/** Returns the amounts due. Throws when the shares of one balance would total above 1. */
 function planDue(covered: readonly IssuedRow[], earlier: readonly RefundRow[], share: Share): Due<IssuedRow>[] {
   const due = planRefund(covered, earlier.map(earlierShare), share);
   if (due === null) throw invalid("share", "The shares of all refunds of a balance must not be above 1 together.");

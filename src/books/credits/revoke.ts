@@ -17,8 +17,9 @@ import type { RevokeOutput } from "./responses.ts";
 import type { RevokeInput } from "./schemas.ts";
 
 /**
- * Sets a balance to 0 by one `admin_adjust` entry with the reason as its note, also when nothing remains. Credits already
- * spent stay spent, and a payment at Stripe gives nothing back to it any more. A repeat changes nothing (C15). Throws `credit_balance_not_found`.
+ * Sets a balance to 0 with one `admin_adjust` entry whose note is the reason, even when nothing remains. Spent credits stay
+ * spent, and a payment at Stripe can no longer restore the balance. A repeat changes nothing (C15). Throws
+ * `credit_balance_not_found`.
  */
 export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
   const answer = { balanceId, remaining: 0 } as const;
@@ -37,7 +38,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
         ],
         () => answer,
         {
-          act: { action: "credits.revoked", target: balanceId },
+          act: { action: "credits.revoked", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.revoked", writing.userId)],
         },
       );
@@ -49,7 +50,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
 
 type OfBalance = { balanceId: string };
 
-/** Whether the balance of a row is revoked for good. What a payment revoked, that payment may restore (S4). */
+/** Returns whether a balance is revoked for good. A balance that a payment revoked can be restored by that payment (S4). */
 function isRevoked() {
   const { id, revokedAtMs } = creditBalances;
   const byPayment = and(eq(paymentGrants.balanceId, id), eq(paymentGrants.isRevoked, 1));
@@ -72,7 +73,7 @@ const guardNotRevoked = query((value: ValueOf<WriteContext & OfBalance>) =>
   ),
 );
 
-/** A payment that took all of the balance gives nothing back from then on (S4). */
+/** Stops a payment that took the whole balance from restoring it later (S4). */
 const markReversed = query((value: ValueOf<OfBalance>) =>
   drizzle
     .update(paymentGrants)
@@ -88,17 +89,17 @@ export function balanceNotFound(): PurserError {
   );
 }
 
-/** The fields that the dashboard shows of a balance. */
+/** Returns the fields of a balance that the dashboard shows. */
 export const shownBalanceFields = () => fields(creditBalances, ...BALANCE_FIELDS);
 
-/** A balance as the dashboard shows it: as the API returns it, with where it came from. */
+/** Returns a balance for the dashboard: as in the API, with its source. */
 export function showBalance(row: BalanceRow, nowMs: number) {
   const { source, externalRef, notes } = row;
   return { ...presentBalance(row, nowMs), source, externalRef, notes };
 }
 export type ShownBalance = ReturnType<typeof showBalance>;
 
-/** The steps that open reservations hold of the balance of a row. */
+/** Returns the steps that open reservations hold of a balance. */
 export const heldSteps = () => sql<Steps>`coalesce((
   SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
   WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${reservations.state} = 'open'
@@ -113,7 +114,7 @@ const selectBalance = query((value: ValueOf<{ environmentId: number; balanceId: 
     .where(and(eq(creditBalances.id, value("balanceId")), eq(accounts.environmentId, value("environmentId")))),
 );
 
-/** A balance with its owner, and what open reservations hold of it. Throws `credit_balance_not_found`. */
+/** Returns a balance with its owner and the amount that open reservations hold of it. Throws `credit_balance_not_found`. */
 export async function readBalance(ctx: TenantCtx, balanceId: string) {
   const environmentId = ctx.environment.id;
   const [row] = await all(ctx.db, selectBalance({ environmentId, balanceId }));
@@ -122,7 +123,7 @@ export async function readBalance(ctx: TenantCtx, balanceId: string) {
   return { userId, heldSteps, remainingSteps, ...showBalance(row, ctx.now()) };
 }
 
-/** How many balances of one grant are shown. */
+/** The most balances of one grant that are shown. */
 const SIBLINGS_MAX = 100;
 
 const own = alias(creditBalances, "own");
@@ -153,7 +154,7 @@ const selectSiblings = query((value: ValueOf<{ environmentId: number; balanceId:
     .limit(SIBLINGS_MAX),
 );
 
-/** The other balances of the same grant: what its pack's other items issued. */
+/** Returns the other balances of the same grant, which other items of its pack issued. */
 export async function readSiblings(ctx: TenantCtx, balanceId: string): Promise<readonly ShownBalance[]> {
   const rows = await all(ctx.db, selectSiblings({ environmentId: ctx.environment.id, balanceId }));
   return rows.map((row) => showBalance(row, ctx.now()));

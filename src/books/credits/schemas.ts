@@ -3,7 +3,7 @@ import { anyNumber, cursor, freeText, identifier, mode, pageLimit, queryFlag, ti
 import { RECURRING_REF } from "../ledger/plan-periods.ts";
 import { balanceId, grantSource, userId } from "../ledger/schemas.ts";
 
-/** References that begin so are those of Stripe's payments, which no caller gives (C21). */
+/** The prefix of references that belong to Stripe's payments. Callers may not use it (C21). */
 const PAYMENT_REF = "stripe:";
 const externalRef = identifier(500).refine(
   (text) => !text.startsWith(PAYMENT_REF),

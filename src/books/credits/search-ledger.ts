@@ -9,10 +9,10 @@ import { type LedgerRow, lastSeqOf } from "../ledger/insert-entries.ts";
 import { type LedgerPage, ledgerPage, scopeOf } from "./history.ts";
 import type { HistoryInput } from "./schemas.ts";
 
-/** How many entries are searched for one page of entries of one reason, since no index has the reason. */
+/** How many entries one page of a search examines. Entries of one reason have no index. */
 export const searchedEntriesMax = 1_000;
 
-/** Which entries a search of the ledger shows. */
+/** The filters of a ledger search. */
 export interface LedgerFilters {
   readonly reason?: LedgerRow["reason"] | undefined;
   /** Entries from this moment on. */
@@ -27,9 +27,9 @@ export const passesFilters = (row: LedgerRow, { reason, fromMs, toMs }: LedgerFi
   (toMs === undefined || row.occurredAtMs < toMs);
 
 /**
- * Like `ledgerPage`, with the entries that pass the filters among the next `searchedEntriesMax`. So a page may have fewer
- * entries than `limit`, or none, while others follow. Times never fall along a user's seq: a search by date begins at `toMs`
- * and ends at `fromMs`.
+ * Does the same as `ledgerPage`, with the entries that pass the filters among the next `searchedEntriesMax`. A page may have
+ * fewer than `limit` entries, or none, although others follow. Times never decrease with a user's seq, so a search by date
+ * begins at `toMs` and ends at `fromMs`.
  */
 export async function searchLedger(ctx: TenantCtx, input: HistoryInput, filters: LedgerFilters): Promise<LedgerPage> {
   const { reason, fromMs, toMs } = filters;
@@ -47,8 +47,8 @@ export async function searchLedger(ctx: TenantCtx, input: HistoryInput, filters:
 }
 
 /**
- * The seq of each account's first entry at a moment or later, one above the last when there is none. Found by halves. `of` is a
- * SELECT of the accounts, as `account`.
+ * Returns, for each account, the seq of its first entry at a moment or later, or the last seq plus one if there is none. Uses
+ * binary search. `of` is a SELECT of the accounts, as `account`.
  */
 export function readFirstSeqs(of: SQL, value: ValueOf<{ atMs: number }>) {
   const { accountId, seq, occurredAtMs } = creditLedger;
@@ -70,7 +70,9 @@ const selectFirstSeq = accountQuery((value: ValueOf<{ atMs: number }>, account) 
   readFirstSeqs(sql`SELECT ${account} AS account`, value),
 );
 
-/** The seq of the user's first entry at a moment or later; one above the last when there is none. Found by halves. */
+/**
+ * Returns the seq of the user's first entry at a moment or later, or the last seq plus one if there is none. Uses binary search.
+ */
 export async function firstSeqFrom(ctx: TenantCtx, userId: string, atMs: number): Promise<number> {
   const [found] = await all(ctx.db, selectFirstSeq(ctx, { userId }, { atMs }));
   return found?.seq ?? 1;

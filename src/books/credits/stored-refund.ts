@@ -8,7 +8,10 @@ import type { EarlierShare, Share } from "./refund-shares.ts";
 
 type OfReference = { externalRef: string };
 
-/** The balances under a reference, in their first order. The index is named, because SQLite might otherwise read them all. */
+/**
+ * Selects the balances under a reference, in their first order. The index is named, because SQLite might otherwise read all
+ * balances.
+ */
 export const selectIssued = accountQuery((value: ValueOf<OfReference>, account) => {
   const { accountId, externalRef, grantSeq } = creditBalances;
   return drizzle
@@ -19,7 +22,7 @@ export const selectIssued = accountQuery((value: ValueOf<OfReference>, account) 
 });
 export type IssuedRow = RowsOf<[ReturnType<typeof selectIssued>]>[0][number];
 
-/** The refunds of a reference, in their order. */
+/** Selects the refunds of a reference, in their order. */
 export const selectRefunds = accountQuery((value: ValueOf<OfReference>, account) => {
   const { accountId, externalRef, ordinal } = creditRefunds;
   return drizzle
@@ -30,7 +33,7 @@ export const selectRefunds = accountQuery((value: ValueOf<OfReference>, account)
 });
 export type RefundRow = RowsOf<[ReturnType<typeof selectRefunds>]>[0][number];
 
-/** What the balances gave to one refund, by its ledger entries. */
+/** Selects the amounts that one refund took from the balances, by its ledger entries. */
 export const selectTaken = accountQuery((value: ValueOf<OfReference & { refundRef: string }>, account) => {
   const { accountId, externalRef, refundRef, firstSeq, lastSeq } = creditRefunds;
   return drizzle
@@ -53,7 +56,7 @@ export type TakenRow = RowsOf<[ReturnType<typeof selectTaken>]>[0][number];
 
 type NewRefund = Omit<typeof creditRefunds.$inferInsert, "accountId" | "firstSeq" | "lastSeq"> & { entries: number };
 
-/** The refund's own row. In the same batch its ledger entries must follow, as the account's next entries. */
+/** Inserts the refund's own row. Its ledger entries must follow in the same batch, as the account's next entries. */
 export const insertRefund = query((value: ValueOf<WriteContext & NewRefund>) =>
   insertFrom(
     creditRefunds,
@@ -73,7 +76,7 @@ export const insertRefund = query((value: ValueOf<WriteContext & NewRefund>) =>
   ),
 );
 
-/** The balances that a stored refund was about. A pack is granted once under a reference, so its balances are the same. */
+/** Returns the balances that a stored refund covers. A pack is granted once under a reference, so its balances stay the same. */
 export function coveredBy({ packIds }: RefundRow, issued: readonly IssuedRow[]): readonly IssuedRow[] {
   return issued.filter(({ packId }) => packIds.includes(packId));
 }

@@ -7,9 +7,12 @@ import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 
-/** At most this many balances are added up. */
+/** The most balances that are added up. */
 const SUMMED_MAX = 10_000;
-/** Two parts of a sum of steps: SQLite's integers hold a thousand of the largest amounts. A million, as the SQL below. */
+/**
+ * The factor that splits a sum of steps into two parts, because SQLite's integers hold only a thousand of the largest amounts.
+ * The SQL below uses the same million.
+ */
 const APART = 1_000_000n;
 export const sumOfSteps = (steps: Column | SQL) =>
   computed({ whole: sql<number>`sum(${steps} / 1000000)`, rest: sql<number>`sum(${steps} % 1000000)` });
@@ -30,7 +33,7 @@ const selectTotals = accountQuery((value: ValueOf<{ nowMs: number }>, account) =
     .groupBy(unit);
 });
 
-/** What open reservations hold, by unit, of those that are not settled. */
+/** Selects the amounts that open reservations hold, by unit. */
 const selectHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
   const open = sql`SELECT ${reservations.legs} FROM ${reservations} INDEXED BY reservations_open
     WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open' LIMIT ${SUMMED_MAX}`;
@@ -44,7 +47,7 @@ const selectHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
     .groupBy(sql`1`);
 });
 
-/** What a user has by unit: exact, unless `isPartial`. */
+/** Returns a user's totals by unit. They are exact unless `isPartial`. */
 export async function readUserTotals(ctx: TenantCtx, userId: string) {
   const [totals, held] = await batch(ctx.db, [
     selectTotals(ctx, { userId }, { nowMs: ctx.now() }),

@@ -12,8 +12,8 @@ import type { UsersInput } from "./schemas.ts";
 import { stepsOfSum, sumOfSteps } from "./user-totals.ts";
 
 /**
- * Who has balances that can pay now, by user id in the order of code points (C24). A page looks at `limit` users, and shows
- * those of them that do: so it may hold fewer, or none, while others follow. Throws `invalid_request` for a cursor of
+ * Returns the users with balances that can pay now, by user id in code point order (C24). A page examines `limit` users and
+ * returns those with such balances. It may be short or empty although others follow. Throws `invalid_request` for a cursor of
  * another list.
  */
 export async function listUsers(ctx: TenantCtx, { limit, cursor }: UsersInput): Promise<UsersOutput> {
@@ -47,7 +47,7 @@ export async function isKnownUser({ db, environment }: TenantCtx, userId: string
   return (await all(db, selectAccount({ environmentId: environment.id, userId }))).length > 0;
 }
 
-/** Users by id, each with its balances that can pay, which alone the partial index has: added up, however many they are. */
+/** Selects users by id with the sums of all their balances that can pay, which are the only ones in the partial index. */
 const selectUsers = query(
   (value: ValueOf<{ environmentId: number; nowMs: number; afterUserId: string; limit: number }>) => {
     const { environmentId, id, userId } = accounts;
@@ -72,10 +72,10 @@ const selectUsers = query(
   },
 );
 type Row = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
-/** What a user's balances in one unit come to. */
+/** A user's sum of balances in one unit. */
 type UnitRow = Row & { readonly unit: Unit };
 
-/** A user without balances that can pay has one row, without a unit. */
+/** Returns whether a row has a unit. A user without balances that can pay has one row, without a unit. */
 function isUnit(row: Row): row is UnitRow {
   return row.unit !== null;
 }

@@ -1,24 +1,27 @@
 import type { LedgerStretch, Standing } from "../ledger/verify-entries.ts";
 
 /**
- * How far the verification of a user has come. It goes through the ledger in passes: one has all balances, but where more of
- * them go on than a cursor holds, those that were granted later are left to the next pass.
+ * The progress of a user's verification. It reads the ledger in passes. One pass covers all balances, unless more of them
+ * continue than a cursor can hold: then the next pass covers those that were granted later.
  */
 export interface VerifyPosition {
   readonly afterSeq: number;
-  /** The pass has the balances that were granted after the one seq, up to the other. Null: all that follow. */
+  /** The pass covers the balances granted after `fromSeq`, up to `toSeq`. Null: all that follow. */
   readonly fromSeq: number;
   readonly toSeq: number | null;
-  /** The seqs of the last entries of balances that go on, each with what the sum of the deltas is above the entry's `balance_after_steps`. */
+  /**
+   * The seqs of the last entries of balances that continue. The value is the sum of the deltas minus the entry's
+   * `balance_after_steps`.
+   */
   readonly ends: ReadonlyMap<number, bigint>;
 }
 
 export const START: VerifyPosition = { afterSeq: 0, fromSeq: 0, toSeq: null, ends: new Map() };
 
-/** Keeps a cursor far below the length of an address. */
+/** The most characters of the ends in a cursor. It keeps a cursor far below the longest URL. */
 const ENDS_CHARACTERS_MAX = 3_000;
 
-/** Each seq as what it is above the one before, in few characters. Most sums are what the entry says, and are left out. */
+/** Writes each seq as the difference from the one before, which is short. Omits a sum that equals the entry's own, as most do. */
 function writeEnds(ends: VerifyPosition["ends"]): string {
   let before = 0;
   return [...ends]
@@ -42,14 +45,14 @@ function readEnds(text: string): VerifyPosition["ends"] {
   return ends;
 }
 
-/** How many of these ends, in their order, a cursor holds: all, or half of them, or half of those. */
+/** Returns how many of these ends, in their order, a cursor can hold: all, or half of them, or half of those, and so on. */
 function countThatFits(ends: readonly (readonly [seq: number, above: bigint])[], charactersMax: number): number {
   let count = ends.length;
   while (count > 1 && writeEnds(new Map(ends.slice(0, count))).length > charactersMax) count = Math.ceil(count / 2);
   return count;
 }
 
-/** Where a verification goes on after a stretch that left these standings. Null at the end of the last pass. */
+/** Returns where verification continues after a stretch with these standings. Null at the end of the last pass. */
 export function nextPosition(
   { fromSeq, toSeq }: VerifyPosition,
   { isEnd, endSeq, balances }: Pick<LedgerStretch, "isEnd" | "endSeq" | "balances">,
@@ -58,7 +61,7 @@ export function nextPosition(
 ): VerifyPosition | null {
   if (isEnd) return toSeq === null ? null : { ...START, afterSeq: toSeq, fromSeq: toSeq };
   const grantSeqs = new Map(balances.map(({ id, grantSeq }) => [id, grantSeq]));
-  // Entries of balances that do not exist come last: they are flaws already.
+  // Entries of balances that do not exist come last, because they already count as flaws.
   const grantSeqOf = ({ balanceId }: Standing) => grantSeqs.get(balanceId) ?? Number.MAX_SAFE_INTEGER;
   const open = standings.toSorted((a, b) => grantSeqOf(a) - grantSeqOf(b));
   const ends = open.map(({ seq, afterSteps, total }) => [seq, total - BigInt(afterSteps)] as const);
@@ -71,12 +74,12 @@ export function nextPosition(
   };
 }
 
-/** A position as text for a cursor. */
+/** Writes a position as text for a cursor. */
 export const writePosition = ({ afterSeq, fromSeq, toSeq, ends }: VerifyPosition): string =>
   JSON.stringify([afterSeq, fromSeq, toSeq, writeEnds(ends)]);
 
 export function readPosition(text: string): VerifyPosition {
-  // The cursor's checksum says that `writePosition` wrote it.
+  // The cursor's checksum proves that `writePosition` wrote it.
   const [afterSeq, fromSeq, toSeq, ends] = JSON.parse(text) as [number, number, number | null, string];
   return { afterSeq, fromSeq, toSeq, ends: readEnds(ends) };
 }

@@ -21,7 +21,7 @@ const inRange = ({ seq }: { readonly seq: Column }, value: ValueOf<Range>) =>
   and(gt(seq, value("afterSeq")), lte(seq, value("endSeq")));
 const isEnd = (value: ValueOf<Range>) => sql`${creditLedger.seq} IN (SELECT value FROM json_each(${value("ends")}))`;
 
-/** The last entry, and the seq of the last grant: entries at the very end may be missing. */
+/** Selects the last entry, and the seq of the last grant, because the entries at the very end may be missing. */
 const selectLast = accountQuery((_value: ValueOf<OfUser>, account) => {
   const { accountId, grantSeq } = creditBalances;
   const grant = drizzle.select(fields(creditBalances, "grantSeq")).from(creditBalances).where(eq(accountId, account));
@@ -44,7 +44,7 @@ const selectEntries = accountQuery((value: ValueOf<Range>, account) =>
     .orderBy(creditLedger.seq),
 );
 
-/** The balances that were granted in a range, and those that have entries in it or go on from before. */
+/** Selects the balances that were granted in a range, have entries in it, or continue from an earlier range. */
 const selectBalances = accountQuery((value: ValueOf<Range>, account) => {
   const { id, accountId, grantSeq } = creditBalances;
   const balancesWhere = (where: SQL | undefined) =>
@@ -52,7 +52,7 @@ const selectBalances = accountQuery((value: ValueOf<Range>, account) => {
       .select(fields(creditBalances, "id", "packId", "unit", "initialSteps", "remainingSteps", "grantSeq", "lastSeq"))
       .from(creditBalances)
       .where(where);
-  // The plus has SQLite find each by its id.
+  // The plus makes SQLite find each balance by its id.
   const ofEntries = (where: SQL | undefined) =>
     and(
       sql`+${accountId} = ${account}`,
@@ -69,7 +69,7 @@ const selectBalances = accountQuery((value: ValueOf<Range>, account) => {
     .union(balancesWhere(ofEntries(isEnd(value))));
 });
 
-/** The last entries of balances that go on, by their seqs. */
+/** Selects the last entries of balances that continue, by their seqs. */
 const selectEnds = accountQuery((value: ValueOf<Range>, account) =>
   drizzle
     .select(fields(creditLedger, { seq: "seq", balanceId: "balanceId", afterSteps: "balanceAfterSteps" }))
@@ -77,7 +77,7 @@ const selectEnds = accountQuery((value: ValueOf<Range>, account) =>
     .where(and(entriesOf(account), isEnd(value))),
 );
 
-/** The balances that owe more to one refund than is held of them since before it. Read with the first page. */
+/** Selects the balances that owe more to one refund than reservations older than it still hold. Read with the first page. */
 const selectOwedTooMuch = accountQuery((value: ValueOf<Range>, account) => {
   const { accountId, balanceId, seq, owedSteps } = refundOwed;
   const held = sql`(
@@ -95,8 +95,8 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<Range>, account) => {
 });
 
 /**
- * The limits whose counter is not the sum of what counts in its window: of events, and of open holds (Q3). Read with the first page. Who
- * has no counter has nothing of this read.
+ * Selects the limits whose counter differs from the sum of the events and open holds that count in its window (Q3). Read with
+ * the first page. Costs nothing for a user without counters.
  */
 const selectMiscounted = accountQuery((value: ValueOf<Range & OfUser>, account) => {
   const { environmentId, limitId, accountId, windowMs, usedSteps } = usageCounters;
@@ -124,11 +124,11 @@ const selectMiscounted = accountQuery((value: ValueOf<Range & OfUser>, account) 
     );
 });
 
-/** Some entries of a user, by their seqs. */
+/** Selects some entries of a user, by their seqs. */
 export const selectEntriesAt = (ctx: TenantCtx, user: User, seqs: readonly number[]) =>
   selectEnds(ctx, user, { afterSeq: 0, endSeq: 0, ends: JSON.stringify(seqs) });
 
-/** What the verification of a stretch reads: rows in proportion to its entries, however many balances the user has. */
+/** Returns the queries that verify a stretch. They read rows in proportion to its entries, however many balances the user has. */
 export function selectStretch(ctx: TenantCtx, user: User, { afterSeq, ends }: VerifyPosition, endSeq: number) {
   const range = { afterSeq, endSeq, ends: JSON.stringify([...ends.keys()]) };
   return [

@@ -14,8 +14,8 @@ import { readPosition, START, type VerifyPosition, writePosition } from "./verif
 const USERS_MAX = 50;
 
 /**
- * Verifies the users of an environment, one after another (C25): a page has at most `VERIFIED_ENTRIES_MAX` entries, or a part
- * of one user's. Throws `invalid_request` for a cursor of another list.
+ * Verifies the users of an environment, one after another (C25). A page has at most `VERIFIED_ENTRIES_MAX` entries, and may end
+ * within a user's ledger. Throws `invalid_request` for a cursor of another list.
  */
 export async function verifyUsers(ctx: TenantCtx, cursor: string | undefined): Promise<VerifyUsersOutput> {
   const scope = ["verify users", ctx.environment.id];
@@ -36,7 +36,7 @@ export async function verifyUsers(ctx: TenantCtx, cursor: string | undefined): P
   return { users: pages, nextCursor: isMore ? encodeTextCursor(writePlace(next), scope) : null };
 }
 
-/** The last user that was verified, and how far. `within` is null when that user is finished. */
+/** The last verified user, and the position within that user's ledger. `within` is null when that user is finished. */
 interface Place {
   readonly userId: string;
   readonly within: VerifyPosition | null;
@@ -49,7 +49,7 @@ function writePlace({ userId, within }: Place): string {
 }
 
 function readPlace(text: string): Place {
-  // The cursor's checksum says that `writePlace` wrote it.
+  // The cursor's checksum proves that `writePlace` wrote it.
   const [userId, within] = JSON.parse(text) as [string, string | null];
   return { userId, within: within === null ? null : readPosition(within) };
 }
@@ -79,7 +79,7 @@ const selectUsers = query((value: ValueOf<ReturnType<typeof selectedBy> & { limi
 );
 type UserRow = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
 
-/** As many users as a page takes, at least one. */
+/** Returns as many users as fit in a page, at least one. */
 function takeUsers(found: readonly UserRow[], positionOf: (user: UserRow) => VerifyPosition): readonly UserRow[] {
   let entries = 0;
   const beyond = found.findIndex((user, index) => {

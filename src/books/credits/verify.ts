@@ -10,12 +10,12 @@ import type { VerifyInput } from "./schemas.ts";
 import { nextPosition, readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
 import { selectEntriesAt, selectStretch } from "./verify-rows.ts";
 
-/** A page of a verification has at most this many entries. */
+/** The most entries of a page of a verification. */
 export const VERIFIED_ENTRIES_MAX = 10_000;
 
 /**
- * Recomputes a user's balances from the ledger, a page at a time, and says what does not add up (C25). An unknown user is
- * sound. Throws `invalid_request` for a cursor of another list.
+ * Recomputes a user's balances from the ledger, one page at a time, and returns the differences (C25). An unknown user has none.
+ * Throws `invalid_request` for a cursor of another list.
  */
 export async function verifyUser(ctx: TenantCtx, { userId, cursor }: VerifyInput): Promise<VerifyOutput> {
   const position = cursor === undefined ? START : openCursor(ctx, userId, cursor);
@@ -32,13 +32,13 @@ function openCursor(ctx: TenantCtx, userId: string, cursor: string): VerifyPosit
   return readPosition(text);
 }
 
-/** A page of a user's verification as the API returns it. Its cursor goes on with this user. */
+/** Returns a page of a user's verification in the form of the API. Its cursor continues with this user. */
 export function presentPage(ctx: TenantCtx, userId: string, { next, ...page }: Verified): VerifyOutput {
   const nextCursor = next === null ? null : encodeTextCursor(writePosition(next), scopeOf(ctx, userId));
   return { userId, ...page, nextCursor };
 }
 
-/** A stretch of a user's ledger that is to be verified. */
+/** A stretch of a user's ledger to verify. */
 export interface Stretch {
   readonly user: User;
   readonly position: VerifyPosition;
@@ -51,11 +51,11 @@ export async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretc
   const size = selected[0]?.length ?? 0;
   return Promise.all(
     stretches.map(async ({ user, position }, index) => {
-      // A batch answers in the order of its statements, whose types say what its rows are.
+      // A batch returns its rows in the order of its statements, which have these types.
       const found = rows.slice(index * size, (index + 1) * size) as RowsOf<ReturnType<typeof selectStretch>>;
       const read = readStretch(position, found);
       const missing = missingEnds(read);
-      // Only where somebody wrote for the user between two pages.
+      // Not empty only if somebody wrote for the user between two pages.
       const moved = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
       const others = moved.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
       return verifyStretch(position, { ...read, standings: [...others, ...read.standings] }, found[4], found[5]);
@@ -90,14 +90,14 @@ function verifyStretch(
 ) {
   const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
   const { flaws: ofEntries, standings } = verifyEntries(stretch);
-  // Judged once: of what is owed now, with the first page.
+  // Checked once, with the first page, against what is owed now.
   const ofOwed = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
   const ofLimits =
     fromSeq === 0 ? miscounted.map(({ limitId }): Flaw => ({ balanceId: null, kind: "limit", limitId })) : [];
   const flaws = [...ofEntries, ...ofOwed, ...ofLimits];
   const granted = balances.filter(({ grantSeq }) => grantSeq > afterSeq && grantSeq <= endSeq);
   return {
-    // The first pass counts all of both.
+    // The first pass counts all balances and entries.
     balances: fromSeq === 0 ? granted.length : 0,
     entries: fromSeq === 0 ? entries.length : 0,
     isSound: flaws.length === 0,

@@ -21,7 +21,7 @@ const selectApp = query((value: ValueOf<{ appId: string }>) =>
     .where(eq(apps.id, value("appId"))),
 );
 
-/** Throws `not_found` for an application that is not there. */
+/** Returns an application. Throws `not_found` if it does not exist. */
 export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow> {
   const [app] = await all(root.db, selectApp({ appId }));
   if (app === undefined)
@@ -47,7 +47,9 @@ const selectEnvironment = query((value: ValueOf<{ appId: string; mode: Mode }>) 
     .where(and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")))),
 );
 
-/** One application's environment for a mode: both are made with it. Throws `not_found`. */
+/**
+ * Returns an application's environment for a mode. Each application has both environments from its creation. Throws `not_found`.
+ */
 export async function requireEnvironment(root: SystemCtx, appId: string, mode: Mode): Promise<StoredEnvironment> {
   const [found] = await all(root.db, selectEnvironment({ appId, mode }));
   if (found !== undefined) return { ...found, database: databaseIndexOf(appId) ?? 0 };
@@ -55,7 +57,7 @@ export async function requireEnvironment(root: SystemCtx, appId: string, mode: M
   assert(false, "an application has both its environments");
 }
 
-/** The administrator's context in an environment: all of a tenant's. */
+/** Returns the administrator's context in an environment, with all that a tenant's context has. */
 export function inEnvironmentOf<Ctx extends SystemCtx>(
   admin: Ctx,
   { id, appId, mode, database, clock }: Omit<StoredEnvironment, "endUserAuth">,
@@ -79,8 +81,8 @@ const insertEnvironments = query((value: ValueOf<{ appId: string }>) =>
 );
 
 /**
- * Makes an application with its two environments, live and test, in the database named or where new ones go (D1). It has no
- * keys yet. Throws `invalid_request` for a database that is not bound.
+ * Creates an application with its two environments, live and test, in the named database or in the default for new ones (D1). It
+ * has no keys yet. Throws `invalid_request` for a database that is not bound.
  */
 export async function createApp(admin: AdminCtx, { name, database }: CreateAppInput): Promise<AppOutput> {
   const wanted = database ?? admin.settings.newAppsDatabase;
@@ -105,8 +107,8 @@ const selectApps = query((value: ValueOf<{ limit: number }>) =>
 );
 
 /**
- * Applications of every database, oldest first: all of them, or no more than `limit` of each. A database that fails takes
- * only its own away, and is named (D2).
+ * Returns the applications of every database, oldest first: all, or at most `limit` of each database. If a database fails, only
+ * its own applications are missing, and the result names it (D2).
  */
 export async function listApps(root: SystemCtx, limit: number = EVERY): Promise<ListAppsOutput> {
   const answers = await Promise.allSettled(root.databases.map(({ db }) => all(db, selectApps({ limit }))));

@@ -31,8 +31,8 @@ const updateSetting = query((value: ValueOf<Setting & ActKey>) =>
 );
 
 /**
- * Sets how end-user tokens are verified, or switches publishable keys' reading off with `setting: null`: in force as
- * W3a says. Throws `not_found`, and `secrets_unavailable` for a secret that cannot be stored.
+ * Sets how end-user tokens are verified; `setting: null` stops publishable keys from reading. It takes effect as W3a says.
+ * Throws `not_found`, and `secrets_unavailable` for a secret that cannot be stored.
  */
 export async function setEndUserAuth(
   admin: AdminCtx,
@@ -49,14 +49,14 @@ export async function setEndUserAuth(
   return present(appId, input.mode, stored);
 }
 
-/** The shared secret of the setting in force, for a form that keeps it; null without one. Throws `secrets_unavailable`. */
+/** Returns the shared secret of the current setting, for a form that keeps it; null without one. Throws `secrets_unavailable`. */
 export async function readEndUserSecret(root: SystemCtx, appId: string, mode: Mode): Promise<string | null> {
   const environment = await requireEnvironment(root, appId, mode);
   const setting = await openEndUserSetting(root, environment, environment.endUserAuth);
   return setting?.type === "hs256" ? setting.secret : null;
 }
 
-/** The setting in force. Throws `not_found`. */
+/** Returns the current setting. Throws `not_found`. */
 export async function readEndUserAuth(root: SystemCtx, appId: string, mode: Mode): Promise<EndUserAuthOutput> {
   const environment = await requireEnvironment(root, appId, mode);
   return present(appId, mode, environment.endUserAuth);
@@ -64,7 +64,10 @@ export async function readEndUserAuth(root: SystemCtx, appId: string, mode: Mode
 
 export type TokenTest = { readonly userId: string } | { readonly flaw: string };
 
-/** Whether an end-user token verifies by the setting in force, and whom it proves. Throws `not_found`, `secrets_unavailable`. */
+/**
+ * Returns whether an end-user token verifies under the current setting, and which user it proves. Throws `not_found`,
+ * `secrets_unavailable`.
+ */
 export async function testUserToken(root: SystemCtx, appId: string, mode: Mode, token: string): Promise<TokenTest> {
   const environment = await requireEnvironment(root, appId, mode);
   const setting = await openEndUserSetting(root, environment, environment.endUserAuth);

@@ -24,7 +24,7 @@ import { requireApp, requireEnvironment } from "./apps.ts";
 import type { CreateKeyOutput, KeyOutput, ListKeysOutput } from "./responses.ts";
 import type { CreateKeyInput, ListKeysInput } from "./schemas.ts";
 
-/** What is shown of a key, for a SELECT from `api_keys` and `environments`. */
+/** Returns the visible fields of a key, for a SELECT from `api_keys` and `environments`. */
 const keyFields = () => ({
   ...fields(apiKeys, {
     keyId: "id",
@@ -39,7 +39,7 @@ const keyFields = () => ({
 });
 type KeyRow = RowOf<ReturnType<typeof keyFields>>;
 
-/** A key on the wire; never the key itself. */
+/** Returns a key in the form of the API, without the key's text. */
 function presentKey({ createdAtMs, revokedAtMs, lastUsedDay, ...shown }: KeyRow): KeyOutput {
   return {
     ...shown,
@@ -71,8 +71,8 @@ const insertKey = query((value: ValueOf<NewKey & { keyId: string }>) =>
 );
 
 /**
- * Makes a key and answers it, for the only time: its SHA-256 is what stays. `random` is 22 characters of base62: with the
- * same ones again it is the same key, made once. Throws `not_found`.
+ * Creates a key and returns its text, for the only time: Purser stores the SHA-256. `random` is 22 characters of base62; a
+ * repeat with the same ones returns the same key, which exists once. Throws `not_found`.
  */
 export async function createKey(
   admin: AdminCtx,
@@ -105,7 +105,7 @@ export async function createKey(
   };
 }
 
-/** A key of an application, of either mode. */
+/** Returns a key of an application, of either mode. */
 const selectKey = query((value: ValueOf<{ appId: string; keyId: string }>) =>
   drizzle
     .select(keyFields())
@@ -117,7 +117,7 @@ const selectKey = query((value: ValueOf<{ appId: string; keyId: string }>) =>
 const noSuchKey = (): PurserError =>
   new PurserError("not_found", "The application has no such key.", { param: "keyId" });
 
-/** A key; never the key itself. Throws `not_found`. */
+/** Returns a key without its text. Throws `not_found`. */
 export async function readKey(root: SystemCtx, appId: string, keyId: string): Promise<KeyOutput> {
   const [row] = await all(root.db, selectKey({ appId, keyId }));
   if (row === undefined) throw noSuchKey();
@@ -141,8 +141,8 @@ const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
 );
 
 /**
- * Revokes a key: in force at once wherever the primary is asked, and on a replica as soon as it knows (W3a). Again: as it
- * was. Throws `not_found`.
+ * Revokes a key. This takes effect at once where the primary is asked, and on a replica once it has the change (W3a). A repeat
+ * changes nothing. Throws `not_found`.
  */
 export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
   const [, , [row]] = await batch(admin.db, [
@@ -157,7 +157,7 @@ export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): 
 
 type Page = { appId: string; mode: Mode | null; afterMs: number; afterId: string; limit: number };
 
-/** Up to `limit` keys of one mode, by an index: no more are read, however many there are. */
+/** Returns up to `limit` keys of one mode. Uses an index, so that it reads no more rows than that. */
 const ofMode = (value: ValueOf<Page>, mode: Mode) => {
   const position = sql`(${apiKeys.createdAtMs}, ${apiKeys.id}) > (${asInteger(value("afterMs"))}, ${value("afterId")})`;
   const page = drizzle
@@ -196,14 +196,14 @@ async function openPosition(cursor: string | undefined, scope: readonly string[]
   if (cursor === undefined) return START;
   const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
-  // Sealed, so it is what `listKeys` wrote.
+  // The cursor's checksum proves that `listKeys` wrote it.
   const [afterMs, afterId] = JSON.parse(text) as [number, string];
   return { afterMs, afterId };
 }
 
 /**
- * A page of an application's keys, of one mode or of both, revoked ones too, oldest first; never a key itself. Throws
- * `not_found`, and `invalid_request` for a cursor of another list.
+ * Returns a page of an application's keys, of one mode or of both, revoked ones included, oldest first, without their texts.
+ * Throws `not_found`, and `invalid_request` for a cursor of another list.
  */
 export async function listKeys(
   root: SystemCtx,

@@ -61,7 +61,7 @@ export const listKeysOutput = z
   .meta({ id: "ApiKeyList" });
 export type ListKeysOutput = z.infer<typeof listKeysOutput>;
 
-/** The setting as it may be shown: without the secret. */
+/** The visible part of the setting, without the secret. */
 const shownSetting = z
   .strictObject({
     type: z.enum(["jwks", "hs256"]),

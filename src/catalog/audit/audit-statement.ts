@@ -1,6 +1,6 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
-import { adminAudit } from "../../db/schema.ts";
+import { accounts, adminAudit } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 
@@ -69,7 +69,7 @@ type ActValues = {
   details: string;
 };
 
-/** An act's values. Its id is made before the write, so that an act that is sent again finds its own row. */
+/** Returns an act's values. The id is made before the write, so that a repeated write finds its own row. */
 export function newAct(
   admin: Pick<AdminCtx, "caller" | "newId" | "now"> & { readonly realNow?: () => number },
   { appId, action, target, details = {} }: Act,
@@ -86,25 +86,25 @@ export function newAct(
   };
 }
 
-/** What finds an act's row. A type, because an interface is no `Values`. */
+/** The values that identify an act's row. A type, because an interface is not assignable to `Values`. */
 export type ActKey = { appId: string; actId: string };
 const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 
-/** True until the act's row is written. For statements that come before that row in the batch. */
+/** Returns a condition that is true until the act's row is written. It is for statements before that row in the batch. */
 export const actIsNew = (value: ValueOf<ActKey>): SQL =>
   not(hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")))));
 
 /**
- * True while the act is the application's latest. For statements that come after its row in the batch, and may run twice. It is
- * false when the batch is repeated after another act.
+ * Returns a condition that is true while the act is the application's latest. It is for statements after the act's row in a
+ * batch that may run twice; it is false when the batch repeats after another act.
  */
 export const actIsLatest = (value: ValueOf<ActKey>): SQL => sql`${newest(value, "id")} = ${value("actId")}`;
 
-/** The values of an act that its row is compared with. */
+/** The values that identify an act's row and the attempt that wrote it. */
 export type WrittenAct = ActKey & { atMs: number };
 /**
- * Whether the act's row was written by this attempt. For statements that come after its row in the batch: where a form is sent
- * twice, its second act has the same id and does nothing.
+ * Returns whether this attempt wrote the act's row. It is for statements after that row in the batch: when a form is sent twice,
+ * the second act has the same id and does nothing.
  */
 export const actIsThis = (value: ValueOf<WrittenAct>): SQL =>
   hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")), eq(adminAudit.atMs, value("atMs"))));
@@ -119,11 +119,20 @@ const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, na
       .limit(1),
   );
 
+/** What the database itself says of an act: whom it was about, and its details. */
+interface OwnColumns {
+  readonly accountId?: SQL;
+  readonly details?: SQL;
+}
+
 /**
- * The statement that writes an act's row once, if `when` is true at that place in the batch. It belongs to the batch of the
- * change itself. `when` says whether there is a change; without one, no row is written.
+ * Returns the statement that writes an act's row once, if `when` is true at that point in the batch. It belongs in the batch of
+ * the change itself. `when` says whether anything changes; if not, no row is written.
  */
-export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`) {
+export function insertAct<Values = ActValues>(
+  when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`,
+  own: (value: ValueOf<Values & ActValues>) => OwnColumns = () => ({}),
+) {
   return query((value: ValueOf<Values & ActValues>) =>
     insertFrom(
       adminAudit,
@@ -136,21 +145,35 @@ export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & Act
         action: value("action"),
         target: value("target"),
         details: value("details"),
+        ...own(value),
       },
       sql`WHERE ${and(actIsNew(value), when(value))}`,
     ),
   );
 }
 
-const insertOperatorAct = insertAct();
+type OfUser = { environmentId: number; userId: string };
 
-/** The row of an act in an environment, where the administrator does it. It belongs to the batch of the act. */
+const insertOperatorAct = insertAct<OfUser>(undefined, (value) => ({ accountId: accountOfUser(value) }));
+
+/** The account that a user has at this place in the batch, or null. */
+const accountOfUser = (value: ValueOf<OfUser>) =>
+  sql`${scalar(
+    drizzle
+      .select(fields(accounts, "id"))
+      .from(accounts)
+      .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
+  )}`;
+
+/** The row of an act about a user, where the administrator does it. It belongs to the batch of the act. */
 export function actOfOperator(
   ctx: Pick<TenantCtx, "caller" | "newId" | "now" | "realNow" | "environment">,
+  userId: string,
   act: Omit<Act, "appId">,
 ): Statement[] {
   const { caller } = ctx;
-  const { appId, mode } = ctx.environment;
+  const { id: environmentId, appId, mode } = ctx.environment;
   if (caller.kind !== "admin") return [];
-  return [insertOperatorAct(newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } }))];
+  const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
+  return [insertOperatorAct({ ...values, environmentId, userId })];
 }

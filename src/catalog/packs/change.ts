@@ -35,18 +35,18 @@ export interface ChangedPack {
   readonly items: readonly ReturnType<typeof storedItem>[] | null;
   /** The names of the changed fields, for the audit log. */
   readonly fields?: readonly string[];
-  /** What these were before. */
+  /** The values of the changed fields before the change. */
   readonly before?: Readonly<Record<string, unknown>>;
 }
 
-/** Decides the change of a stored pack. Null when nothing changes. May throw a refusal. */
+/** Decides how to change a stored pack. Returns null when nothing changes. May throw a refusal. */
 export type Decide = (pack: Pack) => ChangedPack | null;
 
 const CONFLICTS: ReadonlySet<Constraint> = new Set(["credit_packs_version"]);
 
 /**
- * Changes a pack: reads it, decides, and writes one batch. If the pack was changed after the read, the database refuses the
- * batch, and all of it is done again. Throws `not_found` and `pack_name_taken`.
+ * Changes a pack: reads it, decides, and writes one batch. If the pack changed after the read, the database refuses the batch,
+ * and all steps run again. Throws `not_found` and `pack_name_taken`.
  */
 async function changePack(
   admin: AdminCtx,
@@ -69,7 +69,7 @@ async function changePack(
 
 type ChangeKey = PackKey & ActKey;
 
-/** If `items` is null, the items do not change. */
+/** Deletes the items. If `items` is null, the items do not change. */
 const deleteItems = query((value: ValueOf<ChangeKey & { items: string | null }>) =>
   drizzle
     .delete(creditPackItems)
@@ -126,9 +126,9 @@ async function writeChange(
 }
 
 /**
- * Changes the fields of a pack that the input has; existing balances do not change (C8). On a conflict it is decided again.
- * Throws `not_found`, `pack_name_taken`, `changed_meanwhile` if `version` is not the current one, and `invalid_request` if
- * the input does not fit the pack.
+ * Changes the fields of a pack that the input has; existing balances do not change (C8). Decides again on a conflict. Throws
+ * `not_found`, `pack_name_taken`, `changed_meanwhile` if `version` is not the current one, and `invalid_request` if the input
+ * does not fit the pack.
  */
 export async function patchPack(
   admin: AdminCtx,
@@ -184,10 +184,13 @@ function keepIdentities(admin: AdminCtx, pack: Pack, items: NonNullable<PatchPac
   });
 }
 
-/** Larger ones are left out of the audit: a page of it has 500 rows. */
+/** Longer values are left out of the audit, because one of its pages has 500 rows. */
 const BEFORE_CHARACTERS_MAX = 10_000;
 
-/** What the changed fields were, as the API returns them: a pack's history. But for its name, which may be any text. */
+/**
+ * Returns the old values of the changed fields as the API returns them, for the pack's history. Omits the name, which may be any
+ * text.
+ */
 function shownBefore(pack: Pack, fields: readonly string[]): Readonly<Record<string, unknown>> {
   const before = Object.fromEntries(
     Object.entries(presentPack(pack)).filter(([field]) => field !== "packName" && fields.includes(field)),
@@ -195,7 +198,7 @@ function shownBefore(pack: Pack, fields: readonly string[]): Readonly<Record<str
   return JSON.stringify(before).length > BEFORE_CHARACTERS_MAX ? {} : before;
 }
 
-/** The API names of the fields that the change sets to another value. */
+/** Returns the API names of the fields whose value the change alters. */
 function changedFields(pack: Pack, { pack: after, items }: ChangedPack): string[] {
   const fields = (["defaultExpiryDays", ...LEGACY_FIELDS] as const).filter((field) => pack[field] !== after[field]);
   const before = pack.items.map(({ id, amountSteps, unit, matches, priority }) => ({
@@ -212,7 +215,7 @@ function changedFields(pack: Pack, { pack: after, items }: ChangedPack): string[
   ];
 }
 
-/** Archives a pack: it cannot be granted, and its name is free. A repeat changes nothing. Throws `not_found`. */
+/** Archives a pack: it can no longer be granted, and its name is free. A repeat changes nothing. Throws `not_found`. */
 export async function archivePack(admin: AdminCtx, appId: string, packId: string): Promise<PackOutput> {
   return changePack(admin, appId, packId, "pack.archived", (pack) =>
     pack.archivedAtMs === null ? { pack: { ...pack, archivedAtMs: admin.now() }, items: null } : null,
@@ -220,8 +223,8 @@ export async function archivePack(admin: AdminCtx, appId: string, packId: string
 }
 
 /**
- * Restores an archived pack: it can be granted again, under its name. A pack that is not archived does not change. Throws
- * `not_found`, and `pack_name_taken` if another pack has the name now.
+ * Restores an archived pack: it can be granted again, under its name. Does not change a pack that is not archived. Throws
+ * `not_found`, and `pack_name_taken` if another pack now has the name.
  */
 export async function restorePack(admin: AdminCtx, appId: string, packId: string): Promise<PackOutput> {
   return changePack(admin, appId, packId, "pack.restored", (pack) =>

@@ -26,7 +26,10 @@ type PackValues = PackKey &
     defaultExpiryDays: number | null;
   };
 
-/** If the batch is repeated after a lost answer, the pack exists, and no statement changes it. */
+/**
+ * Returns a condition that is false when the batch repeats after a lost response: the pack then exists, and no statement changes
+ * it.
+ */
 const isNew = (value: ValueOf<PackKey>) => not(hasRow(creditPacks, ofPackKey(value)));
 
 const audit = insertAct<PackKey>(isNew);
@@ -48,7 +51,7 @@ const insertPack = query((value: ValueOf<PackValues>) =>
   ),
 );
 
-/** After the pack, which they refer to. A pack that has changed since, in a repeat, keeps the items that it has. */
+/** Inserts the items after the pack that they refer to. On a repeat, a pack that has changed since keeps its items. */
 const insertItems = insertItemsWhere<PackKey>((value) =>
   and(
     hasRow(creditPacks, and(ofPackKey(value), sql`${creditPacks.version} = 1`)),

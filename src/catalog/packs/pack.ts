@@ -13,7 +13,7 @@ import type { SystemCtx, TenantCtx } from "../../runtime.ts";
 import type { ListPacksOutput, PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
-/** The key by which pack names are compared (C7): NFKC, then lower case. `STRASSE` and `straße` are two names. */
+/** Returns the key by which pack names are compared (C7): NFKC, then lower case. `STRASSE` and `straße` are two names. */
 export function nameKey(name: string): string {
   return name.normalize("NFKC").toLowerCase();
 }
@@ -26,7 +26,7 @@ export interface Pack extends Readonly<typeof creditPacks.$inferSelect> {
   readonly items: readonly PackItem[];
 }
 
-/** Selects packs, a row for each of their items, and one for a pack without. Follow it with `joinItems`. */
+/** Selects a row for each item of the packs, and one row for a pack without items. Follow it with `joinItems`. */
 const selectPackRows = () =>
   drizzle.select({
     ...fields(creditPacks),
@@ -46,14 +46,14 @@ const itemsOfPack = () => and(eq(creditPackItems.appId, creditPacks.appId), eq(c
 /** A pack with one of its items, or none. */
 export type PackRow = RowsOf<[ReturnType<typeof packsOf>]>[0][number];
 
-/** The packs of some rows, in the order of the rows. */
+/** Returns the packs of some rows, in the order of the rows. */
 export function readPacks(rows: readonly PackRow[]): Pack[] {
   const packs = new Map<string, Pack & { readonly items: PackItem[] }>();
   for (const { position, itemId, amountSteps, itemUnit, itemMatches, itemPriority, ...row } of rows) {
     const pack = packs.get(row.id) ?? { ...row, items: [] };
     packs.set(pack.id, pack);
     const item = { position, id: itemId, amountSteps, unit: itemUnit, matches: itemMatches, priority: itemPriority };
-    // The join finds an item whole.
+    // The join returns all fields of an item, or none.
     if (itemId !== null) pack.items.push(item as PackItem);
   }
   for (const { items } of packs.values()) items.sort((a, b) => a.position - b.position);
@@ -61,7 +61,7 @@ export function readPacks(rows: readonly PackRow[]): Pack[] {
 }
 
 const named = alias(creditPacks, "named");
-// Two searches, each in its own index. For an OR, SQLite would read every pack of the application.
+// Two searches, each with its own index. For an OR, SQLite would read every pack of the application.
 const packsOf = query((value: ValueOf<{ appId: string; idOrName: string; nameKey: string }>) => {
   const ofName = drizzle
     .select(fields(named, "id"))
@@ -78,12 +78,15 @@ const packsOf = query((value: ValueOf<{ appId: string; idOrName: string; nameKey
     );
 });
 
-/** The statement that finds a pack for `choosePack`: by id, archived or not, or by the name of a pack that is not archived. */
+/**
+ * Returns the statement that finds a pack for `choosePack`: by id, archived or not, or by the name of a pack that is not
+ * archived.
+ */
 export function selectPack({ environment }: Pick<TenantCtx, "environment">, idOrName: string) {
   return packsOf({ appId: environment.appId, idOrName, nameKey: nameKey(idOrName) });
 }
 
-/** The pack with the id or the name `idOrName`; an id comes first (C7). Null when there is none. */
+/** Returns the pack with the id or the name `idOrName`; an id takes precedence (C7). Null when there is none. */
 export function choosePack(idOrName: string, rows: readonly PackRow[]): Pack | null {
   const packs = readPacks(rows);
   return packs.find(({ id }) => id === idOrName) ?? packs[0] ?? null;
@@ -98,7 +101,7 @@ const selectNames = query((value: ValueOf<{ appId: string }>) =>
     .limit(NAMES_SEARCHED),
 );
 
-/** The names of packs that an unknown name may have meant, at most three. */
+/** Returns at most three names of packs that resemble an unknown name. */
 export async function nearestPackNames({ db, environment }: TenantCtx, name: string): Promise<string[]> {
   const rows = await all(db, selectNames({ appId: environment.appId }));
   return nearest(
@@ -121,26 +124,26 @@ export type PackKey = { appId: string; packId: string };
 export const ofPackKey = (value: ValueOf<PackKey>) =>
   and(eq(creditPacks.appId, value("appId")), eq(creditPacks.id, value("packId")));
 
-/** The statement that reads one pack of an application, archived or not. */
+/** Returns the statement that reads one pack of an application, archived or not. */
 export const selectPackById = query((value: ValueOf<PackKey>) =>
   selectPackRows().from(creditPacks).leftJoin(creditPackItems, itemsOfPack()).where(ofPackKey(value)),
 );
 
-/** Throws `not_found`. */
+/** Reads a pack. Throws `not_found`. */
 export async function readPack(root: SystemCtx, appId: string, packId: string): Promise<Pack> {
   const [pack] = readPacks(await all(root.db, selectPackById({ appId, packId })));
   if (pack === undefined) throw packNotFound();
   return pack;
 }
 
-/** An item in the form that the statements read from JSON. */
+/** Returns an item in the form that the statements read from JSON. */
 export function storedItem(item: CreatePackInput["items"][number], id: string) {
   const amountSteps = toSteps(item.unit, item.amount);
   assert(amountSteps !== null, "the schema accepts only exact amounts");
   return { id, amountSteps, unit: item.unit, matches: JSON.stringify(item.matches), priority: item.priority };
 }
 
-/** Inserts a pack's items, as `storedItem` gives them, where `where` is true. */
+/** Inserts a pack's items, in the form of `storedItem`, where `where` is true. */
 export function insertItemsWhere<Values extends PackKey>(
   where: (value: ValueOf<Values & { items: string | null }>) => SQL | undefined,
 ) {
@@ -162,7 +165,7 @@ export function insertItemsWhere<Values extends PackKey>(
   );
 }
 
-/** A pack as the API returns it. If it has items, unit, rules and priority are theirs; otherwise they are its own. */
+/** Returns a pack in the form of the API. Its items have unit, rules and priority; a pack without items has its own. */
 export function presentPack(pack: Pack): PackOutput {
   const isLegacy = pack.items.length === 0;
   return {
@@ -187,14 +190,14 @@ export function presentPack(pack: Pack): PackOutput {
 
 const EVERY = -1;
 
-// The limit is of packs, not of rows.
+// The limit counts packs, not rows.
 const selectPacks = query((value: ValueOf<{ appId: string; limit: number }>) => {
   const ofApp = eq(creditPacks.appId, value("appId"));
   const page = sql`SELECT * FROM ${creditPacks} WHERE ${ofApp} ORDER BY ${creditPacks.id} LIMIT ${value("limit")}`;
   return selectPackRows().from(sql`(${page}) AS ${creditPacks}`).leftJoin(creditPackItems, itemsOfPack());
 });
 
-/** The packs of an application, with archived ones, oldest first; at most `limit` if it is given. */
+/** Returns the packs of an application, archived ones included, oldest first; at most `limit` if it is given. */
 export async function listPacks(root: SystemCtx, appId: string, limit: number = EVERY): Promise<ListPacksOutput> {
   const rows = await all(root.db, selectPacks({ appId, limit }));
   return {

@@ -27,7 +27,7 @@ const itemFields = () => ({
   priority: priority().default(100),
 });
 
-/** The amount must be positive, and exact in its unit. */
+/** Refuses an amount that is not positive, or not exact in its unit. */
 function checkAmount(item: { amount: number; unit: z.infer<typeof unit> }, context: z.core.$RefinementCtx): void {
   const refuse = (message: string) => context.addIssue({ code: "custom", path: ["amount"], message });
   if (!(item.amount > 0)) refuse("must be positive");

@@ -3,7 +3,7 @@ import { type MatchRule, rulesCover } from "../../books/amounts/match.ts";
 const SEPARATORS = /[.:/_-]/g;
 const PREFIXES_MAX = 10;
 
-/** Globs that match a name, narrowest first: the name itself, prefixes up to one of the first separators, and `*`. */
+/** Returns globs that match a name, narrowest first: the name itself, prefixes up to one of the first separators, and `*`. */
 export function suggestGlobs(name: string): string[] {
   const prefixes: string[] = [];
   for (const { index } of name.matchAll(SEPARATORS)) {
@@ -24,7 +24,7 @@ const ruleText = (rule: MatchRule): string =>
     .filter((part) => part !== null)
     .join(" and ");
 
-/** Whether balances with these rules would pay for an event: with the rule that matches, or globs that would match. */
+/** Returns whether balances with these rules would pay for an event, and names the matching rule, or globs that would match. */
 export function testRules(rules: readonly MatchRule[], event: string, model: string | undefined): Verdict {
   if (rules.length === 0) return { isCovered: true, why: "No rules: pays for every event." };
   const covering = rules.find((rule) => rulesCover([rule], event, model));

@@ -7,7 +7,7 @@ import { DAY_MS, iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { ACTIVE_DAYS, STEPS_APART } from "./walk-business.ts";
 
-/** An application may have any number of packs. */
+/** The most rows that are read. An application may have any number of packs. */
 const ROWS_MAX = 2_000;
 
 const { beganAtMs, finishedAtMs } = businessWalks;
@@ -39,7 +39,7 @@ type FigureRow = RowsOf<[ReturnType<typeof selectFigures>]>[0][number];
 
 const stepsOf = ({ whole, rest }: FigureRow): bigint => BigInt(whole) * BigInt(STEPS_APART) + BigInt(rest);
 
-/** Sums of rows by unit, in the order of units. */
+/** Returns sums of rows by unit, in the order of units. */
 function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
   return UNITS.flatMap((unit) => {
     const own = rows.filter((row) => row.unit === unit);
@@ -57,8 +57,8 @@ function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; rea
 }
 
 /**
- * What the last finished walk of the cron found of an environment. Null before the first. Each user is as it was when the walk
- * came by, between `beganAt` and `finishedAt`.
+ * Returns the result of the cron's last finished walk over an environment. Null before the first walk. Each user appears as it
+ * was at some moment between `beganAt` and `finishedAt`.
  */
 export async function readBusiness(ctx: TenantCtx) {
   const [[times], rows] = await batch(ctx.db, [selectTimes({}), selectFigures({ environmentId: ctx.environment.id })]);
@@ -75,14 +75,14 @@ export async function readBusiness(ctx: TenantCtx) {
     byPack: packIds.map((packId) => ({ packId, amounts: byUnit(outstanding.filter((row) => row.label === packId)) })),
     users: countOf("users", ""),
     active: ACTIVE_DAYS.map((days) => ({ days, users: countOf("active", `${days}`) })),
-    /** What remained of the balances that expired on a day. */
+    /** The amounts that were left when balances expired, by day. */
     expired: (firstMs: number, count: number) => byDay(of("expired"), firstMs, count),
-    /** What remains of the balances that expire on a day. */
+    /** The amounts that remain in balances that will expire, by day. */
     expiring: (firstMs: number, count: number) => byDay(of("expiring"), firstMs, count),
   };
 }
 
-/** Sums of rows by unit and day; a unit without any is left out. */
+/** Returns sums of rows by unit and day. Leaves out a unit without any. */
 function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
   return UNITS.flatMap((unit) => {
     const own = rows.filter((row) => row.unit === unit);

@@ -6,11 +6,11 @@ import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
-/** An environment with more is added up hourly by the cron. */
+/** The most users that a page adds up. The cron adds up larger environments hourly. */
 const USERS_MAX = 300;
 const BALANCES_MAX = 600;
 const HOLDS_MAX = 100;
-/** A sum is read in two parts, because SQLite's integers hold a thousand of the largest amounts. */
+/** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
 const STEPS_APART = 1_000_000;
 
 type Environment = { environmentId: number };
@@ -34,7 +34,7 @@ const countUsers = query((value: ValueOf<Environment>) =>
 
 const selectBalances = query((value: ValueOf<Environment & { nowMs: number }>) => {
   const steps = creditBalances.remainingSteps;
-  // D1 binds numbers as REAL, which would divide without a rest.
+  // D1 binds numbers as REAL, for which a division has no remainder.
   const apart = asInteger(sql`${STEPS_APART}`);
   const { accountId, unit, expiresAtMs, hasRemaining } = creditBalances;
   return read(
@@ -68,8 +68,8 @@ interface Leg {
 }
 
 /**
- * What users can spend now, what open reservations hold, and how many users there are: computed as it is read. Null where there
- * are more users, balances or holds than a page may read; the hourly figures have them.
+ * Returns the credits that users can spend now, the amounts that open reservations hold, and the number of users, computed at
+ * once. Null if there are more users, balances or holds than a page may read; the hourly figures cover those.
  */
 export async function readOutstanding(ctx: TenantCtx) {
   const environmentId = ctx.environment.id;
@@ -81,7 +81,7 @@ export async function readOutstanding(ctx: TenantCtx) {
   const users = counted?.users ?? 0;
   const balanceCount = balances.reduce((sum, row) => sum + row.balances, 0);
   if ((counted?.all ?? 0) > USERS_MAX || balanceCount > BALANCES_MAX || holds.length > HOLDS_MAX) return null;
-  // JSON that Purser wrote.
+  // Purser wrote this JSON.
   const legs = holds.flatMap((row) => JSON.parse(row.legs) as readonly Leg[]);
   const amounts = UNITS.flatMap((unit) => {
     const row = balances.find((each) => each.unit === unit);

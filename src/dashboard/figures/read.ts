@@ -7,10 +7,10 @@ import { all } from "../../db/sql.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
-/** The kinds that are shown day by day. */
+/** The kinds that are shown by day. */
 type DayKind = Exclude<ActivityKind, "granted_of" | "spent_of">;
 
-/** A figure day by day, in its unit; plain counts have none. */
+/** A figure by day, in its unit; plain counts have none. */
 export interface Figure {
   readonly kind: DayKind;
   readonly unit: Unit | null;
@@ -34,8 +34,8 @@ const selectDays = query((value: ValueOf<Days & { kind: ActivityKind }>) =>
 const isUnit = (text: string): text is Unit => UNITS.some((unit) => unit === text);
 
 /**
- * One kind of figure for `count` days from `firstMs` on, one for each unit that occurs, or a plain count. As counted
- * behind the answers (count.ts): nearly complete, and seconds late.
+ * Returns one kind of figure for `count` days from `firstMs`: one figure for each unit that occurs, or a plain count. count.ts
+ * counts after each response, so figures are nearly complete and seconds late.
  */
 export async function readActivity(
   ctx: TenantCtx,
@@ -61,11 +61,11 @@ export async function readActivity(
   });
 }
 
-/** What was granted or spent of a pack in some days. */
+/** The amounts granted and spent of a pack in some days. */
 export interface PackFigure {
   readonly kind: "granted_of" | "spent_of";
   readonly packId: string;
-  /** The pack's name now. Null for one that is gone. */
+  /** The pack's current name. Null for a deleted pack. */
   readonly packName: string | null;
   readonly unit: Unit;
   readonly amount: number;
@@ -101,7 +101,7 @@ const selectPacks = query((value: ValueOf<Days & { appId: string }>) => {
   );
 });
 
-/** What was granted and spent of each pack, counted as `readActivity` says. */
+/** Returns the amounts granted and spent of each pack, counted as in `readActivity`. */
 export async function readPacks(ctx: TenantCtx, firstMs: number, count: number): Promise<readonly PackFigure[]> {
   const firstDay = Math.floor(firstMs / DAY_MS);
   const { id: environmentId, appId } = ctx.environment;

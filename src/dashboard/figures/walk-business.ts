@@ -18,16 +18,16 @@ import { all, batch } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
-/** How old the figures become before they are computed anew. */
+/** The age at which figures are computed again. */
 const AGE_MS = 3_600_000;
 const ACCOUNTS_A_PAGE = 1_000;
-/** Of each database, in one run of the cron. */
+/** How many pages of each database one run of the cron processes. */
 const PAGES_A_RUN_MAX = 30;
-/** The last page takes as many as another, and one more. */
+/** How many queries a page takes. The last page takes one more. */
 const QUERIES_A_PAGE = 6;
-/** For how many days back what expired is told. */
+/** How many days back the figures show expired amounts. */
 const EXPIRED_DAYS = 90;
-/** A sum is kept in two parts, because SQLite's integers hold a thousand of the largest amounts. */
+/** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
 export const STEPS_APART = 1_000_000;
 
 type Moment = { nowMs: number };
@@ -40,7 +40,7 @@ const selectWalk = query(() =>
     .where(isNull(businessWalks.finishedAtMs)),
 );
 
-/** Begins a walk, unless one is on its way or the last one is young. Two Workers at once begin one. */
+/** Begins a walk, unless one is running or the last one is recent. Two Workers at the same time begin only one. */
 const beginWalk = query((value: ValueOf<Moment>) => {
   const { beganAtMs, finishedAtMs } = businessWalks;
   const isYoung = gt(beganAtMs, sql`${now(value)} - ${AGE_MS}`);
@@ -74,12 +74,12 @@ const stepPage = query((value: ValueOf<Page>) =>
     .where(isAt(value)),
 );
 
-/** For how many days ahead what expires is told. */
+/** How many days ahead the figures show amounts that will expire. */
 export const AHEAD_DAYS = 30;
 /** The numbers of days for which active users are counted. */
 export const ACTIVE_DAYS = [7, 30, 90] as const;
 
-/** Figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
+/** Selects the figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
 function figuresOf(value: ValueOf<Page>) {
   const { id, environmentId, isErased, lastActiveDay } = accounts;
   const { packId, unit, remainingSteps, expiresAtMs } = creditBalances;
@@ -108,12 +108,12 @@ function figuresOf(value: ValueOf<Page>) {
 }
 
 /**
- * Adds a page's sums, if the statement before it took the step: so a page counts once, whoever else walks, and however often
- * the batch is sent.
+ * Adds a page's sums, if the statement before it took the step. So a page counts once, even if another Worker walks too or the
+ * batch is sent again.
  */
 const addPage = query((value: ValueOf<Page>) => {
   const { features } = environments;
-  // How far the test clocks are ahead (D3): few environments have one, and the others are not looked up for it.
+  // How far the test clocks are ahead (D3). Few environments have a test clock, and the query reads only those.
   const ahead = sql`
     SELECT ${environments.id}, coalesce(${features} ->> '$.clock.atMs' - ${now(value)}, ${features} ->> '$.clock.aheadMs')
     FROM ${environments} INDEXED BY environments_clock WHERE ${features} ->> '$.clock' IS NOT NULL`;
@@ -151,7 +151,7 @@ const isOld = ({ beganAtMs }: typeof businessWalks | typeof businessFigures) => 
 const deleteOldFigures = query(() => drizzle.delete(businessFigures).where(isOld(businessFigures)));
 const deleteOldWalks = query(() => drizzle.delete(businessWalks).where(isOld(businessWalks)));
 
-/** For how many days refusals are kept (refusals.ts). */
+/** How many days refusals are kept (refusals.ts). */
 const REFUSAL_DAYS = 30;
 const deleteOldRefusals = query((value: ValueOf<Moment>) => {
   const { environmentId, userId, kind, subject, lastAtMs } = refusals;
@@ -165,8 +165,8 @@ const deleteOldRefusals = query((value: ValueOf<Moment>) => {
 });
 
 /**
- * Computes what the overview shows of a business, hourly, in pages: what is outstanding by unit and pack, what expired by day,
- * and how many users were active. A walk over a database's users that one run does not finish, the next goes on with.
+ * Computes the business figures of the overview, hourly, in pages: outstanding amounts by unit and pack, expired amounts by day,
+ * and the number of active users. A run that does not finish a database's users leaves the rest to the next run.
  */
 export async function walkBusiness({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
   await all(db, beginWalk({ nowMs: now() }));

@@ -1,6 +1,6 @@
 import * as z from "zod";
 
-/** What the descriptions of all operations of administration share. */
+/** The parts that the descriptions of all administration operations share. */
 export const tag = "Administration";
 export const access = "admin";
 export const createdAt = "2026-01-15T12:00:00.000Z";

@@ -38,7 +38,7 @@ const entry = {
   by: "key_4mLr9sGz1bFq0XnTdH7uYp",
 };
 
-/** What reads the books. */
+/** The operations that read balances and the ledger. */
 export const balanceOperations: readonly Operation[] = [
   {
     id: "listBalances",

@@ -47,7 +47,7 @@ const publishableKey = "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd";
 const uuid = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
 const event = { event: "signed up", distinct_id: "user_42", properties: { plan: "pro" } };
 
-/** The other paths of an operation, by which older clients call it. */
+/** Returns the same operation at its other paths, which older clients call. */
 function alsoAt(operation: Operation, paths: readonly string[]): readonly Operation[] {
   return paths.map((path) => ({
     ...operation,

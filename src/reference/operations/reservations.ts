@@ -20,7 +20,7 @@ export const eventId = "chat-2026-01-16-0001";
 const reservationId = "res_7hWk3yB5nC0eUi9fMvS4Lx";
 const paid = { balanceId, packId, unit: "tokens", amount: 120, remaining: 280 };
 
-/** What an event that was paid is answered, and so a commit. */
+/** An example of the response to a paid event, and so to a commit. */
 export const answer = { eventId, debits: [paid], uncovered: null };
 
 const reservation = {

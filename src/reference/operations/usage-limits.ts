@@ -19,7 +19,7 @@ const limit = { name: "Free messages", matches, unit: "count", amount: 50, every
 const made = { limitId, mode: "live", ...limit, createdAt };
 const ofUser = { limitId, ...limit, used: 12, remaining: 38, resetsAt: "2026-01-17T00:00:00.000Z" };
 
-/** Limits, for the administrator. */
+/** The operations on limits, for the administrator. */
 export const usageLimitOperations: readonly Operation[] = [
   {
     id: "createUsageLimit",
@@ -75,7 +75,7 @@ export const usageLimitOperations: readonly Operation[] = [
   },
 ];
 
-/** What users have used of the limits. */
+/** The operations that show how much of the limits users have used. */
 export const userLimitOperations: readonly Operation[] = [
   {
     id: "getUsageLimits",

@@ -128,6 +128,43 @@ describe("a publishable key", () => {
     expect(await claimsOf(app)).toEqual([`${device(1)} < ana`]);
   });
 
+  it("builds no tree under a victim's id: of seven requests that try, only the first step reaches the export", async () => {
+    const { call, app, page } = await world();
+    const ids = (level: number) => Array.from({ length: 5 }, (_, n) => device(level * 100 + n));
+    const [first, second, third, fourth] = [ids(1), ids(2), ids(3), ids(4)];
+    const pairs = (claimers: readonly string[], others: readonly string[], by: typeof alias) =>
+      claimers.flatMap((claimer, n) => by(claimer, others[n] ?? ""));
+    await send(call, page, [seen("victim")]);
+    // A first step; devices that claim devices, either way round; devices that become users first, and claim then.
+    await send(
+      call,
+      page,
+      first.map((id) => identify("victim", id)),
+    );
+    await send(call, page, pairs(first, second, alias));
+    await send(call, page, pairs(second, first, alias));
+    await send(call, page, [...third.map((id) => identify(id)), ...pairs(third, fourth, identify)]);
+    await send(
+      call,
+      page,
+      third.map((id) => identify("victim", id)),
+    );
+    // A device that is claimed already becomes a user and claims: it leaves the victim with all that it claims.
+    await send(call, page, [identify(device(100)), identify(device(100), device(200))]);
+    await send(
+      call,
+      page,
+      [...second, ...fourth].map((id) => seen(id, { secret: "planted" })),
+    );
+    const { person, events } = await exportOf(call, app, "victim");
+    const reached = person?.distinctIds.map(({ distinctId }) => distinctId);
+    expect(reached).toEqual(["victim", ...first.slice(1)]);
+    expect(JSON.stringify(events)).not.toContain("planted");
+    // The claims of devices that became users are their own: each is a step from its claimer, and none is the victim's.
+    const made = (await claimsOf(app)).length;
+    expect(made).toBe(first.length + fourth.length + 1);
+  });
+
   it("reads an alias the other way round when its own id is a device and its other id is none, or a user", async () => {
     const { call, app, page } = await world();
     await send(call, page, [identify("ana"), alias(device(1), "ana")]);
