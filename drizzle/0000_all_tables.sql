@@ -31,11 +31,13 @@ CREATE TABLE `admin_audit` (
 	`action` text NOT NULL,
 	`target` text NOT NULL,
 	`details` text NOT NULL,
+	`account_id` integer,
 	PRIMARY KEY(`app_id`, `seq`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
 CREATE INDEX `admin_audit_target` ON `admin_audit` (`app_id`,`target`,`seq`);--> statement-breakpoint
+CREATE INDEX `admin_audit_account` ON `admin_audit` (`account_id`,`seq`) WHERE account_id IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `alert_states` (
 	`environment_id` integer NOT NULL,
 	`alert_id` text NOT NULL,

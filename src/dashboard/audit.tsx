@@ -16,9 +16,12 @@ async function auditPage(c: Context<DashboardEnv>) {
     by: textField(form, "by"),
     action: textField(form, "action"),
     target: textField(form, "target")?.trim(),
+    userId: textField(form, "userId"),
   };
+  const { appId, mode } = c.var.ctx.environment;
+  const user = filters.userId === undefined ? undefined : { mode, userId: filters.userId };
   const found = await catchRefusal(() =>
-    searchAudit(c.var.root, c.var.ctx.environment.appId, filters, { limit: ROWS, cursor: textField(form, "cursor") }),
+    searchAudit(c.var.root, appId, { ...filters, user }, { limit: ROWS, cursor: textField(form, "cursor") }),
   );
   const { entries = [], nextCursor = null } = found.result ?? {};
   const isFiltered = Object.values(filters).some((value) => value !== undefined);
@@ -36,6 +39,7 @@ async function auditPage(c: Context<DashboardEnv>) {
           options={[["", "all"], ...ACTIONS.map((each) => [each, each] as const)]}
         />
         <Field label="About (an id)" name="target" value={filters.target} placeholder="cpk_…, crb_…, key_…" />
+        <Field label={`User (${mode})`} name="userId" value={filters.userId} />
         <button type="submit">Filter</button>
       </form>
       <section class="card">
@@ -99,18 +103,49 @@ const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
   );
 };
 
+interface UserProps {
+  readonly c: Context<DashboardEnv>;
+  readonly userId: string | null;
+  readonly details: AuditEntry["details"];
+}
+
+/** The user whom an act was about, in their mode. */
+const User = ({ c, userId, details: { mode } }: UserProps) => {
+  if (userId === null) return null;
+  const { environment } = c.var.ctx;
+  const at = mode === "live" || mode === "test" ? mode : environment.mode;
+  return <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/users${query({ userId })}`}>{userId}</a>;
+};
+
 const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+
+/** Whether a detail is a ledger entry, which is shown as its amount with a link to its balance. */
+const isEntry = (value: unknown): value is { balanceId: string; unit: string; amount: number; seq: number } =>
+  typeof value === "object" && value !== null && "balanceId" in value;
+
+const Word = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
+  if (typeof value === "number") return <>{amount(value)}</>;
+  if (typeof value === "string" && /^(?:crb|cpk)_/.test(value))
+    return <Target c={c} target={value} details={details} />;
+  if (!isEntry(value)) return <>{asText(value)}</>;
+  const { balanceId, unit, amount: moved, seq } = value;
+  return (
+    <>
+      {amount(moved)} {unit} of <Target c={c} target={balanceId} details={details} /> (entry {seq})
+    </>
+  );
+};
 
 /** Shows a detail in words: a list with commas, and ids of balances and packs as links. */
 const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
-  if (!Array.isArray(value)) return <>{typeof value === "number" ? amount(value) : asText(value)}</>;
+  if (!Array.isArray(value)) return <Word c={c} value={value} details={details} />;
   if (value.length === 0) return <>none</>;
   return (
     <>
       {value.map((each, index) => (
         <>
           {index === 0 ? "" : ", "}
-          {/^(?:crb|cpk)_/.test(String(each)) ? <Target c={c} target={String(each)} details={details} /> : asText(each)}
+          <Word c={c} value={each} details={details} />
         </>
       ))}
     </>
@@ -151,13 +186,18 @@ interface ActsProps {
 export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps) => (
   <Table
     label={label}
-    head={["When", "By", "Action", ...(hasTargets ? ["About"] : []), "Details"]}
+    head={["When", "By", "Action", ...(hasTargets ? ["About", "User"] : []), "Details"]}
     empty={empty}
-    rows={entries.map(({ at, by, action, target, details }) => [
+    rows={entries.map(({ at, by, action, target, userId, details }) => [
       <Time at={at} />,
       by,
       action,
-      ...(hasTargets ? [<Target c={c} target={target} action={action} details={details} />] : []),
+      ...(hasTargets
+        ? [
+            <Target c={c} target={target} action={action} details={details} />,
+            <User c={c} userId={userId} details={details} />,
+          ]
+        : []),
       <Details c={c} details={details} />,
     ])}
   />

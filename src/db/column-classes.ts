@@ -336,7 +336,10 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   webhook_deliveries: {
     operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
   },
-  admin_audit: { operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"] },
+  admin_audit: {
+    operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"],
+    kept: ["account_id"],
+  },
   stripe_settings: { operational: ["environment_id", "setting", "refused_at_ms", "refused_reason"] },
   stripe_log: {
     names: ["asked_user"],

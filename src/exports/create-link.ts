@@ -106,7 +106,7 @@ export async function createLink(
       const statements = [
         insertAuditRow(subject, row),
         ...personExported(ctx, subject, "minted"),
-        ...actOfOperator(ctx, { action: "export_link.created", target: row.id }),
+        ...actOfOperator(ctx, name, { action: "export_link.created", target: row.id }),
       ] as const;
       return (await batchBehind(ctx.db, guards, statements))[1];
     },

@@ -117,13 +117,17 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
   const idHash = await hashId(subject, exportSecrets(ctx).current);
   const hashes = await hashesOf(ctx, subject);
   const nowMs = ctx.realNow();
-  const act = actOfOperator(ctx, { action: "export_link.revoked", target: ctx.newId("exp_") });
+  const target = ctx.newId("exp_");
   return underName(
     ctx,
     distinctId,
     async (name, guards) => {
       const values = { environmentId, appId, mode, hashes, distinctId: name, nowMs, endedByMs: nowMs + tokenLifeMs };
-      const statements = [countValid(values), insertEnd({ environmentId, idHash, nowMs }), ...act] as const;
+      const statements = [
+        countValid(values),
+        insertEnd({ environmentId, idHash, nowMs }),
+        ...actOfOperator(ctx, name, { action: "export_link.revoked", target }),
+      ] as const;
       const [[found]] = await batchBehind(ctx.db, guards, statements);
       return { revoked: found?.links ?? 0 };
     },

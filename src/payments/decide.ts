@@ -87,7 +87,7 @@ export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: St
       return countTaken(ctx, account, found);
     },
     {
-      act: { action: "payment.settled", target: shownKey(state.names), details: { packIds, balanceIds } },
+      act: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
       messages: () => [...granted(account.userId, grants, plan.motions.length), ...moved(account.userId, plan.motions)],
     },
   );

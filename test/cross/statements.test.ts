@@ -177,7 +177,7 @@ async function statementsOfAll(): Promise<ReadonlySet<string>> {
     quantities: { tokens: 1 },
   });
   for (const path of READS) await read(`/api/v1/${path.replace("$", userId)}`, app.keys.sk_test);
-  for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test`, ADMIN);
+  for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test&userId=u`, ADMIN);
   const browser = browse(clock, databases);
   await browser.signIn();
   const ofTest = PAGES.map((path) => `apps/${app.appId}/test/${path.replace("$", userId)}`);

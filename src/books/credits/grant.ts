@@ -147,7 +147,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
       return { output: newOutput(newBalances), replayed: false, warning: warningOf(input, issued) };
     },
     {
-      act: { action: "credits.granted", target: newBalances.packId, details: { balanceIds } },
+      act: { action: "credits.granted", target: newBalances.packId, balanceIds },
       messages: () => [creditsGranted(account.userId, newBalances)],
       changes,
     },

@@ -38,7 +38,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
         ],
         () => answer,
         {
-          act: { action: "credits.revoked", target: balanceId },
+          act: { action: "credits.revoked", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.revoked", writing.userId)],
         },
       );

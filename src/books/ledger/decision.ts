@@ -24,8 +24,11 @@ export interface Write<Answer> {
   readonly kind: "write";
   readonly statements: readonly Statement[];
   readonly answer: (rows: readonly unknown[][]) => Answer;
-  /** What the audit records if the administrator does it. Then it must be present. */
-  readonly act?: Omit<Act, "appId"> | undefined;
+  /**
+   * What the audit records if the administrator does it. Then it must be present. Of `balanceIds` its details have what the last
+   * entry of each says: the write's own.
+   */
+  readonly act?: (Omit<Act, "appId"> & { readonly balanceIds?: readonly string[] }) | undefined;
   /** What it tells the environment's endpoints, if any of them wants it (H2). In the order of its entries. */
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
   /** What usage limits count of it (Q3): the rows that it writes say so too, in `counted`. */

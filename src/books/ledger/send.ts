@@ -1,12 +1,16 @@
+import { sql } from "drizzle-orm";
 import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
 import { noteSeen } from "../../db/activity/count.ts";
 import { guardFeatures } from "../../db/features.ts";
+import type { ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones/check.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
-import { createAccount, type WriteContext, writingValues } from "./account.ts";
+import { amountJson } from "../amounts/amount-sql.ts";
+import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Counters } from "./counters.ts";
 import type { Write } from "./decision.ts";
 import { countGranted, inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
@@ -121,17 +125,37 @@ function guardOf(values: WriteContext & { features: string | null; seq: number }
   return isOld ? guardAccount(values) : guardFeatures(values);
 }
 
-const insertAudit = insertAct();
+type Act = WriteContext & { details: string; balanceIds: string };
+
+/** The entries that a write made last of these balances: of one the fields themselves, of several a list. */
+const entriesOf = (value: ValueOf<Act>) => {
+  const { unit, id, accountId, lastSeq } = creditBalances;
+  const amount = sql`json(${amountJson(creditLedger.deltaSteps, unit)})`;
+  const entry = sql`json_object('balanceId', ${id}, 'unit', ${unit}, 'amount', ${amount}, 'seq', ${creditLedger.seq})`;
+  const entries = sql`json_group_array(${entry})`;
+  return sql`(
+    SELECT iif(count(*) > 1, json_object('entries', ${entries}), coalesce(${entries} -> '$[0]', '{}'))
+    FROM json_each(${value("balanceIds")}) AS item
+    CROSS JOIN ${creditBalances} ON ${id} = item.value
+    CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${accountId} AND ${creditLedger.seq} = ${lastSeq}
+  )`;
+};
+const insertAudit = insertAct<Act>(undefined, (value) => ({
+  accountId: accountOfWrite(value),
+  details: sql`json_patch(${value("details")}, ${entriesOf(value)})`,
+}));
 
 /** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
-function auditRow(ctx: TenantCtx, { nowMs }: AccountAtRead, act: Write<unknown>["act"]): Statement[] {
+function auditRow(ctx: TenantCtx, account: AccountAtRead, act: Write<unknown>["act"]): Statement[] {
   const { caller, environment } = ctx;
   if (caller.kind !== "admin") return [];
   assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
   const { appId, mode } = environment;
   const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
   // What the administrator did is told in real time.
-  return [insertAudit({ ...values, atMs: ctx.clock === null ? nowMs : ctx.realNow() })];
+  const atMs = ctx.clock === null ? account.nowMs : ctx.realNow();
+  const balanceIds = JSON.stringify(act.balanceIds ?? []);
+  return [insertAudit({ ...values, atMs, ...writingValues(account), by: values.by, balanceIds })];
 }
 
 interface Written {

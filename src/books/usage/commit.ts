@@ -120,7 +120,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
       const balanceIds = hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
       return write(settleHolds(account, [hold], { state: "released" }), () => releaseOutput(reservation, "released"), {
-        act: { action: "reservation.released", target, details: { balanceIds } },
+        act: { action: "reservation.released", target, balanceIds },
         changes: { entries: returnEntries(hold), settledReservationId: reservationId },
       });
     },

@@ -1,6 +1,6 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
-import { adminAudit } from "../../db/schema.ts";
+import { accounts, adminAudit } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 
@@ -119,11 +119,20 @@ const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, na
       .limit(1),
   );
 
+/** What the database itself says of an act: whom it was about, and its details. */
+interface OwnColumns {
+  readonly accountId?: SQL;
+  readonly details?: SQL;
+}
+
 /**
  * Returns the statement that writes an act's row once, if `when` is true at that point in the batch. It belongs in the batch of
  * the change itself. `when` says whether anything changes; if not, no row is written.
  */
-export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`) {
+export function insertAct<Values = ActValues>(
+  when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`,
+  own: (value: ValueOf<Values & ActValues>) => OwnColumns = () => ({}),
+) {
   return query((value: ValueOf<Values & ActValues>) =>
     insertFrom(
       adminAudit,
@@ -136,21 +145,35 @@ export function insertAct<Values = ActValues>(when: (value: ValueOf<Values & Act
         action: value("action"),
         target: value("target"),
         details: value("details"),
+        ...own(value),
       },
       sql`WHERE ${and(actIsNew(value), when(value))}`,
     ),
   );
 }
 
-const insertOperatorAct = insertAct();
+type OfUser = { environmentId: number; userId: string };
 
-/** Returns the row of an administrator's act in an environment. It belongs in the batch of the act. */
+const insertOperatorAct = insertAct<OfUser>(undefined, (value) => ({ accountId: accountOfUser(value) }));
+
+/** The account that a user has at this place in the batch, or null. */
+const accountOfUser = (value: ValueOf<OfUser>) =>
+  sql`${scalar(
+    drizzle
+      .select(fields(accounts, "id"))
+      .from(accounts)
+      .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
+  )}`;
+
+/** The row of an act about a user, where the administrator does it. It belongs to the batch of the act. */
 export function actOfOperator(
   ctx: Pick<TenantCtx, "caller" | "newId" | "now" | "realNow" | "environment">,
+  userId: string,
   act: Omit<Act, "appId">,
 ): Statement[] {
   const { caller } = ctx;
-  const { appId, mode } = ctx.environment;
+  const { id: environmentId, appId, mode } = ctx.environment;
   if (caller.kind !== "admin") return [];
-  return [insertOperatorAct(newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } }))];
+  const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
+  return [insertOperatorAct({ ...values, environmentId, userId })];
 }

@@ -1,47 +1,80 @@
 import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
-import { adminAudit } from "../../db/schema.ts";
+import { computed, drizzle, fields, optional, query, scalar, type ValueOf } from "../../db/query.ts";
+import { accounts, adminAudit, environments } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
-import type { SystemCtx } from "../../runtime.ts";
+import type { Mode, SystemCtx } from "../../runtime.ts";
 import type { Action } from "./audit-statement.ts";
 import type { AuditEntry, ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
 
-const auditFields = () =>
-  fields(adminAudit, {
+const auditFields = () => ({
+  ...fields(adminAudit, {
     seq: "seq",
     atMs: "atMs",
     by: "actor",
     action: "action",
     target: "target",
     details: "details",
-  });
+  }),
+  ...optional(fields(accounts, "userId")),
+});
+/** The user whom an act was about. */
+const ofAct = eq(accounts.id, adminAudit.accountId);
+
+const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 
 const selectEntries = query((value: ValueOf<{ appId: string; beforeSeq: number; limit: number }>) =>
   drizzle
     .select(auditFields())
     .from(adminAudit)
-    .where(and(eq(adminAudit.appId, value("appId")), lt(adminAudit.seq, value("beforeSeq"))))
+    .leftJoin(accounts, ofAct)
+    .where(and(ofApp(value), lt(adminAudit.seq, value("beforeSeq"))))
+    .orderBy(desc(adminAudit.seq))
+    .limit(value("limit")),
+);
+type OfUser = { appId: string; mode: Mode; userId: string };
+
+/** Acts about a user. An erased one has their pseudonym. */
+const isAbout = (value: ValueOf<OfUser>) => {
+  const { appId, mode, id } = environments;
+  const user = drizzle
+    .select(fields(accounts, "id"))
+    .from(environments)
+    .innerJoin(accounts, and(eq(accounts.environmentId, id), eq(accounts.userId, value("userId"))))
+    .where(and(eq(appId, value("appId")), eq(mode, value("mode"))));
+  return and(ofApp(value), eq(adminAudit.accountId, scalar(user)));
+};
+
+const selectAbout = query((value: ValueOf<OfUser & { beforeSeq: number; limit: number }>) =>
+  drizzle
+    .select(auditFields())
+    .from(adminAudit)
+    .leftJoin(accounts, ofAct)
+    .where(and(isAbout(value), lt(adminAudit.seq, value("beforeSeq"))))
     .orderBy(desc(adminAudit.seq))
     .limit(value("limit")),
 );
 export type AuditRow = RowsOf<[ReturnType<typeof selectEntries>]>[0][number];
 
-/** Returns the audit log of an existing application, newest first. Throws `invalid_request` for a cursor of another list. */
+/**
+ * Returns the audit log of an existing application, newest first, of all or about one user. Throws `invalid_request` for a cursor of
+ * another list.
+ */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
-  const scope = ["admin_audit", appId];
+  const { mode, userId, limit } = input;
+  const scope = ["admin_audit", appId, mode ?? "", userId ?? ""];
   const beforeSeq = input.cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(input.cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
-  const rows = await all(root.db, selectEntries({ appId, beforeSeq, limit: input.limit }));
+  const page = { appId, beforeSeq, limit };
+  const isOfUser = mode !== undefined && userId !== undefined;
+  const rows = await all(root.db, isOfUser ? selectAbout({ ...page, mode, userId }) : selectEntries(page));
   const last = rows.at(-1);
-  return {
-    entries: rows.map(presentEntry),
-    // seq has no gaps and begins at 1.
-    nextCursor: last === undefined || last.seq === 1 ? null : encodeCursor(last.seq, scope),
-  };
+  // seq is gapless from 1, of all acts.
+  const isEnd = last === undefined || last.seq === 1 || (isOfUser && rows.length < limit);
+  return { entries: rows.map(presentEntry), nextCursor: isEnd ? null : encodeCursor(last.seq, scope) };
 }
 
 /** Returns an entry in the form of the API. */
@@ -52,6 +85,7 @@ function presentEntry(row: AuditRow): AuditEntry {
     // Only `insertAct` writes rows, from values of these types.
     action: row.action as Action,
     target: row.target,
+    userId: row.userId,
     details: row.details,
   };
 }
@@ -64,6 +98,7 @@ export interface AuditFilters {
   /** An action, or the first characters of several, such as `pack.`. */
   readonly action: string | undefined;
   readonly target: string | undefined;
+  readonly user: { readonly mode: Mode; readonly userId: string } | undefined;
 }
 
 type Values = {
@@ -73,9 +108,10 @@ type Values = {
   by: string | null;
   action: string;
   target: string | null;
+  mode: Mode;
+  userId: string;
 };
 
-const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 const startsWith = (value: ValueOf<{ action: string }>) =>
   sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
 /** Returns the newest of some entries, under the name `admin_audit`. */
@@ -83,22 +119,33 @@ const newestOf = (entries: SQL) =>
   sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${searchedActsMax}) AS ${adminAudit}`;
 const ofTarget = sql`INDEXED BY admin_audit_target`;
 
-/** Returns the queries of a search: the matching entries, and where the examined ones end. One form uses the target's index. */
-function search(isOfTarget: boolean) {
-  const searched = (value: ValueOf<Values>) => {
-    const before = lt(adminAudit.seq, value("beforeSeq"));
-    return newestOf(
-      isOfTarget
-        ? sql`${ofTarget} WHERE ${and(ofApp(value), eq(adminAudit.target, value("target")), before)}`
-        : sql`WHERE ${and(ofApp(value), before)}`,
-    );
-  };
+/** The entries that a search looks at: of the application, or by an index of one target, or about one user. */
+const SEARCHED = {
+  ofApp: (value: ValueOf<Values>) => sql`WHERE ${ofApp(value)}`,
+  ofTarget: (value: ValueOf<Values>) =>
+    sql`${ofTarget} WHERE ${and(ofApp(value), eq(adminAudit.target, value("target")))}`,
+  ofUser: (value: ValueOf<Values>) => sql`INDEXED BY admin_audit_account WHERE ${isAbout(value)}`,
+};
+
+/** The searched entries, and where they end. */
+function search(entries: (value: ValueOf<Values>) => SQL) {
+  const searched = (value: ValueOf<Values>) =>
+    newestOf(sql`${entries(value)} AND ${lt(adminAudit.seq, value("beforeSeq"))}`);
+  const isTarget = (value: ValueOf<Values>) =>
+    sql`(${value("target")} IS NULL OR ${adminAudit.target} = ${value("target")})`;
   return {
     rows: query((value: ValueOf<Values>) =>
       drizzle
         .select(auditFields())
         .from(searched(value))
-        .where(and(sql`(${value("by")} IS NULL OR ${adminAudit.actor} = ${value("by")})`, startsWith(value)))
+        .leftJoin(accounts, ofAct)
+        .where(
+          and(
+            sql`(${value("by")} IS NULL OR ${adminAudit.actor} = ${value("by")})`,
+            startsWith(value),
+            isTarget(value),
+          ),
+        )
         .limit(value("limit")),
     ),
     end: query((value: ValueOf<Values>) =>
@@ -108,7 +155,11 @@ function search(isOfTarget: boolean) {
     ),
   };
 }
-const searches = { ofApp: search(false), ofTarget: search(true) };
+const searches = {
+  ofApp: search(SEARCHED.ofApp),
+  ofTarget: search(SEARCHED.ofTarget),
+  ofUser: search(SEARCHED.ofUser),
+};
 
 export interface AuditSearch {
   readonly entries: readonly AuditEntry[];
@@ -122,14 +173,19 @@ export interface AuditSearch {
 export async function searchAudit(
   root: SystemCtx,
   appId: string,
-  { by, action, target }: AuditFilters,
+  { by, action, target, user }: AuditFilters,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
 ): Promise<AuditSearch> {
-  const scope = ["audit search", appId, by ?? "", action ?? "", target ?? ""];
+  const scope = ["audit search", appId, by ?? "", action ?? "", target ?? "", user?.mode ?? "", user?.userId ?? ""];
   const beforeSeq = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
-  const values = { appId, beforeSeq, limit, by: by ?? null, action: action ?? "", target: target ?? null };
-  const { rows: selectRows, end: selectEnd } = searches[target === undefined ? "ofApp" : "ofTarget"];
+  const { mode, userId } = user ?? { mode: "live", userId: "" };
+  const values = {
+    ...{ appId, beforeSeq, limit, by: by ?? null, action: action ?? "", target: target ?? null },
+    ...{ mode, userId },
+  };
+  const kind = user === undefined ? (target === undefined ? "ofApp" : "ofTarget") : "ofUser";
+  const { rows: selectRows, end: selectEnd } = searches[kind];
   const [rows, [end]] = await batch(root.db, [selectRows(values), selectEnd(values)]);
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
   const isMore = rows.length === limit || end?.searched === searchedActsMax;
@@ -141,6 +197,7 @@ const selectActs = query((value: ValueOf<{ appId: string; targets: string; actio
   drizzle
     .select(auditFields())
     .from(sql`${adminAudit} ${ofTarget}`)
+    .leftJoin(accounts, ofAct)
     .where(
       and(
         ofApp(value),
@@ -167,6 +224,7 @@ const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; ba
   drizzle
     .select(auditFields())
     .from(newestOf(sql`${ofTarget} WHERE ${and(ofApp(value), eq(adminAudit.target, value("packId")))}`))
+    .leftJoin(accounts, ofAct)
     .where(sql`${adminAudit.action} = 'credits.granted' AND instr(${adminAudit.details}, ${value("balanceId")}) > 0`)
     .limit(1),
 );

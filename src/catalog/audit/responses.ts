@@ -6,9 +6,13 @@ const auditEntry = z
     at: z.string().meta({ format: "date-time" }),
     by: z
       .string()
-      .describe("The e-mail address or subject that Cloudflare Access verified; else `dashboard` or `api`."),
+      .describe("The e-mail address or subject that Cloudflare Access verified; the name of a sign-in; or `api`."),
     action: z.enum(ACTIONS),
     target: z.string().describe("The id of the changed application, key or pack."),
+    userId: z
+      .string()
+      .nullable()
+      .describe("The user whom it was about, by the id that they have now: an erased one has a pseudonym. Else null."),
     details: z.looseObject({}).describe("Details of the action. They contain no secret, user id or free text."),
   })
   .meta({ id: "AuditEntry" });

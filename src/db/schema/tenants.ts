@@ -74,18 +74,21 @@ export const adminAudit = sqliteTable(
     /** Created before the write, so that a repeated act is recognised. */
     id: text("id").notNull(),
     atMs: integer("at_ms").notNull(),
-    /** Who acted: an e-mail address or subject of Cloudflare Access, `dashboard`, or `api`. */
+    /** Who acted: an e-mail address or subject of Cloudflare Access, a name given at the sign-in, or `api`. */
     actor: text("actor").notNull(),
     action: text("action").notNull(),
     target: text("target").notNull(),
     /** JSON object: no secret, no user id, no free text. */
     details: text("details", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
+    /** The user whom it was about, by whom their id is told when it is read: an erasure takes it. */
+    accountId: integer("account_id"),
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.seq] }),
     uniqueIndex("admin_audit_id").on(t.appId, t.id),
     // What was done to one thing.
     index("admin_audit_target").on(t.appId, t.target, t.seq),
+    index("admin_audit_account").on(t.accountId, t.seq).where(sql`account_id IS NOT NULL`),
   ],
 );
 

@@ -39,6 +39,7 @@ const audit: readonly Operation[] = [
             by: "ann@example.com",
             action: "pack.changed",
             target: "cpk_1mVt9sD4gE6uXa8oPzJ2Rq",
+            userId: null,
             details: { version: 2, fields: ["packName"] },
           },
         ],

@@ -151,7 +151,7 @@ beforeEach(() => {
 it("begins with the application's making", async () => {
   const { appId, entries } = await openOffice();
   const at = "2026-01-15T12:00:00.000Z";
-  expect(await entries()).toEqual([{ at, by: "api", action: "app.created", target: appId, details: {} }]);
+  expect(await entries()).toEqual([{ at, by: "api", action: "app.created", target: appId, userId: null, details: {} }]);
 });
 
 it("has one row of an application whose making was sent again", async () => {
@@ -173,7 +173,8 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     office.clock.advance(1_000);
     const answer = await act(office.send, made);
     expect(answer.status).toBe(200);
-    const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", action, target: target(answer, office, made), details };
+    const about = { action, target: target(answer, office, made), userId: null, details };
+    const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", ...about };
     expect(await office.entries()).toEqual([...before, entry]);
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
   });

@@ -39,7 +39,7 @@ interface CreditAct {
   /** The same each time, so that doing it again is a replay. */
   readonly act: (office: Pick<Office, "ctx" | "packId" | "balanceId">) => Promise<unknown>;
   readonly target: (office: Office) => string;
-  readonly details: (made: unknown) => object;
+  readonly details: (made: unknown, office: Office) => object;
   /** The same act, in a way that is refused. */
   readonly refused: (office: Office) => Promise<unknown>;
 }
@@ -56,7 +56,10 @@ const acts: readonly CreditAct[] = [
     target: ({ packId }) => packId,
     details: (made) => {
       const { output } = made as Awaited<ReturnType<typeof grantPack>>;
-      return { mode: "test", balanceIds: output.balances.map(({ balanceId }) => balanceId) };
+      const entryOf = (at: number) => ({
+        ...{ balanceId: output.balances[at]?.balanceId, unit: "cents", amount: at + 1, seq: 3 + at },
+      });
+      return { mode: "test", entries: [entryOf(0), entryOf(1)] };
     },
     refused: ({ ctx }) => grantBy({ ctx, packId: "cpk_none" }),
   },
@@ -64,14 +67,14 @@ const acts: readonly CreditAct[] = [
     action: "credits.adjusted",
     act: (office) => adjustBy(office, -0.5, "of ana"),
     target: ({ balanceId }) => balanceId,
-    details: () => ({ mode: "test", delta: -0.5, unit: "cents" }),
+    details: (_, { balanceId }) => ({ mode: "test", balanceId, unit: "cents", amount: -0.5, seq: 3 }),
     refused: (office) => adjustBy(office, -100, "too much"),
   },
   {
     action: "credits.revoked",
     act: ({ ctx, balanceId }) => revokeBalance(ctx, { balanceId, reason: NOTE }),
     target: ({ balanceId }) => balanceId,
-    details: () => ({ mode: "test" }),
+    details: (_, { balanceId }) => ({ mode: "test", balanceId, unit: "cents", amount: -1, seq: 3 }),
     refused: ({ ctx }) => revokeBalance(ctx, { balanceId: "crb_none", reason: NOTE }),
   },
 ];
@@ -90,7 +93,7 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     expect(spent().roundTrips).toBe(2);
     const entries = await office.entries();
     expect(entries).toEqual([
-      { atMs: office.clock.ms, by: "eva", action, target: target(office), details: details(made) },
+      { atMs: office.clock.ms, by: "eva", action, target: target(office), details: details(made, office) },
     ]);
     for (const word of [USER, NOTE, "of ana", "dashboard:1"]) expect(JSON.stringify(entries)).not.toContain(word);
   });
