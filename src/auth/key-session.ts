@@ -57,7 +57,7 @@ const hashOf = remember(100, sha256);
 export interface KeySession extends Db {
   readonly keyId: string;
   readonly isInForce: () => boolean;
-  /** Null for a key that is not known to be in force. */
+  /** Returns the bookmark of the session, or null unless the key is known to be in force. */
   readonly bookmark: () => string | null;
   /** Checks the key, unless that was done already. Throws the refusal of the key or of its page, and `clockMoved`. */
   readonly check: () => Promise<void>;

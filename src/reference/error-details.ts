@@ -22,13 +22,13 @@ const shortBalance = z
 /** The `details` of each code that has some. A field is optional if not every refusal with the code has it. */
 const detailsByCode = {
   invalid_request: z
-    .strictObject({ limit: z.int().describe("How many there may be.") })
+    .strictObject({ limit: z.int().describe("The most that are allowed.") })
     .optional()
-    .describe("Where there are as many as there may be, or a list would be of more."),
+    .describe("Present when the most allowed objects exist, or a list would have too many."),
   invalid_user_token: z
     .strictObject({ reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw" }) })
     .optional()
-    .describe("What was wrong with the token. Absent when none was sent."),
+    .describe("The flaw of the token. Absent when no token was sent."),
   insufficient_credits: z.strictObject({
     uncovered: quantitiesOutput.describe("The quantities that no balance covers."),
     skipped: z.array(shortBalance).describe("Why each balance that can pay now does not cover them; at most 20."),

@@ -11,7 +11,7 @@ export interface HoldInput extends Input<"createReservation"> {
   /** When it aborts, the client commits the usage up to then. */
   readonly signal?: AbortSignal;
   /**
-   * What happens when the work throws: `release` returns all credits, `commit` charges the usage up to then. Default: `release`.
+   * The action when the work throws: `release` returns all credits, `commit` charges the usage up to then. Default: `release`.
    */
   readonly onError?: "release" | "commit";
 }

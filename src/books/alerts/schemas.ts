@@ -14,7 +14,9 @@ const below = z.lazy(() =>
       amount: anyNumber.optional().describe("In the alert's unit."),
       percent: anyNumber
         .optional()
-        .describe("Of what the user's live balances were issued with; above 0, at most 100, with at most 3 decimals."),
+        .describe(
+          "A percentage of the amounts that the user's live balances were issued with; above 0, at most 100, with at most 3 decimals.",
+        ),
     })
     .refine(
       ({ amount, percent }) => (amount === undefined) !== (percent === undefined),

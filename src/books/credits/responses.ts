@@ -34,8 +34,12 @@ const refundedBalance = z
     balanceId: z.string(),
     packItemId: z.string().nullable(),
     unit,
-    taken: z.number().describe("What was taken back."),
-    short: z.number().describe("What was due and not there: spent, held or revoked. It is not asked for again."),
+    taken: z.number().describe("The amount that the refund took."),
+    short: z
+      .number()
+      .describe(
+        "The amount that was due but missing, because it was spent, held or revoked. It is not requested again.",
+      ),
     remaining: z.number().describe("The balance after the refund."),
   })
   .meta({ id: "RefundedBalance" });
@@ -62,7 +66,7 @@ const creditUser = z
   .strictObject({
     userId: z.string(),
     balances: z.int().describe("How many balances can pay."),
-    remaining: quantitiesOutput.describe("What remains of them, by unit."),
+    remaining: quantitiesOutput.describe("The remaining amounts of these balances, by unit."),
     nextExpiresAt: time.nullable().describe("When the first of them expires. Null: never."),
   })
   .meta({ id: "CreditUser" });
@@ -76,11 +80,11 @@ const flaw = z
     kind: z
       .enum(["sum", "gap", "chain", "below_zero", "limit", "owed"])
       .describe(
-        "`sum`: what remains is not the sum of the deltas. `gap`: an entry is missing. `chain`: an entry does not go on from " +
-          "the one before it. `below_zero`: a running sum is below 0. `limit`: what is used of a usage limit is not the sum of what " +
-          "counts in its window. `owed`: more is owed, of one refund, than open holds have.",
+        "`sum`: the remaining amount is not the sum of the deltas. `gap`: an entry is missing. `chain`: an entry does not continue " +
+          "the one before it. `below_zero`: a running sum is below 0. `limit`: the used amount of a usage limit is not the sum of what " +
+          "counts in its window. `owed`: one refund is owed more than open holds have.",
       ),
-    limitId: z.string().optional().describe("Of `limit` alone: the usage limit."),
+    limitId: z.string().optional().describe("The usage limit. Present only for `limit`."),
   })
   .meta({ id: "LedgerFlaw" });
 

@@ -56,7 +56,7 @@ const parts = anyNumber
 const share = z.lazy(() =>
   z.strictObject({
     part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
-    of: parts.describe("What was paid in all."),
+    of: parts.describe("The whole payment, in the same unit as `part`."),
   }),
 );
 export const shareAtMostOne = share

@@ -5,7 +5,7 @@ import { cursor, displayName, mode, pageLimit } from "../../http/fields.ts";
 export const kind = z.enum(["secret", "publishable", "relay"]).meta({
   id: "KeyKind",
   description:
-    "`secret`: for your backend. `publishable`: for browsers and apps. `relay`: for what passes on the words of others, such as " +
+    "`secret`: for your backend. `publishable`: for browsers and apps. `relay`: for a service that forwards the events of others, such as " +
     "a reverse proxy or a customer-data platform; it sends analytics and nothing else.",
 });
 
@@ -13,7 +13,12 @@ export const createAppInput = z.lazy(() =>
   z
     .strictObject({
       name: displayName(),
-      database: z.string().optional().describe("Where it lives for good, such as `DB_1`. Default: where new ones go."),
+      database: z
+        .string()
+        .optional()
+        .describe(
+          "The database that permanently holds the application, such as `DB_1`. Default: the database for new applications.",
+        ),
     })
     .meta({ id: "CreateApp" }),
 );

@@ -15,7 +15,7 @@ const eventFields = {
   distinct_id: z
     .union([z.string(), z.number()])
     .optional()
-    .describe("Who sent it. `$distinct_id`, or `distinct_id` in `properties`, is read as well."),
+    .describe("The id of the sender. `$distinct_id`, or `distinct_id` in `properties`, is read as well."),
   uuid: z.string().optional().describe("An event with a UUID that is already stored is not stored again."),
   timestamp: z.unknown().optional().describe("When it happened. Default: now."),
   properties: anyProperties.optional(),
