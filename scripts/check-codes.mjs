@@ -1,8 +1,9 @@
 /**
  * Fails when a comment, or a page of documentation, cites a rule that docs/decisions.md does not define: `(C13)`, `W3a`,
- * `U1 to U4`. Codes of the letter D are not looked at: D1 is the database far more often than a rule.
+ * `U1 to U4`. Codes of the letter D are not looked at: D1 is the database far more often than a rule. Fails as well when the index of
+ * that page is not that of its headings; `node scripts/check-codes.mjs --write` writes it.
  */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { extname, join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
@@ -49,9 +50,28 @@ const within = (folder) => {
 const present = new Set(readdirSync(root));
 const paths = [...present, ...FOLDERS.filter((folder) => present.has(folder)).flatMap(within)].filter(isRead);
 
-const defined = new Set(
-  Array.from(read("docs/decisions.md").matchAll(/^### ([A-Z]\d+[a-z]?)\. /gm), ([, code]) => code),
-);
+const DECISIONS = "docs/decisions.md";
+const decisions = read(DECISIONS);
+const rules = Array.from(decisions.matchAll(/^### (([A-Z]\d+[a-z]?)\. (.*))$/gm), ([, heading, code, title]) => ({
+  code,
+  line: `- [${code}](#${heading
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-")}) ${title}`,
+}));
+const defined = new Set(rules.map(({ code }) => code));
+
+const INDEX = "\n## Index\n";
+const index = `${INDEX}\n${rules.map(({ line }) => line).join("\n")}\n`;
+const at = decisions.indexOf(INDEX);
+if (at === -1 || decisions.slice(at) !== index) {
+  if (process.argv.includes("--write")) {
+    writeFileSync(join(root, DECISIONS), (at === -1 ? decisions : decisions.slice(0, at)) + index);
+  } else {
+    console.error(`${DECISIONS}: its index is not that of its headings. node scripts/check-codes.mjs --write`);
+    process.exitCode = 1;
+  }
+}
 
 for (const path of paths.sort()) {
   for (const [index, line] of citing(path, read(path)).split("\n").entries()) {
