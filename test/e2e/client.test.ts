@@ -431,6 +431,7 @@ globalThis.yourSignIn = { getToken: () => userToken(${JSON.stringify(END_USER_SE
       PURSER_URL: server.url,
       PURSER_KEY: app.keys.sk_live,
       PURSER_PUBLISHABLE_KEY: app.keys.pk_live,
+      PURSER_ADMIN_TOKEN: ADMIN_TOKEN,
     };
     const { stdout } = await run(
       process.execPath,

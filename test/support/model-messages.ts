@@ -97,7 +97,7 @@ function expectedOf(
       expectOne(
         "credits.granted",
         first.userId,
-        { balances, externalRef: first.ref, source: "purchase" },
+        { balances, externalRef: first.ref, source: "purchase", recurringId: null },
         lastSeq(items),
       );
     }

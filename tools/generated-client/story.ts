@@ -110,7 +110,7 @@ async function reserve(backend: ReturnType<typeof clientWith>, userId: string) {
     held: hold.holds.map(({ amount }) => amount),
     paid: committed.debits.map(({ amount }) => amount),
     late: late.code,
-    total: totals.totals.find(({ unit }) => unit === "tokens")?.amount,
+    total: totals.totals.flatMap((one) => ("unit" in one && one.unit === "tokens" ? [one.amount] : []))[0],
   };
 }
 
