@@ -185,7 +185,7 @@ describe("events at once", () => {
     );
     expect(statuses(answers)).toEqual({ 200: 142, 402: 158 });
     // Nobody was refused while 7 cents were left: each was told that 3 were.
-    const skipped = [{ balanceId: expect.any(String), reason: "exhausted" }];
+    const skipped = [expect.objectContaining({ unit: "cents", remaining: 3, reason: "exhausted" })];
     const details = { uncovered: { count: 0.572, cents: 4 }, skipped };
     for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(details);
     expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
