@@ -57,6 +57,8 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .use("/api/v1/credits", allowBrowsers)
     .use("/api/v1/credits/recurring", allowBrowsers)
     .use("/api/v1/consent", allowBrowsers)
+    .use("/api/v1/usage", allowBrowsers)
+    .use("/api/v1/usage/events", allowBrowsers)
     .use("/api/v1/usage/limits", allowBrowsers)
     .get("/", limitArrivals, (c) => c.redirect("/docs"))
     .get("/health", limitArrivals)

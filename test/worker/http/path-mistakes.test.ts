@@ -53,7 +53,7 @@ describeMistakes("a method that a path does not take", [
   wrongMethod("POST", "/api/v1/credits", "GET"),
   wrongMethod("POST", "/api/v1/credits/history", "GET"),
   wrongMethod("DELETE", "/api/v1/credits", "GET"),
-  wrongMethod("PATCH", "/api/v1/usage/events", "POST"),
+  wrongMethod("PATCH", "/api/v1/usage/events", "GET or POST"),
   wrongMethod("GET", "/api/v1/export-person", "POST"),
   wrongMethod("POST", "/api/v1/export-download", "GET"),
   wrongMethod("POST", "/api/v1/admin/apps/app_1/end-user-auth", "PUT"),

@@ -71,7 +71,7 @@ it("is a page on which every id is a link, and each reason is said in words", as
   const limiter: RateLimit = { limit: async () => ({ success: true }) };
   const ask = (path: string, init: RequestInit = {}) =>
     site.request(`https://purser.example${path}`, init, { ...env, ADMIN_TRIES: limiter });
-  const body = new URLSearchParams({ token: env.ADMIN_TOKEN, next: "/admin/apps" });
+  const body = new URLSearchParams({ name: "Ana", token: env.ADMIN_TOKEN, next: "/admin/apps" });
   const signedIn = await ask("/admin/sign-in", { method: "POST", body });
   const cookie = (signedIn.headers.get("set-cookie") ?? "").split(";")[0] ?? "";
   const pageOf = async (id: string) => {

@@ -49,7 +49,7 @@ describe("a message", () => {
         balances: [
           { balanceId, packId: expect.any(String), packItemId: null, unit: "count", initial: 0.5, expiresAt: null },
         ],
-        ...{ externalRef: null, source: "purchase", seq: 1 },
+        ...{ externalRef: null, source: "purchase", recurringId: null, seq: 1 },
       },
     });
     expect(await deliveries(webhookId)).toEqual([

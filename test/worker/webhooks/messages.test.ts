@@ -60,6 +60,7 @@ describe("messages of what moves credits", () => {
           { ...cents, packId, unit: "cents", initial: 10.5, remaining: undefined },
         ],
         externalRef: "order",
+        recurringId: null,
         source: "purchase",
         seq: 2,
       },

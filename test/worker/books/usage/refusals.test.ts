@@ -91,7 +91,8 @@ describeRefusals("POST /api/v1/credits/plan", {
     return { method: "POST", path: "/api/v1/credits/plan", body: { userId: "u1", event: "chat", quantities } };
   },
   publishable: "forbidden",
-  stranger: (answer) => expect(answer.body).toEqual({ debits: [], uncovered: { count: 1, cents: 1 }, skipped: [] }),
+  stranger: (answer) =>
+    expect(answer.body).toEqual({ debits: [], uncovered: { count: 1, cents: 1 }, skipped: [], limits: [] }),
 });
 
 describeRefusals("GET /api/v1/usage", {
@@ -101,6 +102,6 @@ describeRefusals("GET /api/v1/usage", {
     await call("POST", `${USAGE}/events`, { key: app.keys.sk_live, body });
     return { method: "GET", path: `${USAGE}?userId=u1` };
   },
-  publishable: "requires_secret_key",
+  publishable: "end-user",
   stranger: (answer) => expect(answer.body).toEqual({ totals: [] }),
 });
