@@ -81,7 +81,12 @@ export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
   let start = root.newId("whk_");
   while (root.now() <= allowance.untilMs && allowance.has(QUERIES_A_ROUND + pool.size() * QUERIES_A_RECORD)) {
     const round = await leaseSome(root, db, { start, excluded: pool.busy() }, ROUND);
-    if (round.length === 0 && start === "") break;
+    if (round.length === 0 && start === "") {
+      if (pool.size() === 0) break;
+      // Endpoints that wait for a turn were left out: more of theirs may be due.
+      await pool.changed();
+      continue;
+    }
     // Wrap around.
     if (round.length === 0) start = "";
     pool.add(db, round);

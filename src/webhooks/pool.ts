@@ -20,6 +20,8 @@ export interface Pool<Job extends PoolJob> {
   readonly size: () => number;
   /** Resolves when more could run at once than waits. */
   readonly room: () => Promise<void>;
+  /** Resolves when the next job ends or follows; never where none is left. */
+  readonly changed: () => Promise<void>;
   /** Resolves when nothing is left. Rejects with the first error of an attempt or of what followed one. */
   readonly done: () => Promise<void>;
 }
@@ -92,6 +94,7 @@ export function openPool<Job extends PoolJob>(attempt: (job: Job) => Promise<Att
     ],
     size: () => waiting.length + running.size + following,
     room: () => until(() => running.size < AT_A_TIME),
+    changed: () => new Promise<void>((resolve) => watchers.push(resolve)),
     done: async () => {
       await until(isEmpty);
       if (failures.length > 0) throw failures[0];
