@@ -185,8 +185,8 @@ CREATE TABLE `credit_balances` (
 	`last_seq` integer NOT NULL,
 	PRIMARY KEY(`account_id`, `grant_seq`),
 	FOREIGN KEY (`account_id`) REFERENCES `accounts`(`id`) ON UPDATE no action ON DELETE no action,
-	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" IN ('count', 'tokens', 'seconds', 'cents')),
-	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" IN ('purchase', 'grant', 'refund', 'manual')),
+	CONSTRAINT "credit_balances_unit" CHECK("credit_balances"."unit" = 'count' OR "credit_balances"."unit" = 'tokens' OR "credit_balances"."unit" = 'seconds' OR "credit_balances"."unit" = 'cents'),
+	CONSTRAINT "credit_balances_source" CHECK("credit_balances"."source" = 'purchase' OR "credit_balances"."source" = 'grant' OR "credit_balances"."source" = 'refund' OR "credit_balances"."source" = 'manual'),
 	CONSTRAINT "credit_balances_initial_positive" CHECK("credit_balances"."initial_steps" > 0),
 	CONSTRAINT "credit_balances_remaining_not_negative" CHECK("credit_balances"."remaining_steps" >= 0),
 	CONSTRAINT "credit_balances_remaining_within_bounds" CHECK("credit_balances"."remaining_steps" <= iif("credit_balances"."unit" = 'cents', 8589934592000000, 8796093022208000)),
@@ -215,7 +215,7 @@ CREATE TABLE `credit_ledger` (
 	`is_revoked` integer DEFAULT 0 NOT NULL,
 	PRIMARY KEY(`account_id`, `seq`),
 	CONSTRAINT "credit_ledger_is_revoked" CHECK("credit_ledger"."is_revoked" IN (0, 1)),
-	CONSTRAINT "credit_ledger_reason" CHECK("credit_ledger"."reason" IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust'))
+	CONSTRAINT "credit_ledger_reason" CHECK("credit_ledger"."reason" = 'event_committed' OR "credit_ledger"."reason" = 'reservation_held' OR "credit_ledger"."reason" = 'reservation_released' OR "credit_ledger"."reason" = 'reservation_expired' OR "credit_ledger"."reason" = 'grant' OR "credit_ledger"."reason" = 'admin_adjust')
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `credit_pack_items` (
@@ -639,7 +639,7 @@ CREATE TABLE `stripe_log` (
 	`hint` text,
 	`payment_key` text,
 	PRIMARY KEY(`environment_id`, `event_id`),
-	CONSTRAINT "stripe_log_outcome" CHECK("stripe_log"."outcome" IN ('granted', 'taken', 'restored', 'remembered') OR "stripe_log"."outcome" IN ('unmatched', 'ignored') AND "stripe_log"."reason" IS NOT NULL),
+	CONSTRAINT "stripe_log_outcome" CHECK("stripe_log"."outcome" = 'granted' OR "stripe_log"."outcome" = 'taken' OR "stripe_log"."outcome" = 'restored' OR "stripe_log"."outcome" = 'remembered' OR "stripe_log"."outcome" IN ('unmatched', 'ignored') AND "stripe_log"."reason" IS NOT NULL),
 	CONSTRAINT "stripe_log_user_of_ignored" CHECK("stripe_log"."asked_user" IS NULL OR "stripe_log"."outcome" <> 'ignored')
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint

@@ -79,8 +79,15 @@ export const creditBalances = sqliteTable(
     uniqueIndex("credit_balances_external_ref")
       .on(t.externalRef, t.accountId, t.packId, t.packItemId)
       .where(sql`external_ref IS NOT NULL`),
-    check("credit_balances_unit", sql`${t.unit} IN ('count', 'tokens', 'seconds', 'cents')`),
-    check("credit_balances_source", sql`${t.source} IN ('purchase', 'grant', 'refund', 'manual')`),
+    // Value by value: a hit in a list of three or more counts as a row read.
+    check(
+      "credit_balances_unit",
+      sql`${t.unit} = 'count' OR ${t.unit} = 'tokens' OR ${t.unit} = 'seconds' OR ${t.unit} = 'cents'`,
+    ),
+    check(
+      "credit_balances_source",
+      sql`${t.source} = 'purchase' OR ${t.source} = 'grant' OR ${t.source} = 'refund' OR ${t.source} = 'manual'`,
+    ),
     check("credit_balances_initial_positive", sql`${t.initialSteps} > 0`),
     check("credit_balances_remaining_not_negative", sql`${t.remainingSteps} >= 0`),
     check(
@@ -147,7 +154,7 @@ export const creditLedger = sqliteTable(
     check("credit_ledger_is_revoked", sql`${t.isRevoked} IN (0, 1)`),
     check(
       "credit_ledger_reason",
-      sql`${t.reason} IN ('event_committed', 'reservation_held', 'reservation_released', 'reservation_expired', 'grant', 'admin_adjust')`,
+      sql`${t.reason} = 'event_committed' OR ${t.reason} = 'reservation_held' OR ${t.reason} = 'reservation_released' OR ${t.reason} = 'reservation_expired' OR ${t.reason} = 'grant' OR ${t.reason} = 'admin_adjust'`,
     ),
   ],
 );

@@ -43,7 +43,7 @@ export const stripeLog = sqliteTable(
     index("stripe_log_user").on(t.environmentId, t.askedUser).where(sql`asked_user IS NOT NULL`),
     check(
       "stripe_log_outcome",
-      sql`${t.outcome} IN ('granted', 'taken', 'restored', 'remembered') OR ${t.outcome} IN ('unmatched', 'ignored') AND ${t.reason} IS NOT NULL`,
+      sql`${t.outcome} = 'granted' OR ${t.outcome} = 'taken' OR ${t.outcome} = 'restored' OR ${t.outcome} = 'remembered' OR ${t.outcome} IN ('unmatched', 'ignored') AND ${t.reason} IS NOT NULL`,
     ),
     check("stripe_log_user_of_ignored", sql`${t.askedUser} IS NULL OR ${t.outcome} <> 'ignored'`),
   ],
