@@ -1,4 +1,5 @@
 import { counterOf, presentUserLimits } from "../books/limits/user-limits.ts";
+import { presentStored } from "../books/recurring/recurring.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
 import type { Subject } from "./audit.ts";
@@ -11,9 +12,9 @@ import { hasAllProperties } from "./properties.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** Whether anything is stored about the person. Earlier exports do not count (P8). */
-function hasData({ isPerson, ids: { sizes }, limits }: Snapshot): boolean {
+function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boolean {
   // Who has an amount of their own, or used something, has a counter.
-  if (limits.some((row) => counterOf(row) !== undefined)) return true;
+  if (recurring.length > 0 || limits.some((row) => counterOf(row) !== undefined)) return true;
   return isPerson || [sizes.ledger, sizes.metering, sizes.consent].some(({ rows }) => rows > 0);
 }
 
@@ -41,6 +42,11 @@ async function* withCommas(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
   }
 }
 
+/** The recurring grants of all ids, without brackets. */
+async function* recurringPieces({ recurring }: Snapshot["ids"], exportedAtMs: number): AsyncGenerator<Utf8> {
+  for (const stored of recurring) yield utf8(JSON.stringify(presentStored(stored, exportedAtMs)).slice(1, -1));
+}
+
 /** The end of the document. The sender writes it after everything else. New bytes each time, since a reader may keep them. */
 export const documentEnd = (): Utf8 => utf8("]}");
 
@@ -64,6 +70,8 @@ export async function* documentPieces(
     yield* withCommas(balancePieces(reading, boundsOf(ids, "ledger"), snapshot.firstBalances, exportedAtMs));
     yield utf8('],"ledger":[');
     yield* list("ledger");
+    yield utf8('],"recurring":[');
+    yield* withCommas(recurringPieces(ids, exportedAtMs));
     const limits = JSON.stringify(presentUserLimits(snapshot.limits, exportedAtMs));
     yield utf8(`]},"usageLimits":${limits},"exports":[`);
     yield* list("exports");

@@ -1,5 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { storedRecurring } from "../books/recurring/recurring.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
 import { assert } from "../lib/assert.ts";
@@ -38,6 +39,8 @@ export interface PersonIds {
   readonly propertiesCount: number;
   /** The properties of the first ids. Null for one that has none, or very large ones. */
   readonly firstProperties: readonly (string | null)[];
+  /** The recurring grants of ids: lists for `presentStored`, separated by commas. */
+  readonly recurring: readonly string[];
   readonly each: () => Generator<PersonId>;
 }
 
@@ -119,6 +122,8 @@ export interface ChunkRow {
   readonly propertiesCount: number;
   /** Those of one of the first ids. */
   readonly properties: string | null;
+  /** Of each id that has some, its recurring grants, separated by commas. Null where none has any. */
+  readonly recurring: string | null;
 }
 
 /** The first ids, one by one: all of them, unless `isMore` says otherwise. */
@@ -132,6 +137,7 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
     propertiesBytes: sql<number | null>`octet_length(${idProperties.properties})`,
     propertiesCount: sql<number>`${idProperties.version} IS NOT NULL`,
     properties: sql<string | null>`iif(${isSmallOrOwn(value)}, ${idProperties.properties}, NULL)`,
+    recurring: storedRecurring(),
   });
   return read(
     row,
@@ -152,6 +158,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     propertiesBytes: sql<number | null>`sum(one.heavy)`,
     propertiesCount: sql<number>`count(one.heavy)`,
     properties: sql<string | null>`max(one.shown)`,
+    recurring: sql<string | null>`group_concat(one.recurring)`,
   });
   const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${IDS_OF_CHUNK}`)];
   const { properties } = idProperties;
@@ -160,7 +167,8 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
       ${line(value)} || ${TAB} || row_number() OVER w AS entry,
       ${person.firstSeenAtMs} AS earliest, ${person.lastSeenAtMs} AS latest, ${person.eventBytes} AS analytics,
       octet_length(${properties}) AS heavy,
-      iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown
+      iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown,
+      ${storedRecurring()} AS recurring
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
     row,
@@ -187,6 +195,7 @@ export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
     firstProperties: (isMore(rows) || rows.length < count ? rows.slice(0, FIRST_PROPERTIES) : rows).map(
       (row) => row.properties,
     ),
+    recurring: rows.flatMap(({ recurring }) => recurring ?? []),
     each,
   };
 }

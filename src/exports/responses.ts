@@ -3,6 +3,7 @@ import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { balance, debit, ledgerEntry } from "../books/ledger/responses.ts";
 import { grantSource } from "../books/ledger/schemas.ts";
 import { userLimitOutput } from "../books/limits/responses.ts";
+import { recurringOutput } from "../books/recurring/responses.ts";
 import { mode } from "../http/fields.ts";
 import { consentEntry } from "../people/responses.ts";
 
@@ -77,6 +78,7 @@ const exportedPerson = z
       .strictObject({
         balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
         ledger: z.array(ledgerEntry.omit({ by: true }).meta({ id: "ExportedLedgerEntry" })).describe("Oldest first."),
+        recurring: z.array(recurringOutput).describe("Recurring grants, ended ones too, in the order of their making."),
       })
       .meta({ id: "ExportedCredits" }),
     usageLimits: z.array(userLimitOutput).describe("What is used of each usage limit, in the order of their making."),

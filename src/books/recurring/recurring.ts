@@ -1,6 +1,6 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
-import { environments, recurringGrants } from "../../db/schema.ts";
+import { accounts, environments, recurringGrants } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
@@ -60,6 +60,23 @@ export async function listRecurring(ctx: TenantCtx, { userId }: { userId: string
   const quota = quotaOf(ctx, rows.find(({ used }) => used !== null)?.used ?? 0);
   const { changes } = planPeriods(ctx.environment, due, { nowMs, quota, isWhole: true });
   return { recurring: rows.map((row) => presentRecurring(userId, withChange(row, changes), nowMs)) };
+}
+
+/** SQL: what is stored of the recurring grants of a row of `accounts`, as JSON for `presentStored`; null where there are none. */
+export const storedRecurring = () => {
+  const columns = Object.entries(getTableColumns(recurringGrants)).map(([name, column]) => sql`${name}, ${column}`);
+  const row = sql`json_object('userId', ${accounts.userId}, ${sql.join(columns, sql`, `)})`;
+  // Where there is no account it reads nothing.
+  return sql<string | null>`iif(${accounts.id} IS NULL, NULL, (
+    SELECT iif(count(*) = 0, NULL, json_group_array(${row} ORDER BY ${recurringGrants.ordinal}))
+    FROM ${recurringGrants} WHERE ${recurringGrants.accountId} = ${accounts.id}
+  ))`;
+};
+
+/** The recurring grants of lists of `storedRecurring`, separated by commas, as the API returns them. What is due is not shown as granted. */
+export function presentStored(stored: string, nowMs: number): RecurringOutput[] {
+  const lists = JSON.parse(`[${stored}]`) as readonly (readonly (StoredRecurring & { readonly userId: string })[])[];
+  return lists.flat().map((row) => presentRecurring(row.userId, row, nowMs));
 }
 
 /** A recurring grant as a plan changes it. */

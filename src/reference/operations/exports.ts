@@ -21,7 +21,7 @@ const person = {
   createdAt: "2025-11-03T09:15:00.000Z",
   lastSeenAt: "2026-01-15T11:58:21.407Z",
   isIdentified: true,
-  credits: { balances: [], ledger: [] },
+  credits: { balances: [], ledger: [], recurring: [] },
   usageLimits: [],
   exports: [],
 };

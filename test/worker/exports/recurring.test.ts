@@ -1,0 +1,79 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { creditsWorld } from "../../support/credits.ts";
+import { documentOf } from "../../support/exports.ts";
+import { send } from "../../support/people.ts";
+import { makePack } from "../../support/world.ts";
+
+const RECURRING = "/api/v1/credits/recurring";
+const DAY_MS = 86_400_000;
+
+async function world() {
+  const credits = await creditsWorld();
+  const { app, call, clock } = credits;
+  const key = app.keys.sk_live;
+  await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
+  const make = async (userId: string, body: object) => {
+    const made = await call("POST", RECURRING, { key, body: { userId, packId: "Free", every: "month", ...body } });
+    expect(made.status).toBe(200);
+    return made.body;
+  };
+  const listOf = async (userId: string) =>
+    (await call("GET", `${RECURRING}?userId=${userId}`, { key })).body.recurring as object[];
+  const exported = async (userId: string) => (await documentOf(app, userId, clock)).person?.credits.recurring;
+  return { ...credits, key, make, listOf, exported };
+}
+
+it("has a user's recurring grants, ended and suspended ones too, as the list has them", async () => {
+  const { app, call, clock, key, make, listOf, exported } = await world();
+  expect((await documentOf(app, "u", clock)).person).toBeNull();
+  await make("u", { recurringId: "rec_z", quantity: undefined });
+  await make("u", { recurringId: "rec_a", every: "week" });
+  await call("POST", `${RECURRING}/rec_z/cancel`, { key, body: { at: "now" } });
+  expect(await exported("u")).toHaveLength(2);
+  expect(await exported("u")).toEqual(await listOf("u"));
+});
+
+it("is a person's who has nothing else yet", async () => {
+  const { make, listOf, exported } = await world();
+  await make("u", { startsAt: "2026-03-01T00:00Z" });
+  expect(await exported("u")).toHaveLength(1);
+  expect(await exported("u")).toEqual(await listOf("u"));
+});
+
+it("tells what is written: a period that is due and not granted yet is not in it", async () => {
+  const { clock, make, listOf, exported } = await world();
+  const made = await make("u", {});
+  clock.advance(40 * DAY_MS);
+  expect(await exported("u")).toMatchObject([{ nextAt: made.nextAt }]);
+  expect(await listOf("u")).toMatchObject([{ nextAt: "2026-03-15T12:00:00.000Z" }]);
+});
+
+it.each([2, 200])("has those of all of a person's %i ids, one id after another", async (count) => {
+  const { app, call, clock, key, make, listOf } = await world();
+  const names = Array.from({ length: count - 1 }, (_, index) => `old ${String(index).padStart(3, "0")}`);
+  const identify = (name: string) => ({
+    ...{ event: "$identify", distinct_id: "u" },
+    properties: { $anon_distinct_id: name },
+  });
+  await send(call, key, names.map(identify));
+  const ids = ["u", ...names.filter((_, index) => index % 50 === 0)];
+  for (const id of ids) await make(id, {});
+  const document = await documentOf(app, "u", clock);
+  expect(document.person?.distinctIds).toHaveLength(count);
+  const lists = await Promise.all(ids.map(listOf));
+  expect(document.person?.credits.recurring).toEqual(lists.flat());
+});
+
+it("has none after an erasure, which ends them", async () => {
+  const { app, call, clock, key, make } = await world();
+  await make("u", {});
+  expect((await call("POST", "/api/v1/erase-person", { key, body: { distinctId: "u" } })).status).toBe(200);
+  expect((await documentOf(app, "u", clock)).person).toBeNull();
+  const { results } = await env.DB.prepare(
+    "SELECT r.state FROM recurring_grants AS r JOIN accounts AS a ON a.id = r.account_id WHERE a.environment_id = ?",
+  )
+    .bind(app.environments.live.id)
+    .all();
+  expect(results).toEqual([{ state: "ended" }]);
+});
