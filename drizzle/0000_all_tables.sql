@@ -698,6 +698,24 @@ CREATE TABLE `usage_counters` (
 	CONSTRAINT "usage_counters_own_amount" CHECK(iif("usage_counters"."has_own_amount", coalesce("usage_counters"."own_amount_steps", 0) >= 0, "usage_counters"."own_amount_steps" IS NULL))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `usage_days` (
+	`environment_id` integer NOT NULL,
+	`day` integer NOT NULL,
+	`account_id` integer NOT NULL,
+	`event` text NOT NULL,
+	`model` text NOT NULL,
+	`events` integer NOT NULL,
+	`count_high` integer NOT NULL,
+	`count_low` integer NOT NULL,
+	`tokens_high` integer NOT NULL,
+	`tokens_low` integer NOT NULL,
+	`seconds_high` integer NOT NULL,
+	`seconds_low` integer NOT NULL,
+	`cents_high` integer NOT NULL,
+	`cents_low` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `day`, `account_id`, `event`, `model`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `usage_events` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,
@@ -725,6 +743,15 @@ CREATE TABLE `usage_events` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `usage_events_event_id` ON `usage_events` (`environment_id`,`event_id`);--> statement-breakpoint
 CREATE INDEX `usage_events_occurred` ON `usage_events` (`account_id`,`occurred_at_ms`,`seq`);--> statement-breakpoint
+CREATE TABLE `usage_to_sum` (
+	`environment_id` integer NOT NULL,
+	`account_id` integer NOT NULL,
+	`occurred_by_ms` integer NOT NULL,
+	`seq` integer NOT NULL,
+	`received_at_ms` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `account_id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `webhook_deliveries` (
 	`endpoint_id` text NOT NULL,
 	`message_id` text NOT NULL,

@@ -979,6 +979,29 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_limit_reached');
 END;
 --> statement-breakpoint
+-- The first event that is in no day sum marks its account (U18).
+CREATE TRIGGER usage_events_to_sum AFTER INSERT ON usage_events
+WHEN NOT EXISTS (SELECT 1 FROM usage_to_sum WHERE environment_id = new.environment_id AND account_id = new.account_id)
+BEGIN
+  INSERT INTO usage_to_sum (environment_id, account_id, occurred_by_ms, seq, received_at_ms)
+  VALUES (new.environment_id, new.account_id, new.occurred_by_ms, new.seq, new.received_at_ms);
+END;
+--> statement-breakpoint
+-- Events are summed once: the mark of their account moves to the first later event, or ends, with their sums.
+CREATE VIEW usage_summed (environment_id, account_id, seq, last_by_ms, last_seq) AS
+SELECT environment_id, account_id, seq, 0, 0 FROM usage_to_sum;
+--> statement-breakpoint
+CREATE TRIGGER usage_summed_once INSTEAD OF INSERT ON usage_summed
+BEGIN
+  DELETE FROM usage_to_sum
+  WHERE environment_id = new.environment_id AND account_id = new.account_id AND seq = new.seq;
+  SELECT RAISE(ABORT, 'usage_summed_once') WHERE changes() = 0;
+  INSERT INTO usage_to_sum (environment_id, account_id, occurred_by_ms, seq, received_at_ms)
+  SELECT new.environment_id, account_id, occurred_by_ms, seq, received_at_ms FROM usage_events
+  WHERE account_id = new.account_id AND (occurred_by_ms, seq) > (new.last_by_ms, new.last_seq)
+  ORDER BY occurred_by_ms, seq LIMIT 1;
+END;
+--> statement-breakpoint
 CREATE TRIGGER usage_events_count AFTER INSERT ON usage_events
 WHEN new.counted IS NOT NULL
 BEGIN

@@ -3,6 +3,7 @@ import { oldSealsPart } from "./auth/reseal-secrets.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
 import { periodsPart } from "./books/recurring/grant-due.ts";
 import { holdsPart } from "./books/usage/extend.ts";
+import { daySumsPart } from "./books/usage/sum-days.ts";
 import { clocksPart } from "./clocks/advance.ts";
 import { constraintOf } from "./db/constraint.ts";
 import { type QueryBudget, queryBudget } from "./db/query-budget.ts";
@@ -36,6 +37,7 @@ export const cronParts: readonly CronPart[] = [
   clocksPart,
   erasuresPart,
   unmatchedPart,
+  daySumsPart,
   oldMessagesPart,
   oldStripeEventsPart,
   oldEventsPart,

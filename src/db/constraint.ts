@@ -55,6 +55,7 @@ const REFUSALS = {
   id_properties_version: "id_properties_version",
   consent_log_seq_gapless: "consent_log_seq_gapless",
   export_audit_seq_gapless: "export_audit_seq_gapless",
+  usage_summed_once: "usage_summed_once",
   usage_limit_reached: "usage_limit_reached",
   usage_limits_name_key: "usage_limits.environment_id, usage_limits.name_key",
   webhook_endpoints_limit: "webhook_endpoints_limit",

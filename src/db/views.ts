@@ -32,6 +32,17 @@ export const tombstoneEnds = sqliteTable("tombstone_ends", {
   hash: text("hash").notNull(),
 });
 
+/** Takes an account's mark away once its events are in their days' sums, or moves it to the first later one (U18). */
+export const usageSummed = sqliteTable("usage_summed", {
+  environmentId: integer("environment_id").notNull(),
+  accountId: integer("account_id").notNull(),
+  /** Where the mark stands. If it does not, the batch aborts with `usage_summed_once`. */
+  seq: integer("seq").notNull(),
+  /** The last event that is summed. */
+  lastByMs: integer("last_by_ms").notNull(),
+  lastSeq: integer("last_seq").notNull(),
+});
+
 /** Settles an open reservation: its holds return, and what is to be charged is debited. */
 export const settlements = sqliteTable("settlements", {
   environmentId: integer("environment_id").notNull(),

@@ -177,6 +177,9 @@ async function statementsOfAll(): Promise<ReadonlySet<string>> {
     quantities: { tokens: 1 },
   });
   for (const path of READS) await read(`/api/v1/${path.replace("$", userId)}`, app.keys.sk_test);
+  for (const by of ["day", "event", "model", "user"]) {
+    await read(`${ofApp}/usage?mode=test&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z&groupBy=${by}`, ADMIN);
+  }
   for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test&userId=u`, ADMIN);
   const browser = browse(clock, databases);
   await browser.signIn();

@@ -426,6 +426,7 @@ export const world: readonly string[] = [
   usageLimit({}),
   `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
+  "INSERT INTO usage_days VALUES (-1, 1, -10, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)",
   "INSERT INTO alert_states (environment_id, alert_id, account_id) VALUES (-1, 'alr_w', -10)",
   "INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (-1, 1, -10, 1)",
   "INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (-1, 7, 1)",

@@ -76,6 +76,21 @@ export async function expectLedgerInvariants(): Promise<void> {
      ), 0)`,
   ).all();
   expect(miscounted.results, "counters that are not the sum of what counts in their window").toEqual([]);
+  const unsummed = await env.DB.prepare(
+    `SELECT account_id, day FROM (
+       SELECT d.* FROM usage_days AS d JOIN accounts AS a ON a.id = d.account_id AND a.environment_id = d.environment_id
+       WHERE d.account_id > ${before.account}
+       UNION ALL
+       SELECT e.environment_id, e.occurred_at_ms / 86400000, e.account_id, e.event, coalesce(e.model, ''), -1,
+         ${["count", "tokens", "seconds", "cents"].map((unit) => `-coalesce(e.${unit}_steps >> 26, 0), -coalesce(e.${unit}_steps & 67108863, 0)`).join()}
+       FROM usage_events AS e
+       LEFT JOIN usage_to_sum AS m ON m.environment_id = e.environment_id AND m.account_id = e.account_id
+       WHERE e.account_id > ${before.account} AND (m.seq IS NULL OR e.seq < m.seq)
+     ) GROUP BY account_id, day, event, model
+     HAVING sum(events) <> 0 OR sum(count_high) <> 0 OR sum(count_low) <> 0 OR sum(tokens_high) <> 0 OR sum(tokens_low) <> 0
+       OR sum(seconds_high) <> 0 OR sum(seconds_low) <> 0 OR sum(cents_high) <> 0 OR sum(cents_low) <> 0`,
+  ).all();
+  expect(unsummed.results, "day sums that are not those of the events before their account's mark").toEqual([]);
   const homeless = await env.DB.prepare(
     ["credit_ledger", "usage_events", "reservations"]
       .map(

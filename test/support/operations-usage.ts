@@ -1,4 +1,5 @@
 import { holdsPart } from "../../src/books/usage/extend.ts";
+import { daySumsPart } from "../../src/books/usage/sum-days.ts";
 import {
   CREDITS,
   chat,
@@ -252,6 +253,21 @@ export const usageOperations: readonly Operation[] = [
       await grant(scene);
       await done(event(scene, 500)());
       return () => scene.send("GET", `${USAGE}?userId=${scene.userId}`);
+    },
+  },
+  {
+    name: "cron that sums usage by days",
+    isIdempotent: true,
+    hasNoMemory: true,
+    hasNoCaller: true,
+    prepare: async (scene) => {
+      await scene.cron(daySumsPart);
+      await grant(scene);
+      await done(event(scene, 500)());
+      return async () => {
+        await scene.cron(daySumsPart);
+        return { status: 200, headers: new Headers(), body: null };
+      };
     },
   },
 ];

@@ -1,4 +1,5 @@
 import type { Steps } from "../../db/schema.ts";
+import { parseJson } from "../../lib/json.ts";
 
 /**
  * The units of amounts. Inside Purser, amounts are integers in a unit's smallest step, and no float is ever added, multiplied or
@@ -50,9 +51,18 @@ export function fromSteps(unit: Unit, steps: Steps): number {
 }
 
 /** Does the same as `fromSteps` for a sum of any size. Returns the nearest double. */
-export function amountOfSteps(unit: Unit, steps: bigint): number {
+export const amountOfSteps = (unit: Unit, steps: bigint): number => Number(decimalOfSteps(unit, steps));
+
+/** A sum of any size for an answer: a number which JSON shows with all its digits, also those that no double has. */
+export const exactAmount = (unit: Unit, steps: bigint): number => {
+  const decimal = decimalOfSteps(unit, steps).replace(/\.?0+$/, "");
+  // What is beyond a double's digits is a raw value. JSON.stringify, its only reader, writes it as the number that it stands for.
+  return parseJson(decimal) as number;
+};
+
+function decimalOfSteps(unit: Unit, steps: bigint): string {
   const digits = steps.toString().padStart(DECIMALS[unit] + 1, "0");
-  return Number(`${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`);
+  return `${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`;
 }
 
 /** Amounts in steps, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */

@@ -104,6 +104,25 @@ export const groupedTotalsOutput = z
   .meta({ id: "GroupedUsageTotals" });
 export type GroupedTotalsOutput = z.infer<typeof groupedTotalsOutput>;
 
+export const environmentUsageOutput = z
+  .strictObject({
+    totals: z.array(
+      z
+        .strictObject({
+          time: time.optional().describe("When the day begins."),
+          event: z.string().optional(),
+          model: z.string().nullable().optional().describe("Null for events without a model."),
+          userId: z.string().optional(),
+          events: z.number().describe("How many events."),
+          quantities: quantitiesOutput.describe("What was used. Units that were not used are left out."),
+        })
+        .meta({ id: "EnvironmentUsageTotal" }),
+    ),
+    upTo: time.describe("The totals have every event that was received before this time, and some later ones."),
+  })
+  .meta({ id: "EnvironmentUsage" });
+export type EnvironmentUsageOutput = z.infer<typeof environmentUsageOutput>;
+
 export const shownEvent = z
   .strictObject({
     eventId: z.string(),

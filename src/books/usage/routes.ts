@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import * as z from "zod";
 import { askAbout } from "../../auth/end-user.ts";
+import { requireAdmin } from "../../auth/require-admin.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { errorStatus, presentRefusal } from "../../errors.ts";
 import { readBody, readNoFields } from "../../http/body.ts";
@@ -11,6 +12,7 @@ import { noFields } from "../../http/fields.ts";
 import { validate } from "../../http/validate.ts";
 import { assert } from "../../lib/assert.ts";
 import { commitReservation, releaseReservation } from "./commit.ts";
+import { readEnvironmentUsage } from "./environment-usage.ts";
 import { type ElementResult, recordList } from "./event-list.ts";
 import { readEventList, readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
@@ -22,6 +24,7 @@ import { createReservation } from "./reserve.ts";
 import type { EventListOutput } from "./responses.ts";
 import {
   commitInput,
+  environmentUsageInput,
   eventsInput,
   extendInput,
   planInput,
@@ -128,3 +131,11 @@ export const usageRoutes = createRoutes()
     validate("json", noFields),
     async (c) => c.json(await callVerb(c, (ctx) => releaseReservation(ctx, c.req.valid("param").reservationId))),
   );
+
+/** A part of the administration API. */
+export const environmentUsageRoutes = createRoutes().get(
+  "/apps/:appId/usage",
+  requireAdmin,
+  validate("query", environmentUsageInput),
+  async (c) => c.json(await readEnvironmentUsage(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
+);

@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { invalid } from "../../errors.ts";
-import { cursor, identifier, jsonObject, pageLimit, timestamp } from "../../http/fields.ts";
+import { cursor, identifier, jsonObject, mode, pageLimit, timestamp } from "../../http/fields.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
+import { DAY_MS } from "../../lib/time.ts";
 import { quantities } from "../amounts/schemas.ts";
 import { userId } from "../ledger/schemas.ts";
 
@@ -229,3 +230,17 @@ export const totalsInput = z.lazy(() =>
   }),
 );
 export type TotalsInput = z.infer<typeof totalsInput>;
+
+const dayBegin = timestamp
+  .refine((atMs) => atMs % DAY_MS === 0, "must begin a day in UTC, such as `2026-01-31T00:00:00Z`")
+  .meta({ format: "date-time" });
+
+export const environmentUsageInput = z.lazy(() =>
+  z.object({
+    mode: mode.describe("The mode whose usage it is."),
+    from: dayBegin.describe("Usage of this day or later. It begins a day in UTC."),
+    to: dayBegin.describe("Usage before this day. It begins a day in UTC."),
+    groupBy: z.enum(["day", "event", "model", "user"]).describe("What each total is of."),
+  }),
+);
+export type EnvironmentUsageInput = z.infer<typeof environmentUsageInput>;

@@ -5,7 +5,7 @@ import { all } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountOfSteps, type Unit } from "../amounts/amount.ts";
+import { exactAmount, type Unit } from "../amounts/amount.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { GroupedTotalsOutput, TotalsOutput } from "./responses.ts";
@@ -15,7 +15,7 @@ import { isTime, type TotalsInput } from "./schemas.ts";
 const EVENTS_MAX = 200_000;
 const EVENTS_OF_END_USER_MAX = 5_000;
 /** More groups than anybody counts by. They are the rows that the Worker holds at once. */
-const GROUPS_MAX = 10_000;
+export const GROUPS_MAX = 10_000;
 
 /** The upper and the lower bits are summed separately, so that both sums are exact as doubles. As the SQL below has them. */
 const LOW_BITS = 26n;
@@ -115,8 +115,11 @@ function addSums(group: Group, row: Readonly<Record<SumName, number | null>> & {
 }
 
 function stepsOf(row: Readonly<Record<SumName, number | null>>, name: `${Unit}${"Used" | "Debited"}`): bigint {
-  return (BigInt(row[`${name}High`] ?? 0) << LOW_BITS) + BigInt(row[`${name}Low`] ?? 0);
+  return joinBits(row[`${name}High`] ?? 0, row[`${name}Low`] ?? 0);
 }
+
+/** The sum whose upper and lower bits were summed separately. */
+export const joinBits = (high: number, low: number): bigint => (BigInt(high) << LOW_BITS) + BigInt(low);
 
 type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
   readonly by: NonNullable<TotalsInput["groupBy"]>;
@@ -175,10 +178,10 @@ const inOrder = (a: Group, b: Group): number =>
 const compare = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null || (b !== null && a < b) ? -1 : 1;
 
-/** Sums by unit as the API returns them: those above 0. They are exact for any size. */
-const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>
+/** Sums by unit as the API returns them: those above 0, with all their digits. */
+export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>
   Object.fromEntries(
-    [...sums].filter(([, steps]) => steps > 0n).map(([unit, steps]) => [unit, amountOfSteps(unit, steps)]),
+    [...sums].filter(([, steps]) => steps > 0n).map(([unit, steps]) => [unit, exactAmount(unit, steps)]),
   );
 
 /**

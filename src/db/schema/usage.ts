@@ -102,3 +102,43 @@ export const reservations = sqliteTable(
     check("reservations_state", sql`${t.state} IN ('open', 'committed', 'released', 'expired')`),
   ],
 );
+
+/**
+ * What an account used on a UTC day of `occurredAt`, by event and model (U18). The cron alone writes it. A sum of steps is kept as the
+ * sums of their upper bits and of their lower 26, so that it is exact for any size.
+ */
+export const usageDays = sqliteTable(
+  "usage_days",
+  {
+    environmentId: integer("environment_id").notNull(),
+    /** Days since 1970. */
+    day: integer("day").notNull(),
+    accountId: integer("account_id").notNull(),
+    event: text("event").notNull(),
+    /** Empty: none. */
+    model: text("model").notNull(),
+    events: integer("events").notNull(),
+    countHigh: integer("count_high").notNull(),
+    countLow: integer("count_low").notNull(),
+    tokensHigh: integer("tokens_high").notNull(),
+    tokensLow: integer("tokens_low").notNull(),
+    secondsHigh: integer("seconds_high").notNull(),
+    secondsLow: integer("seconds_low").notNull(),
+    centsHigh: integer("cents_high").notNull(),
+    centsLow: integer("cents_low").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model] })],
+);
+
+/** The accounts with events that are in no day sum, each with the first of these events. A trigger sets it. */
+export const usageToSum = sqliteTable(
+  "usage_to_sum",
+  {
+    environmentId: integer("environment_id").notNull(),
+    accountId: integer("account_id").notNull(),
+    occurredByMs: integer("occurred_by_ms").notNull(),
+    seq: integer("seq").notNull(),
+    receivedAtMs: integer("received_at_ms").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.accountId] })],
+);

@@ -8,6 +8,7 @@ import { access, createdAt, ofApp, path, tag } from "./administration.ts";
 import { alertOperations } from "./alerts.ts";
 import { appOperations } from "./apps.ts";
 import { clockOperations } from "./clocks.ts";
+import { environmentUsageOperations } from "./environment-usage.ts";
 import { keyOperations } from "./keys.ts";
 import { limitOperations } from "./limits.ts";
 import { packOperations } from "./packs.ts";
@@ -58,6 +59,7 @@ export const adminOperations: readonly Operation[] = [
   ...webhookOperations,
   ...alertOperations,
   ...usageLimitOperations,
+  ...environmentUsageOperations,
   ...clockOperations,
   ...audit,
   {

@@ -184,6 +184,7 @@ const violations: Record<Constraint, readonly string[]> = {
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
   consent_log_seq_gapless: [consent, consent],
   export_audit_seq_gapless: [audit, audit],
+  usage_summed_once: [`INSERT INTO usage_summed VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, 1, 1)`],
   usage_limit_reached: [
     LIMIT,
     `INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (${ENVIRONMENT}, ${ACCOUNT},

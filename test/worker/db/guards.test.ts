@@ -61,6 +61,10 @@ const holds = (condition: string) => `INSERT INTO guards (name, holds) SELECT 'a
 const countedEvent = (given: object) => usageEvent({ seq: 3, event_id: "e_new", counted: counted(given) });
 const counterHas = (condition: string) =>
   holds(`(SELECT ${condition} FROM usage_counters WHERE account_id = ${USER} AND limit_id = 'lim_w')`);
+/** Where the mark stands before: at 1. */
+const summed = (seq: number) => `INSERT INTO usage_summed VALUES (${LIVE}, ${USER}, ${seq}, 10, 1)`;
+const markIs = (condition: string) =>
+  holds(`EXISTS (SELECT 1 FROM usage_to_sum WHERE account_id = ${USER} AND ${condition})`);
 
 /** After this statement a user `new` has an account, which only the trigger makes. */
 const makesAccount = (sql: string) => ({
@@ -770,6 +774,23 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: PASSED,
     sql: [[countedEvent({}), counterHas("used_steps = 4")]],
     behind: "guard_account",
+  },
+  usage_events_to_sum: {
+    says: PASSED,
+    sql: [
+      [
+        "DELETE FROM usage_to_sum",
+        usageEvent({ seq: 3, event_id: "e_new", received_at_ms: 7 }),
+        usageEvent({ seq: 4, event_id: "e_newer", received_at_ms: 8 }),
+        markIs("seq = 3 AND occurred_by_ms = 10 AND received_at_ms = 7"),
+      ],
+    ],
+    behind: "guard_account",
+  },
+  usage_summed_once: {
+    says: "usage_summed_once",
+    sql: [summed(2), [summed(1), summed(1)], ["DELETE FROM usage_to_sum", summed(1)]],
+    behind: "cannot modify usage_summed",
   },
   reservations_count: {
     says: PASSED,

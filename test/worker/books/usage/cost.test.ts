@@ -88,7 +88,8 @@ const reserve = (reservationId: string, amount: number) => (spender: Spender) =>
 describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live) => {
   it("an event costs two trips and 2p + 3 rows, one more for each balance emptied; a replay one trip and no row", async () => {
     const { cold } = await measured(live);
-    expectWithin(await cold((at) => at.spend("e1", cents(1))), live, { trips: 2, moved: 1, writtenMax: 5 });
+    // One row more: it is the first that is in no day sum.
+    expectWithin(await cold((at) => at.spend("e1", cents(1))), live, { trips: 2, moved: 1, writtenMax: 6 });
     const all = (at: Spender) => at.spend("e2", cents(10 * live - 1));
     expectWithin(await cold(all), live, { trips: 2, moved: live, writtenMax: 2 * live + 3, turned: live });
     const replay = await cold(all);
@@ -101,7 +102,8 @@ describe.each([1, 10, 100])("with %i live balances and 10,000 dead ones", (live)
     const { cold, warm } = await measured(live);
     const large = (id: string) => (at: Spender) =>
       at.spend(id, { ...cents(1), properties: { text: "x".repeat(1_100) } });
-    expectWithin(await cold(large("e1")), live, { trips: 2, moved: 1, writtenMax: 7 });
+    // One row more: it is the first that is in no day sum.
+    expectWithin(await cold(large("e1")), live, { trips: 2, moved: 1, writtenMax: 8 });
     expectWithin(await warm(large("e2")), live, { trips: 1, moved: 1, writtenMax: 7 });
   });
 

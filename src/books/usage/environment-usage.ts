@@ -1,0 +1,159 @@
+import { eq, type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { requireEnvironment } from "../../catalog/apps/apps.ts";
+import { timesOf } from "../../db/clock.ts";
+import { computed, drizzle, fields, hasRow, query, read, type ValueOf } from "../../db/query.ts";
+import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
+import { batch } from "../../db/sql.ts";
+import { invalid } from "../../errors.ts";
+import { assert } from "../../lib/assert.ts";
+import { DAY_MS, iso } from "../../lib/time.ts";
+import type { SystemCtx } from "../../runtime.ts";
+import type { EnvironmentUsageOutput } from "./responses.ts";
+import type { EnvironmentUsageInput } from "./schemas.ts";
+import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
+
+/** How many rows of day sums are added up. */
+const ROWS_MAX = 2_000_000;
+/** How many users are the largest, by events and by each unit. */
+const LARGEST_MAX = 100;
+/** A request may take so long from its reading of the time to its event. */
+const UNDER_WAY_MS = 60_000;
+
+type Span = { environmentId: number; from: number; to: number; rows: number };
+
+const ofSpan = (value: ValueOf<Span>) => sql`(
+  SELECT * FROM ${usageDays} WHERE ${usageDays.environmentId} = ${value("environmentId")}
+    AND ${usageDays.day} >= ${value("from")} AND ${usageDays.day} < ${value("to")} LIMIT ${value("rows")}
+) AS ${usageDays}`;
+
+/** What the lower bits carry is added to the upper ones: so both fit a double, and the sums can be compared. */
+const highOf = (high: SQLiteColumn, low: SQLiteColumn) => sql<number>`sum(${high}) + (sum(${low}) >> 26)`;
+const lowOf = (low: SQLiteColumn) => sql<number>`sum(${low}) & 67108863`;
+
+const sums = () => ({
+  events: sql<number>`sum(${usageDays.events})`,
+  countHigh: highOf(usageDays.countHigh, usageDays.countLow),
+  countLow: lowOf(usageDays.countLow),
+  tokensHigh: highOf(usageDays.tokensHigh, usageDays.tokensLow),
+  tokensLow: lowOf(usageDays.tokensLow),
+  secondsHigh: highOf(usageDays.secondsHigh, usageDays.secondsLow),
+  secondsLow: lowOf(usageDays.secondsLow),
+  centsHigh: highOf(usageDays.centsHigh, usageDays.centsLow),
+  centsLow: lowOf(usageDays.centsLow),
+});
+
+const selectBy = (group: SQLiteColumn) =>
+  query((value: ValueOf<Span>) =>
+    read(
+      computed({ group: sql<number | string>`${group}`, rows: sql<number>`count(*)`, ...sums() }),
+      (list) => sql`SELECT ${list} FROM ${ofSpan(value)} GROUP BY ${group} ORDER BY ${group} LIMIT ${GROUPS_MAX + 1}`,
+    ),
+  );
+
+const UNITS = [
+  [sql`used.nh`, sql`used.nl`],
+  [sql`used.th`, sql`used.tl`],
+  [sql`used.sh`, sql`used.sl`],
+  [sql`used.ch`, sql`used.cl`],
+] as const;
+
+const selectLargest = query((value: ValueOf<Span>) => {
+  const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = ${usageDays.accountId})`;
+  const of = sums();
+  const largest = (order: SQL, where = sql`1`) => sql`
+    SELECT who FROM (SELECT used.who FROM used WHERE ${where} ORDER BY ${order}, used.who LIMIT ${LARGEST_MAX})`;
+  const byUnit = UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));
+  return read(
+    computed({
+      group: sql<string>`used.who`,
+      rows: sql<number>`(SELECT sum(used.size) FROM used)`,
+      events: sql<number>`used.e`,
+      countHigh: sql<number>`used.nh`,
+      countLow: sql<number>`used.nl`,
+      tokensHigh: sql<number>`used.th`,
+      tokensLow: sql<number>`used.tl`,
+      secondsHigh: sql<number>`used.sh`,
+      secondsLow: sql<number>`used.sl`,
+      centsHigh: sql<number>`used.ch`,
+      centsLow: sql<number>`used.cl`,
+    }),
+    (list) => sql`WITH used AS MATERIALIZED (
+      SELECT ${userId} AS who, count(*) AS size, ${of.events} AS e, ${of.countHigh} AS nh, ${of.countLow} AS nl,
+        ${of.tokensHigh} AS th, ${of.tokensLow} AS tl, ${of.secondsHigh} AS sh, ${of.secondsLow} AS sl,
+        ${of.centsHigh} AS ch, ${of.centsLow} AS cl
+      FROM ${ofSpan(value)} GROUP BY ${usageDays.accountId}
+    ) SELECT ${list} FROM used
+      WHERE used.who IN (${sql.join([largest(sql`used.e DESC`), ...byUnit], sql` UNION `)})
+      ORDER BY used.e DESC, used.who`,
+  );
+});
+
+const selectTotals = {
+  day: selectBy(usageDays.day),
+  event: selectBy(usageDays.event),
+  model: selectBy(usageDays.model),
+  user: selectLargest,
+};
+
+/** What tells up to when an environment is summed. */
+const selectState = query((value: ValueOf<{ appId: string; environmentId: number }>) =>
+  drizzle
+    .select({
+      ...fields(apps, "createdAtMs"),
+      ...computed({
+        isSummed: sql<0 | 1>`${hasRow(usageDays, eq(usageDays.environmentId, value("environmentId")))}`,
+        oldestMs: sql<number | null>`(
+          SELECT min(${usageToSum.receivedAtMs}) FROM ${usageToSum}
+          WHERE ${usageToSum.environmentId} = ${value("environmentId")}
+        )`,
+      }),
+    })
+    .from(apps)
+    .where(eq(apps.id, value("appId"))),
+);
+
+/**
+ * What an environment's users used on the days of a span, in groups (U18): the sums that the cron made. Throws `not_found`, and
+ * `invalid_request` for a span with too many sums, or groups.
+ */
+export async function readEnvironmentUsage(
+  root: SystemCtx,
+  appId: string,
+  { mode, from, to, groupBy }: EnvironmentUsageInput,
+): Promise<EnvironmentUsageOutput> {
+  if (to < from) throw invalid("to", "must not be before `from`");
+  const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
+  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: ROWS_MAX + 1 };
+  const [rows, [state]] = await batch(root.db, [selectTotals[groupBy](span), selectState({ appId, environmentId })]);
+  assert(state !== undefined, "an application with an environment is there");
+  const summed = groupBy === "user" ? (rows[0]?.rows ?? 0) : rows.reduce((sum, row) => sum + row.rows, 0);
+  if (summed > ROWS_MAX) throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
+  if (rows.length > GROUPS_MAX) {
+    throw invalid(
+      "from",
+      `must be later, or \`to\` earlier: there are more than ${GROUPS_MAX} different groups in this time`,
+    );
+  }
+  const { createdAtMs, isSummed, oldestMs } = state;
+  const nowMs = timesOf(clock, root).now();
+  const summedMs = isSummed === 0 ? createdAtMs : Math.min(oldestMs ?? nowMs, nowMs - UNDER_WAY_MS);
+  return {
+    totals: rows.map(({ group, ...row }) => ({
+      ...(groupBy === "day" ? { time: iso(Number(group) * DAY_MS) } : {}),
+      ...(groupBy === "event" ? { event: String(group) } : {}),
+      ...(groupBy === "model" ? { model: group === "" ? null : String(group) } : {}),
+      ...(groupBy === "user" ? { userId: String(group) } : {}),
+      events: row.events,
+      quantities: amountsOf(
+        new Map([
+          ["count", joinBits(row.countHigh, row.countLow)],
+          ["tokens", joinBits(row.tokensHigh, row.tokensLow)],
+          ["seconds", joinBits(row.secondsHigh, row.secondsLow)],
+          ["cents", joinBits(row.centsHigh, row.centsLow)],
+        ]),
+      ),
+    })),
+    upTo: iso(Math.max(createdAtMs, summedMs)),
+  };
+}

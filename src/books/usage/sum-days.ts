@@ -1,0 +1,149 @@
+import { type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { constraintOf } from "../../db/constraint.ts";
+import { assignments, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
+import { accounts, usageDays, usageEvents, usageToSum } from "../../db/schema.ts";
+import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { usageSummed } from "../../db/views.ts";
+import { DAY_MS } from "../../lib/time.ts";
+import type { CronCtx, CronPart } from "../../runtime.ts";
+
+/** Their names are at most as many bytes as one value of D1 may have. */
+const EVENTS_A_PAGE_MAX = 1_000;
+const PAGES_A_RUN_MAX = 200;
+const QUERIES_A_PAGE = 3;
+const MINUTE_MS = 60_000;
+/** A prime, so that the runs begin all over the accounts. */
+const STRIDE = 7_919;
+/** The upper and the lower bits are summed separately, so that both sums are exact. */
+const LOW = 2 ** 26;
+
+type Place = { environmentId: number; accountId: number };
+
+/** The account at which a run begins. */
+const selectStart = query((value: ValueOf<{ from: number }>) =>
+  read(
+    fields(accounts, { environmentId: "environmentId", accountId: "id" }),
+    (list) => sql`SELECT ${list} FROM ${accounts}
+      WHERE ${accounts.id} >= ${value("from")} % (SELECT max(${accounts.id}) + 1 FROM ${accounts})
+      ORDER BY ${accounts.id} LIMIT 1`,
+  ),
+);
+
+/** Events that are in no sum, from a place on: of one account after another, in their order. */
+const selectEvents = query((value: ValueOf<Place & { limit: number }>) => {
+  const { environmentId, accountId, occurredByMs, seq } = usageToSum;
+  const { occurredByMs: byMs, seq: n } = usageEvents;
+  return read(
+    fields(
+      usageEvents,
+      ...(["environmentId", "accountId", "occurredByMs", "seq", "event", "model", "occurredAtMs"] as const),
+      ...(["countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
+    ),
+    // Without the signs SQLite begins at the first event of that moment, and not at the mark.
+    (list) => sql`SELECT ${list} FROM ${usageToSum} CROSS JOIN ${usageEvents}
+      ON ${usageEvents.accountId} = ${accountId} AND (${byMs}, ${n}) >= (+${occurredByMs}, +${seq})
+      WHERE (${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})
+      ORDER BY ${environmentId}, ${accountId}, ${byMs}, ${n} LIMIT ${value("limit")}`,
+  );
+});
+type Event = RowsOf<[ReturnType<typeof selectEvents>]>[0][number];
+
+/** Takes the marks of the page away, or moves them to the first later event. Aborts where one stands no more where it was read. */
+const moveMarks = query((value: ValueOf<{ marks: string }>) =>
+  insertFrom(
+    usageSummed,
+    {
+      environmentId: sql`item.value ->> 0`,
+      accountId: sql`item.value ->> 1`,
+      seq: sql`item.value ->> 2`,
+      lastByMs: sql`item.value ->> 3`,
+      lastSeq: sql`item.value ->> 4`,
+    },
+    sql`FROM json_each(${value("marks")}) AS item`,
+  ),
+);
+
+const UNITS = ["count", "tokens", "seconds", "cents"] as const;
+const COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
+const SUMS = ["events", ...UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`] as const)] as const;
+
+const addSums = query((value: ValueOf<{ sums: string }>) => {
+  const given = [...COLUMNS, ...SUMS].map((name, index) => [name, sql`item.value ->> CAST(${index} AS INTEGER)`]);
+  const added = (column: SQLiteColumn) => sql`${column} + excluded.${names(column)}`;
+  // Its keys are all columns.
+  const insert = insertFrom(
+    usageDays,
+    Object.fromEntries(given) as Record<(typeof COLUMNS | typeof SUMS)[number], SQL>,
+    sql`FROM json_each(${value("sums")}) AS item WHERE true`,
+  );
+  return sql`${insert} ON CONFLICT (${names(...COLUMNS.map((name) => usageDays[name]))})
+    DO UPDATE SET ${assignments(usageDays, Object.fromEntries(SUMS.map((name) => [name, added(usageDays[name])])))}`;
+});
+
+/** The sums of a page's events by account, day, event and model, each a list in the order of `COLUMNS` and `SUMS`. */
+function sumsOf(events: readonly Event[]): (string | number)[][] {
+  const sums = new Map<string, { readonly key: (string | number)[]; readonly sums: number[] }>();
+  for (const { environmentId, accountId, event, model, occurredAtMs, ...steps } of events) {
+    const key = [environmentId, Math.floor(occurredAtMs / DAY_MS), accountId, event, model ?? ""];
+    const name = JSON.stringify(key);
+    const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0) };
+    sums.set(name, sum);
+    const added = [1, ...UNITS.flatMap((unit) => bitsOf(steps[`${unit}Steps`] ?? 0))];
+    for (const [index, number] of added.entries()) sum.sums[index] = (sum.sums[index] ?? 0) + number;
+  }
+  return [...sums.values()].map(({ key, sums }) => [...key, ...sums]);
+}
+
+const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW), steps % LOW];
+
+/** For each account of a page where its mark stood, and the last event of the page. */
+function marksOf(events: readonly Event[]): number[][] {
+  const marks = new Map<number, number[]>();
+  for (const { environmentId, accountId, occurredByMs, seq } of events) {
+    marks.set(accountId, [environmentId, accountId, marks.get(accountId)?.[2] ?? seq, occurredByMs, seq]);
+  }
+  return [...marks.values()];
+}
+
+/**
+ * Adds the events of marked accounts to the sums of their days (U18). Each batch changes the marks with the sums, and aborts where
+ * they were changed. Runs begin at different accounts, so that none waits for ever. Answers errors.
+ */
+export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly unknown[]> {
+  const [start] = await all(db, selectStart({ from: Math.floor(now() / MINUTE_MS) * STRIDE }));
+  if (start === undefined) return [];
+  let place: Place = start;
+  let isFromStart = true;
+  for (let page = 0; page < PAGES_A_RUN_MAX && allowance.has(QUERIES_A_PAGE); page++) {
+    const events = await all(db, selectEvents({ ...place, limit: EVENTS_A_PAGE_MAX }));
+    const last = events.at(-1);
+    if (last !== undefined) {
+      const [marks, sums] = [JSON.stringify(marksOf(events)), JSON.stringify(sumsOf(events))];
+      try {
+        await batch(db, [moveMarks({ marks }), addSums({ sums })]);
+      } catch (error) {
+        if (constraintOf(error) !== "usage_summed_once") throw error;
+        // Another run was faster.
+        continue;
+      }
+    }
+    if (last !== undefined && events.length === EVENTS_A_PAGE_MAX) {
+      // The last account may have more. If not, its mark is gone.
+      place = { environmentId: last.environmentId, accountId: last.accountId };
+    } else if (isFromStart) {
+      place = { environmentId: 0, accountId: 0 };
+      isFromStart = false;
+    } else {
+      break;
+    }
+  }
+  return [];
+}
+
+export const daySumsPart: CronPart = {
+  code: "usage_not_summed",
+  weight: 4,
+  queriesOfStep: QUERIES_A_PAGE + 1,
+  work: sumDays,
+};

@@ -1,0 +1,89 @@
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import { systemCtx } from "../../src/auth/require-admin.ts";
+import { sumDays } from "../../src/books/usage/sum-days.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { DAY_MS, iso } from "../../src/lib/time.ts";
+import { runPart } from "../support/cron.ts";
+import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { createRandom, type Random } from "../support/random.ts";
+import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { atRandom, bound, Clock, makeApp, makeClient } from "../support/world.ts";
+
+const STORMS = soakCount(5, 8);
+const ROUNDS = 10;
+const SEED = Number(env.PROOF_SEED || "20261123");
+
+const userIdOf = (random: Random) => `u${random.integer(1, 4)}`;
+
+/** The acts of a storm on one application. */
+async function makeStorm(random: Random) {
+  const app = await makeApp();
+  const clock = new Clock();
+  const faulty = faultyD1(env.DB);
+  const call = makeClient(clock, {}, randomId, atRandom(3, random));
+  const key = app.keys.sk_live;
+  let made = 0;
+  const event = () => ({
+    ...{ userId: userIdOf(random), eventId: `e${made++}`, onShortage: "partial" },
+    event: random.pick(["chat", "image", "🜁"]),
+    ...(random.chance(0.5) ? { model: random.pick(["small", "large"]) } : {}),
+    ...(random.chance(0.7) ? { occurredAt: iso(clock.ms - random.integer(-DAY_MS, 3 * DAY_MS)) } : {}),
+    quantities: random.chance(0.5)
+      ? { tokens: random.integer(0, 9_000_000) / 1_000 }
+      : { count: 2, cents: 8_589_934_591.999999 },
+  });
+  const events = () => Array.from({ length: random.integer(1, 30) }, event);
+  const run = (d1: D1Database, queries: number) => {
+    const root = systemCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+    let left = queries;
+    const has = (more: number) => {
+      left -= more;
+      return left >= 0;
+    };
+    return runPart((ctx) => sumDays({ ...ctx, allowance: { ...ctx.allowance, has } }), root);
+  };
+  const acts = {
+    use: () => call("POST", "/api/v1/usage/events", { key, body: event() }),
+    useMany: () => call("POST", "/api/v1/usage/events", { key, body: events() }),
+    erase: () => call("POST", "/api/v1/erase-person", { key, body: { distinctId: userIdOf(random) } }),
+    cron: () => run(env.DB, random.integer(3, 20)),
+    killed: () => {
+      faulty.plan({ fault: random.pick(FAULTS), at: random.integer(1, 5), persists: random.chance(0.3) });
+      return run(faulty.d1, 20);
+    },
+  };
+  return { app, clock, acts, finish: () => run(env.DB, 1_000) };
+}
+
+it(`the sums of days are the events' once no mark is left, whatever was killed, raced and erased (seed ${SEED})`, {
+  timeout: timeoutOf(STORMS, 20_000),
+}, async () => {
+  vi.spyOn(console, "error").mockReturnValue();
+  vi.spyOn(scheduler, "wait").mockResolvedValue();
+  const tell = soakPart("sums of usage by day", STORMS, "storms", SEED);
+  const random = createRandom(SEED);
+  for (let storm = 0; storm < STORMS; storm++) {
+    const { app, clock, acts, finish } = await makeStorm(random);
+    for (let round = 0; round < ROUNDS; round++) {
+      clock.advance(random.integer(0, 3_600_000));
+      const weights = { use: 5, useMany: 3, cron: 3, killed: 1, erase: round < ROUNDS / 2 ? 0 : 1 };
+      const names = Array.from({ length: random.integer(1, 8) }, () => random.weighted(weights));
+      await Promise.all(names.map((name) => acts[name]()));
+      // At any moment: of the events before the account's mark.
+      await expectLedgerInvariants();
+    }
+    expect(await finish()).toEqual([]);
+    const left = await env.DB.prepare(
+      `SELECT (SELECT count(*) FROM usage_to_sum WHERE environment_id = ?1) AS marks,
+         (SELECT count(*) FROM usage_events WHERE environment_id = ?1)
+           - (SELECT coalesce(sum(events), 0) FROM usage_days WHERE environment_id = ?1) AS missing`,
+    )
+      .bind(app.environments.live.id)
+      .first();
+    expect(left).toEqual({ marks: 0, missing: 0 });
+    await expectLedgerInvariants();
+    tell();
+  }
+});

@@ -1,0 +1,126 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { systemCtx } from "../../../../src/auth/require-admin.ts";
+import { sumDays } from "../../../../src/books/usage/sum-days.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
+import { runPart } from "../../../support/cron.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { bound, Clock, makeApp, type TestApp } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const EVENTS_A_PAGE = 1_000;
+const AT_MS = Date.UTC(2026, 0, 10);
+
+const runOn = (d1: D1Database, clock = new Clock(), allowed = Number.MAX_SAFE_INTEGER) => {
+  const root = systemCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+  let left = allowed;
+  const has = (queries: number) => {
+    left -= queries;
+    return left >= 0;
+  };
+  return runPart((ctx) => sumDays({ ...ctx, allowance: { ...ctx.allowance, has } }), root);
+};
+
+/** Users of the application, each with so many events a second apart. */
+async function insertUsage({ environments }: TestApp, users: number, events: number): Promise<void> {
+  await env.DB.prepare(
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${users})
+     INSERT INTO accounts (environment_id, user_id) SELECT ${environments.live.id}, 'u' || i FROM n`,
+  ).run();
+  await env.DB.prepare(
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${events})
+     INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+       received_at_ms, request_hash, debits)
+     SELECT id, ${AT_MS} + i, i, environment_id, user_id || ' ' || i, 'chat', 1000, ${AT_MS} + i, 1, '', '[]'
+     FROM accounts, n WHERE environment_id = ${environments.live.id}`,
+  ).run();
+}
+
+const numberOf = (sql: string) => env.DB.prepare(sql).first<number>("n");
+const summed = ({ environments }: TestApp) =>
+  numberOf(`SELECT coalesce(sum(events), 0) AS n FROM usage_days WHERE environment_id = ${environments.live.id}`);
+const marks = ({ environments }: TestApp) =>
+  numberOf(
+    `SELECT count(*) AS n FROM usage_to_sum WHERE environment_id IN (${environments.live.id}, ${environments.test.id})`,
+  );
+
+describe("a run of the cron", () => {
+  it("sums all users and all events of a user, however many pages they take", async () => {
+    const many = await makeApp();
+    await insertUsage(many, 70, 20);
+    const busy = await makeApp();
+    await insertUsage(busy, 2, 2 * EVENTS_A_PAGE + 1);
+    expect(await marks(many)).toBe(70);
+    expect(await runOn(env.DB)).toEqual([]);
+    expect([await marks(many), await summed(many)]).toEqual([0, 70 * 20]);
+    expect([await marks(busy), await summed(busy)]).toEqual([0, 2 * (2 * EVENTS_A_PAGE + 1)]);
+  });
+
+  it("moves a mark to the first event that it left, whose time then tells up to when the sums are complete", async () => {
+    await runOn(env.DB);
+    const busy = await makeApp();
+    await insertUsage(busy, 1, EVENTS_A_PAGE + 5);
+    let minute = 0;
+    // A run of one page may begin behind this user.
+    for (; (await summed(busy)) === 0; minute++) {
+      const clock = new Clock();
+      clock.advance(minute * 60_000);
+      await runOn(env.DB, clock, 4);
+    }
+    expect(await summed(busy)).toBe(EVENTS_A_PAGE);
+    const { id } = busy.environments.live;
+    const mark = await env.DB.prepare("SELECT seq, occurred_by_ms AS atMs FROM usage_to_sum WHERE environment_id = ?")
+      .bind(id)
+      .first();
+    expect(mark).toEqual({ seq: EVENTS_A_PAGE + 1, atMs: AT_MS + EVENTS_A_PAGE + 1 });
+    await expectLedgerInvariants();
+    await runOn(env.DB);
+    expect(await summed(busy)).toBe(EVENTS_A_PAGE + 5);
+  });
+
+  it("reaches every user within so many minutes as there are pages, where each run has one page", async () => {
+    await runOn(env.DB);
+    const app = await makeApp();
+    await insertUsage(app, 60, 50);
+    const clock = new Clock();
+    for (let minute = 0; (await marks(app)) !== 0; minute++) {
+      expect(minute).toBeLessThan(1_000);
+      clock.advance(60_000);
+      await runOn(env.DB, clock, 4);
+      // Who is first goes on using it.
+      await env.DB.prepare(
+        `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
+           received_at_ms, request_hash, debits)
+         SELECT account_id, occurred_by_ms, seq + 1, environment_id, 'more ' || seq, event, 0, occurred_at_ms, 1, '', '[]'
+         FROM usage_events WHERE account_id = (SELECT min(id) FROM accounts WHERE environment_id = ?)
+         ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1`,
+      )
+        .bind(app.environments.live.id)
+        .run();
+      if ((await marks(app)) === 1) break;
+    }
+  });
+});
+
+describe("what sums cost", () => {
+  it.each([
+    [1, 1],
+    [1, 50],
+    [50, 1],
+    [100, 3],
+  ])("of %d users with %d events are two trips a page, and the rows that the table allows", async (users, events) => {
+    await runOn(env.DB);
+    const app = await makeApp();
+    await insertUsage(app, users, events);
+    const { d1, spent } = countingD1(env.DB);
+    await runOn(d1);
+    const cost = spent();
+    expect(await marks(app)).toBe(0);
+    // The run's start, and a read that finds no more, twice; a page, and once more where it was full.
+    expect(cost.roundTrips).toBeLessThanOrEqual(2 + 3);
+    expect(cost.rowsRead).toBeLessThanOrEqual(2 * users * events + 7 * users + 4);
+    expect(cost.rowsWritten).toBeLessThanOrEqual(users + 2 * users);
+  });
+});

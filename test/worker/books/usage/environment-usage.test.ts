@@ -1,0 +1,258 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { createApp } from "../../../../src/app.ts";
+import { systemCtx } from "../../../../src/auth/require-admin.ts";
+import { sumDays } from "../../../../src/books/usage/sum-days.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { DAY_MS, iso } from "../../../../src/lib/time.ts";
+import { runPart } from "../../../support/cron.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { ADMIN } from "../../../support/payments.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { type Bindings, bound, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const FROM = "2026-01-01T00:00:00Z";
+const TO = "2026-02-01T00:00:00Z";
+
+async function makeWorld(bindings: Bindings = {}, app?: TestApp) {
+  const clock = new Clock();
+  const own = app ?? (await makeApp());
+  const call = makeClient(clock, bindings);
+  let events = 0;
+  const use = async (userId: string, fields: object = {}, mode: "live" | "test" = "live") => {
+    const body = { userId, eventId: `e${events++}`, event: "chat", onShortage: "partial", ...fields };
+    const answer = await call("POST", "/api/v1/usage/events", { key: own.keys[`sk_${mode}`], body });
+    expect(answer.status).toBe(200);
+  };
+  const cron = async () => {
+    const root = systemCtx(bound(bindings), { isolate: {}, now: clock.now, newId: randomId });
+    expect(await runPart(sumDays, root)).toEqual([]);
+  };
+  const ask = (groupBy: string, { from = FROM, to = TO, mode = "live" } = {}) =>
+    call("GET", `/api/v1/admin/apps/${own.appId}/usage?mode=${mode}&from=${from}&to=${to}&groupBy=${groupBy}`, {
+      key: ADMIN,
+    });
+  const totals = async (groupBy: string, span = {}) => {
+    const { status, body } = await ask(groupBy, span);
+    expect(status).toBe(200);
+    return body.totals;
+  };
+  return { app: own, clock, call, use, cron, ask, totals };
+}
+
+const marks = async (environmentId: number) =>
+  (
+    await env.DB.prepare("SELECT count(*) AS n FROM usage_to_sum WHERE environment_id = ?")
+      .bind(environmentId)
+      .first<{ n: number }>()
+  )?.n;
+
+describe("the usage of an environment", () => {
+  it("is summed by day, event, model and user, of one mode, from inclusive, to exclusive", async () => {
+    const { app, use, cron, totals } = await makeWorld();
+    await use("ann", { quantities: { tokens: 0.1, cents: 0.000001 }, model: "large" });
+    await use("ann", { quantities: { tokens: 0.2 }, occurredAt: "2026-01-14T23:59:59.999Z" });
+    await use("bob", { event: "image", quantities: { seconds: 2.5 }, occurredAt: "2026-01-14T00:00:00Z" });
+    await use("bob", { event: "image", model: "large", occurredAt: "2026-01-16T00:00:00Z" });
+    await use("ann", { quantities: { tokens: 99 } }, "test");
+    expect(await totals("day")).toEqual([]);
+    await cron();
+    expect(await marks(app.environments.live.id)).toBe(0);
+    const [d14, d15, d16] = [14, 15, 16].map((day) => `2026-01-${day}T00:00:00.000Z`);
+    expect(await totals("day")).toEqual([
+      { time: d14, events: 2, quantities: { count: 2, tokens: 0.2, seconds: 2.5 } },
+      { time: d15, events: 1, quantities: { count: 1, tokens: 0.1, cents: 0.000001 } },
+      { time: d16, events: 1, quantities: { count: 1 } },
+    ]);
+    expect(await totals("event")).toEqual([
+      { event: "chat", events: 2, quantities: { count: 2, tokens: 0.3, cents: 0.000001 } },
+      { event: "image", events: 2, quantities: { count: 2, seconds: 2.5 } },
+    ]);
+    expect(await totals("model")).toEqual([
+      { model: null, events: 2, quantities: { count: 2, tokens: 0.2, seconds: 2.5 } },
+      { model: "large", events: 2, quantities: { count: 2, tokens: 0.1, cents: 0.000001 } },
+    ]);
+    expect(await totals("user")).toEqual([
+      { userId: "ann", events: 2, quantities: { count: 2, tokens: 0.3, cents: 0.000001 } },
+      { userId: "bob", events: 2, quantities: { count: 2, seconds: 2.5 } },
+    ]);
+    expect(await totals("day", { from: d15, to: d16 })).toEqual([
+      { time: d15, events: 1, quantities: { count: 1, tokens: 0.1, cents: 0.000001 } },
+    ]);
+    expect(await totals("user", { from: d15, to: d15 })).toEqual([]);
+    expect(await totals("user", { mode: "test" })).toEqual([
+      { userId: "ann", events: 1, quantities: { count: 1, tokens: 99 } },
+    ]);
+    await use("ann", { occurredAt: "2026-01-14T12:00:00Z" });
+    expect(await marks(app.environments.live.id)).toBe(1);
+    await cron();
+    expect(await totals("day", { from: d14, to: d15 })).toEqual([
+      { time: d14, events: 3, quantities: { count: 3, tokens: 0.2, seconds: 2.5 } },
+    ]);
+  });
+
+  it("tells up to when it is complete: the making of the application, the oldest mark, a minute ago", async () => {
+    const { app, clock, use, cron, ask } = await makeWorld();
+    const upTo = async () => (await ask("day")).body.upTo;
+    await env.DB.prepare("UPDATE apps SET created_at_ms = ? WHERE id = ?")
+      .bind(clock.ms - 1, app.appId)
+      .run();
+    const made = iso(clock.ms - 1);
+    expect(await upTo()).toBe(made);
+    await use("ann");
+    clock.advance(10 * 60_000);
+    expect(await upTo()).toBe(made);
+    await cron();
+    expect(await upTo()).toBe(iso(clock.ms - 60_000));
+    const first = clock.ms;
+    await use("bob");
+    clock.advance(1);
+    await use("ann");
+    clock.advance(10 * 60_000);
+    expect(await upTo()).toBe(iso(first));
+    await cron();
+    expect(await upTo()).toBe(iso(clock.ms - 60_000));
+  });
+
+  it("shows sums beyond a double's digits with all of them", async () => {
+    const { app, clock, use, cron } = await makeWorld();
+    const most = 8_796_093_022_208;
+    await use("ann", { quantities: { tokens: most } });
+    await use("ann", { quantities: { tokens: 0.001 } });
+    const accountId = "(SELECT id FROM accounts WHERE environment_id = ?)";
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 1051)
+       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
+         occurred_at_ms, received_at_ms, request_hash, debits)
+       SELECT account_id, occurred_by_ms, i, environment_id, 'n' || i, event, count_steps, tokens_steps, occurred_at_ms,
+         received_at_ms, '', '[]' FROM usage_events, n WHERE account_id = ${accountId} AND seq = 1`,
+    )
+      .bind(app.environments.live.id)
+      .run();
+    await cron();
+    const exact = '"tokens":9235897673318400.001';
+    const text = async (path: string, key: string) => {
+      const headers = { authorization: `Bearer ${key}` };
+      const purser = createApp({ isolate: {}, now: clock.now, newId: randomId });
+      return (await purser.request(path, { headers }, bound(), createExecutionContext())).text();
+    };
+    const ofApp = `/api/v1/admin/apps/${app.appId}/usage?mode=live&from=${FROM}&to=${TO}&groupBy`;
+    for (const by of ["day", "event", "model", "user"]) expect(await text(`${ofApp}=${by}`, ADMIN)).toContain(exact);
+    const ofUser = `/api/v1/usage?userId=ann&from=${FROM}`;
+    expect(await text(`${ofUser}&groupBy=day`, app.keys.sk_live)).toContain(exact);
+    expect(await text(ofUser, app.keys.sk_live)).toContain('"amount":9235897673318400.001');
+  });
+
+  it("keeps an erased user's sums under the pseudonym", async () => {
+    const { app, call, use, cron, totals } = await makeWorld();
+    await use("ann", { quantities: { tokens: 3 } });
+    await cron();
+    await use("ann", { quantities: { tokens: 4 } });
+    const body = { distinctId: "ann" };
+    expect((await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body })).status).toBe(200);
+    await cron();
+    const [one, ...others] = await totals("user");
+    expect(others).toEqual([]);
+    expect(one).toEqual({ userId: expect.any(String), events: 2, quantities: { count: 2, tokens: 7 } });
+    expect(one.userId).not.toBe("ann");
+    expect(await totals("event")).toEqual([{ event: "chat", events: 2, quantities: { count: 2, tokens: 7 } }]);
+  });
+
+  it("goes by a test clock's days, and by its time", async () => {
+    const { app, clock, call, use, cron, totals, ask } = await makeWorld();
+    const nowMs = clock.ms + 40 * DAY_MS;
+    const path = `/api/v1/admin/apps/${app.appId}/clock`;
+    expect((await call("PUT", path, { key: ADMIN, body: { now: iso(nowMs) } })).status).toBe(200);
+    await use("ann", {}, "test");
+    await cron();
+    const span = { mode: "test", from: "2026-02-24T00:00:00Z", to: "2026-02-25T00:00:00Z" };
+    expect(await totals("day", span)).toEqual([
+      { time: "2026-02-24T00:00:00.000Z", events: 1, quantities: { count: 1 } },
+    ]);
+    expect((await ask("day", span)).body.upTo).toBe(iso(nowMs - 60_000));
+  });
+});
+
+describe("the largest users", () => {
+  it("are the 100 by events and the 100 by each unit together, by events, then by id", async () => {
+    const { app, cron, totals } = await makeWorld();
+    const { id } = app.environments.live;
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 350)
+       INSERT INTO accounts (environment_id, user_id) SELECT CAST(? AS INTEGER), printf('u%03d', i) FROM n`,
+    )
+      .bind(id)
+      .run();
+    // The first 150 have two events each; of the others the last 120 used tokens, the later the more, and three cents.
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2)
+       INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
+         cents_steps, occurred_at_ms, received_at_ms, request_hash, debits)
+       SELECT id, 1767225600000, i, environment_id, user_id || i, 'chat', 0, iif(user_id > 'u230', id * 67108864, NULL),
+         iif(user_id IN ('u151', 'u152', 'u350'), 5, 0), 1767225600000, 1, '', '[]'
+       FROM accounts, n WHERE environment_id = ? AND (i = 1 OR user_id <= 'u150')`,
+    )
+      .bind(id)
+      .run();
+    while ((await marks(id)) !== 0) await cron();
+    const users: { userId: string; events: number }[] = await totals("user");
+    const numbered = (from: number, to: number) =>
+      Array.from({ length: to - from + 1 }, (_, n) => `u${String(from + n).padStart(3, "0")}`);
+    expect(users.map(({ userId }) => userId)).toEqual([...numbered(1, 100), "u151", "u152", ...numbered(251, 350)]);
+    expect(users.map(({ events }) => events)).toEqual([...Array(100).fill(2), ...Array(102).fill(1)]);
+  });
+});
+
+describe("the usage of an environment is refused", () => {
+  it("without a field, with a time that begins no day in UTC, and with the wrong order", async () => {
+    const { app, call, ask } = await makeWorld();
+    const path = `/api/v1/admin/apps/${app.appId}/usage`;
+    const whole: Record<string, string> = { mode: "live", from: FROM, to: TO, groupBy: "day" };
+    for (const name of Object.keys(whole)) {
+      const { [name]: _, ...rest } = whole;
+      const query = new URLSearchParams(rest);
+      expectError(await call("GET", `${path}?${query}`, { key: ADMIN }), "invalid_request", name);
+    }
+    for (const time of [
+      "2026-01-01T00:00:00.001Z",
+      "2026-01-01T12:00:00Z",
+      "2026-01-01T00:00:00%2B01:00",
+      "2026-01-01",
+    ]) {
+      expectError(await ask("day", { from: time }), "invalid_request", "from");
+      expectError(await ask("day", { to: time }), "invalid_request", "to");
+    }
+    expectError(await ask("day", { from: TO, to: FROM }), "invalid_request", "to");
+    for (const groupBy of ["hour", "month", "day,user", ""])
+      expectError(await ask(groupBy), "invalid_request", "groupBy");
+    expectError(await ask("day", { mode: "both" }), "invalid_request", "mode");
+    expect((await ask("day", { from: "2026-01-01T01:00:00%2B01:00" })).status).toBe(200);
+  });
+
+  it("for an application that is not there, and for whoever is no administrator", async () => {
+    const { app, call } = await makeWorld();
+    const query = `usage?mode=live&from=${FROM}&to=${TO}&groupBy=day`;
+    expectError(await call("GET", `/api/v1/admin/apps/app_none0/${query}`, { key: ADMIN }), "not_found", "appId");
+    for (const key of Object.values(app.keys)) {
+      expectError(await call("GET", `/api/v1/admin/apps/${app.appId}/${query}`, { key }), "invalid_key");
+    }
+  });
+
+  it("for more than 10,000 groups", async () => {
+    const { app, ask, cron } = await makeWorld();
+    const { id } = app.environments.live;
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10001)
+       INSERT INTO usage_days SELECT CAST(? AS INTEGER), 20454 + (i % 2), -1, 'event ' || i, '', 1, 0, 0, 0, 0, 0, 0, 0, 0 FROM n`,
+    )
+      .bind(id)
+      .run();
+    await cron();
+    expectError(await ask("event"), "invalid_request", "from");
+    expect((await ask("day")).body.totals).toHaveLength(2);
+    expect((await ask("event", { to: "2026-01-02T00:00:00Z" })).body.totals).toHaveLength(5_000);
+  });
+});
