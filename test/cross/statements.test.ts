@@ -33,6 +33,16 @@ const MEANT: readonly Meant[] = [
     why: "All usage limits of the environment, at most 20.",
   },
   {
+    detail: "SEARCH usage_days USING PRIMARY KEY (environment_id=?)",
+    text: 'exists (select 1 from "usage_days"',
+    why: "Whether the environment has any sum: one row.",
+  },
+  {
+    detail: "SEARCH usage_to_sum USING PRIMARY KEY (environment_id=?)",
+    text: 'SELECT min("usage_to_sum"."received_at_ms")',
+    why: "The oldest of the environment's marks: users who used something since the cron summed. An index of it would cost an event a row.",
+  },
+  {
     detail: "SEARCH payment_debts USING COVERING INDEX payment_debts_customer (environment_id=?)",
     text: 'SELECT 1 FROM "payment_debts" WHERE "payment_debts"."environment_id" = ? LIMIT 1',
     why: "Whether the environment has a debt: one row.",
