@@ -65,6 +65,7 @@ CREATE TABLE `analytics_days` (
 	`bytes` integer NOT NULL,
 	`id_events` integer NOT NULL,
 	`id_bytes` integer NOT NULL,
+	`consents` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `day`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -431,6 +432,14 @@ CREATE TABLE `large_properties` (
 	`properties` text NOT NULL,
 	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
 ) STRICT;
+--> statement-breakpoint
+CREATE TABLE `database_size` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`bytes` integer NOT NULL,
+	`freed_bytes` integer NOT NULL,
+	CONSTRAINT "database_size_one_row" CHECK("database_size"."id" = 1),
+	CONSTRAINT "database_size_positive" CHECK("database_size"."bytes" >= 0 AND "database_size"."freed_bytes" >= 0)
+) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE TABLE `limits_reached` (
 	`environment_id` integer NOT NULL,

@@ -55,6 +55,8 @@ export interface OpenDatabase {
   readonly index: number;
   readonly name: string;
   readonly db: Db;
+  /** Asks how large its file is, in bytes. */
+  readonly readSize: () => Promise<number>;
 }
 
 /** The context of a verb without a tenant, such as the cron, a link, or a read for the administrator. */

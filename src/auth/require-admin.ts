@@ -18,11 +18,10 @@ import { keyInHeader } from "./require-key.ts";
  * Returns the context of a verb without a tenant: the latest state of each database, `DB` first. `spend` is as in `openSession`.
  */
 export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) => void): SystemCtx {
-  const databases = allDatabases(env).map(({ index, name, d1 }) => ({
-    index,
-    name,
-    db: openSession(d1, "first-primary", spend),
-  }));
+  const databases = allDatabases(env).map(({ index, name, d1 }) => {
+    const session = openSession(d1, "first-primary", spend);
+    return { index, name, db: session, readSize: session.readSize };
+  });
   const [first] = databases;
   assert(first !== undefined, "a database is bound as DB");
   return { ...runtime, db: first.db, databases, settings: readSettings(env) };

@@ -217,7 +217,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     text: ["event", "properties"],
     kept: ["environment_id", "seq", "timestamp_ms", "received_at_ms", "ahead_ms", "is_verified"],
   },
-  analytics_days: { operational: ["environment_id", "day", "events", "bytes", "id_events", "id_bytes"] },
+  analytics_days: { operational: ["environment_id", "day", "events", "bytes", "id_events", "id_bytes", "consents"] },
+  database_size: { operational: ["id", "bytes", "freed_bytes"] },
   limits_reached: { operational: ["environment_id", "day", "limit_name", "reached_at_ms"] },
   consent_log: {
     names: ["distinct_id"],

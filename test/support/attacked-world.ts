@@ -420,7 +420,7 @@ export const world: readonly string[] = [
   erasureId({}),
   erasureName({}),
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
-  "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
+  "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents) VALUES (-1, 1, 1, 1, 1, 1, 0)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",
   `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (-1, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),
