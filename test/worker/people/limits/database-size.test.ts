@@ -124,3 +124,22 @@ describe("the size", () => {
     expect((await sizeOf())?.freed).toBe(3 * (400 + 7) + 600 + 3 * 2);
   });
 });
+
+it("grows by no more than what is counted of many small events, each of a new id", async () => {
+  const { app, call, clock } = await world();
+  const [database] = makeAdminCtx(clock).databases;
+  const sizeBefore = (await database?.readSize()) ?? 0;
+  const COUNT = 5_000;
+  for (let from = 0; from < COUNT; from += 1_000) {
+    const batch = Array.from({ length: 1_000 }, (_, n) => ({ event: "e", distinct_id: `${from + n}`, properties: {} }));
+    expect(await call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch } })).toMatchObject({
+      status: 200,
+    });
+  }
+  const path = `/api/v1/admin/apps/${app.appId}/limits?mode=live`;
+  const { bytes } = (await call("GET", path, { key: env.ADMIN_TOKEN })).body.today;
+  const grown = ((await database?.readSize()) ?? 0) - sizeBefore;
+  console.info(`${COUNT} events: ${grown} bytes of the file, ${bytes} counted`);
+  expect(grown).toBeGreaterThan(COUNT);
+  expect(grown).toBeLessThanOrEqual(bytes);
+});
