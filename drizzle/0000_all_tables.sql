@@ -38,6 +38,19 @@ CREATE TABLE `admin_audit` (
 CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
 CREATE INDEX `admin_audit_target` ON `admin_audit` (`app_id`,`target`,`seq`);--> statement-breakpoint
 CREATE INDEX `admin_audit_account` ON `admin_audit` (`account_id`,`seq`) WHERE account_id IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `admin_keys` (
+	`hash` text PRIMARY KEY NOT NULL,
+	`id` text NOT NULL,
+	`hint` text NOT NULL,
+	`name` text NOT NULL,
+	`scopes` text NOT NULL,
+	`apps` text,
+	`modes` text,
+	`created_at_ms` integer NOT NULL,
+	`revoked_at_ms` integer
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `admin_keys_id` ON `admin_keys` (`id`);--> statement-breakpoint
 CREATE TABLE `alert_states` (
 	`environment_id` integer NOT NULL,
 	`alert_id` text NOT NULL,

@@ -43,6 +43,29 @@ BEGIN
   SELECT RAISE(ABORT, 'api_keys_kept');
 END;
 --> statement-breakpoint
+-- So does a key for administration. Its rights are not changed either: another key is made.
+CREATE TRIGGER admin_keys_no_replace BEFORE INSERT ON admin_keys
+WHEN EXISTS (SELECT 1 FROM admin_keys WHERE hash = new.hash OR id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_keys_frozen BEFORE UPDATE OF hash, id, hint, name, scopes, apps, modes, created_at_ms ON admin_keys
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_keys_revoked_once BEFORE UPDATE OF revoked_at_ms ON admin_keys
+WHEN old.revoked_at_ms IS NOT NULL
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_revoked_once');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_keys_no_delete BEFORE DELETE ON admin_keys
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_kept');
+END;
+--> statement-breakpoint
 -- The books are keyed by an account's integer. It stays that user's: an account that left, or was replaced, would leave its
 -- books to nobody, and its integer to the next user.
 CREATE TRIGGER accounts_no_replace BEFORE INSERT ON accounts

@@ -6,6 +6,7 @@ import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";
 import { adjustRoutes } from "./adjust.tsx";
+import { adminKeysRoutes } from "./admin-keys.tsx";
 import { alertRoutes } from "./alert.tsx";
 import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
@@ -130,6 +131,7 @@ export const dashboardRoutes = () =>
     .use("/apps/*", requireSignIn)
     .route("/", appsRoutes())
     .route("/", sessionsRoutes())
+    .route("/", adminKeysRoutes())
     .route("/apps/:appId/:mode{live|test}", environmentRoutes())
     // Not `all`: a known path keeps its 405 for other methods.
     .get("*", (c) => {

@@ -39,6 +39,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "last_used_day",
     ],
   },
+  admin_keys: {
+    operational: ["hash", "id", "hint", "name", "scopes", "apps", "modes", "created_at_ms", "revoked_at_ms"],
+  },
   credit_packs: {
     operational: [
       "app_id",

@@ -6,7 +6,10 @@ const auditEntry = z
     at: z.string().meta({ format: "date-time" }),
     by: z
       .string()
-      .describe("The e-mail address or subject that Cloudflare Access verified; the name of a sign-in; or `api`."),
+      .describe(
+        "The e-mail address or subject that Cloudflare Access verified; the name of a sign-in; `ak:` and the id of an " +
+          "administration key; or `api`.",
+      ),
     action: z.enum(ACTIONS),
     target: z.string().describe("The id of the changed application, key or pack."),
     userId: z
