@@ -13,7 +13,7 @@ import { bound, Clock, inTurn, makeApp, makeClient, makePack } from "../support/
 const FEW: ReadonlySet<string> = new Set([
   ...["environments", "alerts", "webhook_endpoints", "expiry_notices"],
   // As many as an administrator made by hand, who lists them.
-  ...["apps", "credit_packs"],
+  ...["apps", "credit_packs", "admin_keys"],
   // The last counts of the business's figures, of the deployment.
   "business_walks",
 ]);
@@ -177,11 +177,15 @@ async function statementsOfAll(): Promise<ReadonlySet<string>> {
     quantities: { tokens: 1 },
   });
   for (const path of READS) await read(`/api/v1/${path.replace("$", userId)}`, app.keys.sk_test);
+  const made = await call("POST", "/api/v1/admin/keys", { key: ADMIN, body: { name: "Reads", scopes: ["read"] } });
+  await read("/api/v1/admin/apps", made.body.key);
+  await call("DELETE", `/api/v1/admin/keys/${made.body.adminKeyId}`, { key: ADMIN });
+  for (const path of ["keys", "audit"]) await read(`/api/v1/admin/${path}`, ADMIN);
   for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test&userId=u`, ADMIN);
   const browser = browse(clock, databases);
   await browser.signIn();
   const ofTest = PAGES.map((path) => `apps/${app.appId}/test/${path.replace("$", userId)}`);
-  for (const path of ["apps", "apps/sessions", ...ofTest]) {
+  for (const path of ["apps", "apps/sessions", "apps/admin-keys", ...ofTest]) {
     const page = await browser.get(`/admin/${path}`);
     expect([200, 400], path).toContain(page.status);
     await page.text();

@@ -27,6 +27,14 @@ const writer =
 const app = writer("apps", { name: "W", created_at_ms: 1 });
 export const environment = writer("environments", { app_id: "app_w", mode: "live" });
 export const key = writer("api_keys", { environment_id: LIVE, kind: "secret", hint: "sk", created_at_ms: 1 });
+export const adminKey = writer("admin_keys", {
+  hash: "hash_a",
+  id: "adk_w",
+  hint: "ak",
+  name: "W",
+  scopes: '["read"]',
+  created_at_ms: 1,
+});
 export const pack = writer("credit_packs", { app_id: "app_w", name: "Pack", name_key: "pack", created_at_ms: 1 });
 export const item = writer("credit_pack_items", {
   app_id: "app_w",
@@ -399,6 +407,8 @@ export const world: readonly string[] = [
   exportAudit({}),
   `INSERT INTO link_ends VALUES (${LIVE}, 'hash', 1)`,
   adminAudit({}),
+  adminKey({}),
+  adminKey({ hash: "hash_e", id: "adk_e", revoked_at_ms: 5 }),
   webhookEndpoint({}),
   `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
     VALUES ('msg_w', ${LIVE}, 'credits.granted', 1, 'u', '{}')`,

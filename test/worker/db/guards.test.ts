@@ -4,6 +4,7 @@ import {
   account,
   adjustment,
   adminAudit,
+  adminKey,
   analyticsEvent,
   balance,
   claim,
@@ -249,6 +250,32 @@ const attacks: Readonly<Record<string, Attack>> = {
     ),
   },
   api_keys_no_delete: { says: "api_keys_kept", sql: ["DELETE FROM api_keys WHERE hash = 'hash_r'"] },
+  admin_keys_no_replace: {
+    says: "admin_keys_kept",
+    sql: [
+      adminKey({ hash: "hash_e" }, REPLACE),
+      adminKey({ hash: "hash_e", id: "adk_new" }, "REPLACE"),
+      adminKey({ hash: "hash_new", id: "adk_e" }, REPLACE),
+    ],
+  },
+  admin_keys_frozen: {
+    says: "admin_keys_kept",
+    sql: [
+      "hash = 'hash_new'",
+      "id = 'adk_new'",
+      "hint = ''",
+      "name = 'x'",
+      `scopes = '["read","access"]'`,
+      "apps = '[]'",
+      "modes = '[]'",
+      "created_at_ms = 2",
+    ].map((set) => `UPDATE admin_keys SET ${set} WHERE hash = 'hash_a'`),
+  },
+  admin_keys_revoked_once: {
+    says: "admin_keys_revoked_once",
+    sql: ["NULL", "6"].map((value) => `UPDATE admin_keys SET revoked_at_ms = ${value} WHERE hash = 'hash_e'`),
+  },
+  admin_keys_no_delete: { says: "admin_keys_kept", sql: ["DELETE FROM admin_keys WHERE hash = 'hash_e'"] },
 
   accounts_no_replace: {
     says: "accounts_kept",
@@ -1180,6 +1207,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
 const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> = {
   "environments.app_id, mode": [environment({ id: -3 }), "environments_kept"],
   "api_keys.environment_id, id": [key({ hash: "hash_new", id: "key_w" }), "api_keys_kept"],
+  "admin_keys.id": [adminKey({ hash: "hash_new" }), "admin_keys_kept"],
   "credit_packs.app_id, name_key": [pack({ id: "cpk_new" })],
   "accounts.environment_id, user_id": [account({ id: -12, user_id: "u" }), "accounts_kept"],
   "credit_balances.id": [balance(WHOLE, LAST_SEQ + 1), "credit_balances_id"],
