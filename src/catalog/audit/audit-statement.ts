@@ -40,6 +40,7 @@ export const ACTIONS = [
   "export_link.revoked",
   "person.erased",
   "erasure.lifted",
+  "tombstones.forgotten",
   "webhook.created",
   "webhook.changed",
   "webhook.rotated",
