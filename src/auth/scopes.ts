@@ -52,6 +52,7 @@ export const ROUTES: Readonly<Record<string, Demand | null>> = {
   "GET /keys": null,
   "DELETE /keys/:adminKeyId": null,
   "GET /audit": null,
+  "POST /apps/:appId/tombstones/forget": null,
 
   "POST /apps": { ...demand("settings", "none"), needsAllApps: true },
   "GET /apps": demand("read", "none"),

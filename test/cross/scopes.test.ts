@@ -222,7 +222,13 @@ describe.each(ROWS)("$route by $scope", (row) => {
 const routes = createApp()
   .routes.filter(({ method, path }) => method !== "ALL" && path.startsWith(`${ADMIN}/`))
   .map(({ method, path }) => `${method} ${path.slice(ADMIN.length)}`);
-const TOKEN_ALONE = ["POST /keys", "GET /keys", "DELETE /keys/:adminKeyId", "GET /audit"];
+const TOKEN_ALONE = [
+  "POST /keys",
+  "GET /keys",
+  "DELETE /keys/:adminKeyId",
+  "GET /audit",
+  "POST /apps/:appId/tombstones/forget",
+];
 
 describe("the table of scopes", () => {
   it("has every route of administration, each tried above", () => {
@@ -230,12 +236,14 @@ describe("the table of scopes", () => {
     expect([...new Set([...tried, ...TOKEN_ALONE])].toSorted()).toEqual([...new Set(routes)].toSorted());
   });
 
-  it("leaves keys for administration and the deployment's audit to the admin token", async () => {
+  it("leaves keys for administration, the deployment's audit and lost tombstones to the admin token", async () => {
     const key = await keyOf(all);
     const body = { name: "More", scopes: all };
     forbids(await call("POST", `${ADMIN}/keys`, { key, body }), {});
     forbids(await call("GET", `${ADMIN}/keys`, { key }), {});
     forbids(await call("DELETE", `${ADMIN}/keys/adk_none`, { key }), {});
     forbids(await call("GET", `${ADMIN}/audit`, { key }), {});
+    const lost = { mode: "live", fingerprint: "x" };
+    forbids(await call("POST", `${ADMIN}/apps/${app.appId}/tombstones/forget`, { key, body: lost }), {});
   });
 });
