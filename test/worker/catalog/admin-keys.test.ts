@@ -1,12 +1,13 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { isAdminKey, writeAdminKey } from "../../../src/auth/key.ts";
 import { sha256 } from "../../../src/lib/hash.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { firstDb, makeAdminKey } from "../../support/admin-keys.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
+import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectError } from "../../support/refusals.ts";
-import { Clock, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+import { Clock, home, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
 const ADMIN = "/api/v1/admin";
 const key = env.ADMIN_TOKEN;
@@ -157,6 +158,48 @@ describe("an administration key", () => {
     const { key: reads } = await makeAdminKey(call, { scopes: ["read"], modes: ["test"] });
     const { keys } = (await call("GET", `${ADMIN}/apps/${app.appId}/keys`, { key: reads })).body;
     expect(keys.map(({ mode }: { mode: string }) => mode)).toEqual(["test", "test"]);
+  });
+});
+
+describe.each(FAULTS)("when a trip of the call fails: %s", (fault) => {
+  const faulty = faultyD1(firstDb());
+  const failing = makeClient(new Clock(), home() === 0 ? { DB: faulty.d1 } : { SPARE: faulty.d1 });
+  const count = async (text: string, value: string) => firstDb().prepare(text).bind(value).first<number>("n");
+
+  it("an administration key and its act are there together, once, or neither is", async () => {
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    for (const persists of [false, true]) {
+      const name = `Fault ${fault} ${persists}`;
+      faulty.plan({ fault, at: 1, persists });
+      const made = await failing("POST", `${ADMIN}/keys`, { key, body: { name, scopes: ["read"] } });
+      faulty.plan(null);
+      expect([200, 503]).toContain(made.status);
+      const keys = await count("SELECT count(*) AS n FROM admin_keys WHERE name = ?", name);
+      const target =
+        "SELECT count(*) AS n FROM admin_audit WHERE app_id = '' AND target IN (SELECT id FROM admin_keys WHERE name = ?)";
+      expect(await count(target, name)).toBe(keys);
+      if (made.status === 200) expect(keys).toBe(1);
+      if (fault === "before" || fault === "amid") expect(keys).toBe(made.status === 200 ? 1 : 0);
+    }
+    vi.restoreAllMocks();
+  });
+
+  it("a revocation leaves one act, and no key is refused for good because its check failed", async () => {
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    const { key: text, adminKeyId } = await makeAdminKey(call, { scopes: ["read"] });
+    faulty.plan({ fault, at: 1, persists: true });
+    const asked = await failing("GET", `${ADMIN}/apps`, { key: text });
+    expect(asked.status).toBe(503);
+    faulty.plan(null);
+    expect((await failing("GET", `${ADMIN}/apps`, { key: text })).status).toBe(200);
+    faulty.plan({ fault, at: 1 });
+    await failing("DELETE", `${ADMIN}/keys/${adminKeyId}`, { key });
+    faulty.plan(null);
+    expect((await failing("DELETE", `${ADMIN}/keys/${adminKeyId}`, { key })).status).toBe(200);
+    const acts = "SELECT count(*) AS n FROM admin_audit WHERE action = 'admin_key.revoked' AND target = ?";
+    expect(await count(acts, adminKeyId)).toBe(1);
+    expectError(await failing("GET", `${ADMIN}/apps`, { key: text }), "invalid_key");
+    vi.restoreAllMocks();
   });
 });
 
