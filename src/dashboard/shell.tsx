@@ -207,7 +207,7 @@ export const OutsideBar = ({ isByAccess, signOut }: { isByAccess: boolean; signO
     <Brand />
     <span class="out">
       <a href="/docs">API reference</a>
-      <a href="/admin/apps/admin-keys">Administration keys</a>
+      <a href="/admin/apps/admin-keys">Admin keys</a>
       {!isByAccess && <a href="/admin/apps/sessions">Sessions</a>}
       {signOut}
     </span>

@@ -15,7 +15,9 @@ const auditEntry = z
     userId: z
       .string()
       .nullable()
-      .describe("The user whom it was about, by the id that they have now: an erased one has a pseudonym. Else null."),
+      .describe(
+        "The user whom it was about, by the id that they have now: an erased one has a pseudonym. Else null; null too for an administration key without the scope `people`.",
+      ),
     details: z.looseObject({}).describe("Details of the action. They contain no secret, user id or free text."),
   })
   .meta({ id: "AuditEntry" });

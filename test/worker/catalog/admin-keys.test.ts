@@ -103,6 +103,13 @@ describe("an administration key", () => {
     expectError(await call("POST", `${ADMIN}/apps`, { key: unknown, body: "{" }), "invalid_key");
   });
 
+  it("is judged for HEAD as for GET", async () => {
+    const { key: reads } = await makeAdminKey(call, { scopes: ["read"] });
+    const { key: writes } = await makeAdminKey(call, { scopes: ["write"] });
+    const statuses = [reads, writes].map(async (sent) => (await call("HEAD", `${ADMIN}/apps`, { key: sent })).status);
+    expect(await Promise.all(statuses)).toEqual([200, 403]);
+  });
+
   it("does not work in a page, nor where the deployment has no admin token", async () => {
     const { key: text } = await makeAdminKey(call, { scopes: ["read"] });
     const headers = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
