@@ -601,6 +601,7 @@ CREATE TABLE `recurring_grants` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `recurring_grants_id` ON `recurring_grants` (`environment_id`,`id`);--> statement-breakpoint
+CREATE INDEX `recurring_grants_pack` ON `recurring_grants` (`environment_id`,`pack_id`) WHERE state = 'active';--> statement-breakpoint
 CREATE INDEX `recurring_grants_due` ON `recurring_grants` (`account_id`,`next_at_ms`) WHERE next_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `refund_owed` (
 	`account_id` integer NOT NULL,

@@ -28,6 +28,7 @@ import { packsRoutes } from "./packs.tsx";
 import { paymentRoutes } from "./payment.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
+import { recurringRoutes } from "./recurring.tsx";
 import { refusalsRoutes } from "./refusals.tsx";
 import { revokeRoutes } from "./revoke.tsx";
 import { searchRoutes } from "./search.tsx";
@@ -60,6 +61,7 @@ const environmentRoutes = () =>
     .route("/", asOfRoutes())
     .route("/", verifyRoutes())
     .route("/", grantRoutes())
+    .route("/", recurringRoutes())
     .route("/", adjustRoutes())
     .route("/", revokeRoutes())
     .route("/", balanceRoutes())

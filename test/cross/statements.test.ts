@@ -28,6 +28,11 @@ interface Meant {
 /** What does read so, and is meant. */
 const MEANT: readonly Meant[] = [
   {
+    detail: "SEARCH usage_limits USING COVERING INDEX usage_limits_name_key (environment_id=?)",
+    text: '"usage_limits"',
+    why: "How many limits the environment has, at most 20, when one is made.",
+  },
+  {
     detail: "SEARCH usage_limits USING PRIMARY KEY (environment_id=?)",
     text: '"usage_limits"',
     why: "All usage limits of the environment, at most 20.",
