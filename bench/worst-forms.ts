@@ -51,7 +51,13 @@ export function formShapes(appId: string, cookie: string, token: string): Shape[
   });
   const signedIn = (name: string, path: string, text: string) =>
     form(name, path, `_form=${token}&${text}`, { cookie: `purser_session=${cookie}` });
+  const page = (name: string, path: string): Shape => ({
+    ...{ name, path: `${own}/${path}`, method: "GET", body: new Uint8Array(), bytes: 0 },
+    headers: { cookie: `purser_session=${cookie}` },
+  });
   return [
+    page("person's page: of 30 events of 255,000 characters", "people?distinctId=large"),
+    page("person's page: of 10,000 ids", "people?distinctId=many"),
     ...shapes.flatMap(([name, text]) => [
       form(name, "/admin/sign-in", text),
       form(`${name}, without a session`, `${own}/packs`, text),

@@ -38,6 +38,19 @@ CREATE TABLE `admin_audit` (
 CREATE UNIQUE INDEX `admin_audit_id` ON `admin_audit` (`app_id`,`id`);--> statement-breakpoint
 CREATE INDEX `admin_audit_target` ON `admin_audit` (`app_id`,`target`,`seq`);--> statement-breakpoint
 CREATE INDEX `admin_audit_account` ON `admin_audit` (`account_id`,`seq`) WHERE account_id IS NOT NULL;--> statement-breakpoint
+CREATE TABLE `admin_keys` (
+	`hash` text PRIMARY KEY NOT NULL,
+	`id` text NOT NULL,
+	`hint` text NOT NULL,
+	`name` text NOT NULL,
+	`scopes` text NOT NULL,
+	`apps` text,
+	`modes` text,
+	`created_at_ms` integer NOT NULL,
+	`revoked_at_ms` integer
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `admin_keys_id` ON `admin_keys` (`id`);--> statement-breakpoint
 CREATE TABLE `alert_states` (
 	`environment_id` integer NOT NULL,
 	`alert_id` text NOT NULL,
@@ -65,6 +78,7 @@ CREATE TABLE `analytics_days` (
 	`bytes` integer NOT NULL,
 	`id_events` integer NOT NULL,
 	`id_bytes` integer NOT NULL,
+	`consents` integer NOT NULL,
 	PRIMARY KEY(`environment_id`, `day`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
@@ -432,6 +446,14 @@ CREATE TABLE `large_properties` (
 	PRIMARY KEY(`account_id`, `occurred_by_ms`, `seq`)
 ) STRICT;
 --> statement-breakpoint
+CREATE TABLE `database_size` (
+	`id` integer PRIMARY KEY NOT NULL,
+	`bytes` integer NOT NULL,
+	`freed_bytes` integer NOT NULL,
+	CONSTRAINT "database_size_one_row" CHECK("database_size"."id" = 1),
+	CONSTRAINT "database_size_positive" CHECK("database_size"."bytes" >= 0 AND "database_size"."freed_bytes" >= 0)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `limits_reached` (
 	`environment_id` integer NOT NULL,
 	`day` integer NOT NULL,
@@ -579,6 +601,7 @@ CREATE TABLE `recurring_grants` (
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE UNIQUE INDEX `recurring_grants_id` ON `recurring_grants` (`environment_id`,`id`);--> statement-breakpoint
+CREATE INDEX `recurring_grants_pack` ON `recurring_grants` (`environment_id`,`pack_id`) WHERE state = 'active';--> statement-breakpoint
 CREATE INDEX `recurring_grants_due` ON `recurring_grants` (`account_id`,`next_at_ms`) WHERE next_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `refund_owed` (
 	`account_id` integer NOT NULL,

@@ -43,6 +43,29 @@ BEGIN
   SELECT RAISE(ABORT, 'api_keys_kept');
 END;
 --> statement-breakpoint
+-- So does a key for administration. Its rights are not changed either: another key is made.
+CREATE TRIGGER admin_keys_no_replace BEFORE INSERT ON admin_keys
+WHEN EXISTS (SELECT 1 FROM admin_keys WHERE hash = new.hash OR id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_keys_frozen BEFORE UPDATE OF hash, id, hint, name, scopes, apps, modes, created_at_ms ON admin_keys
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_keys_revoked_once BEFORE UPDATE OF revoked_at_ms ON admin_keys
+WHEN old.revoked_at_ms IS NOT NULL
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_revoked_once');
+END;
+--> statement-breakpoint
+CREATE TRIGGER admin_keys_no_delete BEFORE DELETE ON admin_keys
+BEGIN
+  SELECT RAISE(ABORT, 'admin_keys_kept');
+END;
+--> statement-breakpoint
 -- The books are keyed by an account's integer. It stays that user's: an account that left, or was replaced, would leave its
 -- books to nobody, and its integer to the next user.
 CREATE TRIGGER accounts_no_replace BEFORE INSERT ON accounts
@@ -1123,26 +1146,37 @@ BEGIN
   SELECT RAISE(ABORT, 'limit_bytes');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_space INSTEAD OF INSERT ON guards
+WHEN new.name = 'space' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'limit_space');
+END;
+--> statement-breakpoint
+INSERT INTO database_size (id, bytes, freed_bytes) VALUES (1, 0, 0);
+--> statement-breakpoint
 -- What a batch added to a day's analytics is told here, and aborts where it goes over a limit of the environment. id_events
 -- and id_bytes are the most that one of its ids has now.
-CREATE VIEW analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) AS
-SELECT environment_id, day, events, bytes, id_events, id_bytes FROM analytics_days;
+CREATE VIEW analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents) AS
+SELECT environment_id, day, events, bytes, id_events, id_bytes, consents FROM analytics_days;
 --> statement-breakpoint
 CREATE TRIGGER analytics_counts_within_limits INSTEAD OF INSERT ON analytics_counts
 BEGIN
   SELECT
     iif(new.id_events > coalesce(e.analytics_limits ->> 'eventsADayOfOneId', 100000), RAISE(ABORT, 'limit_id_events'), 0),
     iif(new.id_bytes > coalesce(e.analytics_limits ->> 'bytesADayOfOneId', 104857600), RAISE(ABORT, 'limit_id_bytes'), 0),
-    iif(coalesce(d.events, 0) + new.events > coalesce(e.analytics_limits ->> 'eventsADay', 1000000),
+    iif(new.events > 0 AND coalesce(d.events, 0) + new.events > coalesce(e.analytics_limits ->> 'eventsADay', 1000000),
       RAISE(ABORT, 'limit_events'), 0),
-    iif(coalesce(d.bytes, 0) + new.bytes > coalesce(e.analytics_limits ->> 'bytesADay', 1073741824),
-      RAISE(ABORT, 'limit_bytes'), 0)
+    iif(new.bytes > 0 AND coalesce(d.bytes, 0) + new.bytes > coalesce(e.analytics_limits ->> 'bytesADay', 1073741824),
+      RAISE(ABORT, 'limit_bytes'), 0),
+    iif(new.consents > 0 AND coalesce(d.consents, 0) + new.consents > coalesce(e.analytics_limits ->> 'eventsADay', 1000000),
+      RAISE(ABORT, 'limit_consents'), 0)
   FROM environments AS e LEFT JOIN analytics_days AS d ON d.environment_id = e.id AND d.day = new.day
   WHERE e.id = new.environment_id;
-  INSERT INTO analytics_days (environment_id, day, events, bytes, id_events, id_bytes)
-  VALUES (new.environment_id, new.day, new.events, new.bytes, new.id_events, new.id_bytes)
+  INSERT INTO analytics_days (environment_id, day, events, bytes, id_events, id_bytes, consents)
+  VALUES (new.environment_id, new.day, new.events, new.bytes, new.id_events, new.id_bytes, new.consents)
   ON CONFLICT (environment_id, day) DO UPDATE SET events = events + excluded.events, bytes = bytes + excluded.bytes,
-    id_events = max(id_events, excluded.id_events), id_bytes = max(id_bytes, excluded.id_bytes);
+    id_events = max(id_events, excluded.id_events), id_bytes = max(id_bytes, excluded.id_bytes),
+    consents = consents + excluded.consents;
 END;
 --> statement-breakpoint
 -- An event goes when the record of its id says that it is gone, the first ones first (E8), or with its id in an erasure. In both

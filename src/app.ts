@@ -9,7 +9,7 @@ import { environmentUsageRoutes, planRoutes, usageRoutes } from "./books/usage/r
 import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
 import { dashboardRoutes } from "./dashboard/routes.tsx";
-import { erasureRoutes } from "./erasure/routes.ts";
+import { erasureRoutes, tombstoneRoutes } from "./erasure/routes.ts";
 import { exportRoutes } from "./exports/routes.ts";
 import { drainBody } from "./http/body.ts";
 import { answerError, logBug } from "./http/errors.ts";
@@ -79,6 +79,7 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/api/v1/admin", usageLimitRoutes)
     .route("/api/v1/admin", environmentUsageRoutes)
     .route("/api/v1/admin", clockRoutes)
+    .route("/api/v1/admin", tombstoneRoutes)
     .route("/api/v1/usage", usageRoutes)
     .route("/api/v1/usage/limits", userLimitRoutes)
     .route("/api/v1/stripe", stripeRoutes)

@@ -14,6 +14,7 @@ import { randomId } from "./lib/ids.ts";
 import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/tell-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
+import { sizePart } from "./people/limits/measure-size.ts";
 import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
 import { oldMessagesPart } from "./webhooks/delete-old.ts";
 import { deliveriesPart } from "./webhooks/deliver-due.ts";
@@ -31,6 +32,7 @@ const RUN_MS = 50_000;
  * continue after it.
  */
 export const cronParts: readonly CronPart[] = [
+  sizePart,
   periodsPart,
   holdsPart,
   expiriesPart,

@@ -22,10 +22,28 @@ export type Caller =
   /** The sender that signs with the signing secret of an environment's Stripe events. */
   | { readonly kind: "stripe" };
 
-/** The administrator. `by` is the name in the audit log: `api`, or the person who is signed in to the dashboard. */
+/**
+ * The administrator. `by` is the name in the audit log: `api`, `ak:` and the id of an administration key, or the person who is
+ * signed in to the dashboard.
+ */
 export interface AdminCaller {
   readonly kind: "admin";
   readonly by: string;
+}
+
+/** What an administration key allows. */
+export type Scope = "read" | "people" | "write" | "grants" | "settings" | "access";
+
+/** The rights of an administration key on the route that it called. */
+export interface AdminRights {
+  readonly adminKeyId: string;
+  readonly scopes: readonly Scope[];
+  /** Null: all applications. */
+  readonly apps: readonly string[] | null;
+  /** Null: both modes. */
+  readonly modes: readonly Mode[] | null;
+  /** The route, as `auth/scopes.ts` lists it. */
+  readonly route: string;
 }
 
 /** The source of time and random ids, so that a test can control both. */
@@ -55,12 +73,16 @@ export interface OpenDatabase {
   readonly index: number;
   readonly name: string;
   readonly db: Db;
+  /** Asks how large its file is, in bytes. */
+  readonly readSize: () => Promise<number>;
 }
 
 /** The context of a verb without a tenant, such as the cron, a link, or a read for the administrator. */
 export interface SystemCtx extends DatabaseCtx {
   /** All databases of the deployment; `db` is one of them. */
   readonly databases: readonly OpenDatabase[];
+  /** Set where an administration key calls. Everyone else may do everything. */
+  readonly rights?: AdminRights;
 }
 
 /** How much more a part of the cron may do in this run. */

@@ -13,6 +13,8 @@ export interface Settings {
   readonly testBalanceQuota: number;
   /** After how many days analytics events are deleted (E8). Null: never. */
   readonly analyticsRetentionDays: number | null;
+  /** How large a database may become. Near it analytics end, so that the books go on (L3). */
+  readonly databaseBytesMax: number;
   /** The binding of the database in which new applications are created. */
   readonly newAppsDatabase: string;
   /**
@@ -29,6 +31,8 @@ const EXPORT_SECRET_CHARACTERS_MIN = 16;
 const SETTINGS_SECRET_CHARACTERS_MIN = 32;
 const ERASURE_SECRET_CHARACTERS_MIN = 32;
 const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
+/** What D1 allows. */
+const DATABASE_BYTES_MAX_DEFAULT = 10_000_000_000;
 
 // wrangler types every secret as `string`, but a secret that was never set is undefined.
 const secretOf = (value: string | undefined, charactersMin: number): string | null =>
@@ -65,6 +69,15 @@ function readRetention(text = ""): Settings["analyticsRetentionDays"] {
   return null;
 }
 
+/** Returns the default, and logs a line, for text that is not a whole number of at least 1. */
+function readDatabaseBytesMax(text = ""): number {
+  if (/^[1-9]\d{0,14}$/.test(text)) return Number(text);
+  if (text !== "") {
+    console.error(JSON.stringify({ level: "error", code: "setting_malformed", setting: "DATABASE_BYTES_MAX" }));
+  }
+  return DATABASE_BYTES_MAX_DEFAULT;
+}
+
 /** The settings by their object of bindings, which all requests of an isolate share. */
 const settingsOf = new WeakMap<object, Settings>();
 
@@ -88,6 +101,7 @@ function settingsIn(env: Partial<Env>): Settings {
     publicOrigin: readOrigin(env.PUBLIC_ORIGIN),
     testBalanceQuota: quota !== undefined && /^\d{1,9}$/.test(quota) ? Number(quota) : TEST_BALANCE_QUOTA_DEFAULT,
     analyticsRetentionDays: readRetention(env.ANALYTICS_RETENTION_DAYS),
+    databaseBytesMax: readDatabaseBytesMax(env.DATABASE_BYTES_MAX),
     newAppsDatabase: env.NEW_APPS_DATABASE || "DB",
     isBehindCloudflare: env.BEHIND_CLOUDFLARE === "true",
     access: readAccess(env.ACCESS_TEAM_DOMAIN, env.ACCESS_AUD),

@@ -15,12 +15,15 @@ type Arrived = Sent & { readonly var: { readonly runtime: Runtime } };
 const SHARES = {
   public: { binding: "PUBLIC_REQUESTS", aMinuteMax: 1_200 },
   stripe: { binding: "STRIPE_REQUESTS", aMinuteMax: 12_000 },
-  /** Beyond the public share: requests with secret and relay keys that the isolate does not know. */
+  /** Beyond the public share: requests with secret, relay and administration keys that the isolate does not know. */
   newKeys: { binding: "NEW_KEY_REQUESTS", aMinuteMax: 60 },
 } as const;
 type Share = keyof typeof SHARES;
 
 const MINUTE_MS = 60_000;
+
+/** The kind of a key that is counted. */
+type Counted = { readonly kind: Key["kind"] | "admin" };
 
 /** The counts and keys that an isolate remembers for a minute. They never decide whether a key is valid (W3a). */
 class Arrivals {
@@ -103,7 +106,7 @@ function isOfServer(c: Arrived): boolean {
  * proves unknown. Above its public share, an address has a separate share for keys that the isolate does not know. Returns
  * whether it counted the request. Throws the errors of `countArrival`.
  */
-export async function countKey(c: Arrived, key: Key | null, text: string, isCapture: boolean): Promise<boolean> {
+export async function countKey(c: Arrived, key: Counted | null, text: string, isCapture: boolean): Promise<boolean> {
   if (key === null || key.kind === "publishable") {
     if (isCapture) return countCapture(c);
     await countArrival(c);
@@ -126,7 +129,7 @@ export function isFoundUnknown(c: Arrived, text: string): boolean {
 }
 
 /** Remembers for a minute that a key is in force, or that the primary does not know it. */
-export function noteFound(c: Arrived, key: Key, text: string, isInForce: boolean): void {
+export function noteFound(c: Arrived, key: Counted, text: string, isInForce: boolean): void {
   const { isolate, now } = c.var.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);
   const untilMs = now() + MINUTE_MS;
@@ -135,6 +138,6 @@ export function noteFound(c: Arrived, key: Key, text: string, isInForce: boolean
     unknownKeys.note(text, untilMs);
   } else if (key.kind !== "publishable") {
     validKeys.note(text, untilMs);
-    servers.note(addressOf(c), untilMs);
+    if (key.kind !== "admin") servers.note(addressOf(c), untilMs);
   }
 }

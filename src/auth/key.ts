@@ -64,6 +64,24 @@ export function writeKey(
   return `${text}${checksum(text)}`;
 }
 
+const ADMIN_KEY = /^ak_[0-9A-Za-z]{28}$/;
+
+/** Writes a new administration key; `random` is 22 random characters of base62. */
+export function writeAdminKey(random: string): string {
+  const text = `ak_${random}`;
+  return `${text}${checksum(text)}`;
+}
+
+/** Returns whether a text has the form of an administration key. It is shorter than any admin token. */
+export const isAdminKey = (text: string): boolean =>
+  ADMIN_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS);
+
+const HINT_CHARACTERS = 4;
+
+/** Returns the short text by which people recognise a key. */
+export const hintOf = (key: string): string =>
+  `${key.slice(0, key.lastIndexOf("_") + 1)}…${key.slice(-HINT_CHARACTERS)}`;
+
 /** Parses a key. Returns null for text that is not a key. */
 export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readForm(text));
 
@@ -134,6 +152,9 @@ const formOf = (text: string): string | undefined =>
 
 /** Returns what to change when another text was sent instead of an application's key. */
 export function keyAdvice(text: string): string {
+  if (isAdminKey(text)) {
+    return "This is an administration key, which opens `/api/v1/admin` and nothing else. Send a key of the application.";
+  }
   return (
     formOf(text) ??
     "This is not a key of Purser: keys begin with `sk_` or `pk_`. The admin token opens `/api/v1/admin` and nothing else."
@@ -142,6 +163,7 @@ export function keyAdvice(text: string): string {
 
 /** Returns what to change when another text was sent instead of the admin token. */
 export function adminTokenAdvice(text: string): string {
+  if (/^ak_/.test(text)) return "The administration key is mistyped or cut. Copy the whole key again.";
   if (/^[spr]k_(live|test)_/.test(text)) {
     return "This is a key of an application. The administration takes the admin token, which the deployment sets in `ADMIN_TOKEN`.";
   }

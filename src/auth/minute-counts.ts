@@ -14,9 +14,15 @@ interface Minute {
   count: number;
 }
 
-/** Counts by address. The minute of an address begins with its first count. */
+/** Counts by address, or by another text. The minute of an address begins with its first count. */
 export class MinuteCounts {
   readonly #minutes = new Map<string, Minute>();
+  readonly #lengthMs: number;
+
+  /** `lengthMs`: what stands for a minute. */
+  constructor(lengthMs = MINUTE_MS) {
+    this.#lengthMs = lengthMs;
+  }
 
   count(address: string, nowMs: number): number {
     return this.#current(address, nowMs)?.count ?? 0;
@@ -32,12 +38,12 @@ export class MinuteCounts {
   /** Returns the whole seconds until the address's minute is over; at least 1. */
   secondsLeft(address: string, nowMs: number): number {
     const startMs = this.#current(address, nowMs)?.startMs ?? nowMs;
-    return Math.max(1, Math.ceil((startMs + MINUTE_MS - nowMs) / 1_000));
+    return Math.max(1, Math.ceil((startMs + this.#lengthMs - nowMs) / 1_000));
   }
 
   #current(address: string, nowMs: number): Minute | undefined {
     const minute = this.#minutes.get(address);
-    return minute === undefined || nowMs - minute.startMs >= MINUTE_MS ? undefined : minute;
+    return minute === undefined || nowMs - minute.startMs >= this.#lengthMs ? undefined : minute;
   }
 
   #begin(address: string, nowMs: number): Minute {

@@ -2,7 +2,12 @@ import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 
-const NAMES = { secret: "secret key", relay: "relay key", admin: "admin token" } as const;
+const NAMES = {
+  secret: "secret key",
+  relay: "relay key",
+  admin: "admin token",
+  adminKey: "administration key",
+} as const;
 
 /**
  * Refuses a browser's request with a key that must stay secret: `forbidden` (W11). Browsers send both headers; the servers of

@@ -8,21 +8,22 @@ import { equalSecrets } from "../lib/hash.ts";
 import type { Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import { addressOf, type Sent } from "./address.ts";
+import { openAdminKey } from "./admin-key.ts";
 import { countArrival } from "./arrivals.ts";
-import { adminTokenAdvice, invalidKey, readKey } from "./key.ts";
+import { adminTokenAdvice, invalidKey, isAdminKey, readKey } from "./key.ts";
 import { MinuteCounts, mayPass, ofIsolates } from "./minute-counts.ts";
 import { refusePage } from "./refuse-page.ts";
 import { keyInHeader } from "./require-key.ts";
+import { judgeRoute } from "./scopes.ts";
 
 /**
  * Returns the context of a verb without a tenant: the latest state of each database, `DB` first. `spend` is as in `openSession`.
  */
 export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) => void): SystemCtx {
-  const databases = allDatabases(env).map(({ index, name, d1 }) => ({
-    index,
-    name,
-    db: openSession(d1, "first-primary", spend),
-  }));
+  const databases = allDatabases(env).map(({ index, name, d1 }) => {
+    const session = openSession(d1, "first-primary", spend);
+    return { index, name, db: session, readSize: session.readSize };
+  });
   const [first] = databases;
   assert(first !== undefined, "a database is bound as DB");
   return { ...runtime, db: first.db, databases, settings: readSettings(env) };
@@ -81,12 +82,23 @@ export async function isAdminToken(
   throw refuse();
 }
 
-/** Requires the administrator's token, and sets `admin`. Without a token in the settings, administration answers 404. */
+/**
+ * Requires the administrator's token, or an administration key whose scopes cover the route (auth/scopes.ts), and sets `admin`.
+ * Without a token in the settings, administration answers 404.
+ */
 export const requireAdmin = factory.createMiddleware(async (c, next) => {
   const root = systemCtx(c.env, c.var.runtime);
   const { adminToken } = root.settings;
   if (adminToken === null) throw nothingHere();
   const token = await keyInHeader(c);
+  const id = c.req.param("appId") ?? c.req.param("balanceId") ?? "";
+  if (isAdminKey(token)) {
+    const rights = await openAdminKey(c, root, token);
+    const judge = judgeRoute(rights, c.req.param("appId"));
+    if (judge !== null) c.set("judgeArguments", judge);
+    c.set("admin", { ...inDatabaseOf(root, id), rights, caller: { kind: "admin", by: `ak:${rights.adminKeyId}` } });
+    return next();
+  }
   if (!(await isAdminToken(c, token, adminToken))) {
     await countArrival(c);
     const kind = readKey(token)?.kind;
@@ -94,7 +106,6 @@ export const requireAdmin = factory.createMiddleware(async (c, next) => {
     throw invalidKey(adminTokenAdvice(token));
   }
   refusePage(c, "admin");
-  const id = c.req.param("appId") ?? c.req.param("balanceId") ?? "";
   c.set("admin", { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } });
   await next();
 });

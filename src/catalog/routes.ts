@@ -1,14 +1,18 @@
 import { requireAdmin } from "../auth/require-admin.ts";
+import { onlyModeOf } from "../auth/scopes.ts";
 import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
+import { createAdminKey, listAdminKeys, revokeAdminKey } from "./admin-keys/admin-keys.ts";
+import { createAdminKeyInput } from "./admin-keys/schemas.ts";
 import { createApp, listApps, requireApp } from "./apps/apps.ts";
 import { setEndUserAuth } from "./apps/end-user-auth.ts";
 import { createKey, listKeys, revokeKey } from "./apps/keys.ts";
 import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "./apps/schemas.ts";
+import { NO_APP } from "./audit/audit-statement.ts";
 import { listAudit } from "./audit/list.ts";
-import { listAuditInput } from "./audit/schemas.ts";
+import { listAuditInput, pageInput } from "./audit/schemas.ts";
 import { archivePack, patchPack, restorePack } from "./packs/change.ts";
 import { createPack } from "./packs/create.ts";
 import { listPacks } from "./packs/pack.ts";
@@ -16,6 +20,16 @@ import { createPackInput, patchPackInput } from "./packs/schemas.ts";
 
 /** The administration routes of the catalogue. */
 export const catalogRoutes = createRoutes()
+  .post("/keys", requireAdmin, readBody, validate("json", createAdminKeyInput), async (c) =>
+    c.json(await createAdminKey(c.var.admin, c.req.valid("json"))),
+  )
+  .get("/keys", requireAdmin, async (c) => c.json(await listAdminKeys(c.var.admin)))
+  .delete("/keys/:adminKeyId", requireAdmin, async (c) =>
+    c.json(await revokeAdminKey(c.var.admin, c.req.param("adminKeyId"))),
+  )
+  .get("/audit", requireAdmin, validate("query", pageInput), async (c) =>
+    c.json(await listAudit(c.var.admin, NO_APP, c.req.valid("query"))),
+  )
   .post("/apps", requireAdmin, readBody, validate("json", createAppInput), async (c) =>
     c.json(await createApp(c.var.admin, c.req.valid("json"))),
   )
@@ -24,7 +38,7 @@ export const catalogRoutes = createRoutes()
     c.json(await createKey(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
   )
   .get("/apps/:appId/keys", requireAdmin, validate("query", listKeysInput), async (c) =>
-    c.json(await listKeys(c.var.admin, c.req.param("appId"), c.req.valid("query"))),
+    c.json(await listKeys(c.var.admin, c.req.param("appId"), c.req.valid("query"), onlyModeOf(c.var.admin))),
   )
   .delete("/apps/:appId/keys/:keyId", requireAdmin, async (c) =>
     c.json(await revokeKey(c.var.admin, c.req.param("appId"), c.req.param("keyId"))),

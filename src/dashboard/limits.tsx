@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import { type AnalyticsLimit, analyticsDefaults } from "../people/limits/count.ts";
+import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/count.ts";
 import { readLimits, setLimits } from "../people/limits/limits.ts";
 import { setLimitsInput } from "../people/limits/schemas.ts";
 import { Meter } from "./chart.tsx";
@@ -9,11 +9,12 @@ import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, pa
 import { amount, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
-const NAMES: Readonly<Record<AnalyticsLimit, string>> = {
+const NAMES: Readonly<Record<ReachedLimit, string>> = {
   eventsADay: "Events a day",
   bytesADay: "Bytes a day",
   eventsADayOfOneId: "Events a day of one id",
   bytesADayOfOneId: "Bytes a day of one id",
+  databaseBytes: "Database almost full",
 };
 
 // Object.keys loses the type of the limits' names.

@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { countedUnmatchedMax } from "../payments/list.ts";
+import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/count.ts";
 import { countedDeliveriesMax } from "../webhooks/delete-old.ts";
 import type { EndpointHealth } from "../webhooks/read-health.ts";
 import type { DashboardEnv } from "./form.ts";
@@ -36,7 +37,12 @@ interface AttentionProps {
 
 /** Shows the problems that an operator should look at first. */
 export const Attention = ({ c, overview }: AttentionProps) => {
-  const matters = [...ofPayments(c, overview), ...ofEndpoints(c, overview), ...ofShortages(c, overview)];
+  const matters = [
+    ...ofDatabase(c, overview),
+    ...ofPayments(c, overview),
+    ...ofEndpoints(c, overview),
+    ...ofShortages(c, overview),
+  ];
   return (
     <section class="card attention" aria-label="Needs attention" id="attention">
       <ul>
@@ -44,7 +50,7 @@ export const Attention = ({ c, overview }: AttentionProps) => {
           <li>
             <Icon name="check" kind="good" />
             <span>Nothing needs your attention.</span>
-            <span class="soft">Payments, webhooks and refusals</span>
+            <span class="soft">Payments, webhooks, refusals and the database</span>
           </li>
         )}
         {matters.map(({ kind, title, detail, href, action }) => (
@@ -60,6 +66,20 @@ export const Attention = ({ c, overview }: AttentionProps) => {
     </section>
   );
 };
+
+function ofDatabase(c: Context<DashboardEnv>, { fullness }: Overview): Matter[] {
+  if (fullness < SHARE_OF_PUBLIC_KEYS) return [];
+  const isNearEnd = fullness >= SHARE_OF_SECRET_KEYS;
+  return [
+    {
+      kind: isNearEnd ? "bad" : "warn",
+      title: `The database is ${Math.floor(fullness * 100)} % full.`,
+      detail: `Analytics ${isNearEnd ? "" : "by publishable and relay keys "}are not stored any more. Credits, usage and exports go on.`,
+      href: pathIn(c, "limits"),
+      action: "See the limits",
+    },
+  ];
+}
 
 function ofPayments(c: Context<DashboardEnv>, { unmatched, payments }: Overview): Matter[] {
   const { count, oldestAt } = unmatched;

@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import { matchRule } from "../books/amounts/schemas.ts";
+import { countedRecurringMax, countRecurring } from "../books/recurring/recurring.ts";
 import { listActs } from "../catalog/audit/list.ts";
 import { archivePack, patchPack, restorePack } from "../catalog/packs/change.ts";
 import { createPack } from "../catalog/packs/create.ts";
@@ -11,7 +12,7 @@ import type { PurserError } from "../errors.ts";
 import { Acts } from "./audit.tsx";
 import { Confirm, formFields } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { time } from "./format.ts";
+import { amount, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
 import { PackForm, type RuleTest } from "./pack-form.tsx";
@@ -41,7 +42,10 @@ async function packPage(
   { refusal, ruleTest = noRuleTest }: Outcome = {},
 ) {
   const { packId } = pack;
-  const history = await listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack.");
+  const [history, recurring] = await Promise.all([
+    listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack."),
+    countRecurring(c.var.ctx, packId),
+  ]);
   return page(
     c,
     { title: `Pack ${pack.packName}`, section: "packs", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
@@ -61,6 +65,11 @@ async function packPage(
         <h2>History</h2>
         <p class="soft">
           Version {pack.version}. <code>{packId}</code>
+        </p>
+        <p class="soft">
+          {recurring > countedRecurringMax ? `More than ${amount(countedRecurringMax)}` : amount(recurring)} active{" "}
+          {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
+          {c.var.ctx.environment.mode} mode.
         </p>
         <Acts c={c} label="History" entries={history} empty="No changes." />
       </section>

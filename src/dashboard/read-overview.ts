@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { countUnmatched, listPayments } from "../payments/list.ts";
+import { readFullness } from "../people/limits/measure-size.ts";
 import { readLag } from "../webhooks/delete-old.ts";
 import { readHealth } from "../webhooks/read-health.ts";
 import { type Figure, readActivity, readPacks } from "./figures/read.ts";
@@ -32,13 +33,14 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     of("opened"),
     of("refused_claim"),
   ]);
-  const [business, outstanding, packs, lag, health, unmatched, { payments, nextCursor }] = await Promise.all([
+  const [business, outstanding, packs, lag, health, unmatched, fullness, { payments, nextCursor }] = await Promise.all([
     readBusiness(ctx),
     readOutstanding(ctx),
     readPacks(ctx, past, days),
     readLag(ctx),
     readHealth(ctx),
     countUnmatched(ctx),
+    readFullness(ctx),
     listPayments(root, appId, { mode, limit: PAYMENTS_MAX }),
   ]);
   // A walk that ended before the application had users has no useful figures.
@@ -53,6 +55,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
       lag,
       health,
       unmatched,
+      fullness,
       payments,
       isAllPayments: nextCursor === null,
     },

@@ -6,6 +6,7 @@ import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";
 import { adjustRoutes } from "./adjust.tsx";
+import { adminKeysRoutes } from "./admin-keys.tsx";
 import { alertRoutes } from "./alert.tsx";
 import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
@@ -27,6 +28,7 @@ import { packsRoutes } from "./packs.tsx";
 import { paymentRoutes } from "./payment.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
+import { recurringRoutes } from "./recurring.tsx";
 import { refusalsRoutes } from "./refusals.tsx";
 import { revokeRoutes } from "./revoke.tsx";
 import { searchRoutes } from "./search.tsx";
@@ -59,6 +61,7 @@ const environmentRoutes = () =>
     .route("/", asOfRoutes())
     .route("/", verifyRoutes())
     .route("/", grantRoutes())
+    .route("/", recurringRoutes())
     .route("/", adjustRoutes())
     .route("/", revokeRoutes())
     .route("/", balanceRoutes())
@@ -130,6 +133,7 @@ export const dashboardRoutes = () =>
     .use("/apps/*", requireSignIn)
     .route("/", appsRoutes())
     .route("/", sessionsRoutes())
+    .route("/", adminKeysRoutes())
     .route("/apps/:appId/:mode{live|test}", environmentRoutes())
     // Not `all`: a known path keeps its 405 for other methods.
     .get("*", (c) => {

@@ -108,6 +108,12 @@ export const Sidebar = ({ place, isByAccess, signOut }: { place: Place; isByAcce
           API reference
         </a>
       </li>
+      <li>
+        <a href="/admin/apps/admin-keys">
+          <Icon name="key" />
+          Administration keys
+        </a>
+      </li>
       {!isByAccess && (
         <li>
           <a href="/admin/apps/sessions">
@@ -201,6 +207,7 @@ export const OutsideBar = ({ isByAccess, signOut }: { isByAccess: boolean; signO
     <Brand />
     <span class="out">
       <a href="/docs">API reference</a>
+      <a href="/admin/apps/admin-keys">Admin keys</a>
       {!isByAccess && <a href="/admin/apps/sessions">Sessions</a>}
       {signOut}
     </span>

@@ -7,6 +7,7 @@ import { readUserTotals } from "../books/credits/user-totals.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
 import { readUserLimits } from "../books/limits/user-limits.ts";
+import { listRecurring } from "../books/recurring/recurring.ts";
 import { listReservations } from "../books/usage/list-reservations.ts";
 import { planUsage } from "../books/usage/plan.ts";
 import { describeEvents } from "../books/usage/read-event.ts";
@@ -27,6 +28,7 @@ import {
 } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
+import { Recurring } from "./recurring.tsx";
 import { UserLimits } from "./usage-limits.tsx";
 import { Balances, Holds, Totals } from "./user-balances.tsx";
 import { Ledger, ledgerCsv } from "./user-ledger.tsx";
@@ -55,6 +57,9 @@ const NOTICES: Readonly<Record<string, string>> = {
   "adjusted-before": "This adjustment was made before. Nothing was changed again.",
   revoked: "Balance revoked. See the ledger below.",
   released: "Reservation released. What it held can be spent again.",
+  recurring: "Recurring grant made. What was due is granted.",
+  "recurring-cancelled": "Recurring grant cancelled.",
+  "recurring-resumed": "Recurring grant resumed.",
 };
 
 /** Returns the event of the form, in the form of the API. */
@@ -103,16 +108,17 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const { ctx } = c.var;
   const input = readHistory(form);
   const { userId } = input;
-  const [list, totals, { reservations }, ledger, { limits }] = await Promise.all([
+  const [list, totals, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
     listAllBalances(ctx, userId, BALANCES_MAX),
     readUserTotals(ctx, userId),
     listReservations(ctx, { userId, status: "open", limit: HOLDS_MAX }),
     searchLedger(ctx, input, readFilters(form)),
     readUserLimits(ctx, { userId }),
+    listRecurring(ctx, { userId }),
   ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
   const [events, chart] = await Promise.all([describeEvents(ctx, eventIds), recentEntries(c, userId, form, list)]);
-  return { list, totals, reservations, ledger, limits, events, chart };
+  return { list, totals, reservations, ledger, limits, recurring, events, chart };
 }
 
 /** Shows all of one user's credits. */
@@ -132,7 +138,7 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, eventFields(form)));
         });
-  const { list, totals, reservations, ledger, limits, events, chart } = found.result;
+  const { list, totals, reservations, ledger, limits, recurring, events, chart } = found.result;
   if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
   }
@@ -144,6 +150,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       <Actions c={c} userId={userId} />
       <Totals totals={totals} />
       <UserLimits limits={limits} />
+      <Recurring c={c} recurring={recurring} />
       {reservations.length > 0 && <Holds c={c} reservations={reservations} isAll={reservations.length < HOLDS_MAX} />}
       <Balances c={c} userId={userId} list={list} />
       <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
@@ -187,6 +194,7 @@ const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
 const Actions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
   const links = [
     ["users/grant", "Grant credits", { userId }],
+    ["users/recurring", "Grant every period", { userId }],
     ["people", "View person", { distinctId: userId }],
     ["users/as-of", "As of a moment", { userId }],
     ["users/verify", "Verify the ledger", { userId }],

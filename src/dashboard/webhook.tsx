@@ -34,7 +34,7 @@ type Endpoint = WebhookOutput & { readonly failingSinceMs: number | null };
 async function readEndpoint(c: Context<DashboardEnv>): Promise<Endpoint> {
   const { appId, mode } = c.var.ctx.environment;
   const row = await requireEndpoint(c.var.root, appId, c.req.param("webhookId") ?? "");
-  const webhook = { ...presentEndpoint(row), failingSinceMs: row.failingSinceMs };
+  const webhook = { ...presentEndpoint(c.var.root, row), failingSinceMs: row.failingSinceMs };
   if (webhook.mode !== mode) throw new PurserError("not_found", `There is no such endpoint in ${mode} mode.`);
   return webhook;
 }

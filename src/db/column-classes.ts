@@ -39,6 +39,9 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "last_used_day",
     ],
   },
+  admin_keys: {
+    operational: ["hash", "id", "hint", "name", "scopes", "apps", "modes", "created_at_ms", "revoked_at_ms"],
+  },
   credit_packs: {
     operational: [
       "app_id",
@@ -236,7 +239,8 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
     text: ["event", "properties"],
     kept: ["environment_id", "seq", "timestamp_ms", "received_at_ms", "ahead_ms", "is_verified"],
   },
-  analytics_days: { operational: ["environment_id", "day", "events", "bytes", "id_events", "id_bytes"] },
+  analytics_days: { operational: ["environment_id", "day", "events", "bytes", "id_events", "id_bytes", "consents"] },
+  database_size: { operational: ["id", "bytes", "freed_bytes"] },
   limits_reached: { operational: ["environment_id", "day", "limit_name", "reached_at_ms"] },
   consent_log: {
     names: ["distinct_id"],

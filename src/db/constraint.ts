@@ -30,6 +30,8 @@ const REFUSALS = {
   payment_debts_of: "payment_debts.environment_id, payment_debts.account_id",
   limit_events: "limit_events",
   limit_bytes: "limit_bytes",
+  limit_consents: "limit_consents",
+  limit_space: "limit_space",
   limit_id_events: "limit_id_events",
   limit_id_bytes: "limit_id_bytes",
   credit_refunds_gapless: "credit_refunds_gapless",

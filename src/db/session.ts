@@ -5,6 +5,8 @@ import type { Db, Statement } from "./sql.ts";
 export interface Session extends Db {
   /** The state that it has seen; null before its first trip. */
   readonly bookmark: () => string | null;
+  /** Asks how large the database's file is, in bytes. */
+  readonly readSize: () => Promise<number>;
 }
 
 /** Where a session starts: at the primary, or at the nearest replica. */
@@ -50,6 +52,11 @@ export function openSession(d1: D1Database, start: SessionStart, spend: (queries
         return prepare(statement).raw();
       }),
     bookmark: () => session.getBookmark(),
+    readSize: () =>
+      resend(async () => {
+        spend(1);
+        return (await session.prepare("SELECT 1").run()).meta.size_after;
+      }),
   };
 }
 

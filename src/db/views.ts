@@ -69,4 +69,5 @@ export const analyticsCounts = sqliteTable("analytics_counts", {
   bytes: integer("bytes").notNull(),
   idEvents: integer("id_events").notNull(),
   idBytes: integer("id_bytes").notNull(),
+  consents: integer("consents").notNull(),
 });

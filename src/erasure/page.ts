@@ -5,6 +5,7 @@ import {
   analyticsEvents,
   consentLog,
   creditLedger,
+  databaseSize,
   distinctIds,
   erasureIds,
   erasureNames,
@@ -25,6 +26,7 @@ import {
   webhookMessages,
 } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
+import { EVENT_BYTES, recordBytes } from "../people/limits/count.ts";
 import {
   distinctIdsAtHand,
   id,
@@ -149,6 +151,20 @@ const deleteEvents = query((value: OfPage) =>
     )`,
   ),
 );
+
+/** The file keeps its size, and what is freed is used again. An id's record goes once, and tells of its events. */
+const countFreed = query((value: OfPage) => {
+  const { distinctId, eventBytes, eventCount, deletedCount } = distinctIds;
+  const events = sql`${eventBytes} + (${eventCount} - ${deletedCount}) * ${EVENT_BYTES}`;
+  const freed = sql`(
+    SELECT coalesce(sum(${events} + ${recordBytes(sql`${distinctId}`)}), 0) FROM ${distinctIds}
+    WHERE ${isHere(value, distinctIds)} AND ${distinctId} IN ${distinctIdsAtHand(value)}
+  )`;
+  return drizzle
+    .update(databaseSize)
+    .set({ freedBytes: sql`${databaseSize.freedBytes} + ${freed}` })
+    .where(eq(databaseSize.id, 1));
+});
 
 const endpoint = alias(webhookDeliveries, "endpoint");
 
@@ -308,6 +324,7 @@ const PAGE = [
   moveRows(consentLog, keepsConsent),
   moveRows(exportAudit),
   endClaims,
+  countFreed,
   deleteOfIds(distinctIds, distinctIds.distinctId),
   finishIds,
   deleteNames,

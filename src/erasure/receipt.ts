@@ -72,6 +72,7 @@ function presentErasure(row: ErasureRow): ErasureOutput {
     reason: row.reason,
     keepConsent: row.keepConsent,
     by: row.actor,
+    fingerprint: row.fingerprint,
     startedAt: iso(row.startedAtMs),
     completedAt: completedAtMs === null ? null : iso(completedAtMs),
     recoverableUntil: completedAtMs === null ? null : iso(completedAtMs + RECOVERABLE_DAYS * DAY_MS),
@@ -97,7 +98,7 @@ const deleteTombstones = query((value: ValueOf<ErasureKey>) =>
  * The fingerprints of the secrets under which tombstones are left, in the order of their first erasures. It counts the lift, so
  * that no features of before come back: an isolate would go on with what it remembers of the erased.
  */
-const leaveFeature = query((value: ValueOf<{ environmentId: number }>) => {
+export const leaveFeature = query((value: ValueOf<{ environmentId: number }>) => {
   const { features } = environments;
   const { fingerprint } = erasures;
   const standing = sql`(

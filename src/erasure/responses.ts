@@ -69,6 +69,7 @@ export const erasureOutput = z
     reason: z.nullable(erasureReason),
     keepConsent: z.boolean(),
     by: z.string().describe("The id of the key that asked for it, or the administrator."),
+    fingerprint: z.string().describe("Tells by which `ERASURE_SECRET` its ids are recognised, and nothing of it."),
     startedAt: time,
     completedAt: time.nullable(),
     recoverableUntil: time
@@ -78,3 +79,8 @@ export const erasureOutput = z
   })
   .meta({ id: "Erasure" });
 export type ErasureOutput = z.infer<typeof erasureOutput>;
+
+export const forgetTombstonesOutput = z
+  .strictObject({ forgotten: z.int().nonnegative().describe("How many erased ids were given up.") })
+  .meta({ id: "ForgottenTombstones" });
+export type ForgetTombstonesOutput = z.infer<typeof forgetTombstonesOutput>;

@@ -1,3 +1,4 @@
+import { requireAdmin } from "../auth/require-admin.ts";
 import { requireSecretKey } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
 import { callVerb } from "../http/call-verb.ts";
@@ -5,8 +6,9 @@ import { answerOutcome, createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { erasePerson } from "./erase-person.ts";
+import { forgetTombstones } from "./forget-tombstones.ts";
 import { liftErasure, readErasure } from "./receipt.ts";
-import { erasePersonInput } from "./schemas.ts";
+import { erasePersonInput, forgetTombstonesInput } from "./schemas.ts";
 
 export const erasureRoutes = createRoutes()
   .post("/erase-person", requireSecretKey("forbidden"), readBody, validate("json", erasePersonInput), async (c) =>
@@ -18,3 +20,12 @@ export const erasureRoutes = createRoutes()
   .post("/erasures/:erasureId/lift", requireSecretKey("forbidden"), readBody, validate("json", noFields), async (c) =>
     c.json(await callVerb(c, (ctx) => liftErasure(ctx, c.req.param("erasureId")))),
   );
+
+/** Administration of this room. */
+export const tombstoneRoutes = createRoutes().post(
+  "/apps/:appId/tombstones/forget",
+  requireAdmin,
+  readBody,
+  validate("json", forgetTombstonesInput),
+  async (c) => c.json(await forgetTombstones(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
+);

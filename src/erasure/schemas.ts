@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { identifier } from "../http/fields.ts";
+import { identifier, mode } from "../http/fields.ts";
 
 /** The most ids that an answer lists and a request names. */
 export const idsListedMax = 10_000;
@@ -46,3 +46,17 @@ export const erasePersonInput = z.lazy(() =>
     .meta({ id: "ErasePerson" }),
 );
 export type ErasePersonInput = z.infer<typeof erasePersonInput>;
+
+export const forgetTombstonesInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      fingerprint: z
+        .string()
+        .min(1)
+        .max(100)
+        .describe("That of the lost secret, as receipts of its erasures tell it (`fingerprint`)."),
+    })
+    .meta({ id: "ForgetTombstones" }),
+);
+export type ForgetTombstonesInput = z.infer<typeof forgetTombstonesInput>;

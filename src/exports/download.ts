@@ -1,3 +1,4 @@
+import { MinuteCounts, ofIsolates } from "../auth/minute-counts.ts";
 import { inDatabaseOf } from "../auth/require-admin.ts";
 import { countActivity } from "../db/activity/count.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/clock.ts";
@@ -35,6 +36,23 @@ function tooLarge(): PurserError {
   });
 }
 
+const OPENINGS_AN_HOUR_MAX = 60;
+const openingsOf = ofIsolates(() => new MinuteCounts(3_600_000));
+
+/**
+ * Counts the opening of a link in this isolate, before anything is read: a count in the database would cost each opening a row more.
+ * Throws `rate_limited` (P12).
+ */
+async function countOpening({ isolate, now }: SystemCtx, token: string): Promise<void> {
+  const openings = openingsOf(isolate);
+  const hash = await sha256(token);
+  if (openings.add(hash, now()) <= OPENINGS_AN_HOUR_MAX) return;
+  const message = `A link can be opened ${OPENINGS_AN_HOUR_MAX} times an hour. Try again later, or ask for a new one.`;
+  throw new PurserError("rate_limited", message, {
+    headers: { "Retry-After": String(openings.secondsLeft(hash, now())) },
+  });
+}
+
 /** The claims of a link's token, which may have been ended. Throws `export_unavailable`, `invalid_or_expired_token`. */
 async function readLink(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
@@ -51,10 +69,11 @@ export async function verifyLink(root: SystemCtx, token: string | null): Promise
 
 /**
  * The person's data at this moment, for the holder of the link (P8 to P13). A document that fits into one read is returned
- * whole; a larger one is streamed page by page. Throws `export_unavailable`, `invalid_or_expired_token`.
+ * whole; a larger one is streamed page by page. Throws `export_unavailable`, `invalid_or_expired_token`, `rate_limited`.
  */
 export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
   const claims = await readLink(root, token);
+  await countOpening(root, token ?? "");
   const ctx = inDatabaseOf(root, claims.appId);
   const guard = await guardLink(root, claims);
   try {

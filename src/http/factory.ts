@@ -26,6 +26,8 @@ export interface AppEnv {
     root: SystemCtx;
     /** The context of administration. */
     admin: AdminCtx;
+    /** Judges an administration key by the valid arguments. Throws `forbidden`. Set where these decide. */
+    judgeArguments?: (values: object) => void;
   };
 }
 

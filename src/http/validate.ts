@@ -43,7 +43,9 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     const result = schema.safeParse(value);
     if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body"));
     // Hono types validated data as `{}`. The schema's output is always a value.
-    c.req.addValidatedData("json", result.data as object);
+    const data = result.data as object;
+    c.get("judgeArguments")?.(data);
+    c.req.addValidatedData("json", data);
     await next();
   });
 }
@@ -80,10 +82,13 @@ function inQuery(c: Context, refusal: PurserError): PurserError {
 function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
     // The validator's types do not know the app's environment, which all routes share.
-    const malformedHeader = (c as Context<AppEnv>).get("malformedHeader");
+    const { malformedHeader, judgeArguments } = (c as Context<AppEnv>).var;
     if (malformedHeader !== undefined) throw malformedHeader;
     if (target === "query") assertDecodable(c.req.url);
-    if (result.success) return;
+    if (result.success) {
+      if (target === "query") judgeArguments?.(Object(result.data));
+      return;
+    }
     const refusal = refusalOfIssues(result.error.issues, target);
     if (target !== "query") throw refusal;
     assertGivenOnce(Object(result.data), result.error.issues);

@@ -1,14 +1,26 @@
-import { and, desc, eq, not, sql } from "drizzle-orm";
+import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { constraintOf } from "../db/constraint.ts";
-import { drizzle, fields, hasRow, insertFrom, query, type RowOf, scalar, type ValueOf } from "../db/query.ts";
+import {
+  asInteger,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  query,
+  type RowOf,
+  scalar,
+  type ValueOf,
+} from "../db/query.ts";
 import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { consentLog } from "../db/schema.ts";
 import { personErased, personGuards } from "../db/tombstones/check.ts";
 import { batchBehind, withTombstones } from "../db/tombstones/known.ts";
+import { analyticsCounts } from "../db/views.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { dayOf } from "./limits/count.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
@@ -42,18 +54,35 @@ const ofId = (value: ValueOf<ConsentKey>) =>
   and(eq(consentLog.environmentId, value("environmentId")), eq(consentLog.distinctId, value("distinctId")));
 const ofKey = (value: ValueOf<ConsentKey>) => and(ofId(value), eq(consentLog.id, value("consentId")));
 
+const lastSeq = (value: ValueOf<ConsentKey>) =>
+  scalar(
+    drizzle
+      .select(fields(consentLog, "seq"))
+      .from(consentLog)
+      .where(ofId(value))
+      .orderBy(desc(consentLog.seq))
+      .limit(1),
+  );
+
+/** WHERE: the entry is not there yet, and its id has room. Entries are gapless and in order of arrival, so that one of them tells. */
+function isWanted(value: ValueOf<NewConsent>): SQL {
+  const isFull = hasRow(
+    consentLog,
+    and(
+      ofId(value),
+      sql`${consentLog.seq} = 1 - ${value("roomOfDay")} + ${lastSeq(value)}`,
+      sql`${consentLog.receivedAtMs} >= ${value("dayStartMs")}`,
+    ),
+  );
+  const hasRoom = sql`(${value("roomOfDay")} IS NULL OR ${not(isFull)})`;
+  return sql`WHERE ${not(hasRow(consentLog, ofKey(value)))} AND ${hasRoom}`;
+}
+
 const insertConsent = query((value: ValueOf<NewConsent>) => {
-  const { seq } = consentLog;
-  const last = drizzle
-    .select(fields(consentLog, "seq"))
-    .from(consentLog)
-    .where(ofId(value))
-    .orderBy(desc(seq))
-    .limit(1);
   const row = {
     environmentId: value("environmentId"),
     distinctId: value("distinctId"),
-    seq: sql`1 + coalesce(${scalar(last)}, 0)`,
+    seq: sql`1 + coalesce(${lastSeq(value)}, 0)`,
     id: value("consentId"),
     purpose: value("purpose"),
     decision: value("decision"),
@@ -65,17 +94,14 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
     occurredAtMs: value("occurredAtMs"),
     receivedAtMs: value("receivedAtMs"),
   };
-  // Entries are gapless and in order of arrival, so that one of them tells how many the day has.
-  const isFull = hasRow(
-    consentLog,
-    and(
-      ofId(value),
-      sql`${seq} = 1 - ${value("roomOfDay")} + ${scalar(last)}`,
-      sql`${consentLog.receivedAtMs} >= ${value("dayStartMs")}`,
-    ),
-  );
-  const hasRoom = sql`(${value("roomOfDay")} IS NULL OR ${not(isFull)})`;
-  return insertFrom(consentLog, row, sql`WHERE ${not(hasRow(consentLog, ofKey(value)))} AND ${hasRoom}`);
+  return insertFrom(consentLog, row, isWanted(value));
+});
+
+/** Counts an entry for the environment's day. Aborts the batch with `limit_consents` where the day is full. It comes before the entry. */
+const countConsent = query((value: ValueOf<NewConsent & { dayMs: number }>) => {
+  const none = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
+  const counts = { environmentId: asInteger(value("environmentId")), day: dayOf(value), ...none, consents: sql`1` };
+  return insertFrom(analyticsCounts, counts, isWanted(value));
 });
 
 const findConsent = query((value: ValueOf<ConsentKey>) =>
@@ -97,12 +123,14 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     throw invalid("isDevice", "must come with a secret key: a user token names a user");
   }
   const receivedAtMs = ctx.now();
+  // The day is of real time (D3).
+  const dayMs = ctx.realNow();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
   const isCounted = ctx.caller.kind !== "secret";
   const entry: NewConsent = {
     ...key,
     roomOfDay: isCounted ? (input.decision === "granted" ? GRANTED_A_DAY_MAX : ENTRIES_A_DAY_MAX) : null,
-    dayStartMs: receivedAtMs - (receivedAtMs % DAY_MS),
+    dayStartMs: receivedAtMs - (dayMs % DAY_MS),
     purpose: input.purpose,
     decision: input.decision,
     method: input.method ?? null,
@@ -116,22 +144,25 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
   const write = () =>
     withTombstones(ctx, async (standing, guard) => {
       const guards = [guard, ...(await personGuards(ctx, standing, [input.distinctId]))];
-      return batchBehind(ctx.db, guards, [insertConsent(entry), findConsent(key)] as const);
+      const counts = isCounted ? [countConsent({ ...entry, dayMs })] : [];
+      return batchBehind(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });
-  const [, [row]] = await retryOnConflict(beingErased, key.consentId, write).catch(refuseErased);
-  if (row === undefined && isCounted) throw tooManyToday(receivedAtMs);
+  const [, [row]] = await retryOnConflict(beingErased, key.consentId, write).catch((error: unknown) => {
+    if (constraintOf(error) === "limit_consents") throw tooMany(OF_ENVIRONMENT, dayMs);
+    throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
+  });
+  if (row === undefined && isCounted) throw tooMany(OF_ID, dayMs);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
 }
 
-function tooManyToday(nowMs: number): PurserError {
-  const message = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when a publishable key sends them. The last ones are reserved for "denied" and "withdrawn".`;
-  const seconds = Math.ceil((DAY_MS - (nowMs % DAY_MS)) / 1_000);
-  return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
-}
+const OF_ID = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when a publishable key sends them. The last ones are reserved for "denied" and "withdrawn".`;
+const OF_ENVIRONMENT =
+  "The environment has as many consent entries by publishable keys today as its limit of analytics events allows.";
 
-function refuseErased(error: unknown): never {
-  throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
+function tooMany(message: string, dayMs: number): PurserError {
+  const seconds = Math.ceil((DAY_MS - (dayMs % DAY_MS)) / 1_000);
+  return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
 }
 
 export function presentConsent(row: ConsentRow): ConsentEntry {

@@ -114,6 +114,11 @@ export class IdProperties {
     return utf8Length(this.isChanged ? this.text : (this.#stored ?? ""));
   }
 
+  /** How much longer what is stored becomes. */
+  get addedBytes(): number {
+    return this.isChanged ? Math.max(0, utf8Length(this.text) - utf8Length(this.#stored ?? "")) : 0;
+  }
+
   get text(): string {
     return `{${Array.from(this.#texts, ([name, text]) => `${JSON.stringify(name)}:${text}`).join()}}`;
   }

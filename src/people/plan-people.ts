@@ -35,6 +35,8 @@ export interface IdUpdate {
   readonly isUser: boolean;
   /** How many claims it makes by a publishable key. */
   readonly claimsMade: number;
+  /** How much longer its stored properties become. */
+  readonly addedPropertiesBytes: number;
 }
 
 /** The changes to people by some events. */
@@ -86,6 +88,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
       isIdentified: isIdentified || before?.isIdentified === true,
       isUser: false,
       claimsMade: 0,
+      addedPropertiesBytes: 0,
     });
   };
   for (const event of events) {
@@ -108,6 +111,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
       ...id,
       isUser: users.has(id.distinctId),
       claimsMade: made.get(id.distinctId) ?? 0,
+      addedPropertiesBytes: properties.get(id.distinctId)?.addedBytes ?? 0,
     })),
     changes,
     refusedClaims,

@@ -1,11 +1,11 @@
 import { type SQL, sql } from "drizzle-orm";
-import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, assignments, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { analyticsEvents, distinctIds, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { dayOf, isCounted } from "./limits/count.ts";
+import { dayOf, isCounted, recordBytes, storedBytes } from "./limits/count.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
 /** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */
@@ -39,31 +39,34 @@ const latest = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
 const largest = (column: SQLiteColumn) => sql`max(${column}, ${latest(column)})`;
 
 const d = distinctIds;
-const lastSeq = (value: ValueOf<Rows>) => {
-  const { environmentId, distinctId, seq } = analyticsEvents;
-  return sql`(
-    SELECT ${seq} FROM ${analyticsEvents}
-    WHERE ${environmentId} = ${value("environmentId")} AND ${distinctId} = value ->> 0 ORDER BY ${seq} DESC LIMIT 1
+const known = alias(distinctIds, "known");
+const ofRow = (value: ValueOf<Rows>) =>
+  sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = row.value ->> 0`;
+
+/** FROM: each row with the id's last seq, whether its record is new, and the bytes of its events that are not counted yet. */
+const freshRows = (value: ValueOf<Rows>) => {
+  const { seq, properties } = analyticsEvents;
+  const lastSeq = sql`(SELECT ${seq} FROM ${analyticsEvents} WHERE ${ofRow(value)} ORDER BY ${seq} DESC LIMIT 1)`;
+  const weights = sql`(
+    SELECT json_array(coalesce(sum(octet_length(${properties})), 0), coalesce(sum(${storedBytes()}), 0))
+    FROM ${analyticsEvents} WHERE ${ofRow(value)} AND ${seq} > coalesce(${known.eventCount}, 0)
   )`;
-};
-const countedSeq = (value: ValueOf<Rows>) => sql`(
-  SELECT ${d.eventCount} FROM ${d} WHERE ${d.environmentId} = ${value("environmentId")} AND ${d.distinctId} = value ->> 0
-)`;
-const uncountedBytes = (value: ValueOf<Rows>) => {
-  const { environmentId, distinctId, seq, properties } = analyticsEvents;
+  // Each id is counted once, however often the row uses it.
   return sql`(
-    SELECT sum(octet_length(${properties})) FROM ${analyticsEvents}
-    WHERE ${environmentId} = ${value("environmentId")} AND ${distinctId} = value ->> 0
-      AND ${seq} > coalesce(${countedSeq(value)}, 0)
-  )`;
+    SELECT row.value, coalesce(${lastSeq}, ${known.eventCount}, 0) AS total, ${known.eventCount} IS NULL AS is_new, ${weights} AS weights
+    FROM json_each(${value("rows")}) AS row LEFT JOIN ${distinctIds} AS ${known}
+      ON ${known.environmentId} = ${value("environmentId")} AND ${known.distinctId} = row.value ->> 0
+    LIMIT -1 OFFSET 0
+  ) AS fresh`;
 };
 
 /**
  * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
  * repeated, it finds nothing new: where claims are made, the batch fails on their versions.
  */
-const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number }>) => {
+const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: number }>) => {
   const ifCounted = (counted: SQL, otherwise: SQL) => sql`iif(${value("isCounted")}, ${counted}, ${otherwise})`;
+  const record = sql`iif(fresh.is_new, ${recordBytes(sql`(fresh.value ->> 0)`)}, 0)`;
   const row = {
     environmentId: asInteger(value("environmentId")),
     distinctId: sql`fresh.value ->> 0`,
@@ -73,12 +76,12 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number }>) => {
     firstSeenAtMs: asInteger(value("nowMs")),
     lastSeenAtMs: asInteger(value("nowMs")),
     eventCount: sql`fresh.total`,
-    eventBytes: sql`fresh.size`,
+    eventBytes: sql`fresh.weights ->> 0`,
     claimsMade: sql`fresh.value ->> 4`,
     isUser: sql`fresh.value ->> 5`,
     day: ifCounted(dayOf(value), sql`NULL`),
     dayEvents: ifCounted(sql`fresh.total`, sql`0`),
-    dayBytes: ifCounted(sql`fresh.size`, sql`0`),
+    dayBytes: ifCounted(sql`iif(fresh.total > 0, (fresh.weights ->> 1) + (fresh.value ->> 6) + ${record}, 0)`, sql`0`),
   };
   const hasMore = sql`${latest(d.eventCount)} > ${d.eventCount}`;
   const ofDay = (column: SQLiteColumn, more: SQL) =>
@@ -92,16 +95,11 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number }>) => {
     eventBytes: sql`${d.eventBytes} + ${latest(d.eventBytes)}`,
     day: sql`coalesce(${latest(d.day)}, ${d.day})`,
     dayEvents: ofDay(d.dayEvents, sql`${latest(d.eventCount)} - ${d.eventCount}`),
-    dayBytes: ofDay(d.dayBytes, latest(d.eventBytes)),
+    dayBytes: ofDay(d.dayBytes, sql`iif(${hasMore}, ${latest(d.dayBytes)}, 0)`),
     claimsMade: sql`${d.claimsMade} + ${latest(d.claimsMade)}`,
   };
   const grows = (column: SQLiteColumn) => sql`${latest(column)} > ${column}`;
-  // Each id is counted once, however often the row uses it.
-  const from = sql`FROM (
-    SELECT value, coalesce(${lastSeq(value)}, ${countedSeq(value)}, 0) AS total, coalesce(${uncountedBytes(value)}, 0) AS size
-    FROM json_each(${value("rows")}) LIMIT -1 OFFSET 0
-  ) AS fresh WHERE true`;
-  return sql`${insertFrom(distinctIds, row, from)}
+  return sql`${insertFrom(distinctIds, row, sql`FROM ${freshRows(value)} WHERE true`)}
     ON CONFLICT (${names(d.environmentId, d.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}
     WHERE ${hasMore} OR ${grows(d.isSender)} OR ${grows(d.isIdentified)} OR ${grows(d.isUser)}
       OR ${latest(d.claimsMade)} > 0`;
@@ -139,7 +137,11 @@ const changeClaims = query((value: ValueOf<RowsAt>) => {
 });
 
 /** The statements that store the changes to people. They come after the statements of the events, in the same batch. */
-export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number): Statement[] {
+export function peopleWrites(
+  ctx: TenantCtx,
+  change: PeopleChange,
+  times: { readonly nowMs: number; readonly dayMs: number },
+): Statement[] {
   const environmentId = ctx.environment.id;
   const properties = change.properties.map((row) => [row.distinctId, row.properties, row.version + 1]);
   const ids = change.ids.map((id) => [
@@ -149,13 +151,14 @@ export function peopleWrites(ctx: TenantCtx, change: PeopleChange, nowMs: number
     Number(id.isIdentified),
     id.claimsMade,
     Number(id.isUser),
+    id.addedPropertiesBytes,
   ]);
   const made = change.changes.map(({ distinctId, claim, version }) => [
     ...[distinctId, version + 1, claim.by, claim.via, Number(claim.isVerified)],
   ]);
   return [
     ...jsonChunks(properties).map((rows) => writeProperties({ environmentId, rows })),
-    ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, nowMs, isCounted: Number(isCounted(ctx)) })),
-    ...jsonChunks(made).map((rows) => changeClaims({ environmentId, rows, nowMs })),
+    ...jsonChunks(ids).map((rows) => upsertIds({ environmentId, rows, ...times, isCounted: Number(isCounted(ctx)) })),
+    ...jsonChunks(made).map((rows) => changeClaims({ environmentId, rows, nowMs: times.nowMs })),
   ];
 }

@@ -99,7 +99,8 @@ the arguments, existence, rule.
     },
     {
       name: "Administration",
-      description: "Applications, keys, packs and adjustments. Needs the admin token.",
+      description:
+        "Applications, keys, packs and adjustments. Needs the admin token, or an administration key with the operation's scope.",
     },
     { name: "Messages", description: "What endpoints are told, signed as Standard Webhooks 1.0 describes." },
     { name: "Service", description: "The service itself. Needs no key." },

@@ -6,17 +6,19 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
+import { demandText } from "../auth/scopes.ts";
 import { errorDetail } from "../http/responses.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { errorComponents, errorDetailSchema } from "./error-details.ts";
 import { errorResponses, sharedResponses } from "./error-responses.ts";
 import { type HeaderName, headerRefs, headers } from "./headers.ts";
 import {
+  adminRouteOf,
   type Content,
   errorCodes,
   isKeyed,
   type Operation,
-  SECURITY,
+  securityOf,
   securitySchemes,
   unwrapped,
 } from "./operation.ts";
@@ -62,7 +64,9 @@ const hasBookmark = (operation: Operation): boolean =>
   isKeyed(operation) || operation.access === "client" || operation.access === "key-inside";
 
 function describeOperation(operation: Operation): ZodOpenApiOperationObject {
-  const { id, tag, summary, description, access, params, query, body, success } = operation;
+  const { id, tag, summary, access, params, query, body, success } = operation;
+  const demanded = access === "admin" ? demandText(adminRouteOf(operation)) : "";
+  const description = `${operation.description}${demanded && `\n\n${demanded}`}`;
   const names: HeaderName[] = ["x-request-id"];
   if (hasBookmark(operation)) names.push("x-d1-bookmark");
   if (success.replayable === true) names.push("idempotent-replayed");
@@ -82,7 +86,7 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
     tags: [tag],
     summary,
     description,
-    security: SECURITY[access],
+    security: securityOf(operation),
     requestParams: {
       ...(params === undefined ? {} : { path: unwrapped(params) }),
       ...(query === undefined ? {} : { query: unwrapped(query) }),

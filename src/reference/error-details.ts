@@ -3,7 +3,9 @@ import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { unit } from "../books/amounts/schemas.ts";
 import { refusingLimitOutput } from "../books/limits/responses.ts";
+import { scope } from "../catalog/admin-keys/schemas.ts";
 import { type ErrorCode, errorStatus } from "../errors.ts";
+import { mode } from "../http/fields.ts";
 import { errorDetail } from "../http/responses.ts";
 
 const shortBalance = z
@@ -33,6 +35,18 @@ const detailsByCode = {
     uncovered: quantitiesOutput.describe("The quantities that no balance covers."),
     skipped: z.array(shortBalance).describe("Why each balance that can pay now does not cover them; at most 20."),
   }),
+  forbidden: z
+    .strictObject({
+      scope: scope.optional().describe("The scope that the administration key lacks."),
+      appId: z
+        .string()
+        .nullable()
+        .optional()
+        .describe("The application that the administration key is not for. Null: it must be for all."),
+      mode: mode.optional().describe("The mode that the administration key is not for."),
+    })
+    .optional()
+    .describe("Present when an administration key may not do this."),
   idempotency_conflict: z.strictObject({
     differs: z
       .array(z.string())

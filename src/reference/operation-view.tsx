@@ -14,6 +14,7 @@ const SCHEME_NAMES: Readonly<Record<string, string>> = {
   secretKey: "a secret key",
   publishableKey: "a publishable key",
   adminToken: "the admin token",
+  administrationKey: "an administration key",
 };
 
 export function Method({ method }: { method: string }) {

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { ROUTES } from "../auth/scopes.ts";
 import type { ErrorCode } from "../errors.ts";
 import { inOrder } from "./error-responses.ts";
 
@@ -87,8 +88,17 @@ export const wrongKindOf = ({ publishableGets, method, access }: Operation): Err
 /** Returns whether the operation takes a key in the `Authorization` header, and so a bookmark. */
 export const isKeyed = ({ access }: Operation): boolean => access === "secret" || access === "end-user";
 
-/** The security schemes of each access; one of them suffices. */
-export const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
+/** Returns the name of a route of administration in `auth/scopes.ts`: `GET /apps/:appId/keys`. */
+export const adminRouteOf = ({ method, path }: Pick<Operation, "method" | "path">): string =>
+  `${method.toUpperCase()} ${path.replace("/api/v1/admin", "").replace(/\{(\w+)\}/g, ":$1")}`;
+
+/** Returns the security schemes of an operation; one of them suffices. */
+export const securityOf = (operation: Operation): Record<string, string[]>[] =>
+  operation.access === "admin" && ROUTES[adminRouteOf(operation)] !== null
+    ? [...SECURITY.admin, { administrationKey: [] }]
+    : SECURITY[operation.access];
+
+const SECURITY: Readonly<Record<Access, Record<string, string[]>[]>> = {
   open: [],
   secret: [{ secretKey: [] }],
   "end-user": [{ secretKey: [] }, { publishableKey: [] }],
@@ -112,4 +122,5 @@ export const securitySchemes = {
     "A relay key, `rk_live_…` or `rk_test_…`. For what passes on the analytics of others, such as a proxy.",
   ),
   adminToken: bearer("The admin token, set by the deployment in `ADMIN_TOKEN`."),
+  administrationKey: bearer("An administration key, `ak_…`. Each operation names the scope that the key needs."),
 };

@@ -1,5 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { sealSecret } from "../auth/end-user-setting.ts";
+import { admitRow, mayName } from "../auth/scopes.ts";
 import { requireApp } from "../catalog/apps/apps.ts";
 import { clockOf } from "../db/clock.ts";
 import { databaseIndexOf } from "../db/databases.ts";
@@ -46,10 +47,10 @@ export const selectEndpoint = query((value: ValueOf<EndpointKey>) =>
 );
 export type EndpointRow = RowsOf<[ReturnType<typeof selectEndpoint>]>[0][number];
 
-/** An application's endpoint. Throws `not_found`. */
+/** An application's endpoint. Throws `not_found` and `forbidden`. */
 export async function requireEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
   const [row] = await all(root.db, selectEndpoint({ appId, webhookId }));
-  if (row !== undefined) return row;
+  if (row !== undefined) return admitRow(root, row);
   await requireApp(root, appId);
   throw new PurserError("not_found", "The application has no such endpoint.", { param: "webhookId" });
 }
@@ -65,12 +66,12 @@ export function environmentOf({ environmentId, appId, mode }: EndpointRow): Envi
   return { id: environmentId, appId, mode, database: databaseIndexOf(appId) ?? 0 };
 }
 
-/** An endpoint as the API returns it. */
-export function presentEndpoint(row: EndpointRow): WebhookOutput {
+/** An endpoint as the API returns it: its URL, which may hold a secret, only to who may see what it receives. */
+export function presentEndpoint(root: Pick<SystemCtx, "rights">, row: EndpointRow): WebhookOutput {
   return {
     webhookId: row.id,
     mode: row.mode,
-    url: row.url,
+    url: mayName(root) ? row.url : new URL(row.url).origin,
     types: row.types === null ? null : [...row.types],
     description: row.description,
     isEnabled: row.isEnabled,

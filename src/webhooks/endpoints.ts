@@ -84,7 +84,7 @@ export async function createWebhook(
     syncEndpoints({ ids: JSON.stringify([environment.id]) }),
     selectEndpoint({ appId, webhookId: key.webhookId }),
   ]);
-  if (written !== undefined) return { ...presentEndpoint(written), secret };
+  if (written !== undefined) return { ...presentEndpoint(admin, written), secret };
   throw new PurserError("invalid_request", `An environment may have ${ENDPOINTS_MAX} endpoints. Delete one first.`, {
     details: { limit: ENDPOINTS_MAX },
   });
@@ -141,7 +141,7 @@ export async function changeWebhook(
     syncEndpoints({ ids: JSON.stringify([before.environmentId]) }),
   ]);
   if (input.isEnabled === false) await failRest(admin.db, [webhookId]);
-  return presentEndpoint(await requireEndpoint(admin, appId, webhookId));
+  return presentEndpoint(admin, await requireEndpoint(admin, appId, webhookId));
 }
 
 const auditDeleted = insertAct<{ webhookId: string }>((value) => hasRow(webhookEndpoints, ofEndpoint(value)));
@@ -160,7 +160,7 @@ export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: s
     syncEndpoints({ ids: JSON.stringify([row.environmentId]) }),
   ]);
   await failRest(admin.db, [webhookId]);
-  return presentEndpoint(row);
+  return presentEndpoint(admin, row);
 }
 
 const selectEndpoints = query((value: ValueOf<{ environmentId: number }>) =>
@@ -175,7 +175,9 @@ const selectEndpoints = query((value: ValueOf<{ environmentId: number }>) =>
 /** The endpoints of one mode, oldest first. Throws `not_found`. */
 export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): Promise<ListWebhooksOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
-  return { webhooks: (await all(root.db, selectEndpoints({ environmentId }))).map(presentEndpoint) };
+  return {
+    webhooks: (await all(root.db, selectEndpoints({ environmentId }))).map((row) => presentEndpoint(root, row)),
+  };
 }
 
 const auditRotated = insertAct();
@@ -198,5 +200,5 @@ export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: st
   const { secret, sealed } = await makeSecret(admin, row);
   const act = newAct(admin, { appId, action: "webhook.rotated", target: webhookId, details: { mode: row.mode } });
   await batch(admin.db, [auditRotated(act), updateSecret({ ...act, webhookId, sealed, untilMs: act.atMs + DAY_MS })]);
-  return { ...presentEndpoint(row), secret };
+  return { ...presentEndpoint(admin, row), secret };
 }

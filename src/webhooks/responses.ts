@@ -7,7 +7,7 @@ const time = z.string().meta({ format: "date-time" });
 const fields = {
   webhookId: z.string(),
   mode,
-  url: z.string(),
+  url: z.string().describe("Its origin alone for an administration key without the scope `people`."),
   types: z.array(z.string()).nullable(),
   description: z.string().nullable(),
   isEnabled: z.boolean(),

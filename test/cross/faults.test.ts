@@ -282,12 +282,12 @@ async function underSilence(
   expect(named(scene, await heldOf(scene.userId), told(again))).toBe(expected.answered);
 }
 
-it("counts a test-mode balance once, however its grant's answers were lost", async () => {
+it("counts a test-mode balance once, and what recurs once an item, however its grant's answers were lost", async () => {
   const counted = await env.DB.prepare(
     `SELECT test_balance_count AS counted, (
        SELECT count(*) FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
-       WHERE a.environment_id = e.id
-     ) AS there
+       WHERE a.environment_id = e.id AND coalesce(b.external_ref, '') NOT LIKE 'recurring:%'
+     ) + (SELECT sum(counted_balances) FROM recurring_grants WHERE environment_id = e.id) AS there
      FROM environments AS e WHERE e.id = ?`,
   )
     .bind(app.environments.test.id)

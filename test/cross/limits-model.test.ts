@@ -27,11 +27,12 @@ interface Use {
   bytes: number;
 }
 
-const bytesOf = (event: Event): number => new TextEncoder().encode(JSON.stringify(event.properties)).length;
-const useOf = (events: readonly Event[]): Use => ({
-  events: events.length,
-  bytes: events.reduce((sum, event) => sum + bytesOf(event), 0),
-});
+/** All texts are ASCII. An event is stored with its id twice, its name, its properties and 400 bytes; a record with its id thrice and 600. */
+const bytesOf = ({ distinct_id: id, event, properties }: Event): number =>
+  400 + 2 * id.length + event.length + JSON.stringify(properties).length;
+const recordBytesOf = (id: string): number => 600 + 3 * id.length;
+/** What `$set` stores of one digit. */
+const SET_BYTES = '{"n":0}'.length;
 
 /** What L3 says, in plain words: what is stored, and what of a day is used. */
 class Model {
@@ -39,6 +40,23 @@ class Model {
   #day = -1;
   #all: Use = { events: 0, bytes: 0 };
   #ofIds = new Map<string, Use>();
+  readonly #known = new Set<string>();
+  readonly #hasProperties = new Set<string>();
+
+  /** What new events add, with records and properties that are new. */
+  #useOf(events: readonly Event[]): Use {
+    const ids = [...new Set(events.map((event) => event.distinct_id))];
+    const records = ids.filter((id) => !this.#known.has(id)).map(recordBytesOf);
+    const sets = ids.filter(
+      (id) =>
+        !this.#hasProperties.has(id) && events.some((event) => event.distinct_id === id && "$set" in event.properties),
+    );
+    const bytes = [...events.map(bytesOf), ...records, ...sets.map(() => SET_BYTES)].reduce(
+      (sum, some) => sum + some,
+      0,
+    );
+    return { events: events.length, bytes };
+  }
 
   /** The result of each event, in the order in which they came. */
   send(batch: readonly Event[], day: number, limits: Limits, isCounted: boolean): string[] {
@@ -54,12 +72,12 @@ class Model {
     const over = new Set<string>();
     for (const id of isCounted ? new Set(fresh.map((event) => event.distinct_id)) : []) {
       const before = this.#ofIds.get(id) ?? { events: 0, bytes: 0 };
-      const more = useOf(fresh.filter((event) => event.distinct_id === id));
+      const more = this.#useOf(fresh.filter((event) => event.distinct_id === id));
       if (before.events + more.events > limits.eventsADayOfOneId) over.add(id);
       if (before.bytes + more.bytes > limits.bytesADayOfOneId) over.add(id);
     }
     const kept = fresh.filter((event) => !over.has(event.distinct_id));
-    const more = useOf(kept);
+    const more = this.#useOf(kept);
     const isFull =
       isCounted &&
       kept.length > 0 &&
@@ -67,7 +85,11 @@ class Model {
     if (isFull) return batch.map(() => "drop");
     const dropped = new Set(fresh.filter((event) => over.has(event.distinct_id)).map(({ uuid }) => uuid));
     for (const event of kept) this.stored.set(event.uuid, event.distinct_id);
-    if (isCounted) this.#count(kept, more);
+    if (isCounted) this.#count(kept);
+    for (const event of kept) {
+      this.#known.add(event.distinct_id);
+      if ("$set" in event.properties) this.#hasProperties.add(event.distinct_id);
+    }
     return batch.map(({ uuid }) => (dropped.has(uuid) ? "drop" : "ok"));
   }
 
@@ -75,11 +97,12 @@ class Model {
     return day === this.#day ? this.#all : { events: 0, bytes: 0 };
   }
 
-  #count(kept: readonly Event[], { events, bytes }: Use): void {
-    this.#all = { events: this.#all.events + events, bytes: this.#all.bytes + bytes };
-    for (const event of kept) {
-      const before = this.#ofIds.get(event.distinct_id) ?? { events: 0, bytes: 0 };
-      this.#ofIds.set(event.distinct_id, { events: before.events + 1, bytes: before.bytes + bytesOf(event) });
+  #count(kept: readonly Event[]): void {
+    for (const [id, events] of Map.groupBy(kept, (event) => event.distinct_id)) {
+      const more = this.#useOf(events);
+      const before = this.#ofIds.get(id) ?? { events: 0, bytes: 0 };
+      this.#ofIds.set(id, { events: before.events + more.events, bytes: before.bytes + more.bytes });
+      this.#all = { events: this.#all.events + more.events, bytes: this.#all.bytes + more.bytes };
     }
   }
 }
@@ -96,7 +119,7 @@ describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
     const path = `/api/v1/admin/apps/${app.appId}/limits`;
     const model = new Model();
     const past: Event[] = [];
-    let limits: Limits = { eventsADay: 40, bytesADay: 600, eventsADayOfOneId: 12, bytesADayOfOneId: 200 };
+    let limits: Limits = { eventsADay: 40, bytesADay: 16_000, eventsADayOfOneId: 12, bytesADayOfOneId: 5_000 };
     const setLimits = () => call("PUT", path, { key: env.ADMIN_TOKEN, body: { mode: "live", analytics: limits } });
     await setLimits();
     const someEvent = (): Event =>

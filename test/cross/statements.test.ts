@@ -13,7 +13,7 @@ import { bound, Clock, inTurn, makeApp, makeClient, makePack } from "../support/
 const FEW: ReadonlySet<string> = new Set([
   ...["environments", "alerts", "webhook_endpoints", "expiry_notices"],
   // As many as an administrator made by hand, who lists them.
-  ...["apps", "credit_packs"],
+  ...["apps", "credit_packs", "admin_keys"],
   // The last counts of the business's figures, of the deployment.
   "business_walks",
 ]);
@@ -27,6 +27,11 @@ interface Meant {
 
 /** What does read so, and is meant. */
 const MEANT: readonly Meant[] = [
+  {
+    detail: "SEARCH usage_limits USING COVERING INDEX usage_limits_name_key (environment_id=?)",
+    text: '"usage_limits"',
+    why: "How many limits the environment has, at most 20, when one is made.",
+  },
   {
     detail: "SEARCH usage_limits USING PRIMARY KEY (environment_id=?)",
     text: '"usage_limits"',
@@ -190,11 +195,15 @@ async function statementsOfAll(): Promise<ReadonlySet<string>> {
   for (const by of ["day", "event", "model", "user"]) {
     await read(`${ofApp}/usage?mode=test&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z&groupBy=${by}`, ADMIN);
   }
+  const made = await call("POST", "/api/v1/admin/keys", { key: ADMIN, body: { name: "Reads", scopes: ["read"] } });
+  await read("/api/v1/admin/apps", made.body.key);
+  await call("DELETE", `/api/v1/admin/keys/${made.body.adminKeyId}`, { key: ADMIN });
+  for (const path of ["keys", "audit"]) await read(`/api/v1/admin/${path}`, ADMIN);
   for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test&userId=u`, ADMIN);
   const browser = browse(clock, databases);
   await browser.signIn();
   const ofTest = PAGES.map((path) => `apps/${app.appId}/test/${path.replace("$", userId)}`);
-  for (const path of ["apps", "apps/sessions", ...ofTest]) {
+  for (const path of ["apps", "apps/sessions", "apps/admin-keys", ...ofTest]) {
     const page = await browser.get(`/admin/${path}`);
     expect([200, 400], path).toContain(page.status);
     await page.text();

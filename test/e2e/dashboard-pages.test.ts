@@ -285,8 +285,8 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     });
   });
 
-  it("of no application: the list, the sessions, a page that is not there, and the sign-in", async () => {
-    for (const path of ["apps", "apps/sessions", "nothing/here", "apps/app_none/live/overview"]) {
+  it("of no application: the list, the sessions, administration keys, a page that is not there, and the sign-in", async () => {
+    for (const path of ["apps", "apps/sessions", "apps/admin-keys", "nothing/here", "apps/app_none/live/overview"]) {
       await inspect(`${server.url}/admin/${path}`);
     }
     const outside = await openPage(browser);

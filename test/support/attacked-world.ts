@@ -27,6 +27,14 @@ const writer =
 const app = writer("apps", { name: "W", created_at_ms: 1 });
 export const environment = writer("environments", { app_id: "app_w", mode: "live" });
 export const key = writer("api_keys", { environment_id: LIVE, kind: "secret", hint: "sk", created_at_ms: 1 });
+export const adminKey = writer("admin_keys", {
+  hash: "hash_a",
+  id: "adk_w",
+  hint: "ak",
+  name: "W",
+  scopes: '["read"]',
+  created_at_ms: 1,
+});
 export const pack = writer("credit_packs", { app_id: "app_w", name: "Pack", name_key: "pack", created_at_ms: 1 });
 export const item = writer("credit_pack_items", {
   app_id: "app_w",
@@ -399,6 +407,8 @@ export const world: readonly string[] = [
   exportAudit({}),
   `INSERT INTO link_ends VALUES (${LIVE}, 'hash', 1)`,
   adminAudit({}),
+  adminKey({}),
+  adminKey({ hash: "hash_e", id: "adk_e", revoked_at_ms: 5 }),
   webhookEndpoint({}),
   `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
     VALUES ('msg_w', ${LIVE}, 'credits.granted', 1, 'u', '{}')`,
@@ -420,7 +430,7 @@ export const world: readonly string[] = [
   erasureId({}),
   erasureName({}),
   "INSERT INTO dashboard_sessions (id, actor, ends_at_ms) VALUES ('session_w', 'api', 1)",
-  "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes) VALUES (-1, 1, 1, 1, 1, 1)",
+  "INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents) VALUES (-1, 1, 1, 1, 1, 1, 0)",
   "INSERT INTO limits_reached (environment_id, day, limit_name, reached_at_ms) VALUES (-1, 1, 'eventsADay', 1)",
   `INSERT INTO alerts (environment_id, id, name, unit, amount_steps, created_at_ms) VALUES (-1, 'alr_w', 'Low', 'count', 1, 1)`,
   usageLimit({}),

@@ -19,6 +19,8 @@ const TABLES: readonly Rows[] = [
   ["credit_adjustments", OF_ACCOUNT, "seq"],
   ["credit_refunds", OF_ACCOUNT, "ordinal"],
   ["usage_events", OF_ACCOUNT, "seq"],
+  ["recurring_grants", OF_ACCOUNT, "ordinal"],
+  ["usage_counters", OF_ACCOUNT, "limit_id"],
   ["large_properties", OF_ACCOUNT, "seq"],
   ["reservations", OF_ACCOUNT, "created_at_ms", "settled_by"],
   ["distinct_ids", `${HERE} AND ?1 IN (distinct_id, claimed_by)`, "distinct_id"],

@@ -13,6 +13,7 @@ import {
 } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { paymentOperations } from "./operations-payments.ts";
+import { periodOperations } from "./operations-periods.ts";
 import { usageOperations } from "./operations-usage.ts";
 import type { Answer } from "./world.ts";
 
@@ -191,6 +192,7 @@ const personOperations: readonly Operation[] = [
 export const operations: readonly Operation[] = [
   ...creditOperations,
   ...usageOperations,
+  ...periodOperations,
   ...personOperations,
   ...adminOperations,
   ...paymentOperations,

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readKey, writeKey } from "../../src/auth/key.ts";
+import { isAdminKey, readKey, writeAdminKey, writeKey } from "../../src/auth/key.ts";
 import { crc32, DIGITS, fromBase62, toBase62 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 
@@ -46,6 +46,24 @@ describe("a key", () => {
     for (const made of ["", "sk_live_", randomId("sk_live_"), `sk_live_${"0".repeat(52)}`, "sk_prod_x", "Bearer"]) {
       expect(readKey(made)).toBeNull();
     }
+  });
+});
+
+describe("an administration key", () => {
+  it("is none with any one character mistyped, left out or doubled, and no key of an application", () => {
+    const text = writeAdminKey(randomId(""));
+    expect([isAdminKey(text), readKey(text)]).toEqual([true, null]);
+    for (let at = 0; at < text.length; at++) {
+      const other = text.charAt(at) === "x" ? "y" : "x";
+      const [before, after] = [text.slice(0, at), text.slice(at + 1)];
+      for (const flawed of [before + other + after, before + after, before + text.charAt(at) + text.slice(at)]) {
+        expect([flawed, isAdminKey(flawed)]).toEqual([flawed, false]);
+      }
+    }
+  });
+
+  it("is shorter than every admin token", () => {
+    expect(writeAdminKey(randomId("")).length).toBeLessThan(32);
   });
 });
 

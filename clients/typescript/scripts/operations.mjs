@@ -43,10 +43,17 @@ const comment = ({ summary, description = "" }) =>
     .join("\n")}\n   */`;
 
 /** The client's names for the kinds of keys that an operation takes. */
-const KEY_OF = { secretKey: "sk", publishableKey: "pk", relayKey: "rk", adminToken: "admin" };
+const KEY_OF = {
+  secretKey: "sk",
+  publishableKey: "pk",
+  relayKey: "rk",
+  adminToken: "admin",
+  administrationKey: "admin",
+};
 
-const keysOf = ({ security = [] }) =>
-  [...new Set(security.flatMap((one) => Object.keys(one)))].map((name) => KEY_OF[name]);
+const keysOf = ({ security = [] }) => [
+  ...new Set(security.flatMap((one) => Object.keys(one)).map((name) => KEY_OF[name])),
+];
 
 const takesUserToken = ({ parameters = [] }) => parameters.some((one) => one.$ref?.endsWith("/endUserToken"));
 

@@ -1,4 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
+import { admitRow } from "../../auth/scopes.ts";
 import { requireApp } from "../../catalog/apps/apps.ts";
 import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { alertStates, alerts, environments } from "../../db/schema.ts";
@@ -24,14 +25,14 @@ const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =
     ),
 );
 
-/** Returns an application's alert. Throws `not_found`. */
+/** Returns an application's alert. Throws `not_found` and `forbidden`. */
 export async function requireAlert(
   root: SystemCtx,
   appId: string,
   alertId: string,
 ): Promise<AlertRow & { readonly mode: Mode }> {
   const [row] = await all(root.db, selectAlert({ appId, alertId }));
-  if (row !== undefined) return row;
+  if (row !== undefined) return admitRow(root, row);
   await requireApp(root, appId);
   throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
 }

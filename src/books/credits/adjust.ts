@@ -1,4 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
+import { admitRow, ownsApp } from "../../auth/scopes.ts";
 import { clockOf, timesOf } from "../../db/clock.ts";
 import { databaseIndexOf } from "../../db/databases.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
@@ -36,11 +37,11 @@ export interface AdjustInput {
   readonly adjustmentId?: string | undefined;
 }
 
-/** Returns the tenant of a balance. Balance ids are unique across all applications. Throws `credit_balance_not_found`. */
+/** Returns the tenant of a balance. Balance ids are unique across all applications. Throws `credit_balance_not_found` and `forbidden`. */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
   const [found] = await all(root.db, selectEnvironment({ balanceId }));
-  if (found === undefined) throw balanceNotFound();
-  const { clock, ...environment } = found;
+  if (found === undefined || !ownsApp(root, found.appId)) throw balanceNotFound();
+  const { clock, ...environment } = admitRow(root, found);
   const database = databaseIndexOf(balanceId) ?? 0;
   return { ...root, ...timesOf(clock, root), environment: { ...environment, database }, caller: root.caller };
 }

@@ -1,4 +1,5 @@
 import { and, eq, not, sql } from "drizzle-orm";
+import { admitRow } from "../../auth/scopes.ts";
 import { requireApp, requireEnvironment } from "../../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
 import { nameKey } from "../../catalog/packs/pack.ts";
@@ -170,7 +171,7 @@ export async function requireLimit(
   limitId: string,
 ): Promise<LimitRow & { readonly mode: Mode }> {
   const [row] = await all(root.db, selectOwnLimit({ appId, limitId }));
-  if (row !== undefined) return row;
+  if (row !== undefined) return admitRow(root, row);
   await requireApp(root, appId);
   throw unknownLimit();
 }

@@ -123,11 +123,16 @@ function changeOf(
   };
 }
 
+const isAs = (stored: StoredRecurring, { state, lastN, nextAtMs }: StoredRecurring): boolean =>
+  stored.state === state && stored.lastN === lastN && stored.nextAtMs === nextAtMs;
+
 /**
  * Takes a suspended recurring grant up again, with the period that runs; where none is left it ends (R4). Throws the refusal for
  * which it is suspended while its cause stands, `invalid_request` for one that is not suspended, and `not_found`.
  */
 export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Promise<RecurringOutput> {
+  // What an attempt of this call sent, whose answer may have been lost.
+  let sent: StoredRecurring | null = null;
   const resumed = await writeForUser(ctx, {
     user: { recurringId },
     nonce: ctx.newId(""),
@@ -136,6 +141,7 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
       assert(found !== undefined, "the account was found by this recurring grant");
       const { pack: packJson, ...stored } = found;
       const row = withChange(stored, account.periods.changes);
+      if (sent !== null && isAs(stored, sent)) return replay(presentRecurring(account.userId, sent, account.nowMs));
       if (row.state !== "suspended") throw invalid("recurringId", `must be suspended, and is ${row.state}`);
       const { anchorMs, every, endsAtMs } = row;
       const running = periodAt(anchorMs, every, account.nowMs);
@@ -144,6 +150,7 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
       if (running <= lastPeriod(anchorMs, every, endsAtMs)) grantOfPeriod(ctx.environment, again, running);
       const plan = planPeriods(ctx.environment, [again], { nowMs: account.nowMs, quota: null, isWhole: true });
       const after = withChange(row, plan.changes);
+      sent = after;
       return write(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId }]),

@@ -62,6 +62,25 @@ export async function listRecurring(ctx: TenantCtx, { userId }: { userId: string
   return { recurring: rows.map((row) => presentRecurring(userId, withChange(row, changes), nowMs)) };
 }
 
+/** How many recurring grants of a pack are counted. */
+export const countedRecurringMax = 1_000;
+
+const selectCount = query((value: ValueOf<{ environmentId: number; packId: string }>) => {
+  const { environmentId, packId, state } = recurringGrants;
+  const some = drizzle
+    .select(computed({ one: sql<1>`1` }))
+    .from(recurringGrants)
+    .where(and(eq(environmentId, value("environmentId")), eq(packId, value("packId")), sql`${state} = 'active'`))
+    .limit(countedRecurringMax + 1);
+  return drizzle.select(computed({ count: sql<number>`count(*)` })).from(sql`${some}`);
+});
+
+/** How many recurring grants of a pack are active, in one mode: up to one more than `countedRecurringMax`. */
+export async function countRecurring({ db, environment }: TenantCtx, packId: string): Promise<number> {
+  const [row] = await all(db, selectCount({ environmentId: environment.id, packId }));
+  return row?.count ?? 0;
+}
+
 /** SQL: what is stored of the recurring grants of a row of `accounts`, as JSON for `presentStored`; null where there are none. */
 export const storedRecurring = () => {
   const columns = Object.entries(getTableColumns(recurringGrants)).map(([name, column]) => sql`${name}, ${column}`);

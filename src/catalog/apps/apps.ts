@@ -1,4 +1,5 @@
 import { and, eq, not, sql } from "drizzle-orm";
+import { ownsApp } from "../../auth/scopes.ts";
 import { clockOf, timesOf } from "../../db/clock.ts";
 import { databaseIndexOf, idIn } from "../../db/databases.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
@@ -120,6 +121,7 @@ export async function listApps(root: SystemCtx, limit: number = EVERY): Promise<
   });
   return {
     apps: found
+      .filter(({ id }) => ownsApp(root, id))
       .toSorted((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1))
       .map(({ id, name, database, createdAtMs }) => ({ appId: id, name, database, createdAt: iso(createdAtMs) })),
     ...(unreachable.length === 0 ? {} : { unreachable: unreachable.map(({ name }) => name) }),

@@ -1,6 +1,7 @@
 import { and, eq, inArray, isNull, not, sql } from "drizzle-orm";
-import { writeKey } from "../../auth/key.ts";
+import { hintOf, writeKey } from "../../auth/key.ts";
 import { keyIdOf } from "../../auth/key-session.ts";
+import { admitRow } from "../../auth/scopes.ts";
 import {
   asInteger,
   drizzle,
@@ -49,8 +50,6 @@ function presentKey({ createdAtMs, revokedAtMs, lastUsedDay, ...shown }: KeyRow)
   };
 }
 
-const HINT_CHARACTERS = 4;
-
 const isNew = (value: ValueOf<{ hash: string }>) => not(hasRow(apiKeys, eq(apiKeys.hash, value("hash"))));
 const auditCreated = insertAct<{ hash: string }>(isNew);
 type NewKey = Pick<typeof apiKeys.$inferSelect, "hash" | "environmentId" | "kind" | "hint" | "name" | "createdAtMs">;
@@ -88,7 +87,7 @@ export async function createKey(
     keyId: keyIdOf(hash),
     environmentId: environment.id,
     kind: input.kind,
-    hint: `${key.slice(0, key.lastIndexOf("_") + 1)}…${key.slice(-HINT_CHARACTERS)}`,
+    hint: hintOf(key),
     name: input.name ?? null,
     createdAtMs: admin.now(),
   };
@@ -142,9 +141,11 @@ const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
 
 /**
  * Revokes a key. This takes effect at once where the primary is asked, and on a replica once it has the change (W3a). A repeat
- * changes nothing. Throws `not_found`.
+ * changes nothing. Throws `not_found` and `forbidden`.
  */
 export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
+  // A key's kind and mode never change, so what is read first still holds in the batch.
+  if (admin.rights !== undefined) admitRow(admin, await readKey(admin, appId, keyId));
   const [, , [row]] = await batch(admin.db, [
     auditRevoked({ ...newAct(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
     revoke({ appId, keyId, nowMs: admin.now() }),

@@ -6,6 +6,8 @@ import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 
 /** The actions of the audit log. */
 export const ACTIONS = [
+  "admin_key.created",
+  "admin_key.revoked",
   "app.created",
   "key.created",
   "key.revoked",
@@ -38,6 +40,7 @@ export const ACTIONS = [
   "export_link.revoked",
   "person.erased",
   "erasure.lifted",
+  "tombstones.forgotten",
   "webhook.created",
   "webhook.changed",
   "webhook.rotated",
@@ -48,8 +51,12 @@ export const ACTIONS = [
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 
+/** The application of an act that concerns none. Such acts are in `DB`. */
+export const NO_APP = "";
+
 /** One act of administration. */
 export interface Act {
+  /** Or `NO_APP`. */
   readonly appId: string;
   readonly action: Action;
   /** The id of the changed application, key or pack. */

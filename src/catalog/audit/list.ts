@@ -1,4 +1,5 @@
 import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
+import { mayName } from "../../auth/scopes.ts";
 import { computed, drizzle, fields, optional, query, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, adminAudit, environments } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
@@ -60,7 +61,7 @@ const selectAbout = query((value: ValueOf<OfUser & { beforeSeq: number; limit: n
 export type AuditRow = RowsOf<[ReturnType<typeof selectEntries>]>[0][number];
 
 /**
- * Returns the audit log of an existing application, newest first, of all or about one user. Throws `invalid_request` for a cursor of
+ * Returns the audit log of an existing application, or of what concerns none (`NO_APP`), newest first, of all or about one user. Throws `invalid_request` for a cursor of
  * another list.
  */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
@@ -74,18 +75,21 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   const last = rows.at(-1);
   // seq is gapless from 1, of all acts.
   const isEnd = last === undefined || last.seq === 1 || (isOfUser && rows.length < limit);
-  return { entries: rows.map(presentEntry), nextCursor: isEnd ? null : encodeCursor(last.seq, scope) };
+  return {
+    entries: rows.map((row) => presentEntry(root, row)),
+    nextCursor: isEnd ? null : encodeCursor(last.seq, scope),
+  };
 }
 
 /** Returns an entry in the form of the API. */
-function presentEntry(row: AuditRow): AuditEntry {
+function presentEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
   return {
     at: iso(row.atMs),
     by: row.by,
     // Only `insertAct` writes rows, from values of these types.
     action: row.action as Action,
     target: row.target,
-    userId: row.userId,
+    userId: mayName(root) ? row.userId : null,
     details: row.details,
   };
 }
@@ -190,7 +194,7 @@ export async function searchAudit(
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
   const isMore = rows.length === limit || end?.searched === searchedActsMax;
   const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
-  return { entries: rows.map(presentEntry), nextCursor: next };
+  return { entries: rows.map((row) => presentEntry(root, row)), nextCursor: next };
 }
 
 const selectActs = query((value: ValueOf<{ appId: string; targets: string; action: string }>) =>
@@ -211,13 +215,15 @@ const selectActs = query((value: ValueOf<{ appId: string; targets: string; actio
 
 /** Returns the acts on some targets, newest first: at most `searchedActsMax` acts. */
 export async function listActs(
-  root: Pick<SystemCtx, "db">,
+  root: Pick<SystemCtx, "db" | "rights">,
   appId: string,
   targets: readonly string[],
   action = "",
 ): Promise<readonly AuditEntry[]> {
   if (targets.length === 0) return [];
-  return (await all(root.db, selectActs({ appId, targets: JSON.stringify(targets), action }))).map(presentEntry);
+  return (await all(root.db, selectActs({ appId, targets: JSON.stringify(targets), action }))).map((row) =>
+    presentEntry(root, row),
+  );
 }
 
 const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; balanceId: string }>) =>
@@ -234,11 +240,11 @@ const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; ba
  * is older.
  */
 export async function findGrantAct(
-  root: Pick<SystemCtx, "db">,
+  root: Pick<SystemCtx, "db" | "rights">,
   appId: string,
   balance: { readonly packId: string; readonly balanceId: string },
 ): Promise<AuditEntry | null> {
   const { packId, balanceId } = balance;
   const [row] = await all(root.db, selectGrantAct({ appId, packId, balanceId: `"${balanceId}"` }));
-  return row === undefined ? null : presentEntry(row);
+  return row === undefined ? null : presentEntry(root, row);
 }

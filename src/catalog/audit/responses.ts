@@ -6,13 +6,18 @@ const auditEntry = z
     at: z.string().meta({ format: "date-time" }),
     by: z
       .string()
-      .describe("The e-mail address or subject that Cloudflare Access verified; the name of a sign-in; or `api`."),
+      .describe(
+        "The e-mail address or subject that Cloudflare Access verified; the name of a sign-in; `ak:` and the id of an " +
+          "administration key; or `api`.",
+      ),
     action: z.enum(ACTIONS),
     target: z.string().describe("The id of the changed application, key or pack."),
     userId: z
       .string()
       .nullable()
-      .describe("The user whom it was about, by the id that they have now: an erased one has a pseudonym. Else null."),
+      .describe(
+        "The user whom it was about, by the id that they have now: an erased one has a pseudonym. Else null; null too for an administration key without the scope `people`.",
+      ),
     details: z.looseObject({}).describe("Details of the action. They contain no secret, user id or free text."),
   })
   .meta({ id: "AuditEntry" });

@@ -1,6 +1,9 @@
 import * as z from "zod";
 import { cursor, identifier, mode, pageLimit, refuse } from "../../http/fields.ts";
 
+/** A page of the audit of what concerns no application. */
+export const pageInput = z.lazy(() => z.object({ limit: pageLimit("entries"), cursor }));
+
 export const listAuditInput = z.lazy(() =>
   z
     .object({
@@ -13,4 +16,4 @@ export const listAuditInput = z.lazy(() =>
       if ((userId === undefined) !== (mode === undefined)) refuse(context, "`userId` and `mode` go together");
     }),
 );
-export type ListAuditInput = z.infer<typeof listAuditInput>;
+export type ListAuditInput = z.infer<typeof pageInput> & Partial<z.infer<typeof listAuditInput>>;

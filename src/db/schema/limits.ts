@@ -1,6 +1,7 @@
 /** What counts towards the limits of analytics (L3). */
 
-import { integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import { sql } from "drizzle-orm";
+import { check, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /** What publishable keys sent of analytics on a UTC day: exact, because it is counted in the batch that stores it (L3). */
 export const analyticsDays = sqliteTable(
@@ -10,11 +11,13 @@ export const analyticsDays = sqliteTable(
     /** Days since 1970. */
     day: integer("day").notNull(),
     events: integer("events").notNull(),
-    /** Bytes of their properties. */
+    /** Bytes as they are stored. */
     bytes: integer("bytes").notNull(),
     /** The most of one distinct id. */
     idEvents: integer("id_events").notNull(),
     idBytes: integer("id_bytes").notNull(),
+    /** Entries of the consent log (P5). */
+    consents: integer("consents").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.day] })],
 );
@@ -29,4 +32,19 @@ export const limitsReached = sqliteTable(
     reachedAtMs: integer("reached_at_ms").notNull(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.day, t.limitName] })],
+);
+
+/** How large this database's file is: one row, which the cron writes once a minute (L3). */
+export const databaseSize = sqliteTable(
+  "database_size",
+  {
+    id: integer("id").primaryKey(),
+    bytes: integer("bytes").notNull(),
+    /** What retention and erasures freed inside the file since it last grew. */
+    freedBytes: integer("freed_bytes").notNull(),
+  },
+  (t) => [
+    check("database_size_one_row", sql`${t.id} = 1`),
+    check("database_size_positive", sql`${t.bytes} >= 0 AND ${t.freedBytes} >= 0`),
+  ],
 );

@@ -44,6 +44,8 @@ export const recurringGrants = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.accountId, t.ordinal] }),
     uniqueIndex("recurring_grants_id").on(t.environmentId, t.id),
+    // How many recur by a pack.
+    index("recurring_grants_pack").on(t.environmentId, t.packId).where(sql`state = 'active'`),
     index("recurring_grants_due").on(t.accountId, t.nextAtMs).where(sql`next_at_ms IS NOT NULL`),
     check("recurring_grants_every", sql`${t.every} IN ('day', 'week', 'month', 'year')`),
     check("recurring_grants_state", sql`${t.state} IN ('active', 'suspended', 'ended')`),

@@ -2,6 +2,7 @@
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import type { Mode, Scope } from "../../runtime.ts";
 
 export const apps = sqliteTable("apps", {
   id: text("id").primaryKey(),
@@ -64,17 +65,38 @@ export const apiKeys = sqliteTable(
   ],
 );
 
+/** Keys for administration. In `DB` alone. Append-only but for the revocation. */
+export const adminKeys = sqliteTable(
+  "admin_keys",
+  {
+    /** SHA-256 of the key, base64url. The key itself is not stored. */
+    hash: text("hash").primaryKey(),
+    id: text("id").notNull(),
+    hint: text("hint").notNull(),
+    name: text("name").notNull(),
+    scopes: text("scopes", { mode: "json" }).$type<readonly Scope[]>().notNull(),
+    /** The ids of its applications. Null: all. */
+    apps: text("apps", { mode: "json" }).$type<readonly string[]>(),
+    /** Null: both. */
+    modes: text("modes", { mode: "json" }).$type<readonly Mode[]>(),
+    createdAtMs: integer("created_at_ms").notNull(),
+    revokedAtMs: integer("revoked_at_ms"),
+  },
+  (t) => [uniqueIndex("admin_keys_id").on(t.id)],
+);
+
 /** Append-only: every administrative action, one row in the batch of its change. */
 export const adminAudit = sqliteTable(
   "admin_audit",
   {
+    /** Empty where an act concerns no application; such acts are in `DB` alone. */
     appId: text("app_id").notNull(),
     /** Gapless per application, from 1. */
     seq: integer("seq").notNull(),
     /** Created before the write, so that a repeated act is recognised. */
     id: text("id").notNull(),
     atMs: integer("at_ms").notNull(),
-    /** Who acted: an e-mail address or subject of Cloudflare Access, a name given at the sign-in, or `api`. */
+    /** Who acted: an e-mail address or subject of Cloudflare Access, a name given at the sign-in, `ak:…` for a key, or `api`. */
     actor: text("actor").notNull(),
     action: text("action").notNull(),
     target: text("target").notNull(),

@@ -1,5 +1,5 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
-import { temporarilyUnavailable } from "../../errors.ts";
+import { PurserError, temporarilyUnavailable } from "../../errors.ts";
 import type { Environment } from "../../runtime.ts";
 import { requireClock } from "../clock.ts";
 import { constraintOf } from "../constraint.ts";
@@ -69,6 +69,7 @@ export async function withTombstones<Answer>(
   memories.set(ctx.isolate, known);
   const { id, appId, mode } = ctx.environment;
   const key = keyOf(ctx);
+  let isFresh = false;
   for (let count = 1; ; count++) {
     const { standing, text, lifts } = known.get(key) ?? NOTHING;
     try {
@@ -76,12 +77,15 @@ export async function withTombstones<Answer>(
       const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
       return await attempt(standing, guard, lifts);
     } catch (error) {
-      if (constraintOf(error) !== "guard_tombstones") throw error;
+      // A refusal does not rest on memory: the tombstones of a lost secret may have been given up.
+      const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
+      if (isRefusal ? isFresh : constraintOf(error) !== "guard_tombstones") throw error;
       if (count === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
       const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
       requireClock(ctx, row?.features ?? null);
       if (known.size >= environmentsMax) known.clear();
       known.set(key, knownIn(row?.features ?? null));
+      isFresh = true;
     }
   }
 }

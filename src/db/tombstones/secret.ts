@@ -40,6 +40,11 @@ export async function erasureSecrets({ settings }: HasSettings): Promise<readonl
   return [await importSecret(current), ...(previous === null ? [] : [await importSecret(previous)])];
 }
 
+/** The fingerprints of the secrets that are set. */
+export async function fingerprintsOf(ctx: HasSettings): Promise<readonly string[]> {
+  return ctx.settings.erasureSecrets === null ? [] : (await erasureSecrets(ctx)).map(({ fingerprint }) => fingerprint);
+}
+
 /** The keyed hash of an erased id, or of a reference in the books of its account. */
 export function hashName(
   { key }: ErasureSecret,

@@ -3,11 +3,12 @@ import { invalid } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { recordBytesOf, storedBytesOf } from "../limits/count.ts";
 import { limitAhead } from "../limits/limits.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
 import { CaptureBudget } from "./capture-budget.ts";
 import { keyBesideEvents, type ScannedBody } from "./client-body.ts";
-import { type AddedProperties, type Arrival, foreign, type ReadEvent, readEvent } from "./event.ts";
+import { type AddedProperties, type Arrival, type CapturedEvent, foreign, type ReadEvent, readEvent } from "./event.ts";
 import type { CaptureRequest, V1Request } from "./event-request.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
 import { dropAll, type StoredEvents } from "./write-events.ts";
@@ -61,6 +62,17 @@ export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<Cap
   return { results: Object.fromEntries(results.toReversed()) };
 }
 
+/** An event's id and the other that it names are stored up to six times, and what it sets once more than its properties. */
+const BYTES_ADDED_PER_BYTE = 8;
+const BYTES_ADDED_PER_EVENT = 2_000;
+
+/** What an event adds at the most, but for its id's record: what it sets may be there, and the id that it claims be known. */
+function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number, distinctId: string] {
+  const { uuid, distinctId, link, changes, properties } = captured;
+  const claimed = link === null ? 0 : recordBytesOf(link.otherId);
+  return [uuid, storedBytesOf(captured) + claimed + utf8Length(changes ?? properties), distinctId];
+}
+
 /**
  * Reads and stores the events of a body in their order, a part at a time, so that memory does not depend on how many they are.
  * A client that gets an error sends the request again, and each UUID is stored once. `tell` is told of each event.
@@ -79,12 +91,15 @@ async function storeInParts(
   let full: StoredEvents["full"] = null;
   if (bytes > PART_BYTES_MAX) {
     const sizes = () =>
-      events.flatMap(({ start }): (readonly [string, number])[] => {
+      events.flatMap(({ start }): (readonly [string, number, string])[] => {
         const read = readEvent(json, start, arrival, added);
-        return "captured" in read ? [[read.captured.uuid, utf8Length(read.captured.properties)]] : [];
+        return "captured" in read ? [sizeOf(read.captured)] : [];
       });
-    // What a version adds to an event may be longer than what it stands for.
-    full = await limitAhead(ctx, { events: events.length, bytesMax: 2 * bytes, sizes });
+    full = await limitAhead(ctx, {
+      events: events.length,
+      bytesMax: BYTES_ADDED_PER_BYTE * bytes + BYTES_ADDED_PER_EVENT * events.length,
+      sizes,
+    });
     if (full !== null) await noteReached(ctx, full);
   }
   for (let next = 0; next < events.length; ) {
@@ -108,6 +123,7 @@ type Result = CaptureV1Output["results"][string];
 function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): Result {
   if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
   const limit = drops.get(event.captured.uuid);
+  if (limit === "databaseBytes") return { result: "drop", details: "the database is almost full" };
   if (limit !== undefined) return { result: "drop", details: `the limit ${limit} of today is reached` };
   const details = event.warning ?? warnings.get(event.captured.uuid);
   return details === undefined ? { result: "ok" } : { result: "warning", details };

@@ -1,13 +1,14 @@
 import { sql } from "drizzle-orm";
 import { assignments, computed, insertFrom, names, query, read, returning, type ValueOf } from "../../db/query.ts";
-import { analyticsEvents, distinctIds } from "../../db/schema.ts";
+import { analyticsEvents, databaseSize, distinctIds } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
+import { storedBytes } from "../limits/count.ts";
 
 /** Of each database. */
 const STEPS_A_RUN = 10;
-const QUERIES_A_STEP = 2;
+const QUERIES_A_STEP = 3;
 const EVENTS_A_STEP = 1_000;
 
 type Step = { beforeMs: number; limit: number };
@@ -56,6 +57,14 @@ const countDeleted = query((value: ValueOf<Step>) => {
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
+/** The file keeps its size, and what is freed is used again. */
+const countFreed = query((value: ValueOf<Step>) => {
+  const freed = sql`(SELECT coalesce(sum(${storedBytes()}), 0) FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place)`;
+  const { freedBytes } = databaseSize;
+  return sql`${withPage(value)} UPDATE ${databaseSize} SET ${assignments(databaseSize, { freedBytes: sql`${freedBytes} + ${freed}` })}
+    WHERE ${databaseSize.id} = 1`;
+});
+
 const deletePage = query((value: ValueOf<Step>) =>
   returning(
     computed({ isDeleted: sql<1>`1` }),
@@ -76,7 +85,7 @@ export async function deleteOldEvents(
   if (first?.isOld !== true) return [];
   const step = { beforeMs, limit: events };
   for (let n = 0; n < steps && allowance.has(QUERIES_A_STEP); n++) {
-    const [, deleted] = await batch(db, [countDeleted(step), deletePage(step)] as const);
+    const [, , deleted] = await batch(db, [countDeleted(step), countFreed(step), deletePage(step)] as const);
     if (deleted.length < events) break;
   }
   return [];

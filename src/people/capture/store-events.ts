@@ -6,12 +6,12 @@ import { findErased, personGuards } from "../../db/tombstones/check.ts";
 import { withTombstones } from "../../db/tombstones/known.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import {
-  type AnalyticsLimit,
   environmentLimitIn,
   idLimitConstraints,
   idsOverLimit,
   idUseReads,
   isIdLimit,
+  type ReachedLimit,
 } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
@@ -24,7 +24,7 @@ import {
   warningsAlone,
   withoutPeople,
 } from "../plan-people.ts";
-import { peopleConflicts, peopleWrites } from "../write-people.ts";
+import { peopleConflicts } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
@@ -75,7 +75,7 @@ async function storeAll(
   guards: Landing["guards"],
 ): Promise<StoredEvents> {
   const warnings = new Map<string, string>();
-  const drops = new Map<string, AnalyticsLimit>();
+  const drops = new Map<string, ReachedLimit>();
   for (let rest = onceEach(events); rest.length > 0; ) {
     const attempts: Attempts = { guards, remaining, warnings: noWarnings, isIdOver: false };
     const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
@@ -130,7 +130,7 @@ async function storeWithin(
 }
 
 /** Records that a limit of the environment was met. */
-export async function noteReached(ctx: TenantCtx, full: AnalyticsLimit): Promise<void> {
+export async function noteReached(ctx: TenantCtx, full: ReachedLimit): Promise<void> {
   const reached = reachedWrites(ctx, [full], ctx.now());
   await batch(ctx.db, reached.statements);
   reached.landed();
@@ -150,7 +150,7 @@ async function storeSome(
   if (!attempts.isIdOver) {
     if (!asked.some(needsStoredPeople)) {
       const change = planPeople(remaining.of(asked), noStoredPeople, isVerified);
-      await writeEvents(ctx, attempts, asked, nowMs, peopleWrites(ctx, change, nowMs));
+      await writeEvents(ctx, attempts, asked, nowMs, { change });
       return allStored(asked.length);
     }
     // Of an erased id nothing is known, and a secret key is warned of every reason (E4).
@@ -160,16 +160,17 @@ async function storeSome(
       return allStored(asked.length);
     }
   }
-  const useReads = attempts.isIdOver ? idUseReads(ctx, asked, nowMs) : [];
+  const useReads = attempts.isIdOver ? idUseReads(ctx, asked, ctx.realNow()) : [];
   const { sent, newEvents, stored, uses } = await readStored(ctx, asked, budget, useReads);
   // If an earlier attempt's answer was lost, its own events are stored now.
   if (newEvents.length === 0) return allStored(sent.length);
-  const over = idsOverLimit(uses, newEvents);
+  const { ids } = planPeople(remaining.of(newEvents), stored, isVerified);
+  const over = idsOverLimit(uses, newEvents, ids);
   const kept = newEvents.filter(({ distinctId }) => !over.has(distinctId));
   const change = planPeople(remaining.of(kept), stored, isVerified);
   attempts.warnings = warningsOf(kept, stored, change, attempts, isVerified);
   const reached = reachedWrites(ctx, over.values(), nowMs);
-  await writeEvents(ctx, attempts, kept, nowMs, [...peopleWrites(ctx, change, nowMs), ...reached.statements]);
+  await writeEvents(ctx, attempts, kept, nowMs, { change, following: reached.statements });
   reached.landed();
   if (!isVerified && change.refusedClaims > 0) {
     countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
@@ -206,7 +207,7 @@ async function writeKnown(
   const plain = kept.map((event) => (event.isPersonless ? event : { ...event, ...done }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {
-    await writeEvents(ctx, attempts, events, nowMs, peopleWrites(ctx, change, nowMs), [guard]);
+    await writeEvents(ctx, attempts, events, nowMs, { change, guard });
   } catch (error) {
     if (constraintOf(error) === "guard_people") readPeopleFirst(ctx, kept, nowMs);
     throw error;

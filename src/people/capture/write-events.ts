@@ -6,9 +6,19 @@ import { batch, type Statement } from "../../db/sql.ts";
 import { warn } from "../../http/warnings.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, dayCounts, erasedCounts, type IdUse, isCounted, roomGuards } from "../limits/count.ts";
+import {
+  type AnalyticsLimit,
+  dayCounts,
+  erasedCounts,
+  type IdUse,
+  isCounted,
+  type ReachedLimit,
+  roomGuards,
+} from "../limits/count.ts";
 import { needsStoredPeople } from "../person-event.ts";
+import type { PeopleChange } from "../plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../read-people.ts";
+import { peopleWrites } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import { devicesMadeUsers } from "./devices-made-users.ts";
 import type { CapturedEvent } from "./event.ts";
@@ -21,27 +31,37 @@ export interface Landing {
   readonly remaining: Remaining;
 }
 
+/** What a batch stores besides its events. */
+interface Beside {
+  readonly change: PeopleChange;
+  /** Stands before all of it. */
+  readonly guard?: Statement;
+  readonly following?: readonly Statement[];
+}
+
 /**
- * Stores what erasures leave of events, with the statements that follow from them, in one batch. Events of erased ids are counted
- * alone (E4). `guard` stands before all of it.
+ * Stores what erasures leave of events, and their changes to people, in one batch. Events of erased ids are counted alone (E4).
  */
 export async function writeEvents(
   ctx: TenantCtx,
   { guards, remaining }: Landing,
   events: readonly CapturedEvent[],
   nowMs: number,
-  following: readonly Statement[],
-  guard: readonly Statement[] = [],
+  { change, guard, following = [] }: Beside,
 ): Promise<void> {
   const kept = remaining.of(events);
   const isErased = ({ distinctId }: CapturedEvent) => remaining.erased.get(distinctId)?.blocks === true;
-  const before = [...(await guards(kept)), ...guard];
+  const dayMs = ctx.realNow();
+  const before = [...(await guards(kept)), ...(guard === undefined ? [] : [guard])];
   const devices = devicesMadeUsers(ctx, kept);
   const rows: readonly unknown[][] = await batch(ctx.db, [
     ...before,
     ...devices,
+    ...roomGuards(ctx, kept, dayMs),
     ...eventWrites(ctx, kept, nowMs),
-    ...erasedCounts(ctx, isCounted(ctx) ? events.filter(isErased) : [], nowMs),
+    ...dayCounts(ctx, change.ids, dayMs),
+    ...erasedCounts(ctx, isCounted(ctx) ? events.filter(isErased) : [], dayMs),
+    ...peopleWrites(ctx, change, { nowMs, dayMs }),
     ...following,
   ]);
   const found = rows.slice(before.length, before.length + devices.length);
@@ -123,15 +143,13 @@ export async function readStored(
   return { sent, newEvents: sent.filter(({ uuid }) => !storedUuids.has(uuid)), stored, uses };
 }
 
-/** Stores events, and counts them for the day's limits. */
 function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: number): Statement[] {
   const aheadMs = ctx.clock === null ? null : nowMs - ctx.realNow();
   const isVerified = Number(ctx.caller.kind === "secret");
   const rows = events.map((event) => [event.uuid, event.event, event.distinctId, event.timestampMs, event.properties]);
-  const inserts = jsonChunks(rows).map((chunk) =>
+  return jsonChunks(rows).map((chunk) =>
     insertEvents({ environmentId: ctx.environment.id, events: chunk, nowMs, aheadMs, isVerified }),
   );
-  return [...roomGuards(ctx, events, nowMs), ...inserts, ...dayCounts(ctx, events, nowMs)];
 }
 
 /** What became of stored events, by their UUIDs. */
@@ -139,13 +157,13 @@ export interface StoredEvents {
   /** Why an event linked or set nothing. */
   readonly warnings: ReadonlyMap<string, string>;
   /** Why an event was not stored: the limit of analytics that was met (L3). */
-  readonly drops: ReadonlyMap<string, AnalyticsLimit>;
+  readonly drops: ReadonlyMap<string, ReachedLimit>;
   /** The limit of the environment that was met: nothing more of the request is stored. */
-  readonly full: AnalyticsLimit | null;
+  readonly full: ReachedLimit | null;
 }
 
 /** What becomes of events when a limit of the environment was met. */
-export function dropAll(events: readonly CapturedEvent[], full: AnalyticsLimit): StoredEvents {
+export function dropAll(events: readonly CapturedEvent[], full: ReachedLimit): StoredEvents {
   return { warnings: new Map(), drops: new Map(events.map(({ uuid }) => [uuid, full])), full };
 }
 

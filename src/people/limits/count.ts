@@ -1,7 +1,7 @@
 import { and, eq, not, type SQL, sql } from "drizzle-orm";
 import { constraintOf } from "../../db/constraint.ts";
 import { asInteger, computed, fields, hasRow, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
-import { analyticsDays, analyticsEvents, distinctIds, environments } from "../../db/schema.ts";
+import { analyticsDays, analyticsEvents, databaseSize, distinctIds, environments } from "../../db/schema.ts";
 import type { RowsOf, Statement } from "../../db/sql.ts";
 import { analyticsCounts, guards } from "../../db/views.ts";
 import { utf8Length } from "../../lib/encoding.ts";
@@ -21,6 +21,26 @@ export const analyticsDefaults = {
 
 export type AnalyticsLimit = keyof typeof analyticsDefaults;
 export type AnalyticsLimits = Readonly<Record<AnalyticsLimit, number>>;
+/** What may be met: a limit of the day, or the room that the database leaves for analytics. */
+export type ReachedLimit = AnalyticsLimit | "databaseBytes";
+
+/** What a stored event takes beside its texts, and a record of an id. */
+export const EVENT_BYTES = 400;
+const RECORD_BYTES = 600;
+
+/** An event's bytes as they are stored: its id is in an index too. */
+export const storedBytesOf = ({ distinctId, event, properties }: CountedEvent): number =>
+  EVENT_BYTES + 2 * utf8Length(distinctId) + utf8Length(event) + utf8Length(properties);
+/** The bytes of an id's record. */
+export const recordBytesOf = (distinctId: string): number => RECORD_BYTES + 3 * utf8Length(distinctId);
+
+/** SQL: the same of a row of `analyticsEvents`. */
+export const storedBytes = () => {
+  const { distinctId, event, properties } = analyticsEvents;
+  return sql`(${EVENT_BYTES} + 2 * octet_length(${distinctId}) + octet_length(${event}) + octet_length(${properties}))`;
+};
+/** SQL: the same of an id. */
+export const recordBytes = (distinctId: SQL) => sql`(${RECORD_BYTES} + 3 * octet_length(${distinctId}))`;
 
 /** The limits in force, by what is stored of them. */
 export function limitsOf(stored: string | null): AnalyticsLimits {
@@ -33,8 +53,8 @@ export function limitsOf(stored: string | null): AnalyticsLimits {
 const limitInForce = (limit: AnalyticsLimit) =>
   sql`coalesce(${environments.analyticsLimits} ->> ${limit}, ${analyticsDefaults[limit]})`;
 
-/** The UTC day of a write or a read, in days since 1970. */
-export const dayOf = (value: ValueOf<{ nowMs: number }>) => sql<number>`(${asInteger(value("nowMs"))} / 86400000)`;
+/** The UTC day of a moment of real time, which the limits keep in spite of a test clock (D3), in days since 1970. */
+export const dayOf = (value: ValueOf<{ dayMs: number }>) => sql<number>`(${asInteger(value("dayMs"))} / 86400000)`;
 
 /** The constraints of one id's limits: whoever meets one reads which ids these are, and tries again without them. */
 export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);
@@ -45,61 +65,81 @@ export function isIdLimit(error: unknown): boolean {
   return constraint === "limit_id_events" || constraint === "limit_id_bytes";
 }
 
-/** The limit of the environment that an error of D1 tells of; null for any other error. */
-export function environmentLimitIn(error: unknown): AnalyticsLimit | null {
+/** The limit of the environment, or the database, that an error of D1 tells of; null for any other error. */
+export function environmentLimitIn(error: unknown): ReachedLimit | null {
   const constraint = constraintOf(error);
+  if (constraint === "limit_space") return "databaseBytes";
   if (constraint === "limit_events") return "eventsADay";
   return constraint === "limit_bytes" ? "bytesADay" : null;
 }
 
-/** Aborts the batch before its work is done, where the day is full and one of the events is new. */
-const guardRoom = query((value: ValueOf<{ environmentId: number; uuids: string; nowMs: number }>) => {
-  const isFull = (used: "events" | "bytes", limit: AnalyticsLimit): SQL => sql`EXISTS (
-    SELECT 1 FROM ${environments} CROSS JOIN ${analyticsDays}
-      ON ${analyticsDays.environmentId} = ${environments.id} AND ${analyticsDays.day} = ${dayOf(value)}
-    WHERE ${environments.id} = ${value("environmentId")} AND ${analyticsDays[used]} >= ${limitInForce(limit)})`;
+/** The share of the database's size from which on analytics are not stored, so that the books have the rest (L3). */
+export const SHARE_OF_PUBLIC_KEYS = 0.8;
+export const SHARE_OF_SECRET_KEYS = 0.95;
+
+type Room = { environmentId: number; uuids: string; dayMs: number; isCounted: number; bytesMax: number };
+
+/** Aborts the batch before its work is done, where the database is full, or the day of what is counted, and one of the events is new. */
+const guardRoom = query((value: ValueOf<Room>) => {
   const { environmentId, uuid } = analyticsEvents;
+  const ofEnvironment = sql`${value("isCounted")} AND ${environments.id} = ${value("environmentId")}`;
+  const ofDay = and(eq(analyticsDays.environmentId, environments.id), eq(analyticsDays.day, dayOf(value)));
+  const full = sql`
+    SELECT CASE WHEN ${databaseSize.bytes} - ${databaseSize.freedBytes} >= ${value("bytesMax")} THEN 'space'
+      WHEN ${analyticsDays.events} >= ${limitInForce("eventsADay")} THEN 'events'
+      WHEN ${analyticsDays.bytes} >= ${limitInForce("bytesADay")} THEN 'bytes' END AS limited_by
+    FROM ${databaseSize} LEFT JOIN ${environments} ON ${ofEnvironment} LEFT JOIN ${analyticsDays} ON ${ofDay}
+    WHERE ${databaseSize.id} = 1`;
   const isStored = hasRow(analyticsEvents, and(eq(environmentId, value("environmentId")), eq(uuid, sql`i.value`)));
-  const isAnyNew = sql`EXISTS (SELECT 1 FROM sent CROSS JOIN json_each(sent.list) AS i WHERE ${not(isStored)})`;
-  const ofEvents = { name: sql`'events'`, holds: sql`NOT (${isFull("events", "eventsADay")} AND ${isAnyNew})` };
-  const ofBytes = sql`UNION ALL SELECT 'bytes', NOT (${isFull("bytes", "bytesADay")} AND ${isAnyNew})`;
-  return sql`WITH sent (list) AS (SELECT ${value("uuids")}) ${insertFrom(guards, ofEvents, ofBytes)}`;
+  const isAnyNew = sql`EXISTS (SELECT 1 FROM json_each(${value("uuids")}) AS i WHERE ${not(isStored)})`;
+  return insertFrom(
+    guards,
+    { name: sql`room.limited_by`, holds: sql`0` },
+    sql`FROM (${full}) AS room WHERE room.limited_by IS NOT NULL AND ${isAnyNew}`,
+  );
 });
 
+/** An id that a batch has a record for, and how much longer its properties become. */
+export interface RecordedId {
+  readonly distinctId: string;
+  readonly addedPropertiesBytes: number;
+}
+
 /**
- * Counts the events that the batch stored, by the view whose trigger keeps the limits. It stands after the events, and before
+ * Counts what the batch stored, by the view whose trigger keeps the limits. It stands after the events, and before
  * the ids are counted.
  */
-const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string; nowMs: number }>) => {
+const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string; dayMs: number }>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
-  const { seq, properties } = analyticsEvents;
-  const ofId = sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = i.value`;
-  // Of each id, what was counted of the day, and its events that are stored and not counted yet.
+  const { seq } = analyticsEvents;
+  const name = sql`(i.value ->> 0)`;
+  const ofId = sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = ${name}`;
+  // Of each id, what was counted of the day, its events that are stored and not counted yet, and its record where it is new.
   const arrivals = sql`
     SELECT iif(${day} = ${dayOf(value)}, ${dayEvents}, 0), iif(${day} = ${dayOf(value)}, ${dayBytes}, 0),
       coalesce((
         SELECT ${seq} FROM ${analyticsEvents} WHERE ${ofId} ORDER BY ${seq} DESC LIMIT 1
       ), ${eventCount}, 0) - coalesce(${eventCount}, 0),
       coalesce((
-        SELECT sum(octet_length(${properties})) FROM ${analyticsEvents}
-        WHERE ${ofId} AND ${seq} > coalesce(${eventCount}, 0)
-      ), 0)
+        SELECT sum(${storedBytes()}) FROM ${analyticsEvents} WHERE ${ofId} AND ${seq} > coalesce(${eventCount}, 0)
+      ), 0) + (i.value ->> 1) + iif(${eventCount} IS NULL, ${recordBytes(name)}, 0)
     FROM json_each(${value("ids")}) AS i
-    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = i.value`;
+    LEFT JOIN ${distinctIds} ON ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.distinctId} = ${name}`;
   const counts = {
     environmentId: asInteger(value("environmentId")),
     day: dayOf(value),
     events: sql`sum(arrived)`,
     bytes: sql`sum(size)`,
-    idEvents: sql`max(arrived_before + arrived)`,
-    idBytes: sql`max(size_before + size)`,
+    idEvents: sql`max(iif(arrived > 0, arrived_before + arrived, 0))`,
+    idBytes: sql`max(iif(arrived > 0, size_before + size, 0))`,
+    consents: sql`0`,
   };
   return sql`
     WITH arrivals (arrived_before, size_before, arrived, size) AS MATERIALIZED (${arrivals})
-    ${insertFrom(analyticsCounts, counts, sql`FROM arrivals WHERE arrived > 0 HAVING count(*) > 0`)}`;
+    ${insertFrom(analyticsCounts, counts, sql`FROM arrivals WHERE arrived > 0 OR size > 0 HAVING count(*) > 0`)}`;
 });
 
-const insertCount = query((value: ValueOf<{ environmentId: number; events: number; bytes: number; nowMs: number }>) => {
+const insertCount = query((value: ValueOf<{ environmentId: number; events: number; bytes: number; dayMs: number }>) => {
   const counts = {
     environmentId: asInteger(value("environmentId")),
     day: dayOf(value),
@@ -107,21 +147,23 @@ const insertCount = query((value: ValueOf<{ environmentId: number; events: numbe
     bytes: asInteger(value("bytes")),
     idEvents: sql`0`,
     idBytes: sql`0`,
+    consents: sql`0`,
   };
   return insertFrom(analyticsCounts, counts, sql``);
 });
 
 /** Counts events of erased ids for the environment's day: they are not stored, and an erased id has no record that counts. */
-export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], nowMs: number): Statement[] {
+export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
   if (events.length === 0) return [];
-  const bytes = events.reduce((sum, { properties }) => sum + utf8Length(properties), 0);
-  return [insertCount({ environmentId: ctx.environment.id, events: events.length, bytes, nowMs })];
+  const bytes = events.reduce((sum, event) => sum + storedBytesOf(event), 0);
+  return [insertCount({ environmentId: ctx.environment.id, events: events.length, bytes, dayMs })];
 }
 
 /** What an id sent today, and the environment's limits as they are stored. */
-const selectIdUse = query((value: ValueOf<{ environmentId: number; ids: string; nowMs: number }>) => {
-  const { day, dayEvents, dayBytes } = distinctIds;
+const selectIdUse = query((value: ValueOf<{ environmentId: number; ids: string; dayMs: number }>) => {
+  const { day, dayEvents, dayBytes, eventCount } = distinctIds;
   const use = computed({
+    isNew: sql`${eventCount} IS NULL`.mapWith(Boolean),
     distinctId: sql<string>`i.value`,
     events: sql<number>`iif(${day} = ${dayOf(value)}, ${dayEvents}, 0)`,
     bytes: sql<number>`iif(${day} = ${dayOf(value)}, ${dayBytes}, 0)`,
@@ -140,6 +182,7 @@ export type IdUse = RowsOf<[ReturnType<typeof selectIdUse>]>[0][number];
 export interface CountedEvent {
   readonly uuid: string;
   readonly distinctId: string;
+  readonly event: string;
   /** JSON. */
   readonly properties: string;
 }
@@ -150,42 +193,48 @@ export const isCounted = ({ caller }: TenantCtx): boolean => caller.kind !== "se
 const idsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];
 
 /** The statements that come before the events of a batch. */
-export function roomGuards(ctx: TenantCtx, events: readonly CountedEvent[], nowMs: number): Statement[] {
-  if (!isCounted(ctx)) return [];
-  const environmentId = ctx.environment.id;
-  return jsonChunks(events.map(({ uuid }) => uuid)).map((uuids) => guardRoom({ environmentId, uuids, nowMs }));
+export function roomGuards(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
+  const share = isCounted(ctx) ? SHARE_OF_PUBLIC_KEYS : SHARE_OF_SECRET_KEYS;
+  const bytesMax = Math.floor(share * ctx.settings.databaseBytesMax);
+  const values = { environmentId: ctx.environment.id, dayMs, isCounted: Number(isCounted(ctx)), bytesMax };
+  return jsonChunks(events.map(({ uuid }) => uuid)).map((uuids) => guardRoom({ ...values, uuids }));
 }
 
-/** The statements that come after the events of a batch, and before the ids are counted. */
-export function dayCounts(ctx: TenantCtx, events: readonly CountedEvent[], nowMs: number): Statement[] {
+/** The statements that come after the events of a batch, and before the records of these ids are written. */
+export function dayCounts(ctx: TenantCtx, ids: readonly RecordedId[], dayMs: number): Statement[] {
   if (!isCounted(ctx)) return [];
   const environmentId = ctx.environment.id;
-  return jsonChunks(idsOf(events)).map((ids) => countArrivals({ environmentId, ids, nowMs }));
+  const rows = ids.map(({ distinctId, addedPropertiesBytes }) => [distinctId, addedPropertiesBytes]);
+  return jsonChunks(rows).map((chunk) => countArrivals({ environmentId, ids: chunk, dayMs }));
 }
 
 /** Reads what the ids of some events sent today. */
-export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], nowMs: number): Statement<IdUse>[] {
+export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement<IdUse>[] {
   const environmentId = ctx.environment.id;
-  return jsonChunks(idsOf(events)).map((ids) => selectIdUse({ environmentId, ids, nowMs }));
+  return jsonChunks(idsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
 }
 
-/** The ids that these events would bring over a limit, each with that limit. All events are new. */
+/** The ids that these events would bring over a limit, each with that limit. All events are new. `ids`: their records. */
 export function idsOverLimit(
   uses: readonly IdUse[],
   events: readonly CountedEvent[],
+  ids: readonly RecordedId[],
 ): ReadonlyMap<string, AnalyticsLimit> {
   const added = new Map<string, { events: number; bytes: number }>();
-  for (const { distinctId, properties } of events) {
-    const before = added.get(distinctId) ?? { events: 0, bytes: 0 };
-    added.set(distinctId, { events: before.events + 1, bytes: before.bytes + utf8Length(properties) });
+  for (const event of events) {
+    const before = added.get(event.distinctId) ?? { events: 0, bytes: 0 };
+    added.set(event.distinctId, { events: before.events + 1, bytes: before.bytes + storedBytesOf(event) });
   }
+  const addedProperties = new Map(ids.map((id) => [id.distinctId, id.addedPropertiesBytes]));
   const limits = limitsOf(uses[0]?.limits ?? null);
   const over = new Map<string, AnalyticsLimit>();
   for (const use of uses) {
     const more = added.get(use.distinctId);
     if (more === undefined) continue;
+    const record = use.isNew ? recordBytesOf(use.distinctId) : 0;
+    const bytes = use.bytes + more.bytes + record + (addedProperties.get(use.distinctId) ?? 0);
     if (use.events + more.events > limits.eventsADayOfOneId) over.set(use.distinctId, "eventsADayOfOneId");
-    else if (use.bytes + more.bytes > limits.bytesADayOfOneId) over.set(use.distinctId, "bytesADayOfOneId");
+    else if (bytes > limits.bytesADayOfOneId) over.set(use.distinctId, "bytesADayOfOneId");
   }
   return over;
 }

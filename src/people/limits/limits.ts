@@ -1,21 +1,20 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps/apps.ts";
 import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
-import { timesOf } from "../../db/clock.ts";
 import { computed, drizzle, fields, hasRow, query, read, type ValueOf } from "../../db/query.ts";
-import { analyticsDays, analyticsEvents, environments, limitsReached } from "../../db/schema.ts";
+import { analyticsDays, analyticsEvents, distinctIds, environments, limitsReached } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { assert } from "../../lib/assert.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, dayOf, isCounted, limitsOf } from "./count.ts";
+import { type AnalyticsLimit, dayOf, isCounted, limitsOf, type ReachedLimit, recordBytes } from "./count.ts";
 import type { LimitsOutput } from "./responses.ts";
 import type { SetLimitsInput } from "./schemas.ts";
 
 const DAYS_SHOWN = 30;
 
-type At = { environmentId: number; nowMs: number };
+type At = { environmentId: number; dayMs: number };
 
 /** The stored limits of an environment, and what was used of them today. */
 const selectToday = query((value: ValueOf<At>) => {
@@ -38,7 +37,7 @@ const selectReached = query((value: ValueOf<At>) => {
   const { environmentId, day, limitName, reachedAtMs } = limitsReached;
   return drizzle
     .select({
-      ...computed({ limit: sql<AnalyticsLimit>`${limitName}` }),
+      ...computed({ limit: sql<ReachedLimit>`${limitName}` }),
       ...fields(limitsReached, { atMs: "reachedAtMs" }),
     })
     .from(limitsReached)
@@ -71,9 +70,9 @@ function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, r
 
 /** The limits in force, what was used today, and which were met lately. Throws `not_found`. */
 export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Promise<LimitsOutput> {
-  const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
-  const nowMs = timesOf(clock, root).now();
-  const [[today], reached] = await batch(root.db, limitReads({ environmentId, nowMs }));
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  const dayMs = root.now();
+  const [[today], reached] = await batch(root.db, limitReads({ environmentId, dayMs }));
   return presentLimits(appId, mode, today, reached);
 }
 
@@ -91,7 +90,7 @@ const updateLimits = query((value: ValueOf<Setting & ActKey>) =>
 
 /** Sets the limits of an environment's analytics: all of them, in force at once (L3). Throws `not_found`. */
 export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {
-  const { id: environmentId, clock } = await requireEnvironment(admin, appId, input.mode);
+  const { id: environmentId } = await requireEnvironment(admin, appId, input.mode);
   // In the schema's order, so that the same limits are the same text.
   const set = Object.fromEntries(
     Object.entries(input.analytics ?? {}).filter((entry): entry is [string, number] => entry[1] !== undefined),
@@ -103,7 +102,7 @@ export async function setLimits(admin: AdminCtx, appId: string, input: SetLimits
   const [, , [today], reached] = await batch(admin.db, [
     audit(values),
     updateLimits(values),
-    ...limitReads({ environmentId, nowMs: timesOf(clock, admin).now() }),
+    ...limitReads({ environmentId, dayMs: admin.now() }),
   ]);
   return presentLimits(appId, input.mode, today, reached);
 }
@@ -114,19 +113,27 @@ const selectNew = query((value: ValueOf<{ environmentId: number; sizes: string }
     analyticsEvents,
     and(eq(environmentId, value("environmentId")), eq(uuid, sql`i.value ->> 0`)),
   );
+  const ofId = and(
+    eq(distinctIds.environmentId, value("environmentId")),
+    eq(distinctIds.distinctId, sql`fresh.sender`),
+  );
+  const record = sql`iif(fresh.nth = 1 AND ${not(hasRow(distinctIds, ofId))}, ${recordBytes(sql`fresh.sender`)}, 0)`;
   return read(
-    computed({ events: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(i.value ->> 1), 0)` }),
-    (list) => sql`SELECT ${list} FROM json_each(${value("sizes")}) AS i WHERE ${not(isStored)}`,
+    computed({ events: sql<number>`count(*)`, bytes: sql<number>`coalesce(sum(fresh.added + ${record}), 0)` }),
+    (list) => sql`SELECT ${list} FROM (
+      SELECT i.value ->> 1 AS added, i.value ->> 2 AS sender, row_number() OVER (PARTITION BY i.value ->> 2) AS nth
+      FROM json_each(${value("sizes")}) AS i WHERE ${not(isStored)}
+    ) AS fresh`,
   );
 });
 
 /** A request that is stored in parts. */
 interface Request {
   readonly events: number;
-  /** No fewer bytes than its events' properties have. */
+  /** No fewer bytes than it can add. */
   readonly bytesMax: number;
-  /** The UUID of each event, and the bytes of its properties. Asked for near a limit alone. */
-  readonly sizes: () => readonly (readonly [uuid: string, bytes: number])[];
+  /** The UUID of each event, the bytes that it adds at the most but for its id's record, and its id. Asked for near a limit alone. */
+  readonly sizes: () => readonly (readonly [uuid: string, bytes: number, distinctId: string])[];
 }
 
 /**
@@ -136,12 +143,12 @@ interface Request {
 export async function limitAhead(ctx: TenantCtx, { events, bytesMax, sizes }: Request): Promise<AnalyticsLimit | null> {
   if (!isCounted(ctx)) return null;
   const environmentId = ctx.environment.id;
-  const [use] = await all(ctx.db, selectToday({ environmentId, nowMs: ctx.now() }));
+  const [use] = await all(ctx.db, selectToday({ environmentId, dayMs: ctx.realNow() }));
   if (use === undefined) return null;
   const limits = limitsOf(use.stored);
   const room = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
   if (room.events <= 0 || room.bytes <= 0 || (room.events >= events && room.bytes >= bytesMax)) return null;
-  for (const chunk of jsonChunks([...new Map(sizes())])) {
+  for (const chunk of jsonChunks([...new Map(sizes().map((size) => [size[0], size])).values()])) {
     const [added] = await all(ctx.db, selectNew({ environmentId, sizes: chunk }));
     room.events -= added?.events ?? 0;
     room.bytes -= added?.bytes ?? 0;

@@ -7,9 +7,9 @@ import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { messageIdAt } from "../../webhooks/message.ts";
 import { deliveryTimes, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
-import { type AnalyticsLimit, dayOf } from "./count.ts";
+import { dayOf, type ReachedLimit } from "./count.ts";
 
-type Reached = { environmentId: number; limit: AnalyticsLimit; nowMs: number; messageId: string };
+type Reached = { environmentId: number; limit: ReachedLimit; nowMs: number; dayMs: number; messageId: string };
 
 const isNew = (value: ValueOf<Reached>) => {
   const { environmentId, day, limitName } = limitsReached;
@@ -49,7 +49,7 @@ const insertReached = query((value: ValueOf<Reached>) => {
     environmentId: asInteger(value("environmentId")),
     day: dayOf(value),
     limitName: value("limit"),
-    reachedAtMs: asInteger(value("nowMs")),
+    reachedAtMs: asInteger(value("dayMs")),
   };
   return insertFrom(limitsReached, reached, sql`WHERE ${isNew(value)}`);
 });
@@ -66,14 +66,15 @@ export interface ReachedWrites {
 }
 
 /** The statements that record and tell which limits were met. None for what this isolate has recorded. */
-export function reachedWrites(ctx: TenantCtx, limits: Iterable<AnalyticsLimit>, nowMs: number): ReachedWrites {
+export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, nowMs: number): ReachedWrites {
+  const dayMs = ctx.realNow();
   const known = recorded.get(ctx.isolate) ?? new Set();
   recorded.set(ctx.isolate, known);
   const fresh = [...new Set(limits)]
-    .map((limit) => ({ limit, record: recordOf(ctx, limit, nowMs), id: ctx.newId(messageIdAt(ctx.realNow())) }))
+    .map((limit) => ({ limit, record: recordOf(ctx, limit, dayMs), id: ctx.newId(messageIdAt(dayMs)) }))
     .filter(({ record }) => !known.has(record));
   const statements = fresh.flatMap(({ limit, id }) => {
-    const values = { environmentId: ctx.environment.id, limit, nowMs, messageId: id };
+    const values = { environmentId: ctx.environment.id, limit, nowMs, dayMs, messageId: id };
     // The row that says that it was told comes last.
     return [insertMessage(values), insertDeliveries({ ...values, ...deliveryTimes(ctx) }), insertReached(values)];
   });
@@ -85,5 +86,5 @@ export function reachedWrites(ctx: TenantCtx, limits: Iterable<AnalyticsLimit>, 
   return { statements, landed };
 }
 
-const recordOf = ({ environment }: TenantCtx, limit: AnalyticsLimit, nowMs: number): string =>
-  `${environment.appId} ${environment.mode} ${Math.floor(nowMs / DAY_MS)} ${limit}`;
+const recordOf = ({ environment }: TenantCtx, limit: ReachedLimit, dayMs: number): string =>
+  `${environment.appId} ${environment.mode} ${Math.floor(dayMs / DAY_MS)} ${limit}`;

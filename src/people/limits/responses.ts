@@ -3,8 +3,9 @@ import { mode } from "../../http/fields.ts";
 
 const time = z.string().meta({ format: "date-time" });
 const limit = z
-  .enum(["eventsADay", "bytesADay", "eventsADayOfOneId", "bytesADayOfOneId"])
-  .meta({ id: "AnalyticsLimit" });
+  .enum(["eventsADay", "bytesADay", "eventsADayOfOneId", "bytesADayOfOneId", "databaseBytes"])
+  .meta({ id: "ReachedAnalyticsLimit" })
+  .describe("`databaseBytes`: the database was almost full, so that analytics were not stored.");
 
 export const limitsOutput = z
   .strictObject({

@@ -12,9 +12,9 @@ const analyticsLimits = z.lazy(() =>
   z
     .strictObject({
       eventsADay: limit(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
-      bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of their properties."),
+      bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of what is stored of them in a UTC day."),
       eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
-      bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of their properties."),
+      bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of what is stored of them in a UTC day."),
     })
     .meta({ id: "SetAnalyticsLimits" }),
 );

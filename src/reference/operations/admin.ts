@@ -4,6 +4,7 @@ import { adjustInput, verifyUsersInput } from "../../books/credits/schemas.ts";
 import { listAuditOutput } from "../../catalog/audit/responses.ts";
 import { listAuditInput } from "../../catalog/audit/schemas.ts";
 import type { Operation } from "../operation.ts";
+import { adminKeyOperations } from "./admin-keys.ts";
 import { access, createdAt, ofApp, path, tag } from "./administration.ts";
 import { alertOperations } from "./alerts.ts";
 import { appOperations } from "./apps.ts";
@@ -52,6 +53,7 @@ const audit: readonly Operation[] = [
 ];
 
 export const adminOperations: readonly Operation[] = [
+  ...adminKeyOperations,
   ...appOperations,
   ...limitOperations,
   ...keyOperations,

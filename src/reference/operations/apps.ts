@@ -27,7 +27,7 @@ export const appOperations: readonly Operation[] = [
     tag,
     access,
     summary: "List applications",
-    description: "All applications, oldest first.",
+    description: "All applications, oldest first; with an administration key its own.",
     success: { description: "The applications.", schema: listAppsOutput, example: { apps: [exampleApp] } },
     errors: [],
   },

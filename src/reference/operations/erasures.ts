@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { erasePersonOutput, erasureOutput } from "../../erasure/responses.ts";
-import { erasePersonInput } from "../../erasure/schemas.ts";
+import { erasePersonOutput, erasureOutput, forgetTombstonesOutput } from "../../erasure/responses.ts";
+import { erasePersonInput, forgetTombstonesInput } from "../../erasure/schemas.ts";
 import type { Operation } from "../operation.ts";
 
 const erasureId = "era_5tQw8nR2sVj7mXb4cKd1Lp";
@@ -27,6 +27,7 @@ const erasure = {
   reason: "request",
   keepConsent: false,
   by: "key_9aXw2bYc3dZe4fAg5hBi6j",
+  fingerprint: "pP3xWc1Jm0aQ",
   startedAt: "2026-01-16T08:30:00.000Z",
   completedAt: "2026-01-16T08:30:00.215Z",
   recoverableUntil: "2026-02-15T08:30:00.215Z",
@@ -88,5 +89,20 @@ export const erasureOperations: readonly Operation[] = [
       example: { ...erasure, liftedAt: "2026-03-01T10:00:00.000Z" },
     },
     errors: ["not_found", "changed_meanwhile"],
+  },
+  {
+    id: "forgetTombstones",
+    method: "post",
+    path: "/api/v1/admin/apps/{appId}/tombstones/forget",
+    tag: "Administration",
+    summary: "Give up the erased ids of a lost secret",
+    description:
+      "While erased ids stand whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, because it cannot tell " +
+      "whether that id was erased. If the secret is lost, this gives up those ids: they may begin anew, as after a lift.",
+    access: "admin",
+    params: z.object({ appId: z.string().describe("The id of the application, `app_…`.") }),
+    body: { schema: forgetTombstonesInput, example: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" } },
+    success: { description: "How many were given up.", schema: forgetTombstonesOutput, example: { forgotten: 12 } },
+    errors: ["changed_meanwhile"],
   },
 ];

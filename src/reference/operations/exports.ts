@@ -103,7 +103,7 @@ export const exportOperations: readonly Operation[] = [
         consentLog: [],
       },
     },
-    errors: ["invalid_or_expired_token", "export_unavailable"],
+    errors: ["invalid_or_expired_token", "export_unavailable", "rate_limited"],
     writesForId: "silent",
   },
   {

@@ -37,7 +37,7 @@ export const keyOperations: readonly Operation[] = [
     tag,
     access,
     summary: "List an application's keys",
-    description: "In pages, oldest first. Revoked keys are included.",
+    description: "In pages, oldest first. Revoked keys are included. With an administration key those of its modes.",
     params: ofApp,
     query: listKeysInput,
     success: {

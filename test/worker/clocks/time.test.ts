@@ -63,7 +63,7 @@ describe("the environment's time", () => {
     expectError(await w.call("GET", `${pathname}${search}`), "invalid_or_expired_token");
   });
 
-  it("bounds occurredAt and asOf, ends holds, expires balances and counts the days of limits", async () => {
+  it("bounds occurredAt and asOf, ends holds and expires balances; the days of analytics' limits are of real time", async () => {
     const w = await clockWorld();
     await w.grant();
     await w.move(MONTH_MS);
@@ -79,8 +79,10 @@ describe("the environment's time", () => {
     const past = { userId: "u", packId: w.packId, expiresAt: w.at(MONTH_MS) };
     const late = await w.call("POST", "/api/v1/credits/grant", { key: w.app.keys.sk_test, body: past });
     expectError(late, "invalid_request", "expiresAt");
+    const { pk_test: page } = w.app.keys;
+    await w.call("POST", "/batch/", { body: { api_key: page, batch: [{ event: "seen", distinct_id: "u" }] } });
     const limits = await w.admin("GET", "/limits?mode=test");
-    expect(limits.body.today.day).toBe(w.at(MONTH_MS).slice(0, 10));
+    expect(limits.body.today).toMatchObject({ day: w.at(0).slice(0, 10), events: 1, eventsOfOneId: 1 });
   });
 
   it("is known to every isolate with its next request, whatever it remembered of the user, and never falls back", async () => {

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances } from "../../support/lives.ts";
-import { Clock, makeApp, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -264,6 +264,30 @@ it("lists sessions, and ends another's", async () => {
   expect((await send("/admin/apps/sessions/end", { sessionId: hidden(row, "sessionId") })).status).toBe(303);
   expect((await other.get("/admin/apps")).status).toBe(303);
   expect((await read("/admin/apps/sessions")).text).not.toContain("Ana");
+});
+
+it("makes an administration key once from a form sent twice, shows it once, lists it and revokes it", async () => {
+  const { app, browser, read, send } = await world();
+  const { text: empty } = await read("/admin/apps/admin-keys");
+  const name = `Desk ${app.appId} <b>`;
+  const fields = { nonce: hidden(empty, "nonce"), name, apps: app.appId, mode: "live", "scope people": "yes" };
+  expect((await send("/admin/apps/admin-keys", { ...fields, "scope people": "no" })).status).toBe(400);
+  for (let times = 0; times < 2; times++) expect((await send("/admin/apps/admin-keys", fields)).status).toBe(303);
+  const pages = [await read("/admin/apps/admin-keys"), await read("/admin/apps/admin-keys")];
+  const [shown, again] = pages.map(({ text }) => /ak_[0-9A-Za-z]{28}/.exec(text)?.[0]);
+  expect([typeof shown, again]).toEqual(["string", undefined]);
+  const ofKey = pages[1]?.text.split("<tr>").filter((part) => part.includes(`Desk ${app.appId} &lt;b&gt;`)) ?? [];
+  expect(ofKey).toHaveLength(1);
+  expect(ofKey[0]).toContain("people");
+  expect(ofKey[0]).toContain("dashboard");
+  const call = makeClient(new Clock());
+  const payments = () => call("GET", `/api/v1/admin/apps/${app.appId}/payments?mode=live`, { key: shown ?? "" });
+  expect((await payments()).status).toBe(200);
+  const adminKeyId = hidden(ofKey[0] ?? "", "adminKeyId");
+  expect((await send("/admin/apps/admin-keys/revoke", { adminKeyId })).status).toBe(303);
+  expect((await payments()).status).toBe(401);
+  const strange = await browser.post("/admin/apps/admin-keys", { ...fields, _form: "made-up" });
+  expect(strange.status).toBe(403);
 });
 
 describe("the audit's page", () => {

@@ -83,7 +83,7 @@ const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name
   VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
 
 /** Told of the environment that `counted` made. */
-const counts = (column: "id_events" | "id_bytes", most: number) =>
+const counts = (column: "id_events" | "id_bytes" | "consents", most: number) =>
   `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column})
    SELECT max(id), 1, 1, 1, ${most} FROM environments`;
 
@@ -143,7 +143,9 @@ const violations: Record<Constraint, readonly string[]> = {
   tombstones_being_erased: [erasure, tombstone, erasureId(0), "DELETE FROM tombstones WHERE hash = 'hash'"],
   guard_people: ["INSERT INTO guards (name, holds) VALUES ('people', 0)"],
   limit_events: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"],
+  limit_space: ["INSERT INTO guards (name, holds) VALUES ('space', 0)"],
   limit_bytes: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"],
+  limit_consents: [counted(0), counts("consents", 1_000_001)],
   limit_id_events: [counted(0), counts("id_events", 100_001)],
   limit_id_bytes: [counted(0), counts("id_bytes", 104_857_601)],
   guard_account: ["INSERT INTO guards (name, holds) VALUES ('account', 0)"],

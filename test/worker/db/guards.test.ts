@@ -4,6 +4,7 @@ import {
   account,
   adjustment,
   adminAudit,
+  adminKey,
   analyticsEvent,
   balance,
   claim,
@@ -253,6 +254,32 @@ const attacks: Readonly<Record<string, Attack>> = {
     ),
   },
   api_keys_no_delete: { says: "api_keys_kept", sql: ["DELETE FROM api_keys WHERE hash = 'hash_r'"] },
+  admin_keys_no_replace: {
+    says: "admin_keys_kept",
+    sql: [
+      adminKey({ hash: "hash_e" }, REPLACE),
+      adminKey({ hash: "hash_e", id: "adk_new" }, "REPLACE"),
+      adminKey({ hash: "hash_new", id: "adk_e" }, REPLACE),
+    ],
+  },
+  admin_keys_frozen: {
+    says: "admin_keys_kept",
+    sql: [
+      "hash = 'hash_new'",
+      "id = 'adk_new'",
+      "hint = ''",
+      "name = 'x'",
+      `scopes = '["read","access"]'`,
+      "apps = '[]'",
+      "modes = '[]'",
+      "created_at_ms = 2",
+    ].map((set) => `UPDATE admin_keys SET ${set} WHERE hash = 'hash_a'`),
+  },
+  admin_keys_revoked_once: {
+    says: "admin_keys_revoked_once",
+    sql: ["NULL", "6"].map((value) => `UPDATE admin_keys SET revoked_at_ms = ${value} WHERE hash = 'hash_e'`),
+  },
+  admin_keys_no_delete: { says: "admin_keys_kept", sql: ["DELETE FROM admin_keys WHERE hash = 'hash_e'"] },
 
   accounts_no_replace: {
     says: "accounts_kept",
@@ -850,13 +877,20 @@ const attacks: Readonly<Record<string, Attack>> = {
   guards_link: { says: "guard_link", sql: ["INSERT INTO guards (name, holds) VALUES ('link', 0)"] },
   guards_origin: { says: "guard_origin", sql: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"] },
   guards_events: { says: "limit_events", sql: ["INSERT INTO guards (name, holds) VALUES ('events', 0)"] },
+  guards_space: { says: "limit_space", sql: ["INSERT INTO guards (name, holds) VALUES ('space', 0)"] },
   guards_bytes: { says: "limit_bytes", sql: ["INSERT INTO guards (name, holds) VALUES ('bytes', 0)"] },
   guards_account: { says: "guard_account", sql: [holds("0")] },
 
   analytics_counts_within_limits: {
     says: "limit_",
-    sql: ["1000001, 1, 1, 1", "1, 1073741825, 1, 1", "1, 1, 100001, 1", "1, 1, 1, 104857601"].map(
-      (counts) => `INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes)
+    sql: [
+      "1000001, 1, 1, 1, 0",
+      "1, 1073741825, 1, 1, 0",
+      "1, 1, 100001, 1, 0",
+      "1, 1, 1, 104857601, 0",
+      "0, 0, 0, 0, 1000001",
+    ].map(
+      (counts) => `INSERT INTO analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents)
         VALUES (${TEST}, 1, ${counts})`,
     ),
     behind: "cannot modify analytics_counts",
@@ -1130,6 +1164,8 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   environments_test_quota: `UPDATE environments SET test_balance_count = 1 WHERE id = ${TEST}`,
   api_keys_kind: key({ hash: "hash_new", id: "key_new", kind: "master" }),
   credit_pack_items_amount_positive: item({ position: 1, amount_steps: 0 }),
+  database_size_one_row: "INSERT INTO database_size (id, bytes, freed_bytes) VALUES (2, 0, 0)",
+  database_size_positive: ["bytes", "freed_bytes"].map((column) => `UPDATE database_size SET ${column} = -1`),
   alerts_below: "UPDATE alerts SET percent_thousandths = 1 WHERE environment_id = -1",
   credit_balances_unit: balance("crb_new", LAST_SEQ + 1, { unit: "minutes" }),
   credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source: "stolen" }),
@@ -1192,6 +1228,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
 const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> = {
   "environments.app_id, mode": [environment({ id: -3 }), "environments_kept"],
   "api_keys.environment_id, id": [key({ hash: "hash_new", id: "key_w" }), "api_keys_kept"],
+  "admin_keys.id": [adminKey({ hash: "hash_new" }), "admin_keys_kept"],
   "credit_packs.app_id, name_key": [pack({ id: "cpk_new" })],
   "accounts.environment_id, user_id": [account({ id: -12, user_id: "u" }), "accounts_kept"],
   "credit_balances.id": [balance(WHOLE, LAST_SEQ + 1), "credit_balances_id"],

@@ -132,10 +132,13 @@ describe("an erased id", () => {
     const day = () =>
       env.DB.prepare("SELECT events, bytes, id_events FROM analytics_days WHERE environment_id = ?").bind(id).first();
     expect((await v0([ANA, "bo", ANA])).body).toEqual({ status: 1 });
-    expect(await day()).toEqual({ events: 3, bytes: 39, id_events: 1 });
+    // An event: its id twice, its name, its properties and 400. Of "bo" a record besides, with its id thrice and 600.
+    const ofAna = 400 + 2 * new TextEncoder().encode(ANA).length + "seen".length + 13;
+    const bytes = 2 * ofAna + (400 + 4 + 4 + 13) + (600 + 6);
+    expect(await day()).toEqual({ events: 3, bytes, id_events: 1 });
     expect((await v0([ANA])).body).toEqual({ status: 1 });
     await v0([ANA], app.keys.sk_live);
-    expect(await day()).toMatchObject({ events: 4, bytes: 52 });
+    expect(await day()).toMatchObject({ events: 4, bytes: bytes + ofAna });
     // Over the limit nothing of the request is stored or counted, whichever of its ids are erased.
     for (const ids of [
       [ANA, ANA, ANA],

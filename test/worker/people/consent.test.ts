@@ -177,3 +177,34 @@ it("takes 80 grants of an id a UTC day from publishable keys, and 100 entries wi
   clock.advance(12 * 3_600_000);
   expect((await send("granted")).status).toBe(200);
 });
+
+it("takes as many entries of an environment a day from publishable keys as its limit of events, and any number from secret keys", async () => {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const app = await makeApp(SETTING);
+  const limits = { mode: "live", analytics: { eventsADay: 3 } };
+  await call("PUT", `/api/v1/admin/apps/${app.appId}/limits`, { key: env.ADMIN_TOKEN, body: limits });
+  const body = (distinctId: string) => ({ distinctId, purpose: "ads", decision: "withdrawn" });
+  const send = async (distinctId: string) =>
+    call("POST", PATH, {
+      key: app.keys.pk_live,
+      headers: { "x-user-token": await tokenOf(distinctId, clock) },
+      body: body(distinctId),
+    });
+  const bySecret = (distinctId: string) => call("POST", PATH, { key: app.keys.sk_live, body: body(distinctId) });
+  expect((await bySecret("zoe")).status).toBe(200);
+  const answers = await Promise.all(["a", "b", "c", "d", "e"].map(send));
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 429, 429]);
+  const refused = await send("f");
+  expectError(refused, "rate_limited");
+  expect(refused.headers.get("retry-after")).toBe(String(12 * 3_600));
+  expect(await logOf(app, "f")).toHaveLength(0);
+  expect((await bySecret("f")).status).toBe(200);
+  // Events have a count of their own.
+  const { body: captured } = await call("POST", "/batch/", {
+    body: { api_key: app.keys.pk_live, batch: [{ event: "seen", distinct_id: "a" }] },
+  });
+  expect(captured).toEqual({ status: 1 });
+  clock.advance(12 * 3_600_000);
+  expect((await send("f")).status).toBe(200);
+});

@@ -53,6 +53,12 @@ async function world(limits: object | null = null, bindings: Bindings = {}) {
   return { app, clock, client, call, path, set, read, v0, v1, stored };
 }
 
+const utf8 = (text: string) => new TextEncoder().encode(text).length;
+/** The bytes of a "seen" as they are stored (L3), and of the record of an id. */
+const ofEvent = (id: string, properties: object) =>
+  400 + 2 * utf8(id) + "seen".length + utf8(JSON.stringify(properties));
+const ofRecord = (id: string) => 600 + 3 * utf8(id);
+
 const OK = { status: 1 };
 const LIMITED = { status: 1, quota_limited: ["events"] };
 
@@ -123,16 +129,39 @@ describe("over a limit of the environment", () => {
     expect(reached).toEqual([{ limit: "eventsADay", at: "2026-01-15T12:00:00.000Z" }]);
   });
 
-  it("of bytes likewise: what is counted are the bytes of the properties as they are stored", async () => {
-    const { v0, stored, read } = await world({ bytesADay: 20 });
-    // 9 bytes each.
-    expect((await v0([seen("u", { a: "ż" })])).body).toEqual(OK);
-    expect((await v0([seen("v", { a: "ż" })])).body).toEqual(OK);
-    const { bytes } = (await read()).today;
-    expect(bytes).toBe(2 * new TextEncoder().encode('{"a":"ż"}').length);
-    expect((await v0([seen("w", { a: "ż" })])).body).toEqual(LIMITED);
+  it("of bytes likewise: what is counted is what is stored: the event with its id, and the record of a new id", async () => {
+    const { v0, stored, read } = await world({ bytesADay: 2 * (ofEvent("ü", { a: "ż" }) + ofRecord("ü")) });
+    expect((await v0([seen("ü", { a: "ż" })])).body).toEqual(OK);
+    expect((await read()).today.bytes).toBe(400 + 2 * 2 + 4 + 10 + 600 + 3 * 2);
+    expect((await v0([seen("ö", { a: "ż" })])).body).toEqual(OK);
+    const { bytes, bytesOfOneId } = (await read()).today;
+    expect([bytes, bytesOfOneId]).toEqual([2 * (418 + 606), 418 + 606]);
+    expect((await v0([seen("ü", {})])).body).toEqual(LIMITED);
     expect(await stored()).toBe(2);
     expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }]);
+  });
+
+  it("what `$set` stores counts as far as it grows, and so does the record of a device that is claimed", async () => {
+    const { v0, read, stored } = await world();
+    const bytes = async () => (await read()).today.bytes;
+    const setting = (value: unknown) => seen("ana", { $set: { plan: value } });
+    await v0([setting("pro")]);
+    const first = ofEvent("ana", { $set: { plan: "pro" } }) + ofRecord("ana") + '{"plan":"pro"}'.length;
+    expect(await bytes()).toBe(first);
+    await v0([setting("large")]);
+    const second = first + ofEvent("ana", { $set: { plan: "large" } }) + 2;
+    expect(await bytes()).toBe(second);
+    const shorter = setting("x");
+    for (let times = 0; times < 2; times++) await v0([shorter]);
+    const third = second + ofEvent("ana", { $set: { plan: "x" } });
+    expect(await bytes()).toBe(third);
+    const device = "0194685f-8a3c-7d11-9f2b-000000000001";
+    const identify = { ...seen("ana", { $anon_distinct_id: device }), event: "$identify" };
+    await v0([identify]);
+    const ofIdentify = ofEvent("ana", { $anon_distinct_id: device }) + "$identify".length - "seen".length;
+    expect(await bytes()).toBe(third + ofIdentify + ofRecord(device));
+    expect((await read()).today.bytesOfOneId).toBe(third + ofIdentify);
+    expect(await stored()).toBe(4);
   });
 
   it("nothing of a request that is stored in parts is stored, and all of one that fits", async () => {
@@ -143,17 +172,18 @@ describe("over a limit of the environment", () => {
     const drops = Object.values<{ result: string }>((await v1(four)).body.results);
     expect(drops.map(({ result }) => result)).toEqual(Array(4).fill("drop"));
     expect(await stored()).toBe(0);
-    await set({ bytesADay: 800_043 });
+    const bytes = 4 * ofEvent("u", four[0]?.properties ?? {}) + ofRecord("u");
+    await set({ bytesADay: bytes - 1 });
     expect((await v0(four)).body).toEqual(LIMITED);
     expect(await stored()).toBe(0);
     expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }, { limit: "eventsADay" }]);
-    await set({ bytesADay: 800_044 });
+    await set({ bytesADay: bytes });
     expect((await v0(four)).body).toEqual(OK);
     expect((await v0(four)).body).toEqual(OK);
     // Of a request that is stored in part already, only what is new must fit.
     await set({ eventsADay: 5 });
     expect((await v0([...four, ...large(1)])).body).toEqual(OK);
-    expect((await read()).today).toMatchObject({ events: 5, bytes: 5 * 200_011 });
+    expect((await read()).today).toMatchObject({ events: 5, bytes: bytes + ofEvent("u", four[0]?.properties ?? {}) });
   });
 
   it("a repeat is answered as what it is, and counts once", async () => {
@@ -249,7 +279,7 @@ describe("over a limit of one id", () => {
   });
 
   it("of bytes likewise", async () => {
-    const { v1, stored } = await world({ bytesADayOfOneId: 10 });
+    const { v1, stored } = await world({ bytesADayOfOneId: ofEvent("quiet", { a: 1 }) + ofRecord("quiet") });
     const batch = [seen("loud", { a: "twelve bytes" }), seen("quiet", { a: 1 })];
     const { results } = (await v1(batch)).body;
     expect(batch.map(({ uuid }) => results[uuid].result)).toEqual(["drop", "ok"]);

@@ -1,0 +1,202 @@
+/** Which scope each route of administration needs from an administration key, and the judgement of such a key. */
+
+import { PurserError } from "../errors.ts";
+import { assert } from "../lib/assert.ts";
+import type { AdminRights, Mode, Scope, SystemCtx } from "../runtime.ts";
+
+/** The scopes, each with its meaning for the reference. */
+export const SCOPES: Readonly<Record<Scope, string>> = {
+  read: "Read settings and figures that name no user.",
+  people: "Read what names users: payments, Stripe's events, deliveries, the audit by user, verification.",
+  write: "Change packs, alerts, usage limits, expiry notices and statements.",
+  grants: "Adjust balances and settle payments.",
+  settings: "Change applications, publishable keys, the test clock and the limits of analytics.",
+  access:
+    "Change secret and relay keys, end-user sign-in, Stripe's settings and webhooks. Whoever may do this can get all that the " +
+    "applications hold.",
+};
+
+export const MODES: readonly Mode[] = ["live", "test"];
+
+/** A scope that an argument or the row decides. Without `is`, every value of it counts. */
+export interface Choice {
+  readonly by: "kind" | "userId" | "groupBy";
+  readonly is?: string;
+  readonly needs: Scope;
+  readonly otherwise: Scope;
+}
+
+/**
+ * Where the mode of a route stands: in an argument `mode`, in the row of the id in its path, or always `test`. `none`: it belongs to no
+ * mode, and needs a key for both. `own`: it takes a key of any mode, and answers what the key may see.
+ */
+export type ModeOf = "argument" | "row" | "test" | "none" | "own";
+
+export interface Demand {
+  readonly scope: Scope | Choice;
+  readonly mode: ModeOf;
+  /** Whether it needs a key for all applications. */
+  readonly needsAllApps?: boolean;
+}
+
+const demand = (scope: Scope | Choice, mode: ModeOf): Demand => ({ scope, mode });
+const byKind: Choice = { by: "kind", is: "publishable", needs: "settings", otherwise: "access" };
+const byUser: Choice = { by: "userId", needs: "people", otherwise: "read" };
+
+/**
+ * Every route of administration below `/api/v1/admin`. Null: it takes the admin token alone. An administration key on a route
+ * that is missing here is refused, and a test fails.
+ */
+export const ROUTES: Readonly<Record<string, Demand | null>> = {
+  "POST /keys": null,
+  "GET /keys": null,
+  "DELETE /keys/:adminKeyId": null,
+  "GET /audit": null,
+  "POST /apps/:appId/tombstones/forget": null,
+
+  "POST /apps": { ...demand("settings", "none"), needsAllApps: true },
+  "GET /apps": demand("read", "none"),
+  "POST /apps/:appId/keys": demand(byKind, "argument"),
+  "GET /apps/:appId/keys": demand("read", "own"),
+  "DELETE /apps/:appId/keys/:keyId": demand(byKind, "row"),
+  "PUT /apps/:appId/end-user-auth": demand("access", "argument"),
+  "GET /apps/:appId/audit": demand(byUser, "none"),
+
+  "POST /apps/:appId/packs": demand("write", "none"),
+  "GET /apps/:appId/packs": demand("read", "own"),
+  "PATCH /apps/:appId/packs/:packId": demand("write", "none"),
+  "POST /apps/:appId/packs/:packId/archive": demand("write", "none"),
+  "POST /apps/:appId/packs/:packId/restore": demand("write", "none"),
+
+  "PUT /apps/:appId/limits": demand("settings", "argument"),
+  "GET /apps/:appId/limits": demand("read", "argument"),
+  "PUT /apps/:appId/clock": demand("settings", "test"),
+  "GET /apps/:appId/clock": demand("read", "test"),
+  "DELETE /apps/:appId/clock": demand("settings", "test"),
+
+  "PUT /apps/:appId/stripe": demand("access", "argument"),
+  "GET /apps/:appId/stripe": demand("read", "argument"),
+  "GET /apps/:appId/stripe/events": demand("people", "argument"),
+  "GET /apps/:appId/payments": demand("people", "argument"),
+  "POST /apps/:appId/payments/:paymentKey/settle": demand("grants", "argument"),
+
+  "POST /apps/:appId/verify": demand("people", "argument"),
+  "POST /balances/:balanceId/adjust": demand("grants", "row"),
+
+  "POST /apps/:appId/webhooks": demand("access", "argument"),
+  "GET /apps/:appId/webhooks": demand("read", "argument"),
+  "PATCH /apps/:appId/webhooks/:webhookId": demand("access", "row"),
+  "DELETE /apps/:appId/webhooks/:webhookId": demand("access", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/rotate": demand("access", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/test": demand("access", "row"),
+  "GET /apps/:appId/webhooks/:webhookId/deliveries": demand("people", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/deliveries/:messageId/resend": demand("access", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/replay": demand("access", "row"),
+
+  "POST /apps/:appId/alerts": demand("write", "argument"),
+  "GET /apps/:appId/alerts": demand("read", "argument"),
+  "PATCH /apps/:appId/alerts/:alertId": demand("write", "row"),
+  "GET /apps/:appId/alerts/:alertId/users": demand("people", "row"),
+  "DELETE /apps/:appId/alerts/:alertId": demand("write", "row"),
+  "PUT /apps/:appId/expiry-notices": demand("write", "argument"),
+  "GET /apps/:appId/expiry-notices": demand("read", "argument"),
+
+  "POST /apps/:appId/usage-limits": demand("write", "argument"),
+  "GET /apps/:appId/usage-limits": demand("read", "argument"),
+  "PATCH /apps/:appId/usage-limits/:limitId": demand("write", "row"),
+  "DELETE /apps/:appId/usage-limits/:limitId": demand("write", "row"),
+};
+
+const CHOICES: Readonly<Record<Choice["by"], string>> = {
+  kind: "for a publishable key",
+  userId: "with `userId`",
+  groupBy: "with `groupBy=user`",
+};
+
+/** Returns the sentence of the reference about what a route needs of an administration key. Throws for a route without a scope. */
+export function demandText(route: string): string {
+  const found = ROUTES[route];
+  assert(found !== undefined, "every route of administration has a scope");
+  if (found === null) return "It takes the admin token alone, and no administration key.";
+  const { scope, mode, needsAllApps } = found;
+  const scopes =
+    typeof scope === "string"
+      ? `\`${scope}\``
+      : `\`${scope.needs}\` ${CHOICES[scope.by]}, otherwise \`${scope.otherwise}\``;
+  const apps = needsAllApps === true ? " The key must be for all applications." : "";
+  const modes =
+    mode === "none" ? " The key must be for both modes." : mode === "test" ? " The key must be for test mode." : "";
+  return `Scope of an administration key: ${scopes}.${apps}${modes}`;
+}
+
+/** What an argument or a row says of the thing that a route is about. */
+type Facts = Readonly<Record<string, unknown>>;
+
+const forbidden = (message: string, details: Readonly<Record<string, string | null>> = {}) =>
+  new PurserError("forbidden", message, { details });
+
+function requireScope({ scopes }: AdminRights, scope: Scope): void {
+  if (scopes.includes(scope)) return;
+  throw forbidden(`The administration key lacks the scope \`${scope}\`.`, { scope });
+}
+
+function requireMode({ modes }: AdminRights, mode: Mode): void {
+  if (modes === null || modes.includes(mode)) return;
+  throw forbidden(`The administration key is not for ${mode} mode.`, { mode });
+}
+
+const isChosen = ({ by, is }: Choice, facts: Facts): boolean =>
+  is === undefined ? facts[by] !== undefined : facts[by] === is;
+
+/** Judges what only an argument or a row says. Throws `forbidden`. */
+function judgeFacts(rights: AdminRights, { scope, mode }: Demand, facts: Facts): void {
+  if (typeof scope !== "string") requireScope(rights, isChosen(scope, facts) ? scope.needs : scope.otherwise);
+  if (mode !== "argument" && mode !== "row") return;
+  const found = MODES.find((each) => each === facts.mode);
+  assert(found !== undefined, "what has a mode names it");
+  requireMode(rights, found);
+}
+
+/**
+ * Judges an administration key by the route and its application, before anything else of the request is read. Returns the judge
+ * of its arguments, or null where these decide nothing. Throws `forbidden`.
+ */
+export function judgeRoute(rights: AdminRights, appId: string | undefined): ((values: object) => void) | null {
+  const found = ROUTES[rights.route];
+  assert(found !== undefined, "every route of administration has a scope");
+  if (found === null) throw forbidden("This operation takes the admin token alone, and no administration key.");
+  const { scope, mode, needsAllApps } = found;
+  if (typeof scope === "string") requireScope(rights, scope);
+  if (needsAllApps === true && rights.apps !== null) {
+    throw forbidden("The administration key is not for all applications.", { appId: null });
+  }
+  if (appId !== undefined && !ownsApp({ rights }, appId)) {
+    throw forbidden("The administration key is not for this application.", { appId });
+  }
+  if (mode === "test") requireMode(rights, "test");
+  if (mode === "none") for (const each of MODES) requireMode(rights, each);
+  if (mode === "row" || (mode !== "argument" && typeof scope === "string")) return null;
+  return (values) => judgeFacts(rights, found, { ...values });
+}
+
+type Caller = Pick<SystemCtx, "rights">;
+
+/**
+ * Returns the row that an id in the path names. Where an administration key calls, judges it by the row first: a verb that finds
+ * what is of a mode passes it through here (`mode: "row"`). Throws `forbidden`.
+ */
+export function admitRow<Row extends { readonly mode: Mode }>({ rights }: Caller, row: Row): Row {
+  const found = rights === undefined ? undefined : ROUTES[rights.route];
+  if (rights !== undefined && found?.mode === "row") judgeFacts(rights, found, { ...row });
+  return row;
+}
+
+/** Returns whether the caller may see users, and what leads to them. */
+export const mayName = ({ rights }: Caller): boolean => rights === undefined || rights.scopes.includes("people");
+
+/** Returns whether an application is the caller's. */
+export const ownsApp = ({ rights }: Caller, appId: string): boolean => rights?.apps?.includes(appId) ?? true;
+
+/** Returns the only mode that the caller may see; null for both. */
+export const onlyModeOf = ({ rights }: Caller): Mode | null =>
+  rights === undefined || rights.modes === null || rights.modes.length > 1 ? null : (rights.modes[0] ?? null);

@@ -1,0 +1,150 @@
+import type { Context } from "hono";
+import { SCOPES } from "../auth/scopes.ts";
+import { createAdminKey, listAdminKeys, revokeAdminKey } from "../catalog/admin-keys/admin-keys.ts";
+import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/admin-keys/responses.ts";
+import { createAdminKeyInput } from "../catalog/admin-keys/schemas.ts";
+import { NO_APP } from "../catalog/audit/audit-statement.ts";
+import { listActs } from "../catalog/audit/list.ts";
+import type { PurserError } from "../errors.ts";
+import { Choice, CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
+import { time } from "./format.ts";
+import { FormToken, page } from "./layout.tsx";
+import { keepOnce, randomOf, takeOnce } from "./session.ts";
+import { Time } from "./time.tsx";
+
+const PATH = "/admin/apps/admin-keys";
+const NOTICES: Readonly<Record<string, string>> = {
+  created: "Administration key created.",
+  revoked: "Administration key revoked. It opens nothing now.",
+};
+const fieldOf = (scope: string): string => `scope ${scope}`;
+
+async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?: PurserError) {
+  const { root } = c.var;
+  const { keys } = await listAdminKeys(root);
+  const ids = keys.map(({ adminKeyId }) => adminKeyId);
+  const made = await listActs(root, NO_APP, ids, "admin_key.created");
+  const madeBy = new Map(made.map(({ target, by }) => [target, by]));
+  const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
+  return page(
+    c,
+    { title: "Administration keys", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    <>
+      {created !== null && (
+        <section class="card">
+          <h2>New key</h2>
+          <p>Copy it now: it is not shown again.</p>
+          <CopyBox label={created.name} value={created.key} />
+        </section>
+      )}
+      <section class="card">
+        <p class="soft">
+          Keys for the administration's API, for people and services that must not have the admin token. They do not
+          open this dashboard.
+        </p>
+        <Table
+          label="Administration keys"
+          head={["Key", "Name", "Scopes", "Applications", "Modes", "Created", "By", "Status"]}
+          empty="No administration keys yet."
+          rows={keys.map((key) => [
+            <code>{key.hint}</code>,
+            key.name,
+            key.scopes.join(", "),
+            key.apps === null ? "all" : key.apps.map((appId) => <code>{appId} </code>),
+            key.modes === null ? "live, test" : key.modes.join(", "),
+            <Time at={key.createdAt} />,
+            madeBy.get(key.adminKeyId) ?? "",
+            <Status c={c} of={key} />,
+          ])}
+        />
+      </section>
+      <NewKey c={c} form={form} refusal={refusal} />
+    </>,
+  );
+}
+
+const Status = ({ c, of: { adminKeyId, hint, revokedAt } }: { c: Context<DashboardEnv>; of: AdminKeyOutput }) =>
+  revokedAt === null ? (
+    <form method="post" action={`${PATH}/revoke`}>
+      <FormToken c={c} />
+      <Hidden fields={{ adminKeyId }} />
+      <button type="submit" class="quiet danger small" aria-label={`Revoke ${hint}`}>
+        Revoke
+      </button>
+    </form>
+  ) : (
+    <Tag kind="revoked">revoked {time(revokedAt)}</Tag>
+  );
+
+interface NewKeyProps {
+  readonly c: Context<DashboardEnv>;
+  readonly form: Form;
+  readonly refusal: PurserError | undefined;
+}
+
+const NewKey = ({ c, form, refusal }: NewKeyProps) => (
+  <form method="post" action={PATH} class="card">
+    <h2>New administration key</h2>
+    <FormToken c={c} />
+    {/* Sent twice, this form makes one key. */}
+    <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
+    <div class="row">
+      <Field label="Name" name="name" value={form.name} required refusal={refusal} placeholder="Support desk" />
+      <Field label="Application ids" name="apps" value={form.apps} refusal={refusal} hint="empty: all" />
+      <Choice
+        label="Modes"
+        name="mode"
+        value={form.mode}
+        refusal={refusal}
+        options={[
+          ["", "live and test"],
+          ["live", "live"],
+          ["test", "test"],
+        ]}
+      />
+    </div>
+    <fieldset>
+      <legend>Scopes</legend>
+      <div class="checks">
+        {Object.entries(SCOPES).map(([scope, meaning]) => (
+          <label>
+            <input type="checkbox" name={fieldOf(scope)} value="yes" checked={form[fieldOf(scope)] === "yes"} />{" "}
+            <b>{scope}</b>: {meaning}
+          </label>
+        ))}
+      </div>
+    </fieldset>
+    <button type="submit">Create key</button>
+  </form>
+);
+
+function readInput(form: Form) {
+  const apps = (form.apps ?? "").split(/[\s,]+/).filter((appId) => appId !== "");
+  const mode = textField(form, "mode");
+  return parseForm(createAdminKeyInput, {
+    name: form.name ?? "",
+    scopes: Object.keys(SCOPES).filter((scope) => form[fieldOf(scope)] === "yes"),
+    ...(apps.length === 0 ? {} : { apps }),
+    ...(mode === undefined ? {} : { modes: [mode] }),
+  });
+}
+
+export const adminKeysRoutes = () =>
+  createDashboardRoutes()
+    .get("/apps/admin-keys", (c) => adminKeysPage(c))
+    .post("/apps/admin-keys", async (c) => {
+      const { form, admin } = c.var;
+      const created = await catchRefusal(async () =>
+        createAdminKey(admin, readInput(form), await randomOf(c, form.nonce ?? admin.newId(""))),
+      );
+      if (created.refusal !== undefined) return adminKeysPage(c, form, created.refusal);
+      await keepOnce(c, "admin key", created.result);
+      return c.redirect(`${PATH}?notice=created`, 303);
+    })
+    .post("/apps/admin-keys/revoke", async (c) => {
+      const done = await catchRefusal(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
+      return done.refusal === undefined
+        ? c.redirect(`${PATH}?notice=revoked`, 303)
+        : adminKeysPage(c, {}, done.refusal);
+    });

@@ -1,0 +1,85 @@
+import { and, eq, inArray, isNull, sql } from "drizzle-orm";
+import { requireEnvironment } from "../catalog/apps/apps.ts";
+import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { computed, drizzle, fields, hasRow, query, scalar, type ValueOf } from "../db/query.ts";
+import { erasures, tombstones } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
+import { fingerprintsOf } from "../db/tombstones/secret.ts";
+import { invalid, PurserError } from "../errors.ts";
+import type { AdminCtx } from "../runtime.ts";
+import { leaveFeature } from "./receipt.ts";
+import type { ForgetTombstonesOutput } from "./responses.ts";
+import type { ForgetTombstonesInput } from "./schemas.ts";
+
+type OfSecret = { environmentId: number; fingerprint: string };
+
+const ofSecret = (value: ValueOf<OfSecret>) =>
+  and(eq(erasures.environmentId, value("environmentId")), eq(erasures.fingerprint, value("fingerprint")));
+const standing = (value: ValueOf<OfSecret>) => and(ofSecret(value), isNull(erasures.liftedAtMs));
+const isRunning = (value: ValueOf<OfSecret>) => hasRow(erasures, and(standing(value), isNull(erasures.completedAtMs)));
+
+const ofErasures = (value: ValueOf<OfSecret>) =>
+  and(
+    eq(tombstones.environmentId, value("environmentId")),
+    inArray(tombstones.erasureId, drizzle.select(fields(erasures, "id")).from(erasures).where(ofSecret(value))),
+  );
+
+const selectState = query((value: ValueOf<OfSecret>) =>
+  drizzle
+    .select(
+      computed({
+        isStanding: hasRow(erasures, standing(value)).mapWith(Boolean),
+        isRunning: isRunning(value).mapWith(Boolean),
+        tombstones: scalar(
+          drizzle
+            .select(computed({ count: sql<number>`count(*)` }))
+            .from(tombstones)
+            .where(ofErasures(value)),
+        ),
+      }),
+    )
+    .from(sql`(SELECT 1)`),
+);
+const audit = insertAct<OfSecret>((value) => sql`${hasRow(erasures, standing(value))} AND NOT ${isRunning(value)}`);
+const setLifted = query((value: ValueOf<OfSecret & { nowMs: number }>) =>
+  drizzle
+    .update(erasures)
+    .set({ liftedAtMs: value("nowMs", erasures.liftedAtMs) })
+    .where(sql`${standing(value)} AND NOT ${isRunning(value)}`),
+);
+const deleteTombstones = query((value: ValueOf<OfSecret>) =>
+  drizzle.delete(tombstones).where(sql`${ofErasures(value)} AND NOT ${isRunning(value)}`),
+);
+
+/**
+ * Gives up the tombstones of a secret that is lost, so that the environment takes writes again (E4): their ids may begin anew, as after
+ * a lift. Throws `not_found`, `invalid_request` while the secret is set, and `changed_meanwhile` while an erasure under it is running.
+ */
+export async function forgetTombstones(
+  admin: AdminCtx,
+  appId: string,
+  { mode, fingerprint }: ForgetTombstonesInput,
+): Promise<ForgetTombstonesOutput> {
+  const { id: environmentId } = await requireEnvironment(admin, appId, mode);
+  if ((await fingerprintsOf(admin)).includes(fingerprint)) {
+    throw invalid("fingerprint", "is that of a secret that is set: lift its erasures one by one instead");
+  }
+  const key = { environmentId, fingerprint };
+  const act = newAct(admin, { appId, action: "tombstones.forgotten", target: fingerprint, details: { mode } });
+  const [state] = await all(admin.db, selectState(key));
+  if (state?.isRunning === true) throw stillRunning();
+  if (state?.isStanding !== true) return { forgotten: 0 };
+  await batch(admin.db, [
+    audit({ ...act, ...key }),
+    setLifted({ ...key, nowMs: admin.now() }),
+    deleteTombstones(key),
+    leaveFeature({ environmentId }),
+  ]);
+  return { forgotten: state.tombstones ?? 0 };
+}
+
+const stillRunning = (): PurserError =>
+  new PurserError(
+    "changed_meanwhile",
+    "An erasure under this secret is still running. Try again when it is completed.",
+  );

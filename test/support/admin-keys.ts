@@ -1,0 +1,21 @@
+import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+import type { Mode, Scope } from "../../src/runtime.ts";
+import { type Client, home } from "./world.ts";
+
+/** The database that the Worker knows as `DB`, in which administration keys are. */
+export const firstDb = (): D1Database => (home() === 0 ? env.DB : env.SPARE);
+
+interface Rights {
+  readonly scopes: readonly Scope[];
+  readonly apps?: readonly string[];
+  readonly modes?: readonly Mode[];
+}
+
+/** Makes an administration key, by the API. */
+export async function makeAdminKey(call: Client, rights: Rights): Promise<{ key: string; adminKeyId: string }> {
+  const body = { name: "Test", ...rights };
+  const made = await call("POST", "/api/v1/admin/keys", { key: env.ADMIN_TOKEN, body });
+  expect(made.status).toBe(200);
+  return { key: made.body.key, adminKeyId: made.body.adminKeyId };
+}

@@ -1,0 +1,167 @@
+import { env } from "cloudflare:workers";
+import { periodsPart } from "../../src/books/recurring/grant-due.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
+import { CREDITS, done, event, grant, idOf, type Operation, type Scene, USAGE } from "./operation.ts";
+import type { Answer } from "./world.ts";
+
+const RECURRING = `${CREDITS}/recurring`;
+const recurringOf = (scene: Scene): string => `rec_${scene.userId}`;
+
+const recur = (scene: Scene, more: object = {}): Promise<Answer> => {
+  const body = { recurringId: recurringOf(scene), userId: scene.userId, packId: "Two", every: "day", ...more };
+  return scene.send("POST", RECURRING, body);
+};
+
+/** Makes a due period, which the next write must grant. */
+async function duePeriod(scene: Scene, more: object = {}): Promise<void> {
+  await done(recur(scene, more));
+  scene.clock.advance(DAY_MS);
+}
+
+const cancel = (scene: Scene, body: object) => () =>
+  scene.send("POST", `${RECURRING}/${recurringOf(scene)}/cancel`, body);
+
+/** A pack of the scene's own, which may be archived. */
+async function ownPack(scene: Scene): Promise<string> {
+  const body = { packName: scene.userId, items: [{ amount: 7, unit: "tokens" }] };
+  const made = await done(scene.send("POST", `/api/v1/admin/apps/${scene.appId}/packs`, body, env.ADMIN_TOKEN));
+  return made.body.packId;
+}
+
+const LIMIT = "Limited tokens";
+
+/** The limit of the scenes' application: 700 tokens a day of events that no other operation sends. */
+async function limitOf(scene: Scene): Promise<string> {
+  const path = `/api/v1/admin/apps/${scene.appId}/usage-limits`;
+  const matches = [{ event: "chat.limited" }];
+  const body = { mode: "test", name: LIMIT, matches, unit: "tokens", amount: 700, every: "day" };
+  await scene.send("POST", path, body, env.ADMIN_TOKEN);
+  const { limits } = (await done(scene.send("GET", `${path}?mode=test`, undefined, env.ADMIN_TOKEN))).body;
+  return limits.find(({ name }: { name: string }) => name === LIMIT).limitId;
+}
+
+const limited = (scene: Scene, tokens: number, more: object = {}) =>
+  event(scene, tokens, { event: "chat.limited", ...more });
+
+export const periodOperations: readonly Operation[] = [
+  {
+    name: "recurring grant, which grants its first period",
+    isIdempotent: true,
+    prepare: async (scene) => () => recur(scene, { every: "month" }),
+  },
+  {
+    name: "recurring grant that begins later",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const startsAt = new Date(scene.clock.ms + DAY_MS).toISOString();
+      return () => recur(scene, { startsAt, endsAt: new Date(scene.clock.ms + 9 * DAY_MS).toISOString() });
+    },
+  },
+  {
+    name: "usage event that grants a due period",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await duePeriod(scene);
+      return event(scene, 300);
+    },
+  },
+  {
+    name: "usage event that is refused and grants a due period",
+    isIdempotent: true,
+    status: 402,
+    prepare: async (scene) => {
+      await duePeriod(scene);
+      return event(scene, 50_000);
+    },
+  },
+  {
+    name: "list that shows a due period",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await duePeriod(scene);
+      return () => scene.send("GET", `${CREDITS}?userId=${scene.userId}`);
+    },
+  },
+  {
+    name: "cancellation at the end of the period",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await done(recur(scene));
+      return cancel(scene, {});
+    },
+  },
+  {
+    name: "cancellation now, which grants a due period and revokes it",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await duePeriod(scene, { rolloverPeriods: 1 });
+      return cancel(scene, { at: "now", reason: "asked for" });
+    },
+  },
+  {
+    name: "due period that the cron grants",
+    isIdempotent: true,
+    hasNoCaller: true,
+    prepare: async (scene) => {
+      await duePeriod(scene);
+      return async () => {
+        await scene.cron(periodsPart);
+        return { status: 200, headers: new Headers(), body: null };
+      };
+    },
+  },
+  {
+    name: "resumption of what an archived pack had suspended",
+    isIdempotent: false,
+    prepare: async (scene) => {
+      const packId = await ownPack(scene);
+      const path = `/api/v1/admin/apps/${scene.appId}/packs/${packId}`;
+      await done(recur(scene, { packId }));
+      await done(scene.send("POST", `${path}/archive`, {}, env.ADMIN_TOKEN));
+      scene.clock.advance(DAY_MS);
+      await grant(scene);
+      await done(scene.send("POST", `${path}/restore`, {}, env.ADMIN_TOKEN));
+      return () => scene.send("POST", `${RECURRING}/${recurringOf(scene)}/resume`, {});
+    },
+  },
+  {
+    name: "usage event that a limit counts",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await limitOf(scene);
+      await grant(scene);
+      return limited(scene, 300);
+    },
+  },
+  {
+    name: "usage event that a limit refuses",
+    isIdempotent: true,
+    status: 429,
+    prepare: async (scene) => {
+      await limitOf(scene);
+      await grant(scene);
+      await done(limited(scene, 300, { eventId: idOf(scene, "before") })());
+      return limited(scene, 401);
+    },
+  },
+  {
+    name: "reservation that a limit counts",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await limitOf(scene);
+      await grant(scene);
+      const body = { userId: scene.userId, event: "chat.limited", quantities: { tokens: 300, cents: 3 } };
+      return () => scene.send("POST", `${USAGE}/reservations`, { ...body, reservationId: `res_${scene.userId}` });
+    },
+  },
+  {
+    name: "user's own amount of a limit",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      const limitId = await limitOf(scene);
+      await grant(scene);
+      const body = { userId: scene.userId, amount: 5 };
+      return () => scene.send("PUT", `${USAGE}/limits/${limitId}/amount`, body);
+    },
+  },
+];

@@ -1,0 +1,93 @@
+import { afterAll, describe, expect, it } from "vitest";
+import { archivePack } from "../../../src/catalog/packs/change.ts";
+import { browse } from "../../support/browse.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const browser = browse(clock);
+  await browser.signIn();
+  const at = `/admin/apps/${app.appId}/live`;
+  const packId = await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
+  const call = makeClient(clock);
+  return {
+    ...{ app, clock, packId, browser },
+    read: async (path: string, fields: Record<string, string>) => {
+      const answer = await browser.get(`${at}/${path}?${new URLSearchParams(fields)}`);
+      return (await answer.text()).replaceAll("&amp;", "&");
+    },
+    send: async (path: string, fields: Record<string, string>) =>
+      browser.post(`${at}/${path}`, { _form: await browser.formToken(), ...fields }),
+    list: async () =>
+      (await call("GET", "/api/v1/credits/recurring?userId=ana", { key: app.keys.sk_live })).body.recurring,
+    history: async () =>
+      (await call("GET", "/api/v1/credits/history?userId=ana", { key: app.keys.sk_live })).body.entries,
+  };
+}
+
+describe("a user's recurring grants", () => {
+  it("are made once by a confirmation that says what it does, however often it is sent, and shown on the user's page", async () => {
+    const { read, send, list, packId } = await world();
+    const form = await read("users/recurring", { userId: "ana" });
+    const recurringId = /name="recurringId" value="([^"]+)"/.exec(form)?.[1] ?? "";
+    expect(recurringId).toMatch(/^rec_/);
+    const fields = { userId: "ana", packId, every: "month", rolloverPeriods: "0", recurringId };
+    const confirm = await read("users/recurring/confirm", fields);
+    for (const part of ["No user has this id yet", "every month, from now", "Free"]) expect(confirm).toContain(part);
+    expect(await list()).toEqual([]);
+    const unsure = await send("users/recurring", { ...fields, asked: "yes" });
+    expect([unsure.status, await list()]).toEqual([400, []]);
+    for (let times = 0; times < 2; times++) {
+      expect((await send("users/recurring", { ...fields, asked: "yes", sure: "yes" })).status).toBe(303);
+    }
+    expect(await list()).toMatchObject([{ recurringId, status: "active", period: { n: 1 } }]);
+    expect(await read(`packs/${packId}`, {})).toContain("1 active recurring grant grants it every period in live mode");
+    const page = await read("users", { userId: "ana" });
+    for (const part of ["Recurring grants", "Free", "month", "active"]) expect(page).toContain(part);
+  });
+
+  it("are refused in the API's words, beside the field, and nothing is made", async () => {
+    const { read, list, packId } = await world();
+    const fields = { userId: "ana", packId, every: "month", recurringId: "rec_a" };
+    expect(await read("users/recurring/confirm", { ...fields, rolloverPeriods: "13" })).toContain("field-error");
+    expect(await read("users/recurring/confirm", { ...fields, every: "hour", rolloverPeriods: "0" })).toContain(
+      "field-error",
+    );
+    expect(await list()).toEqual([]);
+  });
+
+  it("are cancelled with a reason, which the ledger keeps where it revokes at once", async () => {
+    const { read, send, list, history, packId } = await world();
+    const fields = { userId: "ana", packId, every: "month", rolloverPeriods: "0", recurringId: "rec_a" };
+    await send("users/recurring", { ...fields, asked: "yes", sure: "yes" });
+    const of = { userId: "ana", recurringId: "rec_a" };
+    expect(await read("users/recurring/cancel", of)).toContain("Free, every month");
+    expect((await send("users/recurring/cancel", { ...of, at: "now", reason: " " })).status).toBe(400);
+    expect(await list()).toMatchObject([{ status: "active" }]);
+    expect((await send("users/recurring/cancel", { ...of, at: "now", reason: "Asked by mail" })).status).toBe(303);
+    expect(await list()).toMatchObject([{ status: "ended" }]);
+    expect((await history())[0]).toMatchObject({ cause: "revoke", note: "Asked by mail", by: "admin" });
+    expect(await read("users", { userId: "ana" })).not.toContain("users/recurring/cancel");
+  });
+
+  it("are resumed once their cause is gone, and say why they are suspended until then", async () => {
+    const { app, browser, clock, read, send, list, packId } = await world();
+    const fields = { userId: "ana", packId, every: "month", rolloverPeriods: "0", recurringId: "rec_a" };
+    await send("users/recurring", { ...fields, asked: "yes", sure: "yes" });
+    await archivePack(makeAdminCtx(clock), app.appId, packId);
+    clock.advance(40 * 86_400_000);
+    await browser.signIn();
+    const page = await read("users", { userId: "ana" });
+    for (const part of ["suspended", "credit_pack_not_found", "Resume"]) expect(page).toContain(part);
+    const of = { userId: "ana", recurringId: "rec_a" };
+    const refused = await send("users/recurring/resume", of);
+    expect(refused.status).toBeGreaterThanOrEqual(400);
+    await send(`packs/${packId}/restore`, {});
+    expect((await send("users/recurring/resume", of)).status).toBe(303);
+    expect(await list()).toMatchObject([{ status: "active", period: { n: 2 } }]);
+  });
+});

@@ -1,0 +1,32 @@
+import { createExecutionContext } from "cloudflare:test";
+import { expect, it } from "vitest";
+import { createApp } from "../../../src/app.ts";
+import { randomId } from "../../../src/lib/ids.ts";
+import { auditOf, linkTo } from "../../support/exports.ts";
+import { seedPerson } from "../../support/lives.ts";
+import { bound, Clock, makeApp } from "../../support/world.ts";
+
+it("opens a link 60 times an hour, and refuses more before anything is read or written", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  await seedPerson(app.environments.live, {}, ["ana", "bo"]);
+  const purser = createApp({ isolate: {}, now: clock.now, newId: randomId });
+  const ask = async (link: string, method = "GET") => {
+    const response = await purser.request(link, { method }, bound(), createExecutionContext());
+    return { status: response.status, headers: response.headers, body: method === "HEAD" ? "" : await response.text() };
+  };
+  const link = await linkTo(app, "ana", clock);
+  for (let n = 0; n < 60; n++) expect((await ask(link)).status).toBe(200);
+  const rows = (await auditOf(app, "ana")).length;
+  const refused = await ask(link);
+  expect([refused.status, JSON.parse(refused.body).error.code]).toEqual([429, "rate_limited"]);
+  expect(refused.headers.get("retry-after")).toBe("3600");
+  expect(refused.headers.get("cache-control")).toBe("no-store, private, no-transform");
+  expect(refused.headers.get("content-disposition")).toContain("attachment");
+  expect(await auditOf(app, "ana")).toHaveLength(rows);
+  // Whether it opens may be asked, and other links go on.
+  expect((await ask(link, "HEAD")).status).toBe(200);
+  expect((await ask(await linkTo(app, "bo", clock))).status).toBe(200);
+  clock.advance(3_600_000);
+  expect((await ask(link)).status).toBe(200);
+});

@@ -1,0 +1,145 @@
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import { DAY_MS } from "../../../../src/lib/time.ts";
+import { deleteOldEvents } from "../../../../src/people/capture/delete-old.ts";
+import { sizePart } from "../../../../src/people/limits/measure-size.ts";
+import { readSettings } from "../../../../src/settings.ts";
+import { runPart } from "../../../support/cron.ts";
+import { send } from "../../../support/people.ts";
+import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
+import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
+
+// From 80 % of a database's size on, analytics by publishable keys are not stored; from 95 % on those by secret keys are not either (L3).
+
+const MAX = 1_000_000_000;
+const setSize = (bytes: number, freed = 0) =>
+  env.DB.prepare("UPDATE database_size SET bytes = ?, freed_bytes = ?").bind(bytes, freed).run();
+const sizeOf = () =>
+  env.DB.prepare("SELECT bytes, freed_bytes AS freed FROM database_size").first<{ bytes: number; freed: number }>();
+afterEach(() => setSize(0));
+
+const OK = { status: 1 };
+const LIMITED = { status: 1, quota_limited: ["events"] };
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock, { DATABASE_BYTES_MAX: `${MAX}` });
+  const seen = (uuid = crypto.randomUUID()) => ({ uuid, event: "seen", distinct_id: "ana", properties: {} });
+  const v0 = async (key: string, batch = [seen()]) =>
+    (await call("POST", "/batch/", { body: { api_key: key, batch } })).body;
+  return { app, call, clock, seen, v0 };
+}
+
+describe("near the database's size", () => {
+  it("analytics end for publishable keys at 80 %, for secret keys at 95 %, in PostHog's own terms", async () => {
+    const { app, call, seen, v0 } = await world();
+    const { pk_live: page, sk_live: server } = app.keys;
+    await setSize(0.8 * MAX - 1);
+    const before = seen();
+    expect(await v0(page, [before])).toEqual(OK);
+    await setSize(0.8 * MAX);
+    expect(await v0(page)).toEqual(LIMITED);
+    expect(await v0(page, [before]), "a repeat is what it is").toEqual(OK);
+    expect(await v0(server)).toEqual(OK);
+    await setSize(0.95 * MAX - 1);
+    expect(await v0(server)).toEqual(OK);
+    await setSize(0.95 * MAX);
+    expect(await v0(server)).toEqual(LIMITED);
+    const batch = [seen()];
+    const { body } = await call("POST", "/i/v1/analytics/events", { key: server, body: { batch } });
+    expect(body.results[batch[0]?.uuid ?? ""]).toEqual({ result: "drop", details: "the database is almost full" });
+    const stored = await env.DB.prepare("SELECT count(*) AS n FROM analytics_events WHERE environment_id = ?");
+    expect(await stored.bind(app.environments.live.id).first("n")).toBe(3);
+  });
+
+  it("grants, debits and exports go on to the end", async () => {
+    const { app, call } = await world();
+    await makePack(app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
+    await setSize(MAX);
+    const key = app.keys.sk_live;
+    const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });
+    const event = { eventId: "e", userId: "ana", event: "chat", quantities: { tokens: 1 } };
+    for (const [path, body] of [
+      ["credits/grant", { userId: "ana", packId: "Pack" }],
+      ["usage/events", event],
+      ["consent", { distinctId: "ana", purpose: "p", decision: "granted" }],
+      ["export-person", { distinctId: "ana" }],
+    ] as const) {
+      expect((await post(path, body)).status, path).toBe(200);
+    }
+  });
+
+  it("is told once a day by `limits.reached`, and in the limits", async () => {
+    const { app, call, v0 } = await world();
+    await makeEndpoint(app.environments.live, ["limits.*"]);
+    await setSize(MAX);
+    for (let times = 0; times < 3; times++) expect(await v0(app.keys.pk_live)).toEqual(LIMITED);
+    expect((await storedMessages(app.environments.live)).map(({ data }) => data)).toEqual([
+      { limit: "databaseBytes", environment: "live" },
+    ]);
+    const path = `/api/v1/admin/apps/${app.appId}/limits?mode=live`;
+    const { reached } = (await call("GET", path, { key: env.ADMIN_TOKEN })).body;
+    expect(reached).toEqual([{ limit: "databaseBytes", at: "2026-01-15T12:00:00.000Z" }]);
+  });
+});
+
+describe("the size", () => {
+  const clock = new Clock();
+
+  it("is the file's, which the cron writes; where the file grew, nothing that was freed is left in it", async () => {
+    await setSize(1, 1);
+    expect(await runPart(sizePart.work, makeAdminCtx(clock))).toEqual([]);
+    const measured = await sizeOf();
+    expect(measured?.bytes).toBeGreaterThan(100_000);
+    expect(measured?.freed).toBe(0);
+    await setSize(measured?.bytes ?? 0, 77);
+    await runPart(sizePart.work, makeAdminCtx(clock));
+    expect(await sizeOf()).toEqual({ bytes: measured?.bytes, freed: 77 });
+  });
+
+  it("is less by what retention deletes, so that analytics may go on", async () => {
+    const { app, clock, v0 } = await world();
+    await send(makeClient(clock), app.keys.pk_live, [{ event: "seen", distinct_id: "ana", properties: { a: 1 } }]);
+    await setSize(0.8 * MAX);
+    expect(await v0(app.keys.pk_live)).toEqual(LIMITED);
+    clock.advance(40 * DAY_MS);
+    const settings = readSettings(bound({ ANALYTICS_RETENTION_DAYS: "30" }));
+    await runPart(deleteOldEvents, { ...makeAdminCtx(clock), settings });
+    const freed = (await sizeOf())?.freed ?? 0;
+    expect(freed).toBeGreaterThanOrEqual(400 + 2 * 3 + 4 + 7);
+    expect(await v0(app.keys.pk_live)).toEqual(OK);
+  });
+
+  it("is less by what an erasure deletes", async () => {
+    const { app, call, clock } = await world();
+    const events = Array.from({ length: 3 }, () => ({ event: "seen", distinct_id: "bo", properties: { a: 1 } }));
+    await send(makeClient(clock), app.keys.sk_live, events);
+    await setSize(MAX);
+    const body = { distinctId: "bo" };
+    expect((await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body })).status).toBe(200);
+    // Its events without their names, and its record.
+    expect(await sizeOf()).toEqual({ bytes: MAX, freed: 3 * (400 + 7) + 600 + 3 * 2 });
+    await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body });
+    expect((await sizeOf())?.freed).toBe(3 * (400 + 7) + 600 + 3 * 2);
+  });
+});
+
+it("grows by no more than what is counted of many small events, each of a new id", async () => {
+  const { app, call, clock } = await world();
+  const [database] = makeAdminCtx(clock).databases;
+  const sizeBefore = (await database?.readSize()) ?? 0;
+  const COUNT = 5_000;
+  for (let from = 0; from < COUNT; from += 1_000) {
+    const batch = Array.from({ length: 1_000 }, (_, n) => ({ event: "e", distinct_id: `${from + n}`, properties: {} }));
+    expect(await call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch } })).toMatchObject({
+      status: 200,
+    });
+  }
+  const path = `/api/v1/admin/apps/${app.appId}/limits?mode=live`;
+  const { bytes } = (await call("GET", path, { key: env.ADMIN_TOKEN })).body.today;
+  const grown = ((await database?.readSize()) ?? 0) - sizeBefore;
+  console.info(`${COUNT} events: ${grown} bytes of the file, ${bytes} counted`);
+  expect(grown).toBeGreaterThan(COUNT);
+  expect(grown).toBeLessThanOrEqual(bytes);
+});
