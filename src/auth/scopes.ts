@@ -41,6 +41,7 @@ export interface Demand {
 
 const demand = (scope: Scope | Choice, mode: ModeOf): Demand => ({ scope, mode });
 const byKind: Choice = { by: "kind", is: "publishable", needs: "settings", otherwise: "access" };
+const byGroup: Choice = { by: "groupBy", is: "user", needs: "people", otherwise: "read" };
 const byUser: Choice = { by: "userId", needs: "people", otherwise: "read" };
 
 /**
@@ -101,6 +102,7 @@ export const ROUTES: Readonly<Record<string, Demand | null>> = {
   "PUT /apps/:appId/expiry-notices": demand("write", "argument"),
   "GET /apps/:appId/expiry-notices": demand("read", "argument"),
 
+  "GET /apps/:appId/usage": demand(byGroup, "argument"),
   "POST /apps/:appId/usage-limits": demand("write", "argument"),
   "GET /apps/:appId/usage-limits": demand("read", "argument"),
   "PATCH /apps/:appId/usage-limits/:limitId": demand("write", "row"),

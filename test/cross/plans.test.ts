@@ -64,6 +64,8 @@ async function makeWorld() {
     return spent();
   };
   await run("POST", "/api/v1/credits/grant", { userId: "u", packId: "Pack" });
+  // A user's first event since the cron summed costs a row more.
+  await run("POST", "/api/v1/usage/events", use());
   return { run, asUser, keys };
 }
 
