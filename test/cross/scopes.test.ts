@@ -97,6 +97,8 @@ const route = (scope: Scope, mode: Row["mode"], route: string, body?: object, mo
 const WEBHOOK = "/apps/:appId/webhooks/:webhookId";
 const low = { name: "Low", unit: "tokens", below: { amount: 1 } };
 
+const SPAN = "from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z";
+
 const ROWS: readonly Row[] = [
   route("read", "both", "GET /apps"),
   route("read", "any", "GET /apps/:appId/keys"),
@@ -109,7 +111,11 @@ const ROWS: readonly Row[] = [
   route("read", "argument", "GET /apps/:appId/alerts"),
   route("read", "argument", "GET /apps/:appId/expiry-notices"),
   route("read", "argument", "GET /apps/:appId/usage-limits"),
+  ...["day", "event", "model"].map((by) =>
+    route("read", "argument", "GET /apps/:appId/usage", undefined, { query: `${SPAN}&groupBy=${by}` }),
+  ),
 
+  route("people", "argument", "GET /apps/:appId/usage", undefined, { query: `${SPAN}&groupBy=user` }),
   route("people", "both", "GET /apps/:appId/audit", undefined, { query: "mode=live&userId=u" }),
   route("people", "argument", "GET /apps/:appId/stripe/events"),
   route("people", "argument", "GET /apps/:appId/payments"),
