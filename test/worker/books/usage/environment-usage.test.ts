@@ -241,6 +241,27 @@ describe("the usage of an environment is refused", () => {
     }
   });
 
+  it("for a span of more than 2,000,000 sums, whatever the groups", { timeout: 120_000 }, async () => {
+    const { app, ask, use } = await makeWorld();
+    await use("ann");
+    // The last day has one sum.
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2000000)
+       INSERT INTO usage_days
+       SELECT environment_id, 20454 + i / 500000, id, 'e' || (i % 500000), '', 1, 0, 0, 0, 0, 0, 0, 0, 0
+       FROM n, accounts WHERE environment_id = ?`,
+    )
+      .bind(app.environments.live.id)
+      .run();
+    for (const groupBy of ["day", "user"]) expectError(await ask(groupBy), "invalid_request", "from");
+    const most = await ask("day", { to: "2026-01-05T00:00:00Z" });
+    expect(most.body.totals.map(({ events }: { events: number }) => events)).toEqual(Array(4).fill(500_000));
+    expect((await ask("user", { to: "2026-01-05T00:00:00Z" })).body.totals).toEqual([
+      { userId: "ann", events: 2_000_000, quantities: {} },
+    ]);
+    await env.DB.prepare("DELETE FROM usage_days WHERE environment_id = ?").bind(app.environments.live.id).run();
+  });
+
   it("for more than 10,000 groups", async () => {
     const { app, ask, cron } = await makeWorld();
     const { id } = app.environments.live;
