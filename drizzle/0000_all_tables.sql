@@ -639,6 +639,28 @@ CREATE TABLE `reservations` (
 --> statement-breakpoint
 CREATE INDEX `reservations_open` ON `reservations` (`account_id`,`expires_at_ms`,`created_at_ms`,`id`) WHERE state = 'open';--> statement-breakpoint
 CREATE INDEX `reservations_settled` ON `reservations` (`account_id`,`state`,`created_at_ms`,`id`) WHERE state <> 'open';--> statement-breakpoint
+CREATE TABLE `statement_lines` (
+	`statement_id` text NOT NULL,
+	`unit` text NOT NULL,
+	`pack_id` text NOT NULL,
+	`pack_name` text NOT NULL,
+	`amounts` text NOT NULL,
+	PRIMARY KEY(`statement_id`, `unit`, `pack_id`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE TABLE `statements` (
+	`environment_id` integer NOT NULL,
+	`month` text NOT NULL,
+	`id` text NOT NULL,
+	`after_account_id` integer NOT NULL,
+	`asked_at_ms` integer NOT NULL,
+	`made_at_ms` integer,
+	PRIMARY KEY(`environment_id`, `month`),
+	CONSTRAINT "statements_month" CHECK("statements"."month" GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]')
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
+CREATE UNIQUE INDEX `statements_id` ON `statements` (`id`);--> statement-breakpoint
+CREATE INDEX `statements_running` ON `statements` (`environment_id`,`month`) WHERE made_at_ms IS NULL;--> statement-breakpoint
 CREATE TABLE `stripe_customers` (
 	`environment_id` integer NOT NULL,
 	`customer` text NOT NULL,

@@ -1122,6 +1122,42 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_link');
 END;
 --> statement-breakpoint
+CREATE TRIGGER guards_statement INSTEAD OF INSERT ON guards
+WHEN new.name = 'statement' AND NOT new.holds
+BEGIN
+  SELECT RAISE(ABORT, 'guard_statement');
+END;
+--> statement-breakpoint
+-- A statement that was made stays so.
+CREATE TRIGGER statements_kept BEFORE UPDATE ON statements
+WHEN old.made_at_ms IS NOT NULL OR new.environment_id <> old.environment_id OR new.month <> old.month OR new.id <> old.id
+BEGIN
+  SELECT RAISE(ABORT, 'statements_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER statements_no_delete BEFORE DELETE ON statements
+BEGIN
+  SELECT RAISE(ABORT, 'statements_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER statements_no_replace BEFORE INSERT ON statements
+WHEN EXISTS (SELECT 1 FROM statements WHERE environment_id = new.environment_id AND month = new.month)
+  OR EXISTS (SELECT 1 FROM statements WHERE id = new.id)
+BEGIN
+  SELECT RAISE(ABORT, 'statements_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER statement_lines_no_delete BEFORE DELETE ON statement_lines
+BEGIN
+  SELECT RAISE(ABORT, 'statements_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER statement_lines_kept BEFORE UPDATE ON statement_lines
+WHEN EXISTS (SELECT 1 FROM statements WHERE id = old.statement_id AND made_at_ms IS NOT NULL)
+BEGIN
+  SELECT RAISE(ABORT, 'statements_kept');
+END;
+--> statement-breakpoint
 CREATE TRIGGER guards_tombstones INSTEAD OF INSERT ON guards
 WHEN new.name = 'tombstones' AND NOT new.holds
 BEGIN

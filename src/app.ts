@@ -5,6 +5,7 @@ import { balanceRoutes } from "./books/credits/admin-routes.ts";
 import { creditRoutes } from "./books/credits/routes.ts";
 import { usageLimitRoutes, userLimitRoutes } from "./books/limits/routes.ts";
 import { recurringRoutes } from "./books/recurring/routes.ts";
+import { statementRoutes } from "./books/statements/routes.ts";
 import { environmentUsageRoutes, planRoutes, usageRoutes } from "./books/usage/routes.ts";
 import { catalogRoutes } from "./catalog/routes.ts";
 import { clockRoutes } from "./clocks/routes.ts";
@@ -78,6 +79,7 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/api/v1/admin", alertRoutes)
     .route("/api/v1/admin", usageLimitRoutes)
     .route("/api/v1/admin", environmentUsageRoutes)
+    .route("/api/v1/admin", statementRoutes)
     .route("/api/v1/admin", clockRoutes)
     .route("/api/v1/admin", tombstoneRoutes)
     .route("/api/v1/usage", usageRoutes)

@@ -2,6 +2,7 @@ import { systemCtx } from "./auth/require-admin.ts";
 import { oldSealsPart } from "./auth/reseal-secrets.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
 import { periodsPart } from "./books/recurring/grant-due.ts";
+import { statementsPart } from "./books/statements/make-statements.ts";
 import { holdsPart } from "./books/usage/extend.ts";
 import { daySumsPart } from "./books/usage/sum-days.ts";
 import { clocksPart } from "./clocks/advance.ts";
@@ -39,6 +40,7 @@ export const cronParts: readonly CronPart[] = [
   clocksPart,
   erasuresPart,
   unmatchedPart,
+  statementsPart,
   daySumsPart,
   oldMessagesPart,
   oldStripeEventsPart,

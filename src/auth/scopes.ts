@@ -103,6 +103,10 @@ export const ROUTES: Readonly<Record<string, Demand | null>> = {
   "GET /apps/:appId/expiry-notices": demand("read", "argument"),
 
   "GET /apps/:appId/usage": demand(byGroup, "argument"),
+  "POST /apps/:appId/statements": demand("write", "argument"),
+  "GET /apps/:appId/statements": demand("read", "argument"),
+  "GET /apps/:appId/statements/:statementId": demand("read", "row"),
+
   "POST /apps/:appId/usage-limits": demand("write", "argument"),
   "GET /apps/:appId/usage-limits": demand("read", "argument"),
   "PATCH /apps/:appId/usage-limits/:limitId": demand("write", "row"),

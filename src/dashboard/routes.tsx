@@ -35,6 +35,7 @@ import { searchRoutes } from "./search.tsx";
 import { adminTokenOf, protect } from "./session.ts";
 import { sessionsRoutes } from "./sessions.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
+import { statementsRoutes } from "./statements.tsx";
 import { stripeEventsRoutes } from "./stripe-events.tsx";
 import { usageRoutes } from "./usage.tsx";
 import { usageLimitRoutes } from "./usage-limits.tsx";
@@ -78,6 +79,7 @@ const environmentRoutes = () =>
     .route("/", webhooksRoutes())
     .route("/", webhookRoutes())
     .route("/", limitsRoutes())
+    .route("/", statementsRoutes())
     .route("/", clockRoutes())
     .route("/", auditRoutes());
 

@@ -6,6 +6,7 @@ import { type LedgerFilters, passesFilters, searchedEntriesMax } from "../books/
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
 import type { EventDescription } from "../books/usage/read-event.ts";
+import { csvCell } from "../lib/csv.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { StepChart } from "./chart.tsx";
@@ -139,14 +140,6 @@ const ROWS_MAX = 10_000;
 
 const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,cause,by,eventId,reservationId,note";
 
-/** Returns a quoted cell that a spreadsheet does not read as a formula. */
-function cell(value: string | number | null): string {
-  if (value === null) return "";
-  if (typeof value === "number") return String(value);
-  const harmless = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return `"${harmless.replaceAll('"', '""')}"`;
-}
-
 const line = (row: LedgerRow): string =>
   [
     iso(row.occurredAtMs),
@@ -162,7 +155,7 @@ const line = (row: LedgerRow): string =>
     row.reservationId,
     row.note,
   ]
-    .map(cell)
+    .map(csvCell)
     .join(",");
 
 /** Returns a user's ledger as CSV, newest first, page by page. */

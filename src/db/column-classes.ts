@@ -359,6 +359,10 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   webhook_deliveries: {
     operational: ["endpoint_id", "message_id", "status", "tries", "next_attempt_at_ms", "due_at_ms", "attempts"],
   },
+  statements: {
+    operational: ["environment_id", "month", "id", "after_account_id", "asked_at_ms", "made_at_ms"],
+  },
+  statement_lines: { operational: ["statement_id", "unit", "pack_id", "pack_name", "amounts"] },
   admin_audit: {
     operational: ["app_id", "seq", "id", "at_ms", "actor", "action", "target", "details"],
     kept: ["account_id"],

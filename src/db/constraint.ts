@@ -20,6 +20,7 @@ const REFUSALS = {
   guard_payment: "guard_payment",
   guard_people: "guard_people",
   guard_person: "guard_person",
+  guard_statement: "guard_statement",
   guard_tombstones: "guard_tombstones",
   erasures_kept: "erasures_kept",
   erasure_ids_kept: "erasure_ids_kept",

@@ -13,6 +13,7 @@ export * from "./schema/packs.ts";
 export * from "./schema/payments.ts";
 export * from "./schema/people.ts";
 export * from "./schema/recurring.ts";
+export * from "./schema/statements.ts";
 export type { Steps } from "./schema/steps.ts";
 export * from "./schema/tenants.ts";
 export * from "./schema/usage.ts";

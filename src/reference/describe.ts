@@ -97,7 +97,7 @@ function describeOperation(operation: Operation): ZodOpenApiOperationObject {
       "200": {
         description: success.description,
         headers: { ...headerRefs(names), ...Object.fromEntries(own) },
-        content: contents(success),
+        content: contents(success, success.alternatives),
       },
       ...errorResponses(errorCodes(operation)),
     },

@@ -41,6 +41,8 @@ export interface Operation {
     /** Whether the response may have a `purser-warning` (W16). */
     readonly warns?: boolean;
     readonly headers?: Readonly<Record<string, string>>;
+    /** By their types. */
+    readonly alternatives?: Readonly<Record<string, Content>>;
   };
   /** The operation's own codes. Codes that follow from its key, body and arguments are added. */
   readonly errors: readonly ErrorCode[];

@@ -68,6 +68,8 @@ const rows: Readonly<Record<string, (mode: Mode) => Promise<string>>> = {
     };
     return (await byToken("POST", `/apps/${app.appId}/usage-limits`, body)).body.limitId;
   },
+  statementId: async (mode) =>
+    (await byToken("POST", `/apps/${app.appId}/statements`, { mode, month: "2025-11" })).body.statementId,
   balanceId: async (mode) => {
     const key = app.keys[`sk_${mode}`];
     const body = { userId: "u", packId, quantity: 10 };
@@ -115,6 +117,9 @@ const ROWS: readonly Row[] = [
     route("read", "argument", "GET /apps/:appId/usage", undefined, { query: `${SPAN}&groupBy=${by}` }),
   ),
 
+  route("read", "argument", "GET /apps/:appId/statements"),
+  route("read", "row", "GET /apps/:appId/statements/:statementId"),
+
   route("people", "argument", "GET /apps/:appId/usage", undefined, { query: `${SPAN}&groupBy=user` }),
   route("people", "both", "GET /apps/:appId/audit", undefined, { query: "mode=live&userId=u" }),
   route("people", "argument", "GET /apps/:appId/stripe/events"),
@@ -134,6 +139,7 @@ const ROWS: readonly Row[] = [
   route("write", "argument", "POST /apps/:appId/usage-limits", {
     ...{ name: "Cap", unit: "tokens", matches: [{ event: "*" }], amount: 5, every: "day" },
   }),
+  route("write", "argument", "POST /apps/:appId/statements", { month: "2025-12" }),
   route("write", "row", "PATCH /apps/:appId/usage-limits/:limitId", { amount: 7 }),
   route("write", "row", "DELETE /apps/:appId/usage-limits/:limitId"),
 

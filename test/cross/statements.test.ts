@@ -28,6 +28,11 @@ interface Meant {
 /** What does read so, and is meant. */
 const MEANT: readonly Meant[] = [
   {
+    detail: "SCAN statements USING INDEX statements_running",
+    text: '"statements" INDEXED BY statements_running',
+    why: "The monthly statements that are being made: the partial index has no others.",
+  },
+  {
     detail: "SEARCH usage_limits USING COVERING INDEX usage_limits_name_key (environment_id=?)",
     text: '"usage_limits"',
     why: "How many limits the environment has, at most 20, when one is made.",

@@ -61,8 +61,9 @@ export const exactAmount = (unit: Unit, steps: bigint): number => {
 };
 
 function decimalOfSteps(unit: Unit, steps: bigint): string {
-  const digits = steps.toString().padStart(DECIMALS[unit] + 1, "0");
-  return `${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`;
+  const sign = steps < 0n ? "-" : "";
+  const digits = (steps < 0n ? -steps : steps).toString().padStart(DECIMALS[unit] + 1, "0");
+  return `${sign}${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`;
 }
 
 /** Amounts in steps, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */

@@ -34,6 +34,7 @@ export const ACTIONS = [
   "recurring.created",
   "recurring.cancelled",
   "recurring.resumed",
+  "statement.created",
   "stripe.set",
   "payment.settled",
   "export_link.created",

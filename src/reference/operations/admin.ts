@@ -13,6 +13,7 @@ import { environmentUsageOperations } from "./environment-usage.ts";
 import { keyOperations } from "./keys.ts";
 import { limitOperations } from "./limits.ts";
 import { packOperations } from "./packs.ts";
+import { statementOperations } from "./statements.ts";
 import { usageLimitOperations } from "./usage-limits.ts";
 import { webhookOperations } from "./webhooks.ts";
 
@@ -61,6 +62,7 @@ export const adminOperations: readonly Operation[] = [
   ...webhookOperations,
   ...alertOperations,
   ...usageLimitOperations,
+  ...statementOperations,
   ...environmentUsageOperations,
   ...clockOperations,
   ...audit,

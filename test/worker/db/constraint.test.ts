@@ -136,6 +136,7 @@ const violations: Record<Constraint, readonly string[]> = {
   guard_origin: ["INSERT INTO guards (name, holds) VALUES ('origin', 0)"],
   guard_environment: ["INSERT INTO guards (name, holds) VALUES ('environment', 0)"],
   guard_person: ["INSERT INTO guards (name, holds) VALUES ('person', 0)"],
+  guard_statement: ["INSERT INTO guards (name, holds) VALUES ('statement', 0)"],
   guard_tombstones: ["INSERT INTO guards (name, holds) VALUES ('tombstones', 0)"],
   erasures_kept: [erasure, erasure],
   erasure_ids_kept: [erasure, erasureId(0), erasureId(1)],

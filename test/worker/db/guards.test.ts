@@ -819,6 +819,27 @@ const attacks: Readonly<Record<string, Attack>> = {
     sql: [summed(2), [summed(1), summed(1)], ["DELETE FROM usage_to_sum", summed(1)]],
     behind: "cannot modify usage_summed",
   },
+  guards_statement: { says: "guard_statement", sql: ["INSERT INTO guards (name, holds) VALUES ('statement', 0)"] },
+  statements_kept: {
+    says: "statements_kept",
+    sql: [
+      "UPDATE statements SET made_at_ms = NULL WHERE id = 'stm_w'",
+      "UPDATE statements SET after_account_id = 7 WHERE id = 'stm_w'",
+      ...["environment_id = -2", "month = '2026-03'", "id = 'stm_new'"].map(
+        (set) => `UPDATE statements SET ${set} WHERE id = 'stm_running'`,
+      ),
+    ],
+  },
+  statements_no_delete: { says: "statements_kept", sql: ["DELETE FROM statements WHERE id = 'stm_running'"] },
+  statements_no_replace: {
+    says: "statements_kept",
+    sql: [
+      "INSERT OR REPLACE INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (-1, '2026-01', 'stm_new', 0, 1)",
+      "INSERT OR REPLACE INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (-1, '2026-04', 'stm_w', 0, 1)",
+    ],
+  },
+  statement_lines_no_delete: { says: "statements_kept", sql: ["DELETE FROM statement_lines"] },
+  statement_lines_kept: { says: "statements_kept", sql: ["UPDATE statement_lines SET amounts = '{}'"] },
   reservations_count: {
     says: PASSED,
     sql: [[reservation({ id: "res_new", legs: "[]", counted: counted({}) }), counterHas("used_steps = 4")]],
@@ -1166,6 +1187,8 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   credit_pack_items_amount_positive: item({ position: 1, amount_steps: 0 }),
   database_size_one_row: "INSERT INTO database_size (id, bytes, freed_bytes) VALUES (2, 0, 0)",
   database_size_positive: ["bytes", "freed_bytes"].map((column) => `UPDATE database_size SET ${column} = -1`),
+  statements_month:
+    "INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (-1, 'May 2026', 'stm_new', 0, 1)",
   alerts_below: "UPDATE alerts SET percent_thousandths = 1 WHERE environment_id = -1",
   credit_balances_unit: balance("crb_new", LAST_SEQ + 1, { unit: "minutes" }),
   credit_balances_source: balance("crb_new", LAST_SEQ + 1, { source: "stolen" }),
@@ -1228,6 +1251,10 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
 const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> = {
   "environments.app_id, mode": [environment({ id: -3 }), "environments_kept"],
   "api_keys.environment_id, id": [key({ hash: "hash_new", id: "key_w" }), "api_keys_kept"],
+  "statements.id": [
+    "INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (-1, '2026-05', 'stm_w', 0, 1)",
+    "statements_kept",
+  ],
   "admin_keys.id": [adminKey({ hash: "hash_new" }), "admin_keys_kept"],
   "credit_packs.app_id, name_key": [pack({ id: "cpk_new" })],
   "accounts.environment_id, user_id": [account({ id: -12, user_id: "u" }), "accounts_kept"],

@@ -1,0 +1,261 @@
+import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
+import { alias } from "drizzle-orm/sqlite-core";
+import { constraintOf } from "../../db/constraint.ts";
+import {
+  asInteger,
+  assignments,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  names,
+  query,
+  read,
+  type ValueOf,
+} from "../../db/query.ts";
+import {
+  accounts,
+  creditBalances,
+  creditLedger,
+  creditPacks,
+  environments,
+  reservations,
+  statementLines,
+  statements,
+} from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { guards } from "../../db/views.ts";
+import type { CronCtx, CronPart } from "../../runtime.ts";
+import { isOpen } from "../ledger/hold.ts";
+import { lastSeqOf } from "../ledger/insert-entries.ts";
+import { type Amounts, COLUMNS, type Line, linesOf, plus } from "./lines.ts";
+import { spanOfMonth } from "./month.ts";
+
+/** A page is so many integers of accounts, of all environments: an account keeps its integer, whatever becomes of its name. */
+const ACCOUNTS_A_PAGE = 1_000;
+const QUERIES_A_PAGE = 10;
+
+/** Sums are read in two parts: one of them could be larger than a double can tell. */
+const APART = 1_000_000;
+const parts = (steps: SQL) => {
+  const apart = asInteger(sql`${APART}`);
+  return computed({ whole: sql<number>`sum(${steps} / ${apart})`, rest: sql<number>`sum(${steps} % ${apart})` });
+};
+const sumOf = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
+  BigInt(whole) * BigInt(APART) + BigInt(rest);
+
+const selectRunning = query((_value: ValueOf<Record<never, never>>) =>
+  drizzle
+    .select({ ...fields(statements), ...fields(environments, "appId") })
+    .from(sql`${statements} INDEXED BY statements_running`)
+    .innerJoin(environments, eq(environments.id, statements.environmentId))
+    .where(isNull(statements.madeAtMs))
+    .limit(100),
+);
+
+type Position = { environmentId: number; month: string; afterId: number };
+type Page = { environmentId: number; afterId: number; fromMs: number; toMs: number };
+
+const isAt = (value: ValueOf<Position>) =>
+  and(
+    eq(statements.environmentId, value("environmentId")),
+    eq(statements.month, value("month")),
+    eq(statements.afterAccountId, value("afterId")),
+    isNull(statements.madeAtMs),
+  );
+
+/** The page's last integer; null at the end. */
+const endOf = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
+  SELECT max(page.last) FROM (
+    SELECT ${accounts.id} AS last FROM ${accounts} WHERE ${accounts.id} > ${value("afterId")} ORDER BY ${accounts.id} LIMIT ${ACCOUNTS_A_PAGE}
+  ) AS page
+)`;
+const selectEnd = query((value: ValueOf<{ afterId: number }>) =>
+  read(computed({ endId: endOf(value) }), (list) => sql`SELECT ${list}`),
+);
+
+const isInPage = (
+  value: ValueOf<Page>,
+) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOf(value)}
+  AND ${accounts.environmentId} = ${value("environmentId")}`;
+/** By their integers, not by the environment's users. */
+const fromAccounts = sql`${accounts} NOT INDEXED`;
+const ofBalance = () =>
+  fields(creditBalances, {
+    balanceId: "id",
+    packId: "packId",
+    unit: "unit",
+    source: "source",
+    expiresAtMs: "expiresAtMs",
+  });
+
+/** What the page's balances have now. */
+const selectRemaining = query((value: ValueOf<Page>) =>
+  read(
+    { ...ofBalance(), ...fields(creditBalances, "remainingSteps") },
+    (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
+      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage(value)}`,
+  ),
+);
+
+/** What open reservations hold of them. */
+const selectHeld = query((value: ValueOf<Page>) =>
+  read(
+    { ...ofBalance(), ...computed({ heldSteps: sql<number>`leg.value ->> 'amountSteps'` }) },
+    (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${reservations}
+      ON ${reservations.accountId} = ${accounts.id} AND ${isOpen()}
+      CROSS JOIN json_each(${reservations.legs}) AS leg
+      CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
+      WHERE ${isInPage(value)}`,
+  ),
+);
+
+/** The page's entries since the month began, summed by balance and cause: of each account back from its last one. */
+const selectMotions = query((value: ValueOf<Page>) => {
+  const last = alias(creditLedger, "last");
+  const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
+  const columns = (from: typeof last | typeof creditLedger) =>
+    sql.join([from.accountId, from.seq, from.balanceId, from.cause, from.deltaSteps, from.occurredAtMs], sql`, `);
+  const back = alias(creditLedger, "back");
+  const isAfter = sql`${back.occurredAtMs} >= ${asInteger(value("toMs"))}`;
+  return read(
+    {
+      ...ofBalance(),
+      ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
+      ...parts(sql`${back.deltaSteps}`),
+    },
+    (list) => sql`WITH RECURSIVE ${back} (${names(accountId, seq, balanceId, cause, deltaSteps, occurredAtMs)}) AS (
+      SELECT ${columns(last)} FROM ${fromAccounts} CROSS JOIN ${creditLedger} AS ${last}
+        ON ${last.accountId} = ${accounts.id} AND ${last.seq} = ${lastSeqOf(sql`${accounts.id}`)}
+      WHERE ${isInPage(value)}
+      UNION ALL
+      SELECT ${columns(creditLedger)} FROM ${back} CROSS JOIN ${creditLedger}
+        ON ${accountId} = ${back.accountId} AND ${seq} = ${back.seq} - 1
+      WHERE ${back.occurredAtMs} >= ${value("fromMs")}
+    )
+    SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${creditBalances.id} = ${back.balanceId}
+    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY ${back.balanceId}, ${back.cause}, ${isAfter}`,
+  );
+});
+
+const selectLines = query((value: ValueOf<{ statementId: string }>) =>
+  drizzle
+    .select(fields(statementLines))
+    .from(statementLines)
+    .where(eq(statementLines.statementId, value("statementId"))),
+);
+
+/** Aborts the batch with `guard_statement` where another run has gone on. */
+const guardPosition = query((value: ValueOf<Position>) =>
+  insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAt(value)) }, sql``),
+);
+const upsertLines = query((value: ValueOf<{ statementId: string; lines: string }>) => {
+  const { statementId, unit, packId, amounts } = statementLines;
+  const row = {
+    statementId: value("statementId"),
+    unit: sql`line.value ->> 'unit'`,
+    packId: sql`line.value ->> 'packId'`,
+    packName: sql`''`,
+    amounts: sql`line.value -> 'amounts'`,
+  };
+  return sql`${insertFrom(statementLines, row, sql`FROM json_each(${value("lines")}) AS line WHERE true`)}
+    ON CONFLICT (${names(statementId, unit, packId)})
+    DO UPDATE SET ${assignments(statementLines, { amounts: sql`excluded.${names(amounts)}` })}`;
+});
+const step = query((value: ValueOf<Position & { endId: number }>) =>
+  drizzle
+    .update(statements)
+    .set({ afterAccountId: asInteger(value("endId")) })
+    .where(isAt(value)),
+);
+const namePacks = query((value: ValueOf<{ statementId: string; appId: string }>) => {
+  const name = sql`(
+    SELECT ${creditPacks.name} FROM ${creditPacks}
+    WHERE ${creditPacks.appId} = ${value("appId")} AND ${creditPacks.id} = ${statementLines.packId}
+  )`;
+  return drizzle
+    .update(statementLines)
+    .set({ packName: sql`coalesce(${name}, '')` })
+    .where(eq(statementLines.statementId, value("statementId")));
+});
+const finish = query((value: ValueOf<Position & { nowMs: number }>) =>
+  drizzle
+    .update(statements)
+    .set({ madeAtMs: value("nowMs", statements.madeAtMs) })
+    .where(isAt(value)),
+);
+
+/** Amounts as they are stored. */
+const storedAmounts = (amounts: Amounts) => Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
+export const readAmounts = (stored: Readonly<Record<string, string>>): Amounts =>
+  Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as Amounts;
+
+type Running = Awaited<ReturnType<typeof runningOf>>[number];
+const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunning({}));
+
+/** Adds a page to a statement, in one batch. Returns whether it is done. */
+async function addPage({ db, now }: CronCtx, statement: Running, afterId: number): Promise<number | null> {
+  const { environmentId, month, id: statementId, appId } = statement;
+  const span = spanOfMonth(month);
+  if (span === null) return null;
+  const page = { environmentId, afterId, ...span };
+  const [[end], lines, remaining, held, motions] = await batch(db, [
+    selectEnd({ afterId }),
+    selectLines({ statementId }),
+    selectRemaining(page),
+    selectHeld(page),
+    selectMotions(page),
+  ] as const);
+  const position = { environmentId, month, afterId };
+  const endId = end?.endId ?? null;
+  if (endId === null) {
+    await batch(db, [
+      guardPosition(position),
+      namePacks({ statementId, appId }),
+      finish({ ...position, nowMs: now() }),
+    ]);
+    return null;
+  }
+  const added = linesOf(
+    [
+      ...remaining.map((row) => ({ ...row, remaining: BigInt(row.remainingSteps), held: 0n })),
+      ...held.map((row) => ({ ...row, remaining: 0n, held: BigInt(row.heldSteps) })),
+    ],
+    motions.map((row) => ({ ...row, delta: sumOf(row) })),
+    span,
+  );
+  const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
+  const sums = added.map(({ unit, packId, amounts }: Line) => {
+    const known = before.get(`${unit} ${packId}`);
+    return { unit, packId, amounts: storedAmounts(known === undefined ? amounts : plus(known, amounts)) };
+  });
+  await batch(db, [
+    guardPosition(position),
+    ...(sums.length === 0 ? [] : [upsertLines({ statementId, lines: JSON.stringify(sums) })]),
+    step({ ...position, endId }),
+  ]);
+  return endId;
+}
+
+/** Makes the statements that were asked for, in bounded pages, each once (guarded by its place). */
+export async function makeStatements(root: CronCtx): Promise<readonly unknown[]> {
+  const failures: unknown[] = [];
+  for (const statement of await runningOf(root)) {
+    try {
+      let afterId: number | null = statement.afterAccountId;
+      while (afterId !== null && root.allowance.has(QUERIES_A_PAGE)) afterId = await addPage(root, statement, afterId);
+    } catch (error) {
+      // Another run goes on with it, or this one's answer was lost.
+      if (constraintOf(error) !== "guard_statement") failures.push(error);
+    }
+  }
+  return failures;
+}
+
+export const statementsPart: CronPart = {
+  code: "statements_not_made",
+  weight: 2,
+  queriesOfStep: QUERIES_A_PAGE + 1,
+  work: makeStatements,
+};

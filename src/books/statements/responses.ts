@@ -1,0 +1,61 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
+import { unit } from "../amounts/schemas.ts";
+
+const amount = z.number();
+
+const line = z
+  .strictObject({
+    unit,
+    packId: z.string(),
+    packName: z.string().describe("The pack's name when the statement was made."),
+    opening: amount.describe(
+      "What remained when the month began, of balances that had not expired, with what holds kept of them.",
+    ),
+    granted: z
+      .strictObject({
+        purchase: amount,
+        grant: amount,
+        refund: amount,
+        manual: amount,
+        payment: amount,
+        recurring: amount,
+      })
+      .meta({ id: "StatementGranted" })
+      .describe("By payments, by what recurs, and of other grants by their `source`."),
+    spent: amount.describe("By usage, by when it was recorded."),
+    refunded: amount,
+    taken: amount.describe("By refunds and disputes of payments, and what paid debts."),
+    restored: amount.describe("Given back to payments."),
+    revoked: amount,
+    adjusted: amount.describe("By hand, up less down."),
+    erased: amount.describe("By erasures of people."),
+    expired: amount.describe("What expired balances have at the end, less at the beginning."),
+    closing: amount.describe("As `opening`, at the month's end."),
+    held: amount.describe("Of `closing`, what open holds keep."),
+  })
+  .meta({ id: "StatementLine" });
+export type StatementLineOutput = z.infer<typeof line>;
+
+const summary = {
+  statementId: z.string(),
+  mode,
+  month: z.string(),
+  status: z.enum(["running", "ready"]).meta({ id: "StatementStatus" }),
+  madeAt: z.string().meta({ format: "date-time" }).nullable(),
+};
+const statementSummary = z.strictObject(summary).meta({ id: "StatementSummary" });
+export type StatementSummary = z.infer<typeof statementSummary>;
+
+export const statementOutput = z
+  .strictObject({
+    ...summary,
+    lines: z.array(line).nullable().describe("By unit and pack. Null while the statement is being made."),
+  })
+  .meta({ id: "Statement" });
+export type StatementOutput = z.infer<typeof statementOutput>;
+
+export const statementListOutput = z
+  .strictObject({ statements: z.array(statementSummary).describe("The newest month first, without lines.") })
+  .meta({ id: "StatementList" });
+export type StatementListOutput = z.infer<typeof statementListOutput>;

@@ -1,0 +1,19 @@
+import * as z from "zod";
+import { mode } from "../../http/fields.ts";
+
+export const createStatementInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      month: z
+        .string()
+        .regex(/^\d{4}-(0[1-9]|1[0-2])$/, "must be a month such as `2026-11`")
+        .describe("A month in UTC that is over, from an hour after its end."),
+    })
+    .meta({ id: "CreateStatement" }),
+);
+export type CreateStatementInput = z.infer<typeof createStatementInput>;
+
+export const listStatementsInput = z.lazy(() =>
+  z.object({ mode: mode.describe("The mode whose statements they are.") }),
+);

@@ -1,0 +1,178 @@
+import { and, desc, eq, not, sql } from "drizzle-orm";
+import { admitRow } from "../../auth/scopes.ts";
+import { inEnvironmentOf, requireApp, requireEnvironment } from "../../catalog/apps/apps.ts";
+import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { environments, statementLines, statements } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { invalid, PurserError, temporarilyUnavailable } from "../../errors.ts";
+import { csvCell } from "../../lib/csv.ts";
+import { iso } from "../../lib/time.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
+import { exactAmount } from "../amounts/amount.ts";
+import { COLUMNS, type Column } from "./lines.ts";
+import { readAmounts } from "./make-statements.ts";
+import { spanOfMonth } from "./month.ts";
+import type { StatementLineOutput, StatementListOutput, StatementOutput, StatementSummary } from "./responses.ts";
+import type { CreateStatementInput } from "./schemas.ts";
+
+/** How long after its end a month closes. No isolate's clock is behind by so much. */
+const CLOSES_AFTER_MS = 3_600_000;
+
+const shownFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
+
+function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof shownFields>>): StatementSummary {
+  return {
+    statementId: id,
+    mode,
+    month,
+    status: madeAtMs === null ? "running" : "ready",
+    madeAt: madeAtMs === null ? null : iso(madeAtMs),
+  };
+}
+
+type OfMonth = { environmentId: number; month: string };
+const ofMonth = (value: ValueOf<OfMonth>) =>
+  and(eq(statements.environmentId, value("environmentId")), eq(statements.month, value("month")));
+const isNew = (value: ValueOf<OfMonth>) => not(hasRow(statements, ofMonth(value)));
+const audit = insertAct<OfMonth>(isNew);
+const insertStatement = query((value: ValueOf<OfMonth & { statementId: string; nowMs: number }>) =>
+  insertFrom(
+    statements,
+    {
+      environmentId: value("environmentId"),
+      month: value("month"),
+      id: value("statementId"),
+      afterAccountId: sql`0`,
+      askedAtMs: value("nowMs"),
+    },
+    sql`WHERE ${isNew(value)}`,
+  ),
+);
+const selectId = query((value: ValueOf<OfMonth>) =>
+  drizzle.select(fields(statements, "id")).from(statements).where(ofMonth(value)),
+);
+
+/**
+ * Asks for the statement of a month that is over; asked again, it is the first one. The cron makes it. Throws `not_found`, and
+ * `invalid_request` until an hour after the month's end, by the environment's time.
+ */
+export async function createStatement(
+  admin: AdminCtx,
+  appId: string,
+  { mode, month }: CreateStatementInput,
+): Promise<StatementOutput> {
+  const span = spanOfMonth(month);
+  if (span === null) throw invalid("month", "must be a month such as `2026-11`");
+  const environment = await requireEnvironment(admin, appId, mode);
+  const opensAtMs = span.toMs + CLOSES_AFTER_MS;
+  if (inEnvironmentOf(admin, environment).now() < opensAtMs) {
+    throw invalid("month", `is not over yet: it can be asked for from ${iso(opensAtMs)}`);
+  }
+  const key = { environmentId: environment.id, month };
+  const statementId = admin.newId("stm_");
+  const act = newAct(admin, { appId, action: "statement.created", target: statementId, details: { mode, month } });
+  const [, , [first]] = await batch(admin.db, [
+    audit({ ...act, ...key }),
+    insertStatement({ ...key, statementId, nowMs: admin.now() }),
+    selectId(key),
+  ]);
+  return readStatement(admin, appId, first?.id ?? statementId);
+}
+
+const selectStatements = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(shownFields())
+    .from(statements)
+    .innerJoin(environments, eq(environments.id, statements.environmentId))
+    .where(eq(statements.environmentId, value("environmentId")))
+    .orderBy(desc(statements.month)),
+);
+
+/** The statements of one mode without their lines, the newest month first. Throws `not_found`. */
+export async function listStatements(root: SystemCtx, appId: string, mode: Mode): Promise<StatementListOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  return { statements: (await all(root.db, selectStatements({ environmentId }))).map(presentSummary) };
+}
+
+type OfApp = { appId: string; statementId: string };
+const selectStatement = query((value: ValueOf<OfApp>) =>
+  drizzle
+    .select(shownFields())
+    .from(statements)
+    .innerJoin(environments, eq(environments.id, statements.environmentId))
+    .where(and(eq(statements.id, value("statementId")), eq(environments.appId, value("appId")))),
+);
+const selectLines = query((value: ValueOf<OfApp>) =>
+  drizzle
+    .select(fields(statementLines))
+    .from(statementLines)
+    .where(eq(statementLines.statementId, value("statementId")))
+    .orderBy(statementLines.unit, statementLines.packId),
+);
+
+type LineRow = RowOf<ReturnType<typeof lineFields>>;
+const lineFields = () => fields(statementLines);
+
+function presentLine({ unit, packId, packName, amounts: stored }: LineRow): StatementLineOutput {
+  const amounts = readAmounts(stored);
+  const of = (column: Column) => exactAmount(unit, amounts[column]);
+  return {
+    ...{ unit, packId, packName },
+    opening: of("opening"),
+    granted: {
+      purchase: of("granted.purchase"),
+      grant: of("granted.grant"),
+      refund: of("granted.refund"),
+      manual: of("granted.manual"),
+      payment: of("granted.payment"),
+      recurring: of("granted.recurring"),
+    },
+    spent: of("spent"),
+    refunded: of("refunded"),
+    taken: of("taken"),
+    restored: of("restored"),
+    revoked: of("revoked"),
+    adjusted: of("adjusted"),
+    erased: of("erased"),
+    expired: of("expired"),
+    closing: of("closing"),
+    held: of("held"),
+  };
+}
+
+const isZero = ({ amounts }: LineRow): boolean => COLUMNS.every((column) => readAmounts(amounts)[column] === 0n);
+
+/** A statement with its lines, which are null while it is being made. Throws `not_found`, also for another application's. */
+export async function readStatement(root: SystemCtx, appId: string, statementId: string): Promise<StatementOutput> {
+  const [[row], lines] = await batch(root.db, [
+    selectStatement({ appId, statementId }),
+    selectLines({ appId, statementId }),
+  ]);
+  if (row === undefined) {
+    await requireApp(root, appId);
+    throw new PurserError("not_found", "The application has no such statement. Ids begin with `stm_`.", {
+      param: "statementId",
+    });
+  }
+  admitRow(root, row);
+  // A line whose months cancel each other out says nothing.
+  const shown = row.madeAtMs === null ? null : lines.filter((line) => !isZero(line)).map(presentLine);
+  return { ...presentSummary(row), lines: shown };
+}
+
+/** The statement as CSV: one header, then a line each. Throws `temporarily_unavailable` while it is being made. */
+export async function statementCsv(root: SystemCtx, appId: string, statementId: string): Promise<string> {
+  const { lines } = await readStatement(root, appId, statementId);
+  if (lines === null) throw temporarilyUnavailable("The statement is still being made; try again in a minute.");
+  const header = ["unit", "packId", "packName", ...COLUMNS];
+  const rows = lines.map((line) => {
+    const { granted, ...rest } = line;
+    const flat: Readonly<Record<string, number | string>> = {
+      ...rest,
+      ...Object.fromEntries(Object.entries(granted).map(([name, value]) => [`granted.${name}`, value])),
+    };
+    return header.map((column) => csvCell(flat[column] ?? ""));
+  });
+  return [header.join(","), ...rows.map((row) => row.join(","))].map((line) => `${line}\r\n`).join("");
+}

@@ -1,0 +1,126 @@
+import type { Context } from "hono";
+import type { StatementLineOutput } from "../books/statements/responses.ts";
+import { createStatementInput } from "../books/statements/schemas.ts";
+import { createStatement, listStatements, readStatement, statementCsv } from "../books/statements/statements.ts";
+import type { PurserError } from "../errors.ts";
+import { Field, numbers, Table, Tag } from "./components.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { amount } from "./format.ts";
+import { FormToken, page, pathIn } from "./layout.tsx";
+import { Time } from "./time.tsx";
+
+async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { statements } = await listStatements(c.var.root, appId, mode);
+  return page(
+    c,
+    { title: "Statements", section: "statements", refusal },
+    <>
+      <section class="card">
+        <p class="soft">
+          What a month was, by unit and pack, for accounting. It closes to the step. Months are UTC, and can be asked
+          for an hour after their end.
+        </p>
+        <Table
+          label="Statements"
+          head={["Month", "State", "Made", ""]}
+          empty="No statements yet. Ask for a month below."
+          rows={statements.map(({ statementId, month, status, madeAt }) => [
+            <a href={pathIn(c, `statements/${statementId}`)}>{month}</a>,
+            <Tag kind={status === "ready" ? "good" : "pending"}>{status}</Tag>,
+            <Time at={madeAt} otherwise="not yet" />,
+            status === "ready" ? <a href={pathIn(c, `statements/${statementId}.csv`)}>CSV</a> : "",
+          ])}
+        />
+      </section>
+      <form method="post" action={pathIn(c, "statements")} class="card">
+        <h2>New statement</h2>
+        <FormToken c={c} />
+        <div class="row">
+          <Field
+            label="Month (UTC)"
+            name="month"
+            placeholder="2026-11"
+            value={c.var.form.month}
+            required
+            refusal={refusal}
+          />
+          <button type="submit">Make statement</button>
+        </div>
+      </form>
+    </>,
+  );
+}
+
+const SIGNS: readonly (readonly [name: string, of: (line: StatementLineOutput) => number])[] = [
+  ["Opening", (line) => line.opening],
+  ["+ Purchases", (line) => line.granted.purchase],
+  ["+ Payments", (line) => line.granted.payment],
+  ["+ Recurring", (line) => line.granted.recurring],
+  ["+ Grants", (line) => line.granted.grant],
+  ["+ Refund grants", (line) => line.granted.refund],
+  ["+ By hand", (line) => line.granted.manual],
+  ["− Spent", (line) => line.spent],
+  ["− Refunded", (line) => line.refunded],
+  ["− Taken", (line) => line.taken],
+  ["+ Restored", (line) => line.restored],
+  ["− Revoked", (line) => line.revoked],
+  ["± Adjusted", (line) => line.adjusted],
+  ["− Erased", (line) => line.erased],
+  ["− Expired", (line) => line.expired],
+  ["= Closing", (line) => line.closing],
+  ["Of it held", (line) => line.held],
+];
+
+async function statementPage(c: Context<DashboardEnv>, statementId: string) {
+  const { appId } = c.var.ctx.environment;
+  const { month, lines } = await readStatement(c.var.root, appId, statementId);
+  return page(
+    c,
+    { title: `Statement ${month}`, section: "statements" },
+    lines === null ? (
+      <p class="card">It is being made. Load the page again in a minute.</p>
+    ) : (
+      <section class="card">
+        <Table
+          label={`Statement ${month}`}
+          head={["Pack", "Unit", ...SIGNS.map(([name]) => numbers(name))]}
+          empty="Nothing was granted, spent or left in this month."
+          rows={lines.map((line) => [
+            line.packName,
+            line.unit,
+            // A sum may have more digits than a double: its JSON has all of them.
+            ...SIGNS.map(([, of]) => amount(Number(JSON.stringify(of(line))))),
+          ])}
+        />
+        <p>
+          <a class="button quiet" href={pathIn(c, `statements/${statementId}.csv`)}>
+            Save as CSV
+          </a>
+        </p>
+      </section>
+    ),
+  );
+}
+
+export const statementsRoutes = () =>
+  createDashboardRoutes()
+    .get("/statements", (c) => listPage(c))
+    .post("/statements", async (c) => {
+      const { appId, mode } = c.var.ctx.environment;
+      const made = await catchRefusal(async () => {
+        const input = parseForm(createStatementInput, { mode, month: c.var.form.month });
+        return createStatement(c.var.admin, appId, input);
+      });
+      if (made.refusal !== undefined) return listPage(c, made.refusal);
+      return c.redirect(pathIn(c, `statements/${made.result.statementId}`), 303);
+    })
+    .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
+      const { appId } = c.var.ctx.environment;
+      const text = await statementCsv(c.var.root, appId, c.req.param("statementId").slice(0, -".csv".length));
+      return c.body(text, 200, {
+        "content-type": "text/csv; charset=utf-8",
+        "content-disposition": 'attachment; filename="statement.csv"',
+      });
+    })
+    .get("/statements/:statementId", (c) => statementPage(c, c.req.param("statementId")));

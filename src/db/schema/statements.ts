@@ -1,0 +1,41 @@
+/** Monthly statements for accounting. */
+
+import { sql } from "drizzle-orm";
+import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+
+/** A month of an environment. The cron makes it, a page of accounts at a time. */
+export const statements = sqliteTable(
+  "statements",
+  {
+    environmentId: integer("environment_id").notNull(),
+    /** `2026-11`, in UTC. */
+    month: text("month").notNull(),
+    id: text("id").notNull(),
+    /** Up to this account its lines have the month. */
+    afterAccountId: integer("after_account_id").notNull(),
+    askedAtMs: integer("asked_at_ms").notNull(),
+    /** Null while it is being made. */
+    madeAtMs: integer("made_at_ms"),
+  },
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.month] }),
+    uniqueIndex("statements_id").on(t.id),
+    index("statements_running").on(t.environmentId, t.month).where(sql`made_at_ms IS NULL`),
+    check("statements_month", sql`${t.month} GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]'`),
+  ],
+);
+
+/** What a month was of a pack and unit. */
+export const statementLines = sqliteTable(
+  "statement_lines",
+  {
+    statementId: text("statement_id").notNull(),
+    unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
+    packId: text("pack_id").notNull(),
+    /** The pack's name when the statement was made. */
+    packName: text("pack_name").notNull(),
+    /** Steps by column, as decimal texts: a sum over all users may be larger than an integer of SQLite. */
+    amounts: text("amounts", { mode: "json" }).$type<Record<string, string>>().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.statementId, t.unit, t.packId] })],
+);

@@ -1,0 +1,206 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { type Amounts, COLUMNS, closes, noAmounts } from "../../src/books/statements/lines.ts";
+import { makeStatements, readAmounts } from "../../src/books/statements/make-statements.ts";
+import { runPart } from "../support/cron.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { createRandom } from "../support/random.ts";
+import { soakCount, timeoutOf } from "../support/soak.ts";
+import { atRandom, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+const OPERATIONS = soakCount(160, 60);
+const DAY_MS = 86_400_000;
+
+interface Row {
+  readonly balanceId: string;
+  readonly unit: string;
+  readonly packId: string;
+  readonly source: string;
+  readonly expiresAtMs: number;
+  readonly cause: string;
+  readonly delta: number;
+  readonly atMs: number;
+}
+
+/** A month's lines by plain sums over all entries, forwards: what Purser finds back from the present. */
+function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string, Amounts> {
+  const lines = new Map<string, Amounts>();
+  for (const [, own] of Map.groupBy(rows, ({ balanceId }) => balanceId)) {
+    const [{ unit, packId, source, expiresAtMs } = own[0] as Row] = own;
+    const key = `${unit} ${packId}`;
+    const line = lines.get(key) ?? noAmounts();
+    lines.set(key, line);
+    const isHold = ({ cause }: Row) => cause === "hold" || cause === "hold_returned";
+    const sum = (some: readonly Row[]) => some.reduce((total, { delta }) => total + BigInt(delta), 0n);
+    const before = (ms: number) => own.filter(({ atMs }) => atMs < ms);
+    const owned = (ms: number) => sum(before(ms).filter((row) => !isHold(row)));
+    if (expiresAtMs > fromMs) line.opening += owned(fromMs);
+    else line.expired -= owned(fromMs);
+    if (expiresAtMs > toMs) {
+      line.closing += owned(toMs);
+      line.held -= sum(before(toMs).filter(isHold));
+    } else line.expired += owned(toMs);
+    for (const { cause, delta } of own.filter(({ atMs }) => atMs >= fromMs && atMs < toMs)) {
+      const steps = BigInt(delta);
+      if (cause === "grant") line[`granted.${source}` as keyof Amounts] += steps;
+      else if (cause === "payment" || cause === "recurring") line[`granted.${cause}`] += steps;
+      else if (cause === "usage") line.spent -= steps;
+      else if (cause === "refund") line.refunded -= steps;
+      else if (cause === "payment_taken") line.taken -= steps;
+      else if (cause === "payment_restored") line.restored += steps;
+      else if (cause === "revoke") line.revoked -= steps;
+      else if (cause === "adjustment") line.adjusted += steps;
+      else if (cause === "erasure") line.erased -= steps;
+    }
+  }
+  for (const [key, line] of lines) if (COLUMNS.every((column) => line[column] === 0n)) lines.delete(key);
+  return lines;
+}
+
+async function entriesOf(environmentId: number): Promise<Row[]> {
+  const { results } = await env.DB.prepare(
+    `SELECT l.balance_id AS balanceId, l.unit, l.pack_id AS packId, b.source, b.expires_at_ms AS expiresAtMs, l.cause,
+       l.delta_steps AS delta, l.occurred_at_ms AS atMs
+     FROM accounts AS a JOIN credit_ledger AS l ON l.account_id = a.id JOIN credit_balances AS b ON b.id = l.balance_id
+     WHERE a.environment_id = ? ORDER BY l.account_id, l.seq`,
+  )
+    .bind(environmentId)
+    .all<Row>();
+  return results;
+}
+
+const monthOf = (ms: number) => new Date(ms).toISOString().slice(0, 7);
+const spanOf = (month: string) => {
+  const [year = 0, number = 0] = month.split("-").map(Number);
+  return [Date.UTC(year, number - 1), Date.UTC(year, number)] as const;
+};
+
+describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
+  it("are the sums of all entries, close to the step, and open as the month before closed", {
+    timeout: timeoutOf(OPERATIONS, 1_000),
+  }, async () => {
+    console.info(`monthly-statements.test.ts: PROOF_SEED=${SEED}`);
+    const random = createRandom(SEED);
+    const clock = new Clock();
+    const app = await makeApp();
+    const call = makeClient(clock, {}, undefined, atRandom(2, random));
+    const key = app.keys.sk_live;
+    await makePack(app.appId, "Two", [
+      { amountSteps: 900_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+      { amountSteps: 5_000_000, unit: "cents" },
+    ]);
+    await makePack(app.appId, "One", [{ amountSteps: 70_001, unit: "tokens" }]);
+    const users = ["ana", "bo", "cy", "di"];
+    const balances: string[] = [];
+    const holds: string[] = [];
+    const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });
+    const admin = (path: string, body: object) => call("POST", `/api/v1/admin/${path}`, { key: env.ADMIN_TOKEN, body });
+    let n = 0;
+    const quantities = () => ({ count: 0, tokens: random.integer(0, 400), cents: random.integer(0, 3) });
+    const operations: readonly ((userId: string) => Promise<unknown>)[] = [
+      async (userId) => {
+        const expiresAt = random.chance(0.6) ? new Date(clock.ms + random.integer(1, 50 * DAY_MS)).toISOString() : null;
+        const source = random.pick(["purchase", "grant", "refund", "manual"] as const);
+        const body = { userId, packId: random.pick(["One", "Two"]), source, expiresAt, externalRef: `order ${n}` };
+        const { body: made } = await post("credits/grant", body);
+        for (const { balanceId } of made.balances ?? [made]) if (balanceId !== undefined) balances.push(balanceId);
+      },
+      (userId) =>
+        post("usage/events", {
+          eventId: `e${n}`,
+          userId,
+          event: "chat.a",
+          quantities: quantities(),
+          onShortage: "partial",
+        }),
+      async (userId) => {
+        const reservationId = `res_${app.appId.slice(4, 12)}_${n}`;
+        const more = {
+          expiresInSeconds: random.integer(1, 86_400),
+          onExpiry: random.pick(["return", "charge"] as const),
+        };
+        const made = await post("usage/reservations", {
+          reservationId,
+          userId,
+          event: "chat.a",
+          quantities: quantities(),
+          ...more,
+        });
+        if (made.status === 200) holds.push(reservationId);
+      },
+      async () => {
+        if (holds.length === 0) return;
+        const reservationId = random.pick(holds);
+        if (random.chance(0.5)) await post(`usage/reservations/${reservationId}/release`, {});
+        else
+          await post(`usage/reservations/${reservationId}/commit`, {
+            eventId: `c${n}`,
+            quantities: quantities(),
+            onShortage: "partial",
+          });
+      },
+      (userId) =>
+        post("credits/refund", {
+          userId,
+          externalRef: `order ${random.integer(0, n)}`,
+          refundRef: `r${n}`,
+          share: { part: 1, of: 3 },
+        }),
+      async () => (balances.length === 0 ? null : post("credits/revoke", { balanceId: random.pick(balances) })),
+      async () =>
+        balances.length === 0
+          ? null
+          : admin(`balances/${random.pick(balances)}/adjust`, { delta: random.integer(-20, 60) || 1, note: "by hand" }),
+      (userId) =>
+        post("credits/recurring", {
+          recurringId: `rec_${userId}_${n}`,
+          userId,
+          packId: "One",
+          every: random.pick(["day", "week", "month"] as const),
+        }),
+      async (userId) => (random.chance(0.1) ? post("erase-person", { distinctId: userId }) : null),
+    ];
+    const asked = new Map<string, string>();
+    const check = async () => {
+      expect(await runPart(makeStatements, makeAdminCtx(clock))).toEqual([]);
+      const rows = await entriesOf(app.environments.live.id);
+      let before: Map<string, Amounts> | null = null;
+      for (const [month, statementId] of asked) {
+        const { results } = await env.DB.prepare(
+          "SELECT unit, pack_id AS packId, amounts FROM statement_lines WHERE statement_id = ?",
+        )
+          .bind(statementId)
+          .all<{ unit: string; packId: string; amounts: string }>();
+        const lines = new Map(
+          results.map((row) => [`${row.unit} ${row.packId}`, readAmounts(JSON.parse(row.amounts))]),
+        );
+        for (const [name, line] of lines) {
+          expect(closes(line), `${month} ${name}`).toBe(true);
+          if (COLUMNS.every((column) => line[column] === 0n)) lines.delete(name);
+          if (before !== null) expect(line.opening, `${month} ${name}`).toBe(before.get(name)?.closing ?? 0n);
+        }
+        expect(new Map([...lines].sort()), month).toEqual(new Map([...sumsOf(rows, ...spanOf(month))].sort()));
+        before = lines;
+      }
+    };
+    const first = clock.ms;
+    for (; n < OPERATIONS; n++) {
+      const userId = random.pick(users);
+      await random.pick(operations)(userId);
+      if (random.chance(0.4)) clock.advance(random.integer(1, 4 * DAY_MS));
+      for (let ms = first; monthOf(ms) < monthOf(clock.ms - 3_600_000); ms = spanOf(monthOf(ms))[1]) {
+        const month = monthOf(ms);
+        if (asked.has(month)) continue;
+        const { body, status } = await admin(`apps/${app.appId}/statements`, { mode: "live", month });
+        expect(status, JSON.stringify(body)).toBe(200);
+        asked.set(month, body.statementId);
+      }
+      if (random.chance(0.05)) await check();
+    }
+    await check();
+    expect(asked.size).toBeGreaterThan(1);
+  });
+});

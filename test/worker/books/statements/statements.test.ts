@@ -1,0 +1,166 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it } from "vitest";
+import { systemCtx } from "../../../../src/auth/require-admin.ts";
+import { makeStatements } from "../../../../src/books/statements/make-statements.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { runPart } from "../../../support/cron.ts";
+import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const FEBRUARY = Date.UTC(2026, 1, 1);
+const HOUR_MS = 3_600_000;
+
+async function world() {
+  const clock = new Clock();
+  const app = await makeApp();
+  const call = makeClient(clock);
+  const key = app.keys.sk_live;
+  const packId = await makePack(app.appId, "=Starter", [{ amountSteps: 1_000_500, unit: "tokens" }]);
+  const path = `/api/v1/admin/apps/${app.appId}/statements`;
+  const admin = (method: string, rest = "", body?: object) =>
+    call(method, `${path}${rest}`, { key: env.ADMIN_TOKEN, ...(body === undefined ? {} : { body }) });
+  const post = (rest: string, body: object) => call("POST", `/api/v1/${rest}`, { key, body });
+  const use = (tokens: number, eventId: string) =>
+    post("usage/events", { eventId, userId: "ana", event: "chat", quantities: { tokens, count: 0 } });
+  return {
+    ...{ app, clock, call, key, packId, path, admin, post, use },
+    ask: (month = "2026-01", mode = "live") => admin("POST", "", { mode, month }),
+    make: () => runPart(makeStatements, makeAdminCtx(clock)),
+  };
+}
+
+describe("the statement of a month", () => {
+  it("is asked for from an hour after the month's end, made by the cron, and the same when it is asked for again", async () => {
+    const { app, clock, ask, admin, make, post, use, packId } = await world();
+    await post("credits/grant", { userId: "ana", packId, source: "purchase" });
+    await use(300, "e1");
+    await post("usage/reservations", {
+      userId: "ana",
+      event: "chat",
+      quantities: { tokens: 100, count: 0 },
+      expiresInSeconds: 86_400,
+    });
+    clock.ms = FEBRUARY + HOUR_MS - 1;
+    expectError(await ask(), "invalid_request", "month");
+    clock.advance(1);
+    expectError(await ask("2026-02"), "invalid_request", "month");
+    const first = await ask();
+    expect(first.body).toEqual({
+      statementId: expect.stringMatching(/^stm_/),
+      ...{ mode: "live", month: "2026-01", status: "running", madeAt: null, lines: null },
+    });
+    const { statementId } = first.body;
+    expectError(await admin("GET", `/${statementId}.csv`), "temporarily_unavailable");
+    expect(await make()).toEqual([]);
+    const line = {
+      ...{ unit: "tokens", packId, packName: "=Starter", opening: 0, spent: 300, closing: 700.5, held: 0 },
+      granted: { purchase: 1000.5, grant: 0, refund: 0, manual: 0, payment: 0, recurring: 0 },
+      ...{ refunded: 0, taken: 0, restored: 0, revoked: 0, adjusted: 0, erased: 0, expired: 0 },
+    };
+    const made = (await admin("GET", `/${statementId}`)).body;
+    expect(made).toEqual({
+      ...{ statementId, mode: "live", month: "2026-01", status: "ready", madeAt: "2026-02-01T01:00:00.000Z" },
+      lines: [{ ...line, held: 100 }],
+    });
+    // What comes later changes nothing.
+    await use(50, "e2");
+    expect((await ask()).body).toEqual(made);
+    expect(await make()).toEqual([]);
+    expect((await admin("GET", `/${statementId}`)).body).toEqual(made);
+    const { entries } = (
+      await makeClient(clock)("GET", `/api/v1/admin/apps/${app.appId}/audit`, { key: env.ADMIN_TOKEN })
+    ).body;
+    expect(entries.filter(({ action }: { action: string }) => action === "statement.created")).toMatchObject([
+      { target: statementId, details: { mode: "live", month: "2026-01" } },
+    ]);
+  });
+
+  it("is CSV that a spreadsheet opens: a header, plain numbers, and no formula", async () => {
+    const { clock, call, ask, make, path, post, use, packId } = await world();
+    await post("credits/grant", { userId: "ana", packId, source: "manual" });
+    await use(0.5, "e1");
+    clock.ms = FEBRUARY + HOUR_MS;
+    const { statementId } = (await ask()).body;
+    await make();
+    const answer = await call("GET", `${path}/${statementId}.csv`, { key: env.ADMIN_TOKEN });
+    expect(answer.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+    expect(answer.headers.get("content-disposition")).toContain("attachment");
+    expect(answer.body).toBe(
+      "unit,packId,packName,opening,granted.purchase,granted.grant,granted.refund,granted.manual,granted.payment,granted.recurring," +
+        "spent,refunded,taken,restored,revoked,adjusted,erased,expired,closing,held\r\n" +
+        `"tokens","${packId}","'=Starter",0,0,0,0,1000.5,0,0,0.5,0,0,0,0,0,0,0,1000,0\r\n`,
+    );
+  });
+
+  it("counts what expired in the month, and opens as the month before closed", async () => {
+    const { clock, ask, make, post, packId } = await world();
+    await post("credits/grant", { userId: "ana", packId, expiresAt: "2026-02-10T00:00:00Z" });
+    clock.ms = Date.UTC(2026, 2, 1) + HOUR_MS;
+    const [january, february] = [await ask("2026-01"), await ask("2026-02")];
+    await make();
+    const lineOf = async ({ body }: typeof january) => (await ask(body.month)).body.lines[0];
+    expect(await lineOf(january)).toMatchObject({ opening: 0, closing: 1000.5, expired: 0 });
+    expect(await lineOf(february)).toMatchObject({ opening: 1000.5, closing: 0, expired: 1000.5 });
+  });
+
+  it("has no line of zeros, and none where nothing was", async () => {
+    const { clock, ask, make, admin } = await world();
+    clock.ms = FEBRUARY + HOUR_MS;
+    const { statementId } = (await ask("2025-03")).body;
+    await ask("2026-01");
+    await make();
+    expect((await admin("GET", `/${statementId}`)).body.lines).toEqual([]);
+    const { statements } = (await admin("GET", "?mode=live")).body;
+    expect(statements.map(({ month }: { month: string }) => month)).toEqual(["2026-01", "2025-03"]);
+    expect((await admin("GET", "?mode=test")).body).toEqual({ statements: [] });
+  });
+
+  it("is refused for months that are none, and ids that are nobody's or another application's, and nothing is written", async () => {
+    const { clock, ask, admin } = await world();
+    clock.ms = FEBRUARY + HOUR_MS;
+    for (const month of ["2026-13", "2026-1", "January", "", "2026-01-01"]) {
+      expectError(await ask(month), "invalid_request", "month");
+    }
+    expectError(await ask("2026-01", "both"), "invalid_request", "mode");
+    expectError(await admin("POST", "", { mode: "live", month: "2026-01", lines: [] }), "invalid_request", "lines");
+    expectError(await admin("GET", "/stm_none"), "not_found", "statementId");
+    expectError(await admin("GET", "/stm_none.csv"), "not_found", "statementId");
+    expect((await admin("GET", "?mode=live")).body).toEqual({ statements: [] });
+    const other = await world();
+    other.clock.ms = clock.ms;
+    const { statementId } = (await other.ask()).body;
+    expectError(await admin("GET", `/${statementId}`), "not_found", "statementId");
+  });
+
+  it("is one, whoever asks at once", async () => {
+    const { clock, ask, admin } = await world();
+    clock.ms = FEBRUARY + HOUR_MS;
+    const answers = await Promise.all(Array.from({ length: 10 }, () => ask()));
+    expect(new Set(answers.map(({ body }) => body.statementId)).size).toBe(1);
+    expect((await admin("GET", "?mode=live")).body.statements).toHaveLength(1);
+  });
+
+  it("counts each page once, whichever trip of the cron fails, and however many crons run at once", async () => {
+    for (const fault of FAULTS) {
+      for (let at = 1; at <= 5; at++) {
+        const { clock, ask, make, post, packId } = await world();
+        await post("credits/grant", { userId: "ana", packId, source: "manual" });
+        clock.ms = FEBRUARY + HOUR_MS;
+        await ask();
+        const faulty = faultyD1(env.DB);
+        faulty.plan({ fault, at });
+        const root = systemCtx(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: randomId });
+        await runPart(makeStatements, root);
+        await Promise.all([make(), make(), make()]);
+        await make();
+        expect((await ask()).body.lines, `${fault} ${at}`).toMatchObject([
+          { granted: { manual: 1000.5 }, closing: 1000.5 },
+        ]);
+      }
+    }
+  });
+});

@@ -1,0 +1,35 @@
+import { afterAll, expect, it } from "vitest";
+import { makeStatements } from "../../../src/books/statements/make-statements.ts";
+import { browse } from "../../support/browse.ts";
+import { runPart } from "../../support/cron.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+it("are asked for, shown once they are made, and saved as CSV", async () => {
+  const clock = new Clock();
+  const app = await makeApp();
+  const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_500_500, unit: "tokens" }]);
+  await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "ana", packId } });
+  clock.ms = Date.UTC(2026, 1, 1, 2);
+  const browser = browse(clock);
+  await browser.signIn();
+  const at = `/admin/apps/${app.appId}/live/statements`;
+  const ask = async (month: string) => browser.post(at, { _form: await browser.formToken(), month });
+  expect(await (await browser.get(at)).text()).toContain("No statements yet");
+  const refused = await ask("2026-02");
+  expect([refused.status, (await refused.text()).includes("is not over yet")]).toEqual([400, true]);
+  const made = await ask("2026-01");
+  expect(made.status).toBe(303);
+  const place = made.headers.get("location") ?? "";
+  expect(await (await browser.get(place)).text()).toContain("It is being made.");
+  expect((await browser.get(`${place}.csv`)).status).toBe(503);
+  await runPart(makeStatements, makeAdminCtx(clock));
+  const page = await (await browser.get(place)).text();
+  for (const part of ["Starter", "1,500.5", "= Closing"]) expect(page).toContain(part);
+  const csv = await browser.get(`${place}.csv`);
+  expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8");
+  expect(await csv.text()).toContain(`"tokens","${packId}","Starter",0,`);
+  expect(await (await browser.get(at)).text()).toContain("2026-01");
+});
