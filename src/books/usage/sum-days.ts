@@ -35,11 +35,14 @@ const selectEvents = query((value: ValueOf<Place & { limit: number }>) => {
   const { environmentId, accountId, occurredByMs, seq } = usageToSum;
   const { occurredByMs: byMs, seq: n } = usageEvents;
   return read(
-    fields(
-      usageEvents,
-      ...(["environmentId", "accountId", "occurredByMs", "seq", "event", "model", "occurredAtMs"] as const),
-      ...(["countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
-    ),
+    {
+      ...fields(
+        usageEvents,
+        ...(["environmentId", "accountId", "occurredByMs", "seq", "event", "model", "occurredAtMs"] as const),
+        ...(["countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
+      ),
+      ...fields(usageToSum, { markSeq: "seq" }),
+    },
     // Without the signs SQLite begins at the first event of that moment, and not at the mark.
     (list) => sql`SELECT ${list} FROM ${usageToSum} CROSS JOIN ${usageEvents}
       ON ${usageEvents.accountId} = ${accountId} AND (${byMs}, ${n}) >= (+${occurredByMs}, +${seq})
@@ -100,8 +103,8 @@ const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW), st
 /** For each account of a page where its mark stood, and the last event of the page. */
 function marksOf(events: readonly Event[]): number[][] {
   const marks = new Map<number, number[]>();
-  for (const { environmentId, accountId, occurredByMs, seq } of events) {
-    marks.set(accountId, [environmentId, accountId, marks.get(accountId)?.[2] ?? seq, occurredByMs, seq]);
+  for (const { environmentId, accountId, occurredByMs, seq, markSeq } of events) {
+    marks.set(accountId, [environmentId, accountId, markSeq, occurredByMs, seq]);
   }
   return [...marks.values()];
 }
