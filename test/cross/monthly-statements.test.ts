@@ -4,9 +4,11 @@ import { type Amounts, COLUMNS, closes, noAmounts } from "../../src/books/statem
 import { makeStatements, readAmounts } from "../../src/books/statements/make-statements.ts";
 import { runPart } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
+import { paymentsWorld } from "../support/payments.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, timeoutOf } from "../support/soak.ts";
-import { atRandom, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../support/world.ts";
+import { charge, dispute, eventOf, session } from "../support/stripe-events.ts";
+import { atRandom, makeAdminCtx, makeClient, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -84,27 +86,24 @@ describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
   }, async () => {
     console.info(`monthly-statements.test.ts: PROOF_SEED=${SEED}`);
     const random = createRandom(SEED);
-    const clock = new Clock();
-    const app = await makeApp();
+    const { app, clock, deliver } = await paymentsWorld();
     const call = makeClient(clock, {}, undefined, atRandom(2, random));
     const key = app.keys.sk_live;
-    await makePack(app.appId, "Two", [
-      { amountSteps: 900_000, unit: "tokens", matches: [{ event: "chat.*" }] },
-      { amountSteps: 5_000_000, unit: "cents" },
-    ]);
     await makePack(app.appId, "One", [{ amountSteps: 70_001, unit: "tokens" }]);
     const users = ["ana", "bo", "cy", "di"];
     const balances: string[] = [];
     const holds: string[] = [];
+    const orders: [userId: string, externalRef: string][] = [];
     const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key, body });
     const admin = (path: string, body: object) => call("POST", `/api/v1/admin/${path}`, { key: env.ADMIN_TOKEN, body });
     let n = 0;
     const quantities = () => ({ count: 0, tokens: random.integer(0, 400), cents: random.integer(0, 3) });
-    const operations: readonly ((userId: string) => Promise<unknown>)[] = [
+    const operations: ((userId: string) => Promise<unknown>)[] = [
       async (userId) => {
         const expiresAt = random.chance(0.6) ? new Date(clock.ms + random.integer(1, 50 * DAY_MS)).toISOString() : null;
         const source = random.pick(["purchase", "grant", "refund", "manual"] as const);
         const body = { userId, packId: random.pick(["One", "Two"]), source, expiresAt, externalRef: `order ${n}` };
+        orders.push([userId, body.externalRef]);
         const { body: made } = await post("credits/grant", body);
         for (const { balanceId } of made.balances ?? [made]) if (balanceId !== undefined) balances.push(balanceId);
       },
@@ -142,13 +141,11 @@ describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
             onShortage: "partial",
           });
       },
-      (userId) =>
-        post("credits/refund", {
-          userId,
-          externalRef: `order ${random.integer(0, n)}`,
-          refundRef: `r${n}`,
-          share: { part: 1, of: 3 },
-        }),
+      async () => {
+        if (orders.length === 0) return;
+        const [userId, externalRef] = random.pick(orders);
+        await post("credits/refund", { userId, externalRef, refundRef: `r${n}`, share: { part: 1, of: 3 } });
+      },
       async () => (balances.length === 0 ? null : post("credits/revoke", { balanceId: random.pick(balances) })),
       async () =>
         balances.length === 0
@@ -163,6 +160,29 @@ describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
         }),
       async (userId) => (random.chance(0.1) ? post("erase-person", { distinctId: userId }) : null),
     ];
+    const paid: string[] = [];
+    const seconds = () => Math.floor(clock.ms / 1_000);
+    operations.push(
+      async (userId) => {
+        const name = `pi_${n}`;
+        paid.push(name);
+        const bought = { client_reference_id: userId, payment_intent: name, metadata: { pack: "Two" } };
+        await deliver(eventOf("checkout.session.completed", seconds(), session(`cs_${n}`, bought)));
+      },
+      async () => {
+        if (paid.length === 0) return;
+        const name = random.pick(paid);
+        const [amount, back] = [random.integer(1, 999), random.integer(0, 999)];
+        if (random.chance(0.5)) {
+          await deliver(eventOf("charge.refunded", seconds(), charge(`ch_${name}`, name, amount)));
+          return;
+        }
+        const type = random.pick(["funds_withdrawn", "funds_reinstated"] as const);
+        const moved = type === "funds_withdrawn" ? [-amount] : [-amount, Math.min(back, amount)];
+        const about = dispute(`dp_${name}`, `ch_${name}`, name, amount, moved);
+        await deliver(eventOf(`charge.dispute.${type}`, seconds(), about));
+      },
+    );
     const asked = new Map<string, string>();
     const check = async () => {
       expect(await runPart(makeStatements, makeAdminCtx(clock))).toEqual([]);
@@ -202,5 +222,7 @@ describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
     }
     await check();
     expect(asked.size).toBeGreaterThan(1);
+    const causes = new Set((await entriesOf(app.environments.live.id)).map(({ cause }) => cause));
+    console.info(`${asked.size} months, causes: ${[...causes].join(", ")}`);
   });
 });
