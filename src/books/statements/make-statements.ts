@@ -1,5 +1,6 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { clockOf, timesOf } from "../../db/clock.ts";
 import { constraintOf } from "../../db/constraint.ts";
 import {
   asInteger,
@@ -33,7 +34,7 @@ import { type Amounts, COLUMNS, type Line, linesOf, plus } from "./lines.ts";
 import { spanOfMonth } from "./month.ts";
 
 /** A page is so many integers of accounts, of all environments: an account keeps its integer, whatever becomes of its name. */
-const ACCOUNTS_A_PAGE = 1_000;
+const ACCOUNTS_A_PAGE = 200;
 const QUERIES_A_PAGE = 10;
 
 /** Sums are read in two parts: one of them could be larger than a double can tell. */
@@ -47,7 +48,7 @@ const sumOf = ({ whole, rest }: { readonly whole: number; readonly rest: number 
 
 const selectRunning = query((_value: ValueOf<Record<never, never>>) =>
   drizzle
-    .select({ ...fields(statements), ...fields(environments, "appId") })
+    .select({ ...fields(statements), ...fields(environments, "appId"), ...computed({ clock: clockOf() }) })
     .from(sql`${statements} INDEXED BY statements_running`)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(isNull(statements.madeAtMs))
@@ -81,47 +82,48 @@ const isInPage = (
   AND ${accounts.environmentId} = ${value("environmentId")}`;
 /** By their integers, not by the environment's users. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
-const ofBalance = () =>
-  fields(creditBalances, {
-    balanceId: "id",
-    packId: "packId",
-    unit: "unit",
-    source: "source",
-    expiresAtMs: "expiresAtMs",
-  });
+/** The groups of balances that are summed: the first columns of each list. */
+const groupOf = (value: ValueOf<Page>) => ({
+  ...fields(creditBalances, "packId", "unit", "source"),
+  ...computed({
+    wasExpired: sql`${creditBalances.expiresAtMs} <= ${value("fromMs")}`.mapWith(Boolean),
+    isExpired: sql`${creditBalances.expiresAtMs} <= ${value("toMs")}`.mapWith(Boolean),
+  }),
+});
 
 /** What the page's balances have now. */
 const selectRemaining = query((value: ValueOf<Page>) =>
   read(
-    { ...ofBalance(), ...fields(creditBalances, "remainingSteps") },
+    { ...groupOf(value), ...parts(sql`${creditBalances.remainingSteps}`) },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
-      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage(value)}`,
+      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1
+      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
   ),
 );
 
 /** What open reservations hold of them. */
 const selectHeld = query((value: ValueOf<Page>) =>
   read(
-    { ...ofBalance(), ...computed({ heldSteps: sql<number>`leg.value ->> 'amountSteps'` }) },
+    { ...groupOf(value), ...parts(sql`(leg.value ->> 'amountSteps')`) },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${reservations}
       ON ${reservations.accountId} = ${accounts.id} AND ${isOpen()}
       CROSS JOIN json_each(${reservations.legs}) AS leg
       CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
-      WHERE ${isInPage(value)}`,
+      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
   ),
 );
 
-/** The page's entries since the month began, summed by balance and cause: of each account back from its last one. */
+/** The page's entries since the month began, summed by cause: of each account from its last one backwards. */
 const selectMotions = query((value: ValueOf<Page>) => {
   const last = alias(creditLedger, "last");
   const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
   const columns = (from: typeof last | typeof creditLedger) =>
     sql.join([from.accountId, from.seq, from.balanceId, from.cause, from.deltaSteps, from.occurredAtMs], sql`, `);
   const back = alias(creditLedger, "back");
-  const isAfter = sql`${back.occurredAtMs} >= ${asInteger(value("toMs"))}`;
+  const isAfter = sql`${back.occurredAtMs} >= ${value("toMs")}`;
   return read(
     {
-      ...ofBalance(),
+      ...groupOf(value),
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
       ...parts(sql`${back.deltaSteps}`),
     },
@@ -135,7 +137,7 @@ const selectMotions = query((value: ValueOf<Page>) => {
       WHERE ${back.occurredAtMs} >= ${value("fromMs")}
     )
     SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${creditBalances.id} = ${back.balanceId}
-    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY ${back.balanceId}, ${back.cause}, ${isAfter}`,
+    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   );
 });
 
@@ -195,8 +197,9 @@ type Running = Awaited<ReturnType<typeof runningOf>>[number];
 const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunning({}));
 
 /** Adds a page to a statement, in one batch. Returns whether it is done. */
-async function addPage({ db, now }: CronCtx, statement: Running, afterId: number): Promise<number | null> {
-  const { environmentId, month, id: statementId, appId } = statement;
+async function addPage(root: CronCtx, statement: Running, afterId: number): Promise<number | null> {
+  const { db } = root;
+  const { environmentId, month, id: statementId, appId, clock } = statement;
   const span = spanOfMonth(month);
   if (span === null) return null;
   const page = { environmentId, afterId, ...span };
@@ -213,17 +216,16 @@ async function addPage({ db, now }: CronCtx, statement: Running, afterId: number
     await batch(db, [
       guardPosition(position),
       namePacks({ statementId, appId }),
-      finish({ ...position, nowMs: now() }),
+      finish({ ...position, nowMs: timesOf(clock, root).now() }),
     ]);
     return null;
   }
   const added = linesOf(
     [
-      ...remaining.map((row) => ({ ...row, remaining: BigInt(row.remainingSteps), held: 0n })),
-      ...held.map((row) => ({ ...row, remaining: 0n, held: BigInt(row.heldSteps) })),
+      ...remaining.map((row) => ({ ...row, remaining: sumOf(row), held: 0n })),
+      ...held.map((row) => ({ ...row, remaining: 0n, held: sumOf(row) })),
     ],
     motions.map((row) => ({ ...row, delta: sumOf(row) })),
-    span,
   );
   const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
   const sums = added.map(({ unit, packId, amounts }: Line) => {
