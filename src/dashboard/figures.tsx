@@ -241,4 +241,4 @@ const NoneFound = ({ next }: { next: string | null }) =>
     </Empty>
   );
 
-export const figuresRoutes = () => createDashboardRoutes().get("/figures", figuresPage);
+export const figuresRoutes = createDashboardRoutes().get("/figures", figuresPage);

@@ -58,7 +58,7 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
           label="Reason"
           name="reason"
           value={reason}
-          options={[["", "all"], ...ledgerReason.options.map((each) => [each, each] as const)]}
+          options={[["", "all"], ...ledgerReason.unwrap().options.map((each) => [each, each] as const)]}
         />
         <Field label="From (UTC)" name="from" type="date" value={from} />
         <Field label="To, included (UTC)" name="to" type="date" value={to} />

@@ -4,9 +4,11 @@ import { identifier, mode } from "../http/fields.ts";
 /** The most ids that an answer lists and a request names. */
 export const idsListedMax = 10_000;
 
-export const erasureReason = z
-  .enum(["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"])
-  .meta({ id: "ErasureReason" });
+export const erasureReason = z.lazy(() =>
+  z
+    .enum(["request", "consent_withdrawn", "objection", "not_needed", "unlawful", "legal_duty"])
+    .meta({ id: "ErasureReason" }),
+);
 
 const someIds = () =>
   z.array(identifier()).min(1, "must not be empty").max(idsListedMax, `must have at most ${idsListedMax} ids`);

@@ -10,14 +10,14 @@ const AMOUNT_MAX = 999_999_999_999;
 export const REFUNDS = ["none", "part", "whole"] as const;
 /** Who granted a payment's balances: an event of Stripe's, or the administrator by hand. */
 export const SETTLERS = ["stripe", "admin"] as const;
-export const paymentRefunds = z.enum(REFUNDS).meta({ id: "PaymentRefunds" });
-export const paymentSettler = z.enum(SETTLERS).meta({ id: "PaymentSettler" });
-export const expires = z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" });
-export const paymentStatus = z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" });
+export const paymentRefunds = z.lazy(() => z.enum(REFUNDS).meta({ id: "PaymentRefunds" }));
+export const paymentSettler = z.lazy(() => z.enum(SETTLERS).meta({ id: "PaymentSettler" }));
+export const expires = z.lazy(() => z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" }));
+export const paymentStatus = z.lazy(() => z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" }));
 
 /** What an event did, of several the first in this order (S5). */
 export const OUTCOMES = ["granted", "taken", "restored", "remembered", "unmatched", "ignored"] as const;
-export const stripeOutcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
+export const stripeOutcome = z.lazy(() => z.enum(OUTCOMES).meta({ id: "PaymentOutcome" }));
 
 const price = z.lazy(() =>
   z

@@ -3,8 +3,8 @@ import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/validate.ts";
 
 /** What is used of Stripe's objects. Stripe adds fields at any time: what is not used here is not looked at. */
-const text = z.string().nullish();
-const whole = z.int();
+const text = z.lazy(() => z.string().nullish());
+const whole = z.lazy(() => z.int());
 const metadata = z.lazy(() => z.looseObject({ user: text, pack: text, quantity: text }).nullish());
 
 export const session = z.lazy(() =>
@@ -121,7 +121,7 @@ export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown):
 
 type Texts = readonly (string | null | undefined)[];
 
-const USER = identifier();
+const USER = z.lazy(() => identifier());
 /** A user that a grant would take. Null for none, and for what is no user id. */
 export function userIn(...texts: Texts): string | null {
   const found = texts.find((value) => value !== null && value !== undefined && value !== "");

@@ -8,14 +8,16 @@ import { MESSAGE_TYPES } from "./message.ts";
 const URL_CHARACTERS_MAX = 2_000;
 const TYPES_MAX = 50;
 
-const url = z
-  .string()
-  .max(URL_CHARACTERS_MAX, `must have at most ${URL_CHARACTERS_MAX} characters`)
-  .superRefine((text, context) => {
-    const message = urlAdvice(text);
-    if (message !== null) context.addIssue({ code: "custom", message });
-  })
-  .describe("https, or http on a loopback host.");
+const url = z.lazy(() =>
+  z
+    .string()
+    .max(URL_CHARACTERS_MAX, `must have at most ${URL_CHARACTERS_MAX} characters`)
+    .superRefine((text, context) => {
+      const message = urlAdvice(text);
+      if (message !== null) context.addIssue({ code: "custom", message });
+    })
+    .describe("https, or http on a loopback host."),
+);
 
 const types = z.lazy(() =>
   z
@@ -36,7 +38,7 @@ const types = z.lazy(() =>
     ),
 );
 
-const description = freeText(500).nullish();
+const description = z.lazy(() => freeText(500).nullish());
 
 export const createWebhookInput = z.lazy(() =>
   z.strictObject({ mode, url, types, description }).meta({ id: "CreateWebhook" }),
@@ -60,7 +62,7 @@ export type ChangeWebhookInput = z.infer<typeof changeWebhookInput>;
 
 export const listWebhooksInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose endpoints they are.") }));
 
-export const deliveryStatus = z.enum(["pending", "delivered", "failed"]).meta({ id: "DeliveryStatus" });
+export const deliveryStatus = z.lazy(() => z.enum(["pending", "delivered", "failed"]).meta({ id: "DeliveryStatus" }));
 
 export const listDeliveriesInput = z.lazy(() =>
   z.object({

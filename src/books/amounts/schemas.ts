@@ -3,7 +3,7 @@ import type { Steps } from "../../db/schema.ts";
 import { anyNumber, identifier, refuse } from "../../http/fields.ts";
 import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
-export const unit = z.enum(UNITS).meta({ id: "Unit" });
+export const unit = z.lazy(() => z.enum(UNITS).meta({ id: "Unit" }));
 
 const rule = z.lazy(() =>
   z.strictObject(
@@ -17,9 +17,11 @@ const rule = z.lazy(() =>
     },
   ),
 );
-export const matchRule = rule
-  .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
-  .meta({ id: "MatchRule", minProperties: 1 });
+export const matchRule = z.lazy(() =>
+  rule
+    .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
+    .meta({ id: "MatchRule", minProperties: 1 }),
+);
 
 const amountOf = (of: Unit) =>
   anyNumber

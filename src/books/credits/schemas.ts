@@ -5,9 +5,11 @@ import { balanceId, grantSource, userId } from "../ledger/schemas.ts";
 
 /** The prefix of references that belong to Stripe's payments. Callers may not use it (C21). */
 const PAYMENT_REF = "stripe:";
-const externalRef = identifier(500).refine(
-  (text) => !text.startsWith(PAYMENT_REF),
-  `must not begin with \`${PAYMENT_REF}\`: these references belong to Stripe's payments`,
+const externalRef = z.lazy(() =>
+  identifier(500).refine(
+    (text) => !text.startsWith(PAYMENT_REF),
+    `must not begin with \`${PAYMENT_REF}\`: these references belong to Stripe's payments`,
+  ),
 );
 
 export const grantInput = z.lazy(() =>
@@ -46,12 +48,14 @@ export const revokeInput = z.lazy(() =>
 export type RevokeInput = z.infer<typeof revokeInput>;
 
 const PARTS_MAX = 1_000_000_000_000;
-const parts = anyNumber
-  .refine(
-    (value) => Number.isInteger(value) && value >= 1 && value <= PARTS_MAX,
-    "must be a whole number from 1 to 1,000,000,000,000",
-  )
-  .meta({ type: "integer", minimum: 1, maximum: PARTS_MAX });
+const parts = z.lazy(() =>
+  anyNumber
+    .refine(
+      (value) => Number.isInteger(value) && value >= 1 && value <= PARTS_MAX,
+      "must be a whole number from 1 to 1,000,000,000,000",
+    )
+    .meta({ type: "integer", minimum: 1, maximum: PARTS_MAX }),
+);
 
 const share = z.lazy(() =>
   z.strictObject({
@@ -59,9 +63,9 @@ const share = z.lazy(() =>
     of: parts.describe("The whole payment, in the same unit as `part`."),
   }),
 );
-export const shareAtMostOne = share
-  .refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`")
-  .meta({ id: "RefundShare" });
+export const shareAtMostOne = z.lazy(() =>
+  share.refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`").meta({ id: "RefundShare" }),
+);
 
 export const refundInput = z.lazy(() =>
   z

@@ -10,9 +10,11 @@ const EARLIEST_MS = Date.UTC(2000, 0, 1);
 const AHEAD_MS_MAX = 24 * 3_600_000;
 
 /** When usage occurred (L5). */
-const occurredAt = timestamp
-  .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
-  .meta({ format: "date-time" });
+const occurredAt = z.lazy(() =>
+  timestamp
+    .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
+    .meta({ format: "date-time" }),
+);
 
 /** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is what the request calls its time. */
 export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {
@@ -25,24 +27,26 @@ const PROPERTIES_LEVELS_MAX = 100;
 const PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 /** Any properties that the caller stores with an event. */
-const anyProperties = jsonObject
-  .superRefine((value, context) => {
-    const refuse = (message: string) => context.addIssue({ code: "custom", message });
-    if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
-      return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
-    }
-    roundNumbers(value);
-    if (!isFiniteJson(value)) {
-      refuse("must have only numbers within the range of a double");
-    } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
-      refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
-    }
-  })
-  .meta({ type: "object", additionalProperties: true });
+const anyProperties = z.lazy(() =>
+  jsonObject
+    .superRefine((value, context) => {
+      const refuse = (message: string) => context.addIssue({ code: "custom", message });
+      if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
+        return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+      }
+      roundNumbers(value);
+      if (!isFiniteJson(value)) {
+        refuse("must have only numbers within the range of a double");
+      } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
+        refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
+      }
+    })
+    .meta({ type: "object", additionalProperties: true }),
+);
 
 const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
 
-const onShortageInput = z.enum(["reject", "partial"]).meta({ id: "OnShortage" });
+const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
 
 /** The fields of a usage event besides its id (U1). */
 const usageFields = () => ({
@@ -108,9 +112,11 @@ export const cloudEvent = z.lazy(() =>
     .meta({ id: "CloudEvent" }),
 );
 
-export const reservationStatus = z.enum(["open", "committed", "released", "expired"]).meta({
-  id: "ReservationStatus",
-});
+export const reservationStatus = z.lazy(() =>
+  z.enum(["open", "committed", "released", "expired"]).meta({
+    id: "ReservationStatus",
+  }),
+);
 export type ReservationStatus = z.infer<typeof reservationStatus>;
 
 const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
@@ -120,9 +126,9 @@ const EXPIRES_IN_SECONDS_DEFAULT = 300;
 export const EXPIRES_IN_SECONDS_MAX = 86_400;
 
 const SECONDS_RANGE = `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`;
-const expiresInSeconds = z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE);
+const expiresInSeconds = z.lazy(() => z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE));
 
-export const onExpiry = z.enum(["return", "charge"]).meta({ id: "OnExpiry" });
+export const onExpiry = z.lazy(() => z.enum(["return", "charge"]).meta({ id: "OnExpiry" }));
 
 export const reserveInput = z.lazy(() => {
   const { event, model } = usageFields();
@@ -181,7 +187,7 @@ export const commitInput = z.lazy(() => {
 });
 export type CommitInput = z.infer<typeof commitInput>;
 
-const totalsGroup = z.enum(["event", "model", "hour", "day", "month"]);
+const totalsGroup = z.lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
 export type TotalsGroup = z.infer<typeof totalsGroup>;
 export const isTime = (group: TotalsGroup): boolean => group !== "event" && group !== "model";
 
@@ -231,9 +237,11 @@ export const totalsInput = z.lazy(() =>
 );
 export type TotalsInput = z.infer<typeof totalsInput>;
 
-const dayBegin = timestamp
-  .refine((atMs) => atMs % DAY_MS === 0, "must begin a day in UTC, such as `2026-01-31T00:00:00Z`")
-  .meta({ format: "date-time" });
+const dayBegin = z.lazy(() =>
+  timestamp
+    .refine((atMs) => atMs % DAY_MS === 0, "must begin a day in UTC, such as `2026-01-31T00:00:00Z`")
+    .meta({ format: "date-time" }),
+);
 
 export const environmentUsageInput = z.lazy(() =>
   z.object({

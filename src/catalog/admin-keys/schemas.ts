@@ -5,12 +5,14 @@ import type { Scope } from "../../runtime.ts";
 
 const APPS_MAX = 100;
 
-export const scope = z.enum(Object.keys(SCOPES) as [Scope, ...Scope[]]).meta({
-  id: "Scope",
-  description: Object.entries(SCOPES)
-    .map(([name, meaning]) => `\`${name}\`: ${meaning}`)
-    .join(" "),
-});
+export const scope = z.lazy(() =>
+  z.enum(Object.keys(SCOPES) as [Scope, ...Scope[]]).meta({
+    id: "Scope",
+    description: Object.entries(SCOPES)
+      .map(([name, meaning]) => `\`${name}\`: ${meaning}`)
+      .join(" "),
+  }),
+);
 
 /** Returns the schema of a list without an empty one, or a value twice. */
 const listOf = <Item extends z.ZodType>(item: Item, max: number) =>

@@ -57,10 +57,11 @@ export function noteRefusal(
 type Rows = { rows: string };
 
 /** `r` is a row as JSON. */
-const isBeingErased = hasRow(
-  erasureIds,
-  and(eq(erasureIds.environmentId, sql`r.value ->> 0`), eq(erasureIds.distinctId, sql`r.value ->> 1`)),
-);
+const isBeingErased = () =>
+  hasRow(
+    erasureIds,
+    and(eq(erasureIds.environmentId, sql`r.value ->> 0`), eq(erasureIds.distinctId, sql`r.value ->> 1`)),
+  );
 
 /** Skips ids that were erased after the refusal: an erasure adds the tombstone before it deletes rows. */
 const addRefusals = query((value: ValueOf<Rows>) => {
@@ -76,7 +77,7 @@ const addRefusals = query((value: ValueOf<Rows>) => {
   const from = sql`FROM json_each(${value("rows")}) AS r WHERE NOT EXISTS (
     SELECT 1 FROM json_each(r.value, '$[7]') AS h CROSS JOIN ${tombstones}
     WHERE ${tombstones.environmentId} = r.value ->> 0 AND ${tombstones.hash} = h.value AND ${tombstones.blocks} = 1
-  ) AND ${not(isBeingErased)}`;
+  ) AND ${not(isBeingErased())}`;
   const { reason, times, lastAtMs } = refusals;
   const set = assignments(refusals, {
     reason: sql`excluded.${names(reason)}`,
@@ -91,7 +92,7 @@ const endCuts = query(
   (value: ValueOf<Rows>) => sql`
     DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
       SELECT r.value ->> 0, h.value FROM json_each(${value("rows")}) AS r CROSS JOIN json_each(r.value, '$[7]') AS h
-      WHERE ${not(isBeingErased)}
+      WHERE ${not(isBeingErased())}
     )`,
 );
 

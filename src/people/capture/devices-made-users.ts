@@ -11,22 +11,25 @@ type Ids = { environmentId: number; ids: string };
 export type DeviceRow = { readonly distinctId: string };
 
 const { environmentId, distinctId } = distinctIds;
-const hasAccount = hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
-const hasConsent = hasRow(
-  consentLog,
-  sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
-);
+const hasAccount = () =>
+  hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
+const hasConsent = () =>
+  hasRow(
+    consentLog,
+    sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
+  );
 /** Of the first event that is there. No index has it, and one is enough. */
-const isFirstVerified = scalar(
-  drizzle
-    .select(fields(analyticsEvents, "isVerified"))
-    .from(analyticsEvents)
-    .where(and(eq(analyticsEvents.environmentId, environmentId), eq(analyticsEvents.distinctId, distinctId)))
-    .orderBy(analyticsEvents.seq)
-    .limit(1),
-);
+const isFirstVerified = () =>
+  scalar(
+    drizzle
+      .select(fields(analyticsEvents, "isVerified"))
+      .from(analyticsEvents)
+      .where(and(eq(analyticsEvents.environmentId, environmentId), eq(analyticsEvents.distinctId, distinctId)))
+      .orderBy(analyticsEvents.seq)
+      .limit(1),
+  );
 /** A secret key's event that is not personless makes its sender a user. So a sender that is none, publishable keys made. */
-const isOfPages = or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified} = 0`);
+const isOfPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
 
 const selectDevices = query((value: ValueOf<Ids>) =>
   drizzle
@@ -37,9 +40,9 @@ const selectDevices = query((value: ValueOf<Ids>) =>
         eq(environmentId, value("environmentId")),
         sql`${distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
         sql`${distinctIds.isUser} = 0`,
-        not(hasAccount),
-        not(hasConsent),
-        isOfPages,
+        not(hasAccount()),
+        not(hasConsent()),
+        isOfPages(),
       ),
     )
     .limit(1),
