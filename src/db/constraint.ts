@@ -46,7 +46,7 @@ const REFUSALS = {
   recurring_grants_id: "recurring_grants_id",
   recurring_grants_bounded: "recurring_grants_bounded",
   recurring_grants_in_order: "recurring_grants_in_order",
-  // The number that a write gives to one that is no longer as it was read (books/ledger/due-periods.ts).
+  // A write sets this column to an invalid number when the recurring grant has changed since it was read.
   guard_recurring: "recurring_grants.last_n",
   reservations_primary_key: "reservations_primary_key",
   reservations_settled_once: "reservations_settled_once",
@@ -70,7 +70,7 @@ export type Constraint = keyof typeof REFUSALS;
 export function constraintOf(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
-    // The account of no environment that `createAccount` refuses with.
+    // `createAccount` refuses by inserting an account without an environment.
     if (cause.message.includes("accounts.environment_id")) return "guard_environment";
     for (const [name, words] of Object.entries(REFUSALS)) {
       if (cause.message.includes(words)) return name as Constraint;

@@ -2,16 +2,16 @@ import { temporarilyUnavailable } from "../errors.ts";
 import { type Constraint, constraintOf } from "./constraint.ts";
 
 const ATTEMPTS_MAX = 64;
-/** The first repeats do not wait, because the other write is usually done. */
+/** The first repeats do not wait, because the conflicting write has usually finished. */
 const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
 
-/** What an attempt throws to be made again, where no constraint of its own says so. */
+/** An attempt throws this to be repeated when no constraint reports the conflict. */
 export class MakeAgain extends Error {}
 
 /**
- * Repeats an attempt (read, decide, write) while its write fails with one of `conflicts`: constraints that mean that another
- * write came first. Later repeats wait longer, and `nonce` (random characters) spreads them. Other errors are thrown. Throws
+ * Repeats an attempt (read, decide, write) while its write fails with one of `conflicts`, the constraints that report an earlier
+ * write by another caller. Later repeats wait longer, and `nonce` (random characters) spreads them. Throws other errors, and
  * `temporarily_unavailable` after 64 attempts.
  */
 export async function retryOnConflict<Answer>(

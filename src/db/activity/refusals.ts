@@ -10,8 +10,8 @@ import { all } from "../sql.ts";
 import { hashesOf } from "../tombstones/check.ts";
 
 /**
- * What was refused of late: who asked for what, and why it was refused. Written behind the answers like the day's figures, by
- * which it is as near as these. A user's refusals of one thing are one row; the newest of an environment are kept.
+ * Recent refusals: who asked for what, and why it was refused. They are written after responses, like the daily figures, and may
+ * be incomplete like them. Equal refusals of a user share a row. An environment keeps its newest.
  */
 export type RefusalKind = "shortage" | "failed_grant";
 
@@ -37,7 +37,7 @@ export interface RefusedAsk {
   readonly subject: string;
 }
 
-/** Notes a refusal. Nobody is named who was erased. */
+/** Notes a refusal. The name of an erased user is left out. */
 export function noteRefusal(
   { environment, realNow }: Pick<TenantCtx, "environment" | "realNow">,
   kind: RefusalKind,
@@ -56,14 +56,14 @@ export function noteRefusal(
 
 type Rows = { rows: string };
 
-/** Beside `r`, a row as JSON. */
+/** `r` is a row as JSON. */
 const isBeingErased = () =>
   hasRow(
     erasureIds,
     and(eq(erasureIds.environmentId, sql`r.value ->> 0`), eq(erasureIds.distinctId, sql`r.value ->> 1`)),
   );
 
-/** An id that was erased since its refusal is not written: its tombstone stands before its rows are deleted. */
+/** Skips ids that were erased after the refusal: an erasure adds the tombstone before it deletes rows. */
 const addRefusals = query((value: ValueOf<Rows>) => {
   const row = {
     environmentId: sql`r.value ->> 0`,
@@ -87,7 +87,7 @@ const addRefusals = query((value: ValueOf<Rows>) => {
   return sql`${insertFrom(refusals, row, from)} ON CONFLICT DO UPDATE SET ${set}`;
 });
 
-/** What is written for an id ends a tombstone that only cuts (E4). */
+/** A write for an id ends its tombstone if that only removes mentions (E4). */
 const endCuts = query(
   (value: ValueOf<Rows>) => sql`
     DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
@@ -109,7 +109,7 @@ const deleteOldest = query((value: ValueOf<Rows>) => {
     )`;
 });
 
-/** Writes what was noted. What a write that fails had is missing. */
+/** Writes the noted refusals. After a failed write they are missing. */
 export async function flushRefusals(env: object): Promise<void> {
   const settings = readSettings(env);
   const groups = Map.groupBy(noted.values(), ({ environment }) => environment.database);
@@ -137,7 +137,7 @@ const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: Refu
     .limit(refusalsMax),
 );
 
-/** What was refused of late, the latest first, as far as isolates told it (refusals.ts). */
+/** Recent refusals, the latest first, as far as isolates have written them. */
 export async function readRefusals(ctx: TenantCtx, kind: RefusalKind) {
   const rows = await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }));
   return rows.map(({ reason, lastAtMs, userId, ...row }) => ({
