@@ -1,7 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { isConflict } from "../../db/attempt.ts";
 import { clockOf, timesOf } from "../../db/clock.ts";
-import { constraintOf } from "../../db/constraint.ts";
 import {
   asInteger,
   assignments,
@@ -249,7 +249,7 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
       while (afterId !== null && root.allowance.has(QUERIES_A_PAGE)) afterId = await addPage(root, statement, afterId);
     } catch (error) {
       // Another run goes on with it, or this one's answer was lost.
-      if (constraintOf(error) !== "guard_statement") failures.push(error);
+      if (!isConflict(error)) failures.push(error);
     }
   }
   return failures;

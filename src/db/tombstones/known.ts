@@ -1,11 +1,11 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { PurserError, temporarilyUnavailable } from "../../errors.ts";
 import type { Environment } from "../../runtime.ts";
+import { attempt } from "../attempt.ts";
 import { requireClock } from "../clock.ts";
 import { constraintOf } from "../constraint.ts";
 import { readFeatures } from "../features.ts";
 import { drizzle, fields, insertFrom, query, type ValueOf } from "../query.ts";
-import { retryOnConflict } from "../retry-on-conflict.ts";
 import { environments } from "../schema.ts";
 import { all, batch, type Db, type RowsOf, type Statement } from "../sql.ts";
 import { guards } from "../views.ts";
@@ -56,13 +56,13 @@ const keyOf = ({ environment: { appId, mode } }: Place): string => `${appId} ${m
 export const knownText = (ctx: Place): string => memories.get(ctx.isolate)?.get(keyOf(ctx))?.text ?? NOTHING.text;
 
 /**
- * Runs a write that does not read the environment's features first, such as a consent. `attempt` gets the remembered tombstones,
- * at first none, and sends its batch with `guard`. If they are outdated, the batch aborts, the features are read, and the attempt
- * is repeated. Throws `clockMoved` when the test clock has changed (D3).
+ * Runs a write that does not read the environment's features first, such as a consent. `send` gets the remembered tombstones,
+ * at first none, and sends its batch with `guard`. If they are outdated, the batch aborts, the features are read, and `send` is
+ * called again. Throws `clockMoved` when the test clock has changed (D3).
  */
 export async function withTombstones<Answer>(
   ctx: Place,
-  attempt: (standing: Standing, guard: Statement, lifts: unknown) => Promise<Answer>,
+  send: (standing: Standing, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
   const known = memories.get(ctx.isolate) ?? new Map<string, Known>();
   memories.set(ctx.isolate, known);
@@ -74,7 +74,7 @@ export async function withTombstones<Answer>(
     try {
       const values = { standing: text, clock: ctx.clock };
       const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
-      return await attempt(standing, guard, lifts);
+      return await send(standing, guard, lifts);
     } catch (error) {
       // A refusal must not rely on memory: tombstones of a lost secret may have been deleted.
       const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
@@ -100,8 +100,6 @@ export async function batchBehind<const Statements extends readonly Statement[]>
   return rows.slice(guards.length) as RowsOf<Statements>;
 }
 
-const ERASED = new Set(["guard_person", "tombstones_being_erased"] as const);
-
 /**
  * Runs a write about an id under its own name or, if erased, under its tombstone's hash (E5). `write` sends the guards with its
  * batch, and is repeated when the id was erased meanwhile. A lift changes `lifts`. A write that is `held` for the id deletes its
@@ -113,7 +111,7 @@ export function underName<Answer>(
   write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
   of: "held" | "read" = "held",
 ): Promise<Answer> {
-  return retryOnConflict(ERASED, ctx.newId(""), () =>
+  return attempt(ctx, () =>
     withTombstones(ctx, async (standing, guard, lifts) => {
       const erased = (await findErased(ctx, standing, [id])).get(id);
       if (erased !== undefined && (erased.blocks || of === "read")) return write(erased.hash, [guard], lifts);

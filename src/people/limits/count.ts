@@ -56,9 +56,6 @@ const limitInForce = (limit: AnalyticsLimit) =>
 /** The UTC day of a moment of real time, which the limits keep in spite of a test clock (D3), in days since 1970. */
 export const dayOf = (value: ValueOf<{ dayMs: number }>) => sql<number>`(${asInteger(value("dayMs"))} / 86400000)`;
 
-/** The constraints of one id's limits: whoever meets one reads which ids these are, and tries again without them. */
-export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);
-
 /** Whether an error of D1 tells of an id's limit. */
 export function isIdLimit(error: unknown): boolean {
   const constraint = constraintOf(error);
