@@ -18,12 +18,14 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/judge.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
+import { warnOfCount } from "./payment.ts";
 import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /**
  * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled and due periods as granted;
- * why each other balance would not pay, of those that are dead the newest hundred, and which usage limits would refuse it. Changes nothing (U11).
+ * why each other balance would not pay, of those that are dead the newest hundred, and which usage limits would refuse it. Warns of an implied
+ * count (W16). Changes nothing (U11).
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
@@ -49,6 +51,11 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   // Others that expired were read for a charge alone.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
+  warnOfCount(
+    ctx,
+    input.quantities,
+    legs.map((leg) => leg.balance),
+  );
   const debited = new Set(legs.map((leg) => leg.balance.id));
   return {
     debits: legs.map(({ balance, amountSteps }) => ({
