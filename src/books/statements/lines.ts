@@ -21,7 +21,7 @@ export const COLUMNS = [
 ] as const;
 export type Column = (typeof COLUMNS)[number];
 
-/** Steps by column. Exact: a sum over all users may be larger than a double can tell. */
+/** Steps by column. A sum over all users may exceed the exact range of a double. */
 export type Amounts = Record<Column, bigint>;
 
 export interface Line {
@@ -32,7 +32,7 @@ export interface Line {
 
 export const noAmounts = (): Amounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as Amounts;
 
-/** What is the same of a balance for ever. */
+/** The fields of a balance that never change. */
 interface OfBalance {
   readonly balanceId: string;
   readonly packId: string;
@@ -41,7 +41,7 @@ interface OfBalance {
   readonly expiresAtMs: number;
 }
 
-/** What a balance has now: what remains, and what open reservations hold of it. */
+/** A balance's current amount: the remaining amount plus open holds. */
 export interface Present extends OfBalance {
   readonly remaining: bigint;
   readonly held: bigint;
@@ -54,7 +54,7 @@ export interface Motion extends OfBalance {
   readonly delta: bigint;
 }
 
-/** The column that a cause adds to, and the sign with which a reader expects it. A hold and its return are in none (C16). */
+/** The column that a cause adds to, and the sign that readers expect there. Holds and their returns have no column (C16). */
 const COLUMN_OF_CAUSE: Readonly<Record<string, readonly [Column, 1n | -1n]>> = {
   payment: ["granted.payment", 1n],
   recurring: ["granted.recurring", 1n],
@@ -70,9 +70,9 @@ const COLUMN_OF_CAUSE: Readonly<Record<string, readonly [Column, 1n | -1n]>> = {
 const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold_returned";
 
 /**
- * The lines of some balances for the month from `fromMs` up to `toMs`, found back from what they have now: what came after the month is
- * taken off. `opening` and `closing` are of balances that had not expired at that moment, included (C11), with what open holds kept of
- * them. Pure.
+ * The lines of some balances for the month from `fromMs` to `toMs`, computed backwards: the motions after the month are subtracted
+ * from the current amounts. `opening` and `closing` count balances that had not expired at that time (C11), including held amounts.
+ * Pure.
  */
 export function linesOf(
   presents: readonly Present[],
@@ -131,7 +131,7 @@ export function plus(a: Amounts, b: Amounts): Amounts {
   return sum;
 }
 
-/** Whether a line closes to the step: what was there and what came is what went and what is there. */
+/** Whether a line balances exactly: opening plus additions equals subtractions plus closing. */
 export function closes(amounts: Amounts): boolean {
   const granted = COLUMNS.filter((column) => column.startsWith("granted.")).reduce(
     (sum, one) => sum + amounts[one],

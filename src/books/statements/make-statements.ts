@@ -32,11 +32,11 @@ import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { type Amounts, COLUMNS, type Line, linesOf, plus } from "./lines.ts";
 import { spanOfMonth } from "./month.ts";
 
-/** A page is so many integers of accounts, of all environments: an account keeps its integer, whatever becomes of its name. */
+/** A page covers this many account integers, over all environments. An account keeps its integer even after an erasure. */
 const ACCOUNTS_A_PAGE = 1_000;
 const QUERIES_A_PAGE = 10;
 
-/** Sums are read in two parts: one of them could be larger than a double can tell. */
+/** Sums are read in two parts, because a single sum could exceed the exact range of a double. */
 const APART = 1_000_000;
 const parts = (steps: SQL) => {
   const apart = asInteger(sql`${APART}`);
@@ -79,7 +79,7 @@ const isInPage = (
   value: ValueOf<Page>,
 ) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOf(value)}
   AND ${accounts.environmentId} = ${value("environmentId")}`;
-/** By their integers, not by the environment's users. */
+/** Reads accounts by their integers. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
 const ofBalance = () =>
   fields(creditBalances, {
@@ -90,7 +90,7 @@ const ofBalance = () =>
     expiresAtMs: "expiresAtMs",
   });
 
-/** What the page's balances have now. */
+/** The remaining amounts of the page's balances. */
 const selectRemaining = query((value: ValueOf<Page>) =>
   read(
     { ...ofBalance(), ...fields(creditBalances, "remainingSteps") },
@@ -99,7 +99,7 @@ const selectRemaining = query((value: ValueOf<Page>) =>
   ),
 );
 
-/** What open reservations hold of them. */
+/** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<Page>) =>
   read(
     { ...ofBalance(), ...computed({ heldSteps: sql<number>`leg.value ->> 'amountSteps'` }) },
@@ -111,7 +111,7 @@ const selectHeld = query((value: ValueOf<Page>) =>
   ),
 );
 
-/** The page's entries since the month began, summed by balance and cause: of each account back from its last one. */
+/** The page's entries since the month began, summed by balance and cause. Each account is read backwards from its last entry. */
 const selectMotions = query((value: ValueOf<Page>) => {
   const last = alias(creditLedger, "last");
   const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
@@ -146,7 +146,7 @@ const selectLines = query((value: ValueOf<{ statementId: string }>) =>
     .where(eq(statementLines.statementId, value("statementId"))),
 );
 
-/** Aborts the batch with `guard_statement` where another run has gone on. */
+/** Aborts the batch with `guard_statement` when another run has added the page. */
 const guardPosition = query((value: ValueOf<Position>) =>
   insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAt(value)) }, sql``),
 );
@@ -186,7 +186,7 @@ const finish = query((value: ValueOf<Position & { nowMs: number }>) =>
     .where(isAt(value)),
 );
 
-/** Amounts as they are stored. */
+/** The stored form of amounts. */
 const storedAmounts = (amounts: Amounts) => Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
 export const readAmounts = (stored: Readonly<Record<string, string>>): Amounts =>
   Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as Amounts;
@@ -238,7 +238,7 @@ async function addPage({ db, now }: CronCtx, statement: Running, afterId: number
   return endId;
 }
 
-/** Makes the statements that were asked for, in bounded pages, each once (guarded by its place). */
+/** Makes the requested statements in bounded pages. The guard on the position adds each page once. */
 export async function makeStatements(root: CronCtx): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
   for (const statement of await runningOf(root)) {
@@ -246,7 +246,7 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
       let afterId: number | null = statement.afterAccountId;
       while (afterId !== null && root.allowance.has(QUERIES_A_PAGE)) afterId = await addPage(root, statement, afterId);
     } catch (error) {
-      // Another run goes on with it, or this one's answer was lost.
+      // Another run continues this statement, or the response of this batch was lost.
       if (constraintOf(error) !== "guard_statement") failures.push(error);
     }
   }
