@@ -7,7 +7,7 @@ import { type Warning, warn } from "../../http/warnings.ts";
 import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { grantRefusals } from "../credits/grant.ts";
+import { grantRefusals, withNearestPacks } from "../credits/grant.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { periodStart } from "../ledger/calendar.ts";
 import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
@@ -49,6 +49,8 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
       return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
     },
     refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooMany },
+  }).catch(async (error: unknown) => {
+    throw await withNearestPacks(ctx, body.packId, error);
   });
   assert(made !== null, "a user named by id is never unknown");
   const { warning, ...outcome } = made;

@@ -43,7 +43,7 @@ export function insufficientCredits(
   const skipped = REFUSED.flatMap((refused) => all.filter(({ reason }) => reason === refused));
   const message =
     live.length === 0
-      ? "The user has no live balances: nothing was granted under this userId, or all of it is spent, expired or revoked."
+      ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, expired or revoked."
       : "The user's balances do not cover the usage. `details.skipped` says why, of each.";
   return new PurserError("insufficient_credits", message, {
     details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, skippedBalancesMax) },

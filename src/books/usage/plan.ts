@@ -18,13 +18,14 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/judge.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
+import { warnOfCount } from "./payment.ts";
 import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /**
  * The debits of an event if it came now (U11), computed by the same burn-down, with due holds settled and due periods granted. It
  * also returns why other balances would not pay (of those that cannot pay at all, the newest hundred) and which usage limits would
- * refuse the event. Changes nothing.
+ * refuse the event. Warns of an implied count (W16). Changes nothing.
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
@@ -50,6 +51,11 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   // Other expired balances were read only for a charge.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
+  warnOfCount(
+    ctx,
+    input.quantities,
+    legs.map((leg) => leg.balance),
+  );
   const debited = new Set(legs.map((leg) => leg.balance.id));
   return {
     debits: legs.map(({ balance, amountSteps }) => ({
