@@ -16,13 +16,12 @@ import type { SetClockInput } from "./schemas.ts";
 
 const STEPS_A_REQUEST = 60;
 const MS_A_REQUEST = 15_000;
-/** The constraint that fails where the clock was moved after it was read. */
 const auditSet = insertAct();
 
 /**
- * Sets the time of an application's test environment (D3), and does what lies in between, as far as one request goes: the cron
- * does the rest. The same time again is the same clock, and goes on with it. Throws `not_found`, and `invalid_request` for a time
- * that is not later than the environment's, or more than ten years ahead.
+ * Sets the time of an application's test environment (D3), and processes the events in between, as many as fit into a request; the
+ * cron does the rest. Setting the same time again continues. Throws `not_found`, and `invalid_request` for a time that is not later
+ * than the environment's, or more than ten years ahead.
  */
 export async function setClock(
   admin: AdminCtx,
@@ -45,7 +44,7 @@ export async function setClock(
   return { output: { now: iso(setMs), status }, replayed };
 }
 
-/** The clock once it is set: it stands where it is until what lies in between is done. */
+/** The clock after it was set. It stands still until the events in between are processed. */
 function afterSetting(before: TestClock | null, realMs: number, setMs: number): TestClock {
   const { aheadMs = 0 } = before ?? {};
   const atMs = before === null ? realMs : timeOf(before, realMs);
@@ -68,7 +67,7 @@ export async function readTestClock(root: SystemCtx, appId: string): Promise<Clo
 }
 
 const auditRemoved = insertAct();
-/** What was set in the environment's time is in force from now on. */
+/** Notices that were set at a later time of the clock take effect now. */
 const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: number }>) =>
   drizzle
     .update(expiryNotices)
@@ -77,8 +76,8 @@ const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: numbe
 );
 
 /**
- * Takes an environment back to real time (D3). Throws `not_found`, and `invalid_request` while it holds credits, usage, payments
- * or people, whose times would then lie in the future.
+ * Returns an environment to real time (D3). Throws `not_found`, and `invalid_request` while it has credits, usage, payments or
+ * people, whose times would then be in the future.
  */
 export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
   const act = newAct(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });

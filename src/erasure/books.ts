@@ -25,7 +25,7 @@ const BALANCES_MAX = 500;
 const REFERENCES_MAX = 500;
 const atMost = (value: ValueOf<Page>, max: number) => sql`min(${rowsMax(value)}, ${max})`;
 
-/** Accounts with credits that are not revoked, or open reservations. The lists are JSON, because each account has its own limits. */
+/** Accounts with credits that are not revoked or with open reservations. Each account has its own limits, so lists are JSON. */
 export const selectOpenBooks = query((value: ValueOf<Page>) => {
   const hold = [reservations.id, reservations.legs];
   const holds = sql`(
@@ -66,12 +66,12 @@ const readHolds = (holds: string) =>
     legs: readLegs(legs),
   }));
 
-/** All that the holds return is revoked, so that nothing is owed any more (E2). */
+/** Deletes owed amounts, because everything that the holds return is revoked (E2). */
 const endOwed = query((value: ValueOf<{ accountId: number }>) =>
   drizzle.delete(refundOwed).where(eq(refundOwed.accountId, value("accountId"))),
 );
 
-/** Releases what open reservations hold, also of those that would be charged. Revokes what remains when none is open. */
+/** Releases all open reservations, even those that would be charged on expiry, and then revokes the remaining credits. */
 export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
   return books.flatMap(({ accountId, userId, holds, balanceIds }) => {
     const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: byOf(ctx) };
@@ -89,7 +89,7 @@ type Referring = typeof creditBalances | typeof creditRefunds;
 const hasName = (account: SQL | SQLiteColumn, reference: SQL | SQLiteColumn) =>
   sql`EXISTS (SELECT 1 ${namesOf(account, "reference", reference)})`;
 
-/** References that callers gave, and that have no hash yet. */
+/** References from callers that are not hashed yet. */
 export const selectReferences = query((value: ValueOf<Page>) => {
   const found = alias(erasureNames, "found");
   const referencesOf = (table: Referring, column: SQLiteColumn, when: SQL) => sql`
@@ -154,7 +154,7 @@ const eraseRefunds = query((value: ValueOf<Hashes>) => {
     );
 });
 
-/** Puts keyed hashes in place of references, by which a voucher still finds its booking (E2). */
+/** Replaces references by keyed hashes, so that the entry of a known reference can still be found (E2). */
 export async function hashReferences(
   ctx: TenantCtx,
   secret: ErasureSecret,

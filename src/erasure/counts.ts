@@ -35,7 +35,7 @@ const KEPT = [
 
 type Kind = (typeof GONE)[number] | "consent" | (typeof KEPT)[number];
 
-/** Of each kind its rows; of a unit two sums that together are what would be revoked, because one could overflow. */
+/** The rows of each kind, and the amount to revoke of each unit, as two sums because one could overflow. */
 type Counts = Readonly<Record<Kind, number>> & {
   readonly revoked: Readonly<Record<Unit, readonly [high: number, low: number]>>;
 };
@@ -46,7 +46,7 @@ const account = alias(accounts, "a");
 
 const ofAccount = (table: { readonly accountId: SQLiteColumn }) => eq(table.accountId, account.id);
 const count = (table: SQLiteTable, where: SQL | undefined) => sql`(SELECT count(*) FROM ${table} WHERE ${where})`;
-/** The last of seqs without gaps. */
+/** The last seq, which is the number of rows because seqs have no gaps. */
 const last = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
   sql`coalesce((SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1), 0)`;
 
@@ -74,14 +74,14 @@ const countsOf = (): Readonly<Record<Kind, SQL>> => ({
   exports: last(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),
 });
 
-/** By what a sum is split, in `sumsOf` too: there it stands in the SQL, because a bound number would divide as REAL. */
+/** The divisor that splits a sum. `sumsOf` repeats it as SQL text, because a bound number would divide as REAL. */
 const SPLIT = 1_000_000;
 const sumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
   [sql`${steps} / 1000000`, sql`${steps} % 1000000`].map(
     (part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`,
   );
 
-/** What remains of a unit, with what open reservations hold of balances that are not revoked. */
+/** The remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
 function remaining(unit: Unit): SQL {
   const isOfUnit = and(ofAccount(creditBalances), eq(creditBalances.unit, unit));
   const left = sumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
@@ -95,7 +95,7 @@ function remaining(unit: Unit): SQL {
   return sql`json_array(${high}, ${low})`;
 }
 
-/** What is held about the ids of `from`, a FROM whose rows have the columns of `erasureIds` that name an id: JSON for `readCounts`. */
+/** Counts the stored data about ids, as JSON for `readCounts`. The rows of `from` have the columns of `erasureIds` for an id. */
 export function selectCountsOf(from: SQL): SQL {
   const pairs = [
     ...Object.entries(countsOf()).map(([name, counted]) => sql`${name}, coalesce(sum(${counted}), 0)`),
@@ -109,11 +109,11 @@ export function selectCountsOf(from: SQL): SQL {
     LEFT JOIN ${accounts} AS ${account} ON ${and(namesId(account, account.userId), sql`${account.isErased} = 0`)}`;
 }
 
-/** The sums of `stored`, a JSON list of what `selectCountsOf` wrote. Consent that is kept is in no list. */
+/** The sums of `stored`, a JSON list of results of `selectCountsOf`. A consent log that is kept is not counted. */
 export function readCounts(stored: string, keepConsent: boolean): ErasureCounts {
   const counts = JSON.parse(stored) as readonly Counts[];
   const sum = (of: (part: Counts) => number): number => counts.reduce((total, part) => total + of(part), 0);
-  // The record has each of the names.
+  // The record contains every name.
   const listed = <Name extends Kind>(names: readonly Name[]) =>
     Object.fromEntries(names.map((name) => [name, sum((part) => part[name])])) as Record<Name, number>;
   const revoked: { [U in Unit]?: number } = {};

@@ -18,7 +18,6 @@ import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } fro
 import type { ErasePersonOutput } from "./responses.ts";
 import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
 
-/** The constraints that fail when the person, or the environment, changed after it was read. */
 type BegunErasure = Pick<
   ErasureRow,
   "environmentId" | "id" | "reason" | "keepConsent" | "actor" | "fingerprint" | "isCollected" | "startedAtMs"
@@ -37,9 +36,9 @@ const insertErasure = query((value: ValueOf<BegunErasure>) =>
 );
 
 /**
- * Erases a person (E1 to E3), or says what that would do. Ordinary people are done when it answers. The same again goes on with
- * what is not done, and blocks what more `blockIds` name. Throws `erasure_unavailable`, `changed_meanwhile` when the person has
- * other ids than those given, and `invalid_request` when some of `blockIds` are not among them.
+ * Erases a person (E1 to E3), or counts what would be erased. One call is enough for most people. Repeating it continues the erasure,
+ * and blocks further `blockIds`. Throws `erasure_unavailable`, `changed_meanwhile` when the person has other ids than given, and
+ * `invalid_request` when `blockIds` has an id that is not erased.
  */
 export async function erasePerson(
   ctx: TenantCtx,
@@ -64,7 +63,7 @@ interface Begun {
   readonly notErased: { readonly notErased?: string[] };
 }
 
-/** The answer of a dry run, or the erasure that was begun now or before. */
+/** The response of a dry run, or the erasure that this call or an earlier one started. */
 async function begin(
   ctx: TenantCtx,
   input: ErasePersonInput,
@@ -85,7 +84,7 @@ async function begin(
   requireClock(ctx, features);
   const standing = standingIn(features);
   await requireSecrets(ctx, standing);
-  // An id that is being erased is nobody's.
+  // An id that is being erased belongs to no person.
   const isNobodys = ids.length === 0 || before !== undefined;
   const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: true }] : ids.slice(0, idsListedMax);
   const person = found.map((one) => one.distinctId);
@@ -131,7 +130,7 @@ async function begin(
   return { id: erasureId, distinctIds, notErased };
 }
 
-/** The ids that are erased, and those that `distinctIds` leaves out: it does not name them, and no verified claim reaches them. */
+/** Splits the ids into those to erase, and those that `distinctIds` leaves out and only unverified claims reach. */
 function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
   if (distinctIds === undefined) return { erased: found, notErased: {} };
   const named = new Set(distinctIds);
@@ -161,7 +160,7 @@ const raiseTombstones = query((value: ValueOf<Hashes>) =>
     .where(and(isTombstoneOf(value), eq(tombstones.blocks, 0))),
 );
 
-/** Has tombstones of an erasure block that only cut until now. Throws `invalid_request` for an id that has none of it. */
+/** Makes non-blocking tombstones of an erasure block. Throws `invalid_request` for an id without a tombstone of the erasure. */
 async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly string[]): Promise<void> {
   if (blockIds.length === 0) return;
   const ofIds: string[][] = [];
@@ -172,7 +171,7 @@ async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly s
   await batch(ctx.db, [raiseTombstones(values)]);
 }
 
-/** The person's ids that verified claims alone do not reach: those whose tombstones only cut, unless `blockIds` names them. */
+/** The person's ids that only unverified claims reach. Their tombstones do not block unless `blockIds` names them. */
 export async function findUnverifiedIds(ctx: TenantCtx, distinctId: string): Promise<string[]> {
   const { appId, mode } = ctx.environment;
   const ids = await all(ctx.db, selectIds({ appId, mode, distinctId }));

@@ -16,7 +16,7 @@ import { type ErasureKey, isIdOf, type Page } from "./ids-of-page.ts";
 import { pageStatements } from "./page.ts";
 import { type ErasureRow, isErasure, keyOf, selectErasure } from "./receipt.ts";
 
-/** How many pages a run of the cron does of all erasures of a database. */
+/** How many pages a cron run processes, over all erasures of a database. */
 const PAGES_A_RUN_MAX = 4;
 const QUERIES_A_PAGE = 60;
 const ROWS_OF_PAGE = 8_000;
@@ -38,8 +38,8 @@ const selectRunning = query((value: ValueOf<{ limit: number }>) =>
 );
 
 /**
- * Goes on with erasures that are running (E1), a page of each, and from another one every minute. Answers the errors: one that
- * fails takes only its own erasure down, and the next run tries again.
+ * Continues running erasures (E1), a page of each, starting with another one every minute. Returns the errors: a failure concerns
+ * only its own erasure, and the next run tries again.
  */
 async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
@@ -70,7 +70,7 @@ export const erasuresPart: CronPart = {
   work: eraseRunning,
 };
 
-/** How much of an erasure one invocation does: a Worker may send 1,000 queries, and a page takes up to 60. */
+/** How much of an erasure one invocation may do. A Worker may send 1,000 queries, and a page takes up to 60. */
 export interface ErasureBudget {
   readonly pages: number;
   /** The most rows of each kind in a page. */
@@ -79,7 +79,7 @@ export interface ErasureBudget {
 
 const ofCall: ErasureBudget = { pages: 12, rows: 4_000 };
 
-/** One of the ids that an erasure still has to do with. */
+/** One of the ids that an erasure still processes. */
 const selectIdLeft = query((value: ValueOf<ErasureKey>) =>
   drizzle.select(fields(erasureIds, "position")).from(erasureIds).where(isIdOf(value)).limit(1),
 );
@@ -91,7 +91,7 @@ const setCollected = query((value: ValueOf<ErasureKey>) =>
     .where(and(isErasure(value), eq(erasures.isCollected, 0))),
 );
 
-/** Aborts the batch with `guard_people` when the erasure is complete already: its message is sent once. */
+/** Aborts the batch with `guard_people` when the erasure is already complete, so that its message is sent once. */
 const guardRunning = query((value: ValueOf<ErasureKey>) => {
   const holds = hasRow(erasures, and(isErasure(value), isNull(erasures.completedAtMs)));
   return insertFrom(guards, { name: sql`'people'`, holds }, sql``);
@@ -111,7 +111,7 @@ export const selectFeatures = query((value: ValueOf<{ environmentId: number }>) 
     .where(eq(environments.id, value("environmentId"))),
 );
 
-/** Goes on with an erasure until it is complete or the budget is spent. Answers whether it is complete. */
+/** Continues an erasure until it is complete or the budget is spent. Returns whether it is complete. */
 export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = ofCall): Promise<boolean> {
   for (let page = 0; page < budget.pages; page++) {
     try {
@@ -124,7 +124,7 @@ export async function continueErasure(ctx: TenantCtx, erasureId: string, budget 
   return false;
 }
 
-/** Does one page. Answers whether the erasure is complete. */
+/** Processes one page. Returns whether the erasure is complete. */
 async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
   const [[erasure], [idLeft], [stored], books, references] = await batch(ctx.db, [
     selectErasure(page),
@@ -149,7 +149,7 @@ async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
   return false;
 }
 
-/** Ends the erasure, and tells the endpoints: the only message that it sends (E6). */
+/** Completes the erasure, and sends its only message to the endpoints (E6). */
 async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null): Promise<void> {
   const { environmentId, erasureId } = key;
   const data = { erasureId };
@@ -163,7 +163,7 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
   noteMessages(ctx, messages);
 }
 
-/** Finds more ids of a person who has more than were begun with. */
+/** Collects further ids of a person who has more than the first batch took. */
 async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
   const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
   const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
@@ -174,7 +174,7 @@ async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Pr
   await batch(ctx.db, await beginIds(ctx, await secretOf(ctx, erasure), erasure.id, ids));
 }
 
-/** The secret under which the erasure began. Throws `erasure_unavailable` when it is not set any more. */
+/** The secret with which the erasure started. Throws `erasure_unavailable` when it is no longer set. */
 async function secretOf(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
   const secret = (await erasureSecrets(ctx)).find((one) => one.fingerprint === fingerprint);
   if (secret === undefined) throw erasureUnavailable();

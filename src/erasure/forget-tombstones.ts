@@ -52,8 +52,8 @@ const deleteTombstones = query((value: ValueOf<OfSecret>) =>
 );
 
 /**
- * Gives up the tombstones of a secret that is lost, so that the environment takes writes again (E4): their ids may begin anew, as after
- * a lift. Throws `not_found`, `invalid_request` while the secret is set, and `changed_meanwhile` while an erasure under it is running.
+ * Deletes the tombstones of a lost secret, so that the environment accepts writes again (E4). Their ids can be used again, as after a
+ * lift. Throws `not_found`, `invalid_request` while the secret is set, and `changed_meanwhile` while an erasure with it runs.
  */
 export async function forgetTombstones(
   admin: AdminCtx,

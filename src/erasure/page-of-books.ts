@@ -28,7 +28,7 @@ const lastUsage = () => lastSeq(usageEvents, desc(usageEvents.occurredByMs), des
 
 const taken = alias(erasureIds, "taken");
 
-/** Takes so many rows of the accounts at hand into the page, of one account after another. */
+/** Adds the next rows of the current accounts to the page, one account after another. */
 const take = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo", last: () => SQL) =>
   query(
     (value: OfPage) => sql`
@@ -40,7 +40,7 @@ const take = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo", last
   ) AS ${taken} WHERE ${erasureIds.accountId} = ${taken.accountId}`,
   );
 
-/** The time that leads the primary key of usage events never falls as seq grows. */
+/** The time bounds of the page. The time that leads the primary key of usage events never decreases as seq grows. */
 const takeUsageTimes = query((value: OfPage) => {
   const { accountId, occurredByMs, seq } = usageEvents;
   const { usageFromMs, usageFrom, usageTo } = erasureIds;
@@ -74,13 +74,13 @@ const reservationPage = (value: OfPage) => sql`(
     LIMIT ${rowsMax(value)}
   ) AS r`;
 
-/** A table whose rows an erasure keeps, without what names the person. */
+/** A table whose rows an erasure keeps, without the values that identify the person. */
 interface Book {
   readonly table: TableOfBooks;
   readonly key: readonly SQLiteColumn[];
-  /** FROM: its rows `r` in the page. */
+  /** FROM: the table's rows `r` in the page. */
   readonly page: (value: OfPage) => SQL;
-  /** SET: what is emptied in them. */
+  /** SET: the columns to empty. */
   readonly emptied: SQL;
   /** The columns that hold an id of an event, a reservation or an adjustment. */
   readonly ids: readonly SQLiteColumn[];
@@ -125,7 +125,7 @@ const recurring: Book = {
       ON ${ofRow(recurringGrants.accountId)} = ${id.accountId} AND ${ofRow(recurringGrants.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
   ) AS r`,
-  // What is recurring ends (E2).
+  // Recurring grants end (E2).
   emptied: assignments(recurringGrants, {
     requestHash: noHash,
     state: sql`'ended'`,
@@ -138,18 +138,18 @@ const recurring: Book = {
 
 type Kind = typeof erasureNames.$inferSelect.kind;
 
-/** FROM: the pair of an account's name. */
+/** FROM: an account's name and its replacement. */
 export const namesOf = (account: SQL | SQLiteColumn, kind: Kind, name: SQL | SQLiteColumn): SQL =>
   sql`FROM ${erasureNames} WHERE ${erasureNames.accountId} = ${account} AND ${erasureNames.kind} = ${kind}
     AND ${erasureNames.oldName} = ${name}`;
 
-/** Its new name, for a column that holds one; null for any other. */
+/** The replacement for the name in a column. Null when the column holds no name. */
 export const newName = (table: TableOfBooks, column: SQLiteColumn, kind: Kind): SQL =>
   sql`(SELECT ${erasureNames.newName} ${namesOf(table.accountId, kind, column)})`;
 
 const found = alias(erasureNames, "found");
 
-/** Gives each id in a page a random one. An id that is another's too, as that of a charge (U15), keeps being it. */
+/** Gives each id in a page a random replacement. Ids that are equal, as of a charge (U15), get equal replacements. */
 const nameIds = ({ table, page, ids }: Book) =>
   query((value: OfPage) => {
     const namesOfPage = sql`
@@ -186,7 +186,7 @@ const eraseNotes = query((value: OfPage) =>
     )`,
     ),
 );
-// After their events were changed, which say no more that they have them.
+// This runs after the events no longer refer to their large properties.
 const deleteLargeProperties = query((value: OfPage) => {
   const { accountId, occurredByMs, seq } = largeProperties;
   return drizzle.delete(largeProperties).where(
@@ -199,7 +199,7 @@ const deleteLargeProperties = query((value: OfPage) => {
 const hasName = sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.eventId)} IS NOT NULL
   OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
 
-/** The statements that take names and texts out of the books, in their order. */
+/** The statements that remove names and texts from the books, in order. */
 export const booksOfPage = [
   take("ledgerFrom", "ledgerTo", lastLedger),
   take("usageFrom", "usageTo", lastUsage),
@@ -214,7 +214,7 @@ export const booksOfPage = [
   eraseBook(recurring),
 ];
 
-/** What was taken is done. It follows when nothing else needs the page of the ledger. */
+/** Marks the page as processed. It comes after the last statement that reads the ledger's page. */
 export const closePage = query((value: OfPage) => {
   const { accountId, ledgerTo, usageTo, usageToMs } = erasureIds;
   return drizzle
@@ -223,7 +223,7 @@ export const closePage = query((value: OfPage) => {
     .where(sql`${accountId} IN ${openAccounts(value)}`);
 });
 
-/** Whether the reference of a balance `r` is one that a caller gave. Payments keep theirs. */
+/** Whether a caller gave the reference of a balance `r`. References of payments are kept. */
 export const isGiven = (): SQL => {
   const [accountId, externalRef] = [ofRow(creditBalances.accountId), ofRow(creditBalances.externalRef)];
   return sql`${externalRef} NOT GLOB 'stripe:*' AND NOT EXISTS (
@@ -235,7 +235,7 @@ export const isGiven = (): SQL => {
 const has = (table: TableOfBooks, condition: SQL | undefined): SQL =>
   sql`EXISTS (SELECT 1 FROM ${table} AS r WHERE ${ofRow(table.accountId)} = ${id.accountId} AND ${condition})`;
 
-/** Whether the books of an account still have something that names somebody. */
+/** Whether the books of an account still contain identifying values. */
 export const isInBooks = (): SQL => {
   const state = ofRow(reservations.state);
   return sql`(${sql.join(

@@ -50,11 +50,11 @@ const isHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentI
 const grantedInPage = (value: OfPage) =>
   sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${ledgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
 
-/** Payments that name the person: those of its balances, and those that granted nothing yet. */
+/** Payments that name the person: those of the granted balances, and those without a grant. */
 const paymentPage = (value: OfPage) => sql`(
   SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
 )`;
-// The reason stays: the same event sent again does not bring the customer back. Nor does one that read the payment before.
+// The reason stays, so that a repeated event, or one that read the payment earlier, does not restore the customer.
 const asErased = {
   customer: sql`NULL`,
   settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
@@ -76,7 +76,7 @@ const erasePayments = query((value: OfPage) =>
       ),
     ),
 );
-/** A payment restores nothing of what an erasure closes (S4). */
+/** Prevents payments from restoring credits that an erasure revoked (S4). */
 const eraseGrants = query((value: OfPage) =>
   drizzle
     .update(paymentGrants)
@@ -94,7 +94,7 @@ const eraseFacts = query((value: OfPage) =>
       ),
     ),
 );
-/** What Stripe's events asked for goes; that they came, and what they did, stays. */
+/** Removes the requested pack and user from the log of Stripe's events. The events and their outcomes stay. */
 const eraseLog = query((value: OfPage) =>
   drizzle
     .update(stripeLog)
@@ -109,7 +109,7 @@ const eraseLog = query((value: OfPage) =>
       ),
     ),
 );
-/** A debt ends with its user (S6). */
+/** Ends the user's debts (S6). */
 const endDebts = query(
   (value: OfPage) => sql`
   UPDATE ${paymentDebts} INDEXED BY payment_debts_of
@@ -117,7 +117,7 @@ const endDebts = query(
   WHERE ${isHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
     AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
 );
-/** A user's own amounts of limits go. What counts stays under the pseudonym (E2). */
+/** Deletes a user's own amounts of limits. Counted usage stays under the pseudonym (E2). */
 const endOwnAmounts = query((value: OfPage) => {
   const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
   const ofAccounts = sql`
@@ -128,7 +128,7 @@ const endOwnAmounts = query((value: OfPage) => {
     .set({ hasOwnAmount: false, ownAmountSteps: null })
     .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOwnAmount} = 1`);
 });
-/** Those that wait for somebody to say whose their customer is. */
+/** Removes the customer from payments that are unmatched because nobody has assigned their customer to a user. */
 const erasePaymentCustomers = query(
   (value: OfPage) => sql`
   UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, asErased)}
@@ -137,7 +137,7 @@ const erasePaymentCustomers = query(
   )`,
 );
 
-/** `by` names the index where the ids are not the primary key: SQLite would read all rows of the environment. */
+/** `by` names the index when ids do not lead the primary key. Otherwise SQLite would read all rows of the environment. */
 const deleteOfIds = (table: TableOfIds, named: SQLiteColumn, by = sql``) =>
   query(
     (value: OfPage) =>
@@ -152,7 +152,7 @@ const deleteEvents = query((value: OfPage) =>
   ),
 );
 
-/** The file keeps its size, and what is freed is used again. An id's record goes once, and tells of its events. */
+/** Counts the freed bytes, because the file keeps its size and reuses them. An id's record is deleted once, and counts its events. */
 const countFreed = query((value: OfPage) => {
   const { distinctId, eventBytes, eventCount, deletedCount } = distinctIds;
   const events = sql`${eventBytes} + (${eventCount} - ${deletedCount}) * ${EVENT_BYTES}`;
@@ -168,12 +168,12 @@ const countFreed = query((value: OfPage) => {
 
 const endpoint = alias(webhookDeliveries, "endpoint");
 
-/** A message that names the person goes, also where it was not delivered yet. */
+/** Messages that name the person. They are deleted even if they are not delivered yet. */
 const messagePage = (value: OfPage) => sql`(
   SELECT ${ofRow(webhookMessages.id)} FROM ${rowsOfIds(value, webhookMessages, webhookMessages.subject)}
   LIMIT ${rowsMax(value)}
 )`;
-/** Endpoints that were deleted, and whose deliveries are kept: each endpoint with deliveries is found by one step in the index. */
+/** Deleted endpoints whose deliveries are kept. One index look-up finds each endpoint with deliveries. */
 const goneEndpoints = sql`(
   WITH RECURSIVE ${endpoint} (${names(webhookDeliveries.endpointId)}) AS (
     SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
@@ -220,7 +220,7 @@ const deleteConsent = query((value: OfPage) => {
   );
 });
 
-/** Moves an id's rows under its hash, after what is there already, from an erasure that was lifted. */
+/** Moves an id's rows to its hash, after any rows from an earlier, lifted erasure. */
 const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: OfPage) => SQL = () => sql`1`) =>
   query((value: OfPage) => {
     const { environmentId, distinctId, seq } = table;
@@ -259,7 +259,7 @@ const endClaims = query((value: OfPage) =>
 );
 
 const hasRows = (table: TableOfIds, named: SQLiteColumn) => hasRow(table, namesId(table, named));
-/** Whether something is left of an id that is deleted, moved or emptied row by row, so that a page may leave some of it. */
+/** Whether an id still has rows of the kinds that are processed row by row, which may take several pages. */
 const isLeft = () =>
   sql.join(
     [
@@ -332,8 +332,8 @@ const PAGE = [
 ];
 
 /**
- * The statements of one page, in their order: each does a part of what is left. What is done is recognised by its rows, and by
- * the seqs in `erasure_ids`. So a page may be sent again, and two may be under way at once.
+ * The statements of one page, in order. Each processes a part of the remaining data, which it finds by the rows themselves and the
+ * seqs in `erasure_ids`. So a page may be repeated, and two may run at the same time.
  */
 export function pageStatements(page: Page): Statement[] {
   return PAGE.map((statementOf) => statementOf(page));

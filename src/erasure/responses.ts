@@ -14,7 +14,7 @@ const counts = {
       properties: rows.describe("Ids with properties."),
       messages: rows.describe("Messages to endpoints, also those that were not delivered."),
       customers: rows.describe("Customers of Stripe."),
-      refusals: rows.describe("Usage and grants that were refused of late, for the overview."),
+      refusals: rows.describe("Recently refused usage and grants, for the overview."),
     })
     .meta({ id: "ErasedRows" })
     .describe("Rows that go."),
@@ -30,14 +30,14 @@ const counts = {
       exports: rows.describe("Rows of the audit of exports."),
     })
     .meta({ id: "PseudonymisedRows" })
-    .describe("Rows that the books keep, without what names the person."),
-  revoked: quantitiesOutput.describe("What remains of credits, and what open reservations return."),
+    .describe("Rows that the books keep, without the values that identify the person."),
+  revoked: quantitiesOutput.describe("Remaining credits, and credits that open reservations return."),
 };
 export type ErasureCounts = z.infer<z.ZodObject<typeof counts>>;
 
 const distinctIds = z
   .array(z.string())
-  .describe("The person's ids, at most 10,000 of them. Absent when the erasure was begun before.");
+  .describe("The person's ids, at most 10,000 of them. Absent when the erasure had already started.");
 const distinctIdCount = z.int();
 const erasureId = z.string();
 const status = z
@@ -54,7 +54,7 @@ export const erasePersonOutput = z
     notErased: z
       .array(z.string())
       .optional()
-      .describe("Ids that `distinctIds` does not name, and that only claims by publishable keys reach."),
+      .describe("Ids that are not in `distinctIds` and that only claims by publishable keys reach."),
     ...counts,
   })
   .meta({ id: "ErasedPerson" });
@@ -69,18 +69,18 @@ export const erasureOutput = z
     reason: z.nullable(erasureReason),
     keepConsent: z.boolean(),
     by: z.string().describe("The id of the key that asked for it, or the administrator."),
-    fingerprint: z.string().describe("Tells by which `ERASURE_SECRET` its ids are recognised, and nothing of it."),
+    fingerprint: z.string().describe("Identifies the `ERASURE_SECRET` that hashed its ids, without revealing it."),
     startedAt: time,
     completedAt: time.nullable(),
     recoverableUntil: time
       .nullable()
-      .describe("Until then D1 can restore the database as it was before: 30 days after the end."),
-    liftedAt: time.nullable().describe("When its ids were let begin anew."),
+      .describe("Until this time, 30 days after the end, D1 can restore the database as it was before the erasure."),
+    liftedAt: time.nullable().describe("When its ids were allowed again."),
   })
   .meta({ id: "Erasure" });
 export type ErasureOutput = z.infer<typeof erasureOutput>;
 
 export const forgetTombstonesOutput = z
-  .strictObject({ forgotten: z.int().nonnegative().describe("How many erased ids were given up.") })
+  .strictObject({ forgotten: z.int().nonnegative().describe("How many tombstones were deleted.") })
   .meta({ id: "ForgottenTombstones" });
 export type ForgetTombstonesOutput = z.infer<typeof forgetTombstonesOutput>;

@@ -15,15 +15,15 @@ export interface Subject {
 }
 
 /**
- * A row of the audit. Its id is created before the write, so that a repeated write takes effect once. It has the SHA-256 of the
- * token, never the token itself.
+ * A row of the audit. Its id is made before the write, so that a repeated write takes effect once. It has the SHA-256 of the token,
+ * never the token itself.
  */
 export type AuditRow = Pick<
   typeof exportAudit.$inferSelect,
   "id" | "action" | "tokenHash" | "keyId" | "occurredAtMs" | "expiresAtMs"
 >;
 
-/** How many of the newest rows a repeated write searches for its own. Far fewer rows are written between two attempts. */
+/** A repeated write searches this many of the newest rows for its own. Far fewer are written between two attempts. */
 const NEWEST = 50;
 
 const newestOfSubject = (value: ValueOf<Subject>, name: "id" | "seq", count: number) =>
@@ -64,7 +64,7 @@ export function insertAuditRow({ appId, mode, distinctId }: Subject, row: AuditR
 
 const { plain, time } = wire(exportAudit);
 
-/** What is shown of an audit row, to the person too. */
+/** The public fields of an audit row, which the person sees too. */
 export const auditFields = {
   action: plain("action"),
   distinctId: plain("distinctId"),
@@ -78,7 +78,7 @@ export const presentAuditRow = presenter(auditFields);
 const shown = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
 const isHere = (value: ValueOf<{ environmentId: number }>) => eq(exportAudit.environmentId, value("environmentId"));
 
-/** How many rows of the exports' audit one page looks at. */
+/** How many rows of the audit a page reads. */
 export const lookedAtLinksMax = 1_000;
 
 const selectRows = query((value: ValueOf<{ environmentId: number; distinctId: string; seq: number }>) => {
@@ -92,9 +92,9 @@ const selectRows = query((value: ValueOf<{ environmentId: number; distinctId: st
 });
 
 /**
- * Who had an export link made, or opened one, in a time: of all people, the latest of each page first. The audit has no index
- * by time, so a page looks at `lookedAtLinksMax` of its rows, by distinct id, and may have few while others follow. Throws
- * `invalid_request` for a cursor of another list.
+ * Export links that were created or opened in a span of time, for all people. The audit has no index by time, so a page reads
+ * `lookedAtLinksMax` rows in the order of distinct ids, and may show few of them while more follow. Within a page the latest come
+ * first. Throws `invalid_request` for another list's cursor.
  */
 export async function findLinks(
   ctx: TenantCtx,
@@ -105,7 +105,7 @@ export async function findLinks(
   const scope = ["export links", environmentId, action, fromMs, toMs];
   const text = cursor === undefined ? '["",0]' : decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
-  // The cursor's checksum says that it was written below.
+  // The cursor's checksum proves that the code below wrote it.
   const [distinctId, seq] = JSON.parse(text) as [string, number];
   const rows = await all(ctx.db, selectRows({ environmentId, distinctId, seq }));
   const lookedAt = rows.slice(0, lookedAtLinksMax);

@@ -16,7 +16,7 @@ type State = readonly [remainingSteps: Steps, isRevoked: 0 | 1];
 // `stateAtSnapshot` wrote this JSON.
 const readState = (json: string): State | null => JSON.parse(json) as State;
 
-/** A balance now, the id that it belongs to, and its state at the snapshot if it changed after that. */
+/** A balance's current row, its owner's id, and its state at the snapshot if it has changed since. */
 const pageFields = (state: SQL) => ({
   ...fields(creditBalances, ...BALANCE_FIELDS),
   ...fields(owner, { ownerId: "distinctId" }),
@@ -26,7 +26,7 @@ export type BalancePageRow = RowOf<ReturnType<typeof pageFields>>;
 
 const isOwned = isOfAccount(creditBalances);
 
-/** The first balances of the requested id, which comes first. */
+/** The first balances of the requested id, whose balances come first. */
 export const firstBalances = query((value: ValueOf<PersonKey>) =>
   read(
     pageFields(sql`NULL`),
@@ -37,8 +37,8 @@ export const firstBalances = query((value: ValueOf<PersonKey>) =>
 );
 
 /**
- * SQL: a balance's state when its user's ledger had reached the span's bound, found back along its own entries. All other
- * columns never change.
+ * SQL: a balance's state when its user's ledger had reached the span's bound. It is found by following the balance's entries
+ * backwards. All other columns never change.
  */
 function stateAtSnapshot(): SQL {
   const back = alias(creditLedger, "back");
@@ -57,7 +57,7 @@ function stateAtSnapshot(): SQL {
     SELECT json_array(${back.balanceAfterSteps}, ${back.isRevoked}) FROM ${back} WHERE ${back.seq} <= ${bound}))`;
 }
 
-/** Balances that were issued before the snapshot, from a position in the first id's balances on. */
+/** Balances that were issued before the snapshot, starting at a position in the first id's balances. */
 const balancesOfSpans = query((value: ValueOf<StillThere & { spans: string; count: number }>) => {
   const { grantSeq } = creditBalances;
   const isInSpan = sql`${grantSeq} > owner.span ->> 2 AND ${grantSeq} <= owner.span ->> 1`;
@@ -88,8 +88,8 @@ function present(row: BalancePageRow, atMs: number): string {
 }
 
 /**
- * Balances as JSON without brackets, in pieces of a page. `bounds` are those of the ledger, because every balance has an entry
- * there. The first balances, of the requested id, were read with the snapshot.
+ * Balances as JSON without brackets, in pieces of a page. `bounds` are the ledger's, because every balance has an entry there. The
+ * first balances of the requested id were read with the snapshot.
  */
 export async function* balancePieces(
   reading: Reading,
@@ -97,7 +97,7 @@ export async function* balancePieces(
   first: readonly BalancePageRow[],
   exportedAtMs: number,
 ): AsyncGenerator<Utf8> {
-  // The budget counts a balance like several rows of a list.
+  // The budget counts a balance as several rows of a list.
   const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / balanceShare));
   const rest = bounds[Symbol.iterator]();
   let pageMax = PAGE_BALANCES;

@@ -14,7 +14,7 @@ import { type ExportClaims, exportSecrets, tokenLifeMs } from "./create-link.ts"
 import type { RevokeLinksOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
 
-/** Names an id among the ends of links. Without the secret nobody can tell whose they are. */
+/** The keyed hash of an id in `link_ends`. Without the secret nobody can tell whose links were ended. */
 async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt">, secret: string): Promise<string> {
   return encodeBase64url(await signHmac(secret, JSON.stringify(["link end", appId, mode, distinctId])));
 }
@@ -27,7 +27,7 @@ const isEndOfId = (value: ValueOf<{ hashes: string }>) =>
 
 type Link = Ids & { endedFromMs: number };
 
-/** Whether a link was ended: by an end from 24 hours before it expires on. */
+/** Whether a link was ended: whether there is an end after its creation, 24 hours before it expires. */
 const isEnded = (value: ValueOf<Link>): SQL =>
   hasRow(
     linkEnds,
@@ -55,7 +55,7 @@ async function linkValues(ctx: Pick<SystemCtx, "settings">, { expiresAt, ...subj
   return { appId, mode, hashes: await hashesOf(ctx, subject), endedFromMs };
 }
 
-/** Under each secret that still opens links. */
+/** The id's hash with each secret that still opens links. */
 async function hashesOf(ctx: Pick<SystemCtx, "settings">, subject: Omit<ExportClaims, "expiresAt">): Promise<string> {
   const { current, previous } = exportSecrets(ctx);
   const secrets = previous === null ? [current] : [current, previous];
@@ -65,11 +65,11 @@ async function hashesOf(ctx: Pick<SystemCtx, "settings">, subject: Omit<ExportCl
 /** Whether a link was ended (P14). */
 export async function isLinkEnded(ctx: Pick<SystemCtx, "db" | "settings">, claims: ExportClaims): Promise<boolean> {
   const [found] = await all(ctx.db, selectEnded(await linkValues(ctx, claims)));
-  // Of an application that is no more nothing opens either.
+  // Links of a deleted application do not open either.
   return found?.isEnded !== false;
 }
 
-/** Aborts the batch where the link was ended; `isEndOfLink` tells it by the error. */
+/** Aborts the batch when the link was ended. `isEndOfLink` recognises the error. */
 export async function guardLink(ctx: Pick<SystemCtx, "settings">, claims: ExportClaims): Promise<Statement> {
   return guardNotEnded(await linkValues(ctx, claims));
 }
@@ -77,7 +77,7 @@ export const isEndOfLink = (error: unknown): boolean => constraintOf(error) === 
 
 type Revocation = Ids & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
 
-/** The links that are neither expired nor ended before. What is valid longer was created after this moment. */
+/** Counts the links that are neither expired nor ended. A link with a later expiry was created after this moment. */
 const countValid = query((value: ValueOf<Revocation>) => {
   const endedBefore = drizzle
     .select(fields(linkEnds, "endedAtMs"))
@@ -108,8 +108,7 @@ const insertEnd = query((value: ValueOf<{ environmentId: number; idHash: string;
 });
 
 /**
- * Ends every export link of an id that was created until now (P14). A download that has begun is finished. Throws
- * `export_unavailable`.
+ * Ends all existing export links of an id (P14). Downloads that have started continue. Throws `export_unavailable`.
  */
 export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonInput): Promise<RevokeLinksOutput> {
   const { id: environmentId, appId, mode } = ctx.environment;
@@ -144,7 +143,7 @@ const deleteStep = query((value: ValueOf<{ beforeMs: number }>) => {
   return sql`DELETE FROM ${linkEnds} WHERE (${names(environmentId, idHash, endedAtMs)}) IN (${old})`;
 });
 
-/** Ends of links that have all expired are of no use. The next run deletes more. */
+/** Deletes ends whose links have all expired. The next run deletes more. */
 async function deleteOldEnds({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
   if (allowance.has(1)) await all(db, deleteStep({ beforeMs: now() - tokenLifeMs }));
   return [];

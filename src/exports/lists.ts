@@ -1,5 +1,5 @@
 /**
- * The document's long lists. SQLite writes their JSON: concatenated text takes a third of the processor time of serialised
+ * The document's long lists. SQLite writes their JSON, because concatenating text takes a third of the CPU time of serialising
  * objects.
  */
 
@@ -34,13 +34,13 @@ export interface List {
   /** The column that orders an id's rows before `seq`. Null if there is none. */
   readonly orderedBy: SQLiteColumn | null;
   readonly fields: { readonly [Name in string]: Pick<WireFields[string], "json"> };
-  /** The field from which on an entry may be long: its body. */
+  /** The first field of an entry's body, which may be long. */
   readonly bodyFrom: string;
-  /** The length of the body, as far as it may be long. SQLite knows it without reading it. */
+  /** The length of the body's long part. SQLite knows it without reading the value. */
   readonly bodyBytes: () => SQL;
 }
 
-/** An id whose rows are read, and its span of them as JSON: `owner.span`. */
+/** An id whose rows are read. `owner.span` is the span of rows as JSON. */
 export const owner = alias(distinctIds, "owner");
 
 /** FROM: the ids of the value `spans`. */
@@ -134,7 +134,7 @@ export const lists: Readonly<Record<ListName, List>> = {
   },
 };
 
-/** The properties of a usage event, wherever they are kept. */
+/** The properties of a usage event, from either table. */
 function usagePropertiesJson(): SQL {
   const { accountId, occurredByMs, seq, properties, largePropertiesBytes } = usageEvents;
   const isOfEvent = and(
@@ -147,7 +147,7 @@ function usagePropertiesJson(): SQL {
   ))`;
 }
 
-/** SQL: an entry's JSON but for its closing brace, up to its body and from there. */
+/** SQL: an entry's JSON without its closing brace, in two parts: before the body, and the body. */
 export function jsonOf({ fields, bodyFrom }: Pick<List, "fields" | "bodyFrom">): {
   readonly head: SQL;
   readonly body: SQL;
@@ -156,7 +156,7 @@ export function jsonOf({ fields, bodyFrom }: Pick<List, "fields" | "bodyFrom">):
     sql`${`${index === 0 ? "{" : ","}"${name}":`}`,
     json(),
   ]);
-  // The key before the body ends the head.
+  // The first part ends with the key of the body's first field.
   const bodyAt = 2 * Object.keys(fields).indexOf(bodyFrom) + 1;
   const concatenated = (some: readonly SQL[]) => sql.join([...some], sql` || `);
   return { head: concatenated(parts.slice(0, bodyAt)), body: concatenated(parts.slice(bodyAt)) };

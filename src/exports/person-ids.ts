@@ -13,12 +13,12 @@ import type { Bound, ListSize } from "./span-cursor.ts";
 /** An id of the person as it was at the snapshot. */
 export interface PersonId {
   readonly distinctId: string;
-  /** Meaningless for the requested id, as the rest of the claim. */
+  /** Not used for the requested id, like the other fields of its claim. */
   readonly claimedBy: string;
   readonly via: "identify" | "alias";
   readonly claimedAtMs: number;
   readonly isVerified: boolean;
-  /** The last seq of each of its lists. 0 where it has no row. */
+  /** The last seq of each of its lists. 0 for an empty list. */
   readonly last: Readonly<Record<ListName, number>>;
   /** How many of its first analytics events are deleted (E8). */
   readonly deletedAnalytics: number;
@@ -27,30 +27,30 @@ export interface PersonId {
   readonly propertiesBytes: number;
 }
 
-/** The requested id, then the ids that it claims, nearest first. As bytes: so many objects would not fit into memory. */
+/** The requested id, then the ids that it claims, nearest first. Kept as bytes, because so many objects would not fit into memory. */
 export interface PersonIds {
   readonly count: number;
   readonly sizes: Readonly<Record<ListName, ListSize>>;
   readonly firstSeenAtMs: number;
   readonly lastSeenAtMs: number;
   readonly analyticsBytes: number;
-  /** Of all properties, and the number of ids that have some. */
+  /** The bytes of all properties, and the number of ids with properties. */
   readonly propertiesBytes: number;
   readonly propertiesCount: number;
-  /** The properties of the first ids. Null for one that has none, or very large ones. */
+  /** The properties of the first ids. Null for an id that has none, or very large ones. */
   readonly firstProperties: readonly (string | null)[];
   /** The recurring grants of ids: lists for `presentStored`, separated by commas. */
   readonly recurring: readonly string[];
   readonly each: () => Generator<PersonId>;
 }
 
-/** A person of at most so many ids is read id by id, which reads the fewest rows. */
+/** A person with at most this many ids is read id by id, which reads the fewest rows. */
 const FEW_IDS = 150;
-/** The ids of a larger person whose properties are read with the snapshot. Each id's are 64 KiB at most (L1). */
+/** For a larger person, how many ids' properties are read with the snapshot. Each id has at most 64 KiB (L1). */
 const FIRST_PROPERTIES = 32;
 const FIRST_PROPERTIES_BYTES_MAX = 100_000;
 const IDS_MAX = 1_000_000;
-/** The most characters of all ids together, which memory must hold twice for a moment. */
+/** The most characters of all ids together. Memory must briefly hold them twice. */
 const ID_CHARACTERS_MAX = 20_000_000;
 const IDS_OF_CHUNK = 4_000;
 
@@ -72,7 +72,7 @@ const ofId = (table: { readonly environmentId: SQLiteColumn; readonly distinctId
   and(eq(table.environmentId, person.environmentId), eq(table.distinctId, person.distinctId));
 const ofAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq(accountId, accounts.id);
 
-/** Control characters separate ids and fields, because no id has one (W9). */
+/** Control characters separate ids and fields, because ids contain none (W9). */
 const TAB = sql`char(9)`;
 /** SQL: who claims an id. Empty for the requested id, because it claims the most. */
 const claimer = (value: ValueOf<PersonKey>) =>
@@ -120,13 +120,13 @@ export interface ChunkRow {
   readonly analyticsBytes: number | null;
   readonly propertiesBytes: number | null;
   readonly propertiesCount: number;
-  /** Those of one of the first ids. */
+  /** The properties of one of the first ids. */
   readonly properties: string | null;
-  /** Of each id that has some, its recurring grants, separated by commas. Null where none has any. */
+  /** The recurring grants of the chunk's ids, separated by commas. Null when there are none. */
   readonly recurring: string | null;
 }
 
-/** The first ids, one by one: all of them, unless `isMore` says otherwise. */
+/** The first ids, one row each: all ids, unless `isMore` returns true. */
 export const findFewIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
     lines: sql<string | null>`${line(value)}`,
@@ -147,7 +147,7 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
 
 export const isMore = (few: readonly ChunkRow[]): boolean => few.length > FEW_IDS;
 
-/** All ids in chunks, in their order; the first ids each in a chunk of its own, with their properties. */
+/** All ids in chunks, in order. Each of the first ids has a separate chunk with its properties. */
 export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
     lines: sql<string | null>`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.entry, char(10)))`,
@@ -177,7 +177,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   );
 });
 
-/** Null when the ids are more than memory holds. */
+/** Null when the ids do not fit into memory. */
 export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
   const count = rows.reduce((sum, row) => sum + row.ids, 0);
   if (count > IDS_MAX || rows.some((row) => row.lines === null)) return null;
@@ -251,7 +251,7 @@ function sizesOf(each: () => Generator<PersonId>): PersonIds["sizes"] {
 const deletedOf = ({ deletedAnalytics }: PersonId, name: ListName): number =>
   name === "analytics" ? deletedAnalytics : 0;
 
-/** The ids with rows in a list, and the seqs of these. */
+/** The ids with rows in a list, and the bounds of their seqs. */
 export function* boundsOf({ each, sizes }: Pick<PersonIds, "each" | "sizes">, name: ListName): Generator<Bound> {
   let left = sizes[name].ids;
   if (left === 0) return;

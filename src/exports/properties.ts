@@ -11,10 +11,10 @@ import type { Reading } from "./span-cursor.ts";
 /** The limits of a page. Ids have at most 800 bytes, and D1 takes 2 MB for one value. */
 const IDS_OF_PAGE = 1_000;
 const PAGE_BYTES = 2_000_000;
-/** The most names of which memory knows that they are written. Beyond, a name that several more ids have may stand twice. */
+/** The most written names that memory remembers. Beyond them, a name that several ids have may occur twice. */
 const NAMES_MAX = 100_000;
 
-/** Properties as they were at the snapshot. One that was changed since is not found. */
+/** Properties as they were at the snapshot. Changed ones are not found. */
 const propertiesOfIds = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
   drizzle
     .select(fields(idProperties, "properties"))
@@ -40,7 +40,7 @@ function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {
 /** Whether the snapshot has all properties. */
 export const hasAllProperties = (ids: PersonIds): boolean => laterIds(ids).next().done === true;
 
-/** The texts of all properties, nearest first. Throws when one was changed after the snapshot: P10 could not be kept. */
+/** The texts of all properties, nearest first. Throws when one was changed after the snapshot, because P10 would be violated. */
 async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds): AsyncGenerator<string> {
   for (const text of ids.firstProperties) if (text !== null) yield text;
   const later = laterIds(ids);
@@ -59,7 +59,7 @@ async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds):
   }
 }
 
-/** Properties as one JSON object, in pieces: of one name, those of the first that have it. As they are stored, digit by digit. */
+/** The merged properties as one JSON object, in pieces. The nearest id wins for each name. Values keep their stored digits. */
 export async function* propertiesPieces(reading: Reading, ids: PersonIds): AsyncGenerator<Utf8> {
   const names = new Set<string>();
   yield utf8("{");

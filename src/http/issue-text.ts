@@ -77,7 +77,8 @@ const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input)
 function unknownField(name: string, input: unknown, schema: unknown): string {
   const { shape = {}, id } = schema instanceof z.ZodObject ? { shape: schema.shape, id: schema.meta()?.id } : {};
   const value = memberOf(input, name);
-  const isAround = typeof value === "object" && value !== null && Object.keys(Object(input)).length === 1;
+  const holdsFields = isJsonObject(value) || (Array.isArray(value) && value.every(isJsonObject));
+  const isAround = holdsFields && Object.keys(Object(input)).length === 1;
   const known = Object.keys(shape);
   if (isAround && known.length > 0) return "is unknown: send what is in it, with nothing around it";
   return `is unknown: ${fieldAdvice(id, known, name)}`;

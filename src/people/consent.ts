@@ -25,7 +25,7 @@ import { dayOf } from "./limits/count.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
-/** The fields of a consent that are shown. */
+/** The public fields of a consent. */
 export const consentFields = () =>
   fields(
     consentLog,
@@ -53,7 +53,7 @@ export const presentConsent: (row: RowOf<ReturnType<typeof consentFields>>) => C
 
 type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
 type NewConsent = ConsentKey & {
-  /** How many entries of the id its day may have before this one. Null: any number. */
+  /** How many entries the id may have today before this one. Null for any number. */
   roomOfDay: number | null;
   dayStartMs: number;
   purpose: string;
@@ -81,7 +81,7 @@ const lastSeq = (value: ValueOf<ConsentKey>) =>
       .limit(1),
   );
 
-/** WHERE: the entry is not there yet, and its id has room. Entries are gapless and in order of arrival, so that one of them tells. */
+/** WHERE: the entry does not exist yet, and its id has room. Entries are gapless and ordered, so reading one of them is enough. */
 function isWanted(value: ValueOf<NewConsent>): SQL {
   const isFull = hasRow(
     consentLog,
@@ -114,7 +114,7 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
   return insertFrom(consentLog, row, isWanted(value));
 });
 
-/** Counts an entry for the environment's day. Aborts the batch with `limit_consents` where the day is full. It comes before the entry. */
+/** Counts an entry for the environment's day, before it is inserted. Aborts the batch with `limit_consents` when the day is full. */
 const countConsent = query((value: ValueOf<NewConsent & { dayMs: number }>) => {
   const none = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
   const counts = { environmentId: asInteger(value("environmentId")), day: dayOf(value), ...none, consents: sql`1` };
@@ -125,20 +125,20 @@ const findConsent = query((value: ValueOf<ConsentKey>) =>
   drizzle.select(consentFields()).from(consentLog).where(ofKey(value)),
 );
 
-/** What publishable keys may bring the entries of an id to in a UTC day (P5): whoever takes back is heard to the end. */
+/** The most entries of an id in a UTC day by publishable keys (P5). The last ones are reserved for withdrawals. */
 const ENTRIES_A_DAY_MAX = 100;
 const GRANTED_A_DAY_MAX = 80;
 
 /**
  * Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`,
- * `invalid_request` where not a secret key says that the id is a mere device's, and to publishable keys `rate_limited`.
+ * `invalid_request` when `isDevice` comes without a secret key, and `rate_limited` for publishable keys.
  */
 export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
   if (input.isDevice === true && ctx.caller.kind !== "secret") {
     throw invalid("isDevice", "must come with a secret key: a user token names a user");
   }
   const receivedAtMs = ctx.now();
-  // The day is of real time (D3).
+  // The limit's day is in real time (D3).
   const dayMs = ctx.realNow();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
   const isCounted = ctx.caller.kind !== "secret";

@@ -36,7 +36,7 @@ const idFields = () => ({
 });
 type IdRow = RowOf<ReturnType<typeof idFields>>;
 
-// An id that claims more than are shown is walked no further: what a page costs is bounded.
+// Ids that claim more than a page shows are not followed, so that the page's cost is bounded.
 const walk = (value: ValueOf<PersonKey>) => withPerson(value, { idsMax: IDS_MAX, fanMax: IDS_MAX });
 const ofPerson = sql`${d.environmentId} = ${person.environmentId} AND ${d.distinctId} = ${person.distinctId}`;
 
@@ -57,7 +57,7 @@ const claimsOfId = query((value: ValueOf<IdKey>) =>
   ),
 );
 
-/** Of the properties of each event a page has so much, so that it does not grow with what a public key sends. */
+/** The most characters of an event's properties on a page, because public keys can send long ones. */
 const SHOWN_CHARACTERS_MAX = 4_000;
 
 const propertiesOfId = query((value: ValueOf<IdKey>) => {
@@ -124,7 +124,7 @@ const presentClaim = (row: IdRow) => ({
   linkedAt: row.claimedAtMs === null ? null : iso(row.claimedAtMs),
   isVerified: row.isVerified,
   counts: row.counts,
-  // The statement above wrote this JSON.
+  // `idFields` wrote this JSON.
   flaws: JSON.parse(row.flaws) as ClaimFlaw[],
   eventCount: row.eventCount,
 });

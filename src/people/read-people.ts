@@ -18,13 +18,13 @@ interface ClaimRow {
   readonly claimedBy: string | null;
   readonly isVerified: boolean;
   readonly version: number;
-  /** Null for an id that is only above a linked id. */
+  /** Null for an id that was read only because it claims a linked id. */
   readonly isUser: boolean | null;
   readonly claimsMade: number;
 }
 interface PropertiesRow {
   readonly distinctId: string;
-  /** Null when it was left out because those before it are enough to read at a time. */
+  /** Null when it was left out because the ids before it fill a read. */
   readonly properties: string | null;
   readonly version: number;
 }
@@ -52,7 +52,7 @@ const linkedIds = query((value: ValueOf<Ids>) => {
   );
 });
 
-/** The ids above them, by verified claims: another one could close a circle of any length. */
+/** The ids that claim them by verified claims, directly or not, because a new claim could close a cycle of any length. */
 const idsAbove = query((value: ValueOf<Ids>) => {
   const above = alias(distinctIds, "above");
   const isClaim = sql`${d.environmentId} = ${value("environmentId")} AND ${d.claimIsVerified} = 1`;
@@ -83,7 +83,7 @@ const propertiesOfIds = query((value: ValueOf<Ids>) =>
 const PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
 const IDS_WITHIN = PROPERTIES_BYTES_MAX / propertiesBytesMax;
 
-/** The properties of many ids, of the first of them. */
+/** The properties of the first ids, up to `PROPERTIES_BYTES_MAX`. */
 const propertiesWithin = query((value: ValueOf<Ids>) => {
   const [o, p] = [alias(idProperties, "own"), idProperties];
   const sizes = sql`
@@ -101,7 +101,7 @@ const propertiesWithin = query((value: ValueOf<Ids>) => {
   );
 });
 
-/** The statements that read what `planPeople` needs. Linear in the events, and with a secret key in the ids above theirs. */
+/** The statements that read the input of `planPeople`. Linear in the events and, with a secret key, in the ids that claim theirs. */
 export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
   const environmentId = ctx.environment.id;
   const linked = new Set<string>();
@@ -119,7 +119,7 @@ export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Sta
   return [...claims, ...jsonChunks([...changing]).map((ids) => properties({ environmentId, ids }))];
 }
 
-/** The stored people, from the rows of `peopleReads`; and the ids whose properties were left out. */
+/** The stored people from the rows of `peopleReads`, and the ids whose properties were left out. */
 export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { readonly unread: ReadonlySet<string> } {
   const unread = new Set<string>();
   const claims = new Map<string, ClaimRecord>();
@@ -129,7 +129,7 @@ export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { reado
       if (row.properties === null) unread.add(row.distinctId);
       else properties.push({ ...row, properties: row.properties });
     }
-    // An id that events link may also be above another id. Then its own row has more.
+    // A linked id may also be there as the claimer of another id. Then its own row has more.
     else if (row.isUser !== null || !claims.has(row.distinctId)) claims.set(row.distinctId, claimRecord(row));
   }
   return { claims: [...claims.values()], properties, unread };

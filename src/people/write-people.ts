@@ -8,7 +8,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { dayOf, isCounted, recordBytes, storedBytes } from "./limits/count.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
-/** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */
+/** Rows are sent as one JSON value, because D1 binds at most 100 values, and numbers as REAL. */
 type Rows = { environmentId: number; rows: string };
 type RowsAt = Rows & { nowMs: number };
 
@@ -25,7 +25,7 @@ const writeProperties = query((value: ValueOf<Rows>) => {
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${assignments(idProperties, changed)}`;
 });
 
-/** The value of a column that was to be inserted. */
+/** The inserted value of a column, in an upsert. */
 const latest = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
 const largest = (column: SQLiteColumn) => sql`max(${column}, ${latest(column)})`;
 
@@ -34,7 +34,7 @@ const known = alias(distinctIds, "known");
 const ofRow = (value: ValueOf<Rows>) =>
   sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = row.value ->> 0`;
 
-/** FROM: each row with the id's last seq, whether its record is new, and the bytes of its events that are not counted yet. */
+/** FROM: each row with its id's last seq, whether its record is new, and the uncounted events' number and bytes. */
 const freshRows = (value: ValueOf<Rows>) => {
   const { seq, properties } = analyticsEvents;
   const lastSeq = sql`(SELECT ${seq} FROM ${analyticsEvents} WHERE ${ofRow(value)} ORDER BY ${seq} DESC LIMIT 1)`;
@@ -52,8 +52,8 @@ const freshRows = (value: ValueOf<Rows>) => {
 };
 
 /**
- * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
- * repeated, it finds nothing new: where claims are made, the batch fails on their versions.
+ * Counts the new events of each id, so it comes after their insertion. It needs no guard, because these facts only grow. A repeated
+ * batch counts nothing, or fails on the versions of its claims.
  */
 const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: number }>) => {
   const ifCounted = (counted: SQL, otherwise: SQL) => sql`iif(${value("isCounted")}, ${counted}, ${otherwise})`;

@@ -26,7 +26,7 @@ const ENDPOINTS_MAX = 10;
 
 type Key = { environmentId: number; webhookId: string };
 
-// The second condition lets a batch that is sent again find its own endpoint.
+// The second condition lets a repeated batch find its own endpoint.
 const isPossible = (value: ValueOf<Key>) => {
   const { environmentId, id } = webhookEndpoints;
   const ofEnvironment = eq(environmentId, value("environmentId"));
@@ -63,7 +63,7 @@ const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
     sql`WHERE ${isPossible(value)}`,
   ),
 );
-/** Makes an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` beyond the tenth. */
+/** Creates an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` when there are ten already. */
 export async function createWebhook(
   admin: AdminCtx,
   appId: string,
@@ -92,7 +92,7 @@ export async function createWebhook(
 
 type Change = { webhookId: string; change: string };
 
-/** A column after the change, which is JSON with the fields that were sent. */
+/** A column's value after a change. The change is JSON with the sent fields. */
 const next = (value: ValueOf<Change>, field: string, column: SQLiteColumn) =>
   sql`iif(json_type(${value("change")}, ${`$.${field}`}) IS NULL, ${column}, ${value("change")} ->> ${field})`;
 
@@ -113,8 +113,8 @@ const updateEndpoint = query((value: ValueOf<Change & ActKey>) => {
 });
 
 /**
- * Changes the fields of an endpoint that are given (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be switched on
- * while very much that was pending when it was switched off has still to fail.
+ * Changes the given fields of an endpoint (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be enabled while too
+ * many deliveries from before it was disabled are still pending.
  */
 export async function changeWebhook(
   admin: AdminCtx,
@@ -149,7 +149,7 @@ const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
   drizzle.delete(webhookEndpoints).where(ofEndpoint(value)),
 );
 
-/** Deletes an endpoint, and answers it as it was. What was pending for it is not sent. Throws `not_found`. */
+/** Deletes an endpoint, and returns it as it was. Its pending messages are not sent. Throws `not_found`. */
 export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: string): Promise<WebhookOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const act = newAct(admin, { appId, action: "webhook.deleted", target: webhookId, details: { mode: row.mode } });
@@ -181,7 +181,7 @@ export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): 
 }
 
 const auditRotated = insertAct();
-// A batch that is sent again finds its own secret.
+// A repeated batch recognises its own secret.
 const updateSecret = query((value: ValueOf<ActKey & { webhookId: string; sealed: string; untilMs: number }>) => {
   const { id, secret, previousUntilMs } = webhookEndpoints;
   return drizzle
@@ -194,7 +194,7 @@ const updateSecret = query((value: ValueOf<ActKey & { webhookId: string; sealed:
     .where(and(eq(id, value("webhookId")), ne(secret, value("sealed")), actIsLatest(value)));
 });
 
-/** Gives an endpoint a new secret. The one before signs as well for a day. Throws `not_found`, `secrets_unavailable`. */
+/** Gives an endpoint a new secret. The previous one signs too for a day. Throws `not_found`, `secrets_unavailable`. */
 export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: string): Promise<NewSecretOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const { secret, sealed } = await makeSecret(admin, row);

@@ -30,8 +30,8 @@ const insertDeliveries = query((value: ValueOf<Values & { atMs: number; dueAtMs:
 });
 
 /**
- * The statements that write and send `person.exported`, where an endpoint wants it: they find out themselves, because the
- * batch that they belong to is the first of its request. The first one's row says that it did.
+ * The statements that write `person.exported` and its deliveries if an endpoint wants it. They check that themselves, because their
+ * batch is the first of its request. The first statement returns a row when it wrote the message.
  */
 export function personExported(
   { now, realNow, newId, outbox }: Pick<TenantCtx, "now" | "realNow" | "newId" | "outbox">,

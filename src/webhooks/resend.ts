@@ -15,7 +15,7 @@ import type { ReplayInput } from "./schemas.ts";
 
 type Key = { webhookId: string; messageId: string };
 
-/** Whether nobody is attempting a delivery right now. */
+/** Whether no invocation is attempting a delivery now. */
 const isFree = (value: ValueOf<{ nowMs: number }>) => {
   const { status, dueAtMs, nextAttemptAtMs } = webhookDeliveries;
   return sql`NOT (${status} = 'pending' AND ${dueAtMs} > ${nextAttemptAtMs} AND ${dueAtMs} > ${value("nowMs")})`;
@@ -30,7 +30,7 @@ const selectDelivery = query((value: ValueOf<Key>) =>
 );
 
 type Resent = Key & { nowMs: number; dueAtMs: number };
-/** One attempt, after which no more follow unless they would have anyway. Leased, because it is made behind the answer. */
+/** Makes one extra attempt due. A pending delivery keeps its schedule. Leased, because this invocation attempts it. */
 const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
   const { status, tries, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
   return drizzle
@@ -45,7 +45,7 @@ const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
     .returning(fields(webhookDeliveries, "messageId"));
 });
 
-/** Attempts a delivery once more, behind the answer (H8). Throws `not_found`, and `invalid_request` for an endpoint that is off. */
+/** Attempts a delivery once more, after the response (H8). Throws `not_found`, and `invalid_request` for a disabled endpoint. */
 export async function resendMessage(
   admin: AdminCtx,
   appId: string,
@@ -89,7 +89,7 @@ const auditReplayed = insertAct<Span>((value) => exists(ofTime(value)));
 const countSpan = query((value: ValueOf<Span>) =>
   read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
 );
-/** The oldest are leased, because their attempts are made behind the answer. The cron makes the others. */
+/** The oldest are leased, because this invocation attempts them after its response. The cron attempts the others. */
 const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
   const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
   const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${value("leased")}`;
@@ -105,7 +105,7 @@ const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number; le
     .returning(fields(webhookDeliveries, "messageId", "dueAtMs"));
 });
 
-/** Sends again what was written for an endpoint in a time (H8). Throws what `resendMessage` throws. */
+/** Sends an endpoint's messages of a span of time again (H8). Throws the errors of `resendMessage`. */
 export async function replayMessages(
   admin: AdminCtx,
   appId: string,
@@ -143,7 +143,7 @@ const insertTest = query((value: ValueOf<WrittenAct & { messageId: string; envir
   return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ONCE} RETURNING ${list}`);
 });
 
-/** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is off. */
+/** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is disabled. */
 export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };

@@ -16,7 +16,7 @@ import {
 
 const ONE = "/apps/:appId/webhooks/:webhookId";
 
-/** A part of the administration API. */
+/** Administration routes of webhooks. */
 export const webhookRoutes = createRoutes()
   .post("/apps/:appId/webhooks", requireAdmin, readBody, validate("json", createWebhookInput), async (c) =>
     c.json(await createWebhook(c.var.admin, c.req.param("appId"), c.req.valid("json"))),

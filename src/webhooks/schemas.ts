@@ -34,7 +34,7 @@ const types = z.lazy(() =>
     })
     .nullish()
     .describe(
-      "Types of messages, or globs such as `credits.*`. Without it: all but `usage.recorded`, which must be asked for.",
+      "Types of messages, or globs such as `credits.*`. Default: all types except `usage.recorded`, which must be named.",
     ),
 );
 
@@ -54,7 +54,7 @@ export const changeWebhookInput = z.lazy(() =>
       isEnabled: z
         .boolean()
         .optional()
-        .describe("While it is off nothing is written for it, and what was pending becomes failed."),
+        .describe("While an endpoint is disabled, no messages are written for it, and its pending deliveries fail."),
     })
     .meta({ id: "ChangeWebhook" }),
 );

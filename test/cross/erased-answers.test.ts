@@ -82,7 +82,7 @@ function eventsOf(batch: readonly Template[], cast: Cast) {
 
 describe("an answer about an erased id", () => {
   it.each(["secret", "relay", "publishable"] as const)(
-    "is that about an id that was never seen, warnings included, in random batches: %s",
+    "equals the answer about an id that was never seen, including warnings, in random batches: %s",
     async (kind) => {
       const call = makeClient(new Clock());
       const app = await makeApp();

@@ -81,7 +81,7 @@ const spanOf = (month: string) => {
 };
 
 describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
-  it("are the sums of all entries, close to the step, and open as the month before closed", {
+  it("are the sums of all entries, balance exactly, and open with the previous month's closing", {
     timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
     console.info(`monthly-statements.test.ts: PROOF_SEED=${SEED}`);

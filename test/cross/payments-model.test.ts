@@ -76,8 +76,8 @@ const TELLINGS = [
   { isTied: false, version: BEFORE },
 ] as const;
 
-describe("all that Stripe says of a payment", () => {
-  it("stands as its model says after orders of three events, of which one comes twice: the soak takes all orders", {
+describe("all of Stripe's events about a payment", () => {
+  it("matches its model after orders of three events, one of them twice: the soak tries all orders", {
     timeout: 240_000,
   }, async () => {
     const w = await paymentsWorld({}, 1);
@@ -91,7 +91,7 @@ describe("all that Stripe says of a payment", () => {
     }
   });
 
-  it("stands as its model says when each of its events comes after any others", {
+  it("matches its model when each of its events comes after any others", {
     timeout: timeoutOf(PAIRS, 10_000),
   }, async () => {
     const random = createRandom(seed);
@@ -169,7 +169,7 @@ async function live(random: Random): Promise<void> {
 }
 
 describe("a payment", () => {
-  it("stands as its model says amid debits, holds, their returns and expiry", {
+  it("matches its model among debits, holds, their returns and expiry", {
     timeout: timeoutOf(HISTORIES, 30_000),
   }, async () => {
     const random = createRandom(seed);
@@ -180,7 +180,7 @@ describe("a payment", () => {
     }
   });
 
-  it("ends alike when all its events come at once, several times, to several isolates", {
+  it("ends in the same state when all its events come concurrently, several times, to several isolates", {
     timeout: timeoutOf(ROUNDS, 40_000),
   }, async () => {
     const random = createRandom(seed + 1);
@@ -208,7 +208,7 @@ describe("a payment", () => {
 
 describe("an event whose trip to the database fails", () => {
   it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
-    "%s, at any trip, ends as it would have when Stripe sends it again",
+    "%s, at any trip, ends in the same state when Stripe sends the event again",
     { timeout: timeoutOf(FAULTS.length, 200_000) },
     async (fault) => {
       vi.spyOn(console, "warn").mockReturnValue();

@@ -254,24 +254,24 @@ const BECOMING = ["unidentified", "identified", "credits alone", "usage alone", 
 
 const newUserId = () => `user_${crypto.randomUUID()}`;
 
-describe("with a publishable key nobody's data reach another's export, and one's own stay complete", () => {
-  it("of a user of whom nothing is known yet but what is sent in the attack", async () => {
+describe("a publishable key cannot bring a user's data into another's export, or remove data from a user's own", () => {
+  it("when the user is only known from the attack", async () => {
     expect(await flawsAgainst("nothing yet", "before", newUserId, 0)).toEqual([]);
   });
 
-  it.each(BECOMING.map((state, turn) => [state, turn] as const))("of a user who is or has %s", async (state, turn) => {
+  it.each(BECOMING.map((state, turn) => [state, turn] as const))("when the user is or has %s", async (state, turn) => {
     expect(await flawsAgainst(state, "before", newUserId, turn)).toEqual([]);
   });
 
   it.each(BECOMING.map((state, turn) => [state, turn] as const))(
-    "of a user who is or has %s only later",
+    "when the user is or has %s only later",
     async (state, turn) => {
       expect(await flawsAgainst(state, "after", newUserId, turn)).toEqual([]);
     },
   );
 });
 
-describe("with a publishable key nobody reaches the data of a device's id that is a user's", () => {
+describe("a publishable key cannot reach the data of a user whose id looks like a device's", () => {
   // A device's id that is no user's may be claimed by whoever knows it: the exception of P2.
   const users = BECOMING.filter((state) => state !== "unidentified").map((state, turn) => [state, turn] as const);
 
@@ -294,7 +294,7 @@ describe("with a publishable key nobody reaches the data of a device's id that i
   });
 });
 
-describe("with a relay key nobody reaches more than with a publishable one", () => {
+describe("a relay key reaches no more than a publishable key", () => {
   it("of a user who is identified", async () => {
     expect(await flawsAgainst("identified", "before", newUserId, 0, "relay")).toEqual([]);
   });

@@ -57,7 +57,7 @@ async function makeStorm(random: Random) {
   return { app, clock, acts, finish: () => run(env.DB, 1_000) };
 }
 
-it(`the sums of days are the events' once no mark is left, whatever was killed, raced and erased (seed ${SEED})`, {
+it(`the day sums equal the events when no mark is left, after kills, races and erasures (seed ${SEED})`, {
   timeout: timeoutOf(STORMS, 20_000),
 }, async () => {
   vi.spyOn(console, "error").mockReturnValue();

@@ -202,7 +202,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await page.locator("#totals").textContent()).toContain("1,000");
     });
 
-    it("creates an endpoint, tests it, sees the attempt, sends the message once more, and replays the day", async () => {
+    it("creates an endpoint, tests it, shows the attempt, sends the message again, and replays the day", async () => {
       const { page } = watched;
       const receiver = await startReceiver((response) => response.writeHead(204).end());
       try {
@@ -285,7 +285,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     });
   });
 
-  it("of no application: the list, the sessions, administration keys, a page that is not there, and the sign-in", async () => {
+  it("without an application: the list, the sessions, administration keys, an unknown page, and the sign-in", async () => {
     for (const path of ["apps", "apps/sessions", "apps/admin-keys", "nothing/here", "apps/app_none/live/overview"]) {
       await inspect(`${server.url}/admin/${path}`);
     }

@@ -146,7 +146,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(after.results).toMatchObject([{ ...before.results[0], amount_steps: 2_000_000 }, { ...before.results[1] }]);
   });
 
-  it("grants with a reason, once however often the confirmation is sent, and shows it in the ledger", async () => {
+  it("grants with a reason, once even if the confirmation is resubmitted, and shows it in the ledger", async () => {
     await section("Users");
     await page.getByLabel("User id").fill(USER);
     await submit("Search");
@@ -178,7 +178,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await page.locator("article").count()).toBe(2);
   });
 
-  it("asks twice before a large amount, and says what the user will have", async () => {
+  it("asks twice before a large amount, and shows the user's balance afterwards", async () => {
     await page.getByRole("link", { name: "Adjust" }).first().click();
     await page.getByLabel(/Amount to add/).fill("+12,345,678");
     await page.getByLabel(/^Reason \(kept/).fill("by mistake");
@@ -194,7 +194,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await page.locator("#totals").textContent()).toContain("2,000");
   });
 
-  it("finds the user by the beginning of the id, and a balance by its id, and goes from thing to thing", async () => {
+  it("finds the user by the beginning of the id, and a balance by its id, and follows the links between pages", async () => {
     await section("Users");
     await expectAccessible(page);
     await page.getByLabel("User id").fill("ada");
@@ -222,7 +222,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByRole("heading", { name: `User ${USER}` }).waitFor();
   });
 
-  it("previews a debit, and shows what would be uncovered", async () => {
+  it("previews a debit, and shows the uncovered quantities", async () => {
     const plan = page.locator("#plan");
     await plan.getByLabel("Event").fill("chat.done");
     await plan.getByLabel("Tokens").fill("500");
@@ -235,7 +235,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await expectAccessible(page);
   });
 
-  it("adjusts and revokes with a reason, each confirmed and noted; charts the balance; saves the ledger as CSV", async () => {
+  it("adjusts and revokes with a reason after confirmations, charts the balance, and saves the ledger as CSV", async () => {
     await page.getByRole("link", { name: "Adjust" }).first().click();
     await page.getByLabel(/Amount to add/).fill("-3000");
     await page.getByLabel(/^Reason \(kept/).fill("=1+1");
@@ -272,7 +272,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await page.locator("#ledger .scroll tbody tr").count()).toBe(2);
   });
 
-  it("finds a person by any id, shows stored data as text, and creates a link whose use is in the history", async () => {
+  it("finds a person by any id, shows stored data as text, and creates a link whose use appears in the history", async () => {
     const event = (name: string, properties: object) => ({ event: name, distinct_id: USER, properties });
     const batch = [event("$identify", { $anon_distinct_id: DEVICE, $set: { name: EVIL } }), event(EVIL, { at: EVIL })];
     const captured = await api("/batch/", publishableKey, {
@@ -310,7 +310,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await page.content()).not.toContain(new URL(link).searchParams.get("token"));
   });
 
-  it("shows the day's figures, soon after they came to be", async () => {
+  it("shows the day's figures soon after the events", async () => {
     await section("Overview");
     await expect
       .poll(
@@ -344,7 +344,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect((await api("/api/v1/credits?userId=u", secretKey)).status).toBe(401);
   });
 
-  it("is usable at phone width and in the dark: nothing spills out, and all can be read", async () => {
+  it("is usable at phone width and in dark mode: nothing overflows, and all text is readable", async () => {
     const phone = await openPage(browser, { viewport: { width: 360, height: 740 }, colorScheme: "dark" });
     await signIn(phone.page, server.url);
     await phone.page.getByRole("link", { name: "live" }).first().click();
@@ -416,14 +416,14 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await plain.context.close();
   });
 
-  it("signs out, and then opens nothing more", async () => {
+  it("signs out, and then opens no page", async () => {
     const inside = page.url();
     await submit("Sign out");
     await page.goto(inside);
     expect(page.url()).toContain("/admin/sign-in");
   });
 
-  it("ran no foreign script, loaded nothing from outside, and logged no error on all of these pages", () => {
+  it("runs no foreign script, loads nothing from outside, and logs no error on all of these pages", () => {
     expect(watched.complaints).toEqual([]);
   });
 });

@@ -45,7 +45,7 @@ const bindings = (said: string) => [...said.matchAll(/^env\.(.*?) {2,}/gm)].map(
 const MS_MAX = 180_000;
 
 describe("what docs/deployment.md has wrangler do", { timeout: MS_MAX }, () => {
-  it("binds in staging all that production has, with a database of its own", async () => {
+  it("binds the same in staging as in production, with a separate database", async () => {
     const production = bindings(await wrangler(config, "deploy", "--dry-run"));
     expect(production).toContain("DB (purser)");
     expect(production.length).toBeGreaterThan(8);
@@ -53,7 +53,7 @@ describe("what docs/deployment.md has wrangler do", { timeout: MS_MAX }, () => {
     expect(shown).toEqual(production.map((binding) => (binding === "DB (purser)" ? "DB (purser-staging)" : binding)));
   });
 
-  it("migrates each database by its binding, whatever somebody called it", async () => {
+  it("migrates each database by its binding, whatever its name", async () => {
     const renamed = withDatabases(config, 2).replaceAll(/^database_name = ".*"$/gm, 'database_name = "renamed"');
     for (const binding of ["DB", "DB_1"]) {
       const said = await wrangler(renamed, "d1", "migrations", "apply", binding, "--local");

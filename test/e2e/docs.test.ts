@@ -22,7 +22,7 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
   });
 
   it.each(Object.keys(LOOKS))(
-    "%s asks for nothing else, fits, has no console errors and is accessible",
+    "%s makes no other request, fits the screen, has no console errors and is accessible",
     async (look) => {
       const page = await (await browser.newContext(LOOKS[look])).newPage();
       const complaints: string[] = [];

@@ -256,8 +256,8 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
   await expectClosed(person);
 }
 
-describe(`erasures amid kills, from PROOF_SEED=${SEED} on`, () => {
-  it("end complete and once, by call and by cron, and leave no byte of a person", {
+describe(`erasures during kills, from PROOF_SEED=${SEED} on`, () => {
+  it("complete once, by call and by cron, and leave no byte of a person", {
     timeout: 120_000 * ROUNDS,
   }, async () => {
     const count: Count = { kills: 0, amid: 0, answers: 0, unanswered: 0 };

@@ -21,7 +21,7 @@ describe("a window", () => {
     expect([text(fromMs), text(toMs)]).toEqual([from, to]);
   });
 
-  it("has its moment, is followed by the next, and is the same for each of its milliseconds", () => {
+  it("contains its time, is followed by the next, and is the same for each of its milliseconds", () => {
     fc.assert(
       fc.property(fc.constantFrom(...EVERY), fc.integer({ min: 0, max: 4_102_444_800_000 }), (every, ms) => {
         const { fromMs, toMs } = windowOf(every, ms);

@@ -155,7 +155,7 @@ const planting = fc.record({
 });
 
 describe("the verification of a ledger", () => {
-  it("finds nothing in sound books, whatever the pages", () => {
+  it("finds nothing in correct books, with pages of any size", () => {
     fc.assert(
       fc.property(rounds, size, room, (moves, pages, characters) => {
         expect(verify(soundBooks(moves), pages, characters)).toEqual([]);
@@ -163,7 +163,7 @@ describe("the verification of a ledger", () => {
     );
   });
 
-  it("finds a flaw that was planted, and the same in pages of any size as in one", () => {
+  it("finds a planted flaw, and the same flaws with pages of any size", () => {
     fc.assert(
       fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, steps }) => {
         const books = soundBooks(moves);
@@ -176,7 +176,7 @@ describe("the verification of a ledger", () => {
     );
   });
 
-  it("finds in pages every balance with a flaw that it finds in one, of several flaws", () => {
+  it("finds every balance with a flaw, in several pages as in one", () => {
     const flawed = (flaws: readonly Flaw[]) => new Set(flaws.map(({ balanceId }) => balanceId));
     fc.assert(
       fc.property(

@@ -5,7 +5,7 @@ import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount
 
 export const unit = z.lazy(() => z.enum(UNITS).meta({ id: "Unit" }));
 
-const rule = z.lazy(() =>
+const rule = () =>
   z.strictObject(
     {
       event: identifier().optional().describe("An event name. `*` matches any characters."),
@@ -15,10 +15,9 @@ const rule = z.lazy(() =>
       error: ({ input }) =>
         typeof input === "string" ? 'must be an object, such as `{ "event": "chat.*" }`' : undefined,
     },
-  ),
-);
+  );
 export const matchRule = z.lazy(() =>
-  rule
+  rule()
     .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
     .meta({ id: "MatchRule", minProperties: 1 }),
 );

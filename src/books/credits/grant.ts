@@ -65,7 +65,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
  * Adds the names that an unknown pack may have meant to its refusal. They may be shown, because the caller is the application's
  * own backend.
  */
-async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
+export async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
   if (!(error instanceof PurserError) || error.code !== "credit_pack_not_found") return error;
   const names = await nearestPackNames(ctx, name).catch((): string[] => []);
   if (names.length === 0) return error;

@@ -3,7 +3,7 @@ import { assert } from "../../lib/assert.ts";
 import { type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 
-/** What burn-down needs to know about a balance. */
+/** The fields of a balance that burn-down needs. */
 export interface Spendable {
   readonly id: string;
   readonly unit: Unit;
@@ -29,7 +29,7 @@ interface Leg<B extends Spendable = Spendable> {
 
 export interface Payment<B extends Spendable = Spendable> {
   readonly legs: readonly Leg<B>[];
-  /** What no balance covers, each unit rounded up to its step. Null when all is covered. */
+  /** The quantities that no balance covers, each rounded up to its unit's step. Null when all is covered. */
   readonly uncovered: Quantities | null;
 }
 

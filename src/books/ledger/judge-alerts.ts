@@ -17,15 +17,15 @@ const accountOfUser = (value: ValueOf<{ environmentId: number; userId: string }>
   SELECT ${accounts.id} FROM ${accounts}
   WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}`;
 
-/** Of a balance, the first of its entries. */
+/** The first entry of a balance. */
 const first = alias(creditLedger, "first");
 const prior = alias(creditLedger, "prior");
 
 type Entries = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
 
 /**
- * The last `entries` entries of the user, or those of the events that settle reservations; and what their balances paid then of what
- * they owed (C21), as settlements have their entries anywhere in the batch.
+ * The user's last `entries` entries, or the entries of events that settle reservations, together with the payments of owed amounts
+ * (C21). The entries of settlements can be anywhere in the batch.
  */
 function motionOfUser(value: ValueOf<Entries>): SQL {
   const { accountId, seq, reason, eventId, reservationId, isRevoked } = creditLedger;
@@ -58,7 +58,7 @@ const typeOfAlert = sql`iif(${judged.id} = '', 'credits.depleted', 'credits.low'
 
 type GoingOff = { environmentId: number; nowMs: number; endpoints: string; messageId: string };
 
-/** Writes the messages of alerts that go off, and returns their ids. `from` and `leaves` as in `watched`. */
+/** Writes the messages of alerts that fire, and returns their ids. `from` and `leaves` as in `watched`. */
 export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "from" | "leaves">) {
   const isAsked = sql`${value("endpoints")} -> ('$."' || ${typeOfAlert} || '"') IS NOT NULL`;
   const crossesLive = sql`(judged.live_before >= judged.of_live AND judged.live_after < judged.of_live)`;
@@ -104,7 +104,7 @@ const goOffByEntries = query((value: ValueOf<Entries & GoingOff>) =>
 
 type Own = { environmentId: number; messageId: string };
 
-/** The messages whose ids begin with `messageId`. The plus has SQLite find them by their ids, not all of the environment. */
+/** The messages whose ids begin with `messageId`. The plus makes SQLite use the ids' index, and not scan the environment. */
 const ownMessages = (value: ValueOf<Own>) => sql`${webhookMessages}
   ON ${webhookMessages.id} > ${value("messageId")} AND ${webhookMessages.id} < ${value("messageId")} || '~'
   AND +${webhookMessages.environmentId} = ${value("environmentId")}`;
@@ -119,7 +119,7 @@ export const deliverOwn = query((value: ValueOf<Own & { endpoints: string; atMs:
   ),
 );
 
-/** Keeps which alerts went off, by their messages, whose ids begin with `messageId`. */
+/** Stores which alerts fired, from their messages, whose ids begin with `messageId`. */
 export const keepGoneOff = query((value: ValueOf<Own>) =>
   insertFrom(
     alertStates,
@@ -157,17 +157,17 @@ const lift = query((value: ValueOf<WriteContext>) => {
 
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
-/** Statements that write messages which only the database knows. */
+/** Statements that write messages whose existence only the database can decide. */
 export interface MessageWrites {
   readonly statements: readonly Statement[];
-  /** Which of them returns the messages that it wrote. */
+  /** The one that returns the ids of the written messages. */
   readonly returning?: Statement<{ id: string }>;
 }
 
 const NONE: MessageWrites = { statements: [] };
 
 /**
- * The statements that judge a user's alerts by what a batch wrote (H5), also by what the reservations that it settled paid. They come after all its entries. None in an
+ * The statements that evaluate a user's alerts after a batch's entries (H5), including the payments of owed amounts. None in an
  * environment without endpoints.
  */
 export function alertWrites(
@@ -204,11 +204,11 @@ export function messagesAmong(
   all: readonly Statement[],
   rows: readonly unknown[][],
 ): readonly { readonly id: string }[] {
-  // A batch answers in the order of its statements, and the type of this one says what its rows are.
+  // A batch returns rows in the order of its statements, and this statement's type declares its rows.
   return returning === undefined ? [] : ((rows[all.indexOf(returning)] ?? []) as { id: string }[]);
 }
 
-/** For `deliverOwn`. */
+/** The endpoints by message type, for `deliverOwn`. */
 export function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
   return JSON.stringify(Object.fromEntries(wanted.map(({ type, endpointIds }) => [type, endpointIds])));
 }

@@ -6,7 +6,7 @@ import { amountRule, toSteps } from "../amounts/amount.ts";
 import { NEVER_MS } from "./balance.ts";
 import type { NewBalance, NewBalances } from "./insert-entries.ts";
 
-/** What a grant says, whoever makes it. */
+/** The input of a grant, from any source. */
 export interface GrantOfPack {
   readonly packId: string;
   readonly quantity?: number | null | undefined;
@@ -44,7 +44,7 @@ export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, 
   };
 }
 
-/** `credit_pack_not_found` that says how the pack was looked for (C7). */
+/** `credit_pack_not_found`, with a message about the way in which the pack was searched (C7). */
 function packNotFound(idOrName: string, pack: Pack | null): PurserError {
   if (/^(price|prod)_/.test(idOrName)) {
     const message =

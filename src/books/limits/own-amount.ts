@@ -46,8 +46,8 @@ function requireKnown({ features }: AccountAtRead, limitId: string): UsageLimit 
 }
 
 /**
- * Sets a user's own amount of a limit, or none at all (Q2), at once, also for the window that runs. Makes the id a user's. Throws
- * `not_found` and `invalid_request`.
+ * Sets a user's own amount of a limit, or makes them unlimited (Q2), with immediate effect on the current window. Makes the id a
+ * user. Throws `not_found` and `invalid_request`.
  */
 export function setOwnAmount(
   ctx: TenantCtx,
@@ -62,7 +62,7 @@ export function setOwnAmount(
   });
 }
 
-/** Gives a user back the limit's amount (Q2). Who has none of their own, or is unknown, keeps it. Throws `not_found`. */
+/** Removes a user's own amount, so that the limit's amount applies again (Q2). No effect without one. Throws `not_found`. */
 export function removeOwnAmount(ctx: TenantCtx, limitId: string, userId: string): Promise<UserLimitOutput> {
   return changeOwnAmount(ctx, limitId, userId, () => ({ hasOwnAmount: 0, ownAmountSteps: null }));
 }

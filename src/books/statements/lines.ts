@@ -21,7 +21,7 @@ export const COLUMNS = [
 ] as const;
 export type Column = (typeof COLUMNS)[number];
 
-/** Steps by column. Exact: a sum over all users may be larger than a double can tell. */
+/** Steps by column. A sum over all users may exceed the exact range of a double. */
 export type Amounts = Record<Column, bigint>;
 
 export interface Line {
@@ -55,7 +55,7 @@ export interface Motion extends Group {
   readonly delta: bigint;
 }
 
-/** The column that a cause adds to, and the sign with which a reader expects it. A hold and its return are in none (C16). */
+/** The column that a cause adds to, and the sign that readers expect there. Holds and their returns have no column (C16). */
 const COLUMN_OF_CAUSE: Readonly<Record<string, readonly [Column, 1n | -1n]>> = {
   payment: ["granted.payment", 1n],
   recurring: ["granted.recurring", 1n],
@@ -121,7 +121,7 @@ export function plus(a: Amounts, b: Amounts): Amounts {
   return sum;
 }
 
-/** Whether a line closes to the step: what was there and what came is what went and what is there. */
+/** Whether a line balances exactly: opening plus additions equals subtractions plus closing. */
 export function closes(amounts: Amounts): boolean {
   const granted = COLUMNS.filter((column) => column.startsWith("granted.")).reduce(
     (sum, one) => sum + amounts[one],

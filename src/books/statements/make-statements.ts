@@ -37,7 +37,7 @@ import { spanOfMonth } from "./month.ts";
 const ACCOUNTS_A_PAGE = 200;
 const QUERIES_A_PAGE = 10;
 
-/** Sums are read in two parts: one of them could be larger than a double can tell. */
+/** Sums are read in two parts, because a single sum could exceed the exact range of a double. */
 const APART = 1_000_000;
 const parts = (steps: SQL) => {
   const apart = asInteger(sql`${APART}`);
@@ -80,7 +80,7 @@ const isInPage = (
   value: ValueOf<Page>,
 ) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOf(value)}
   AND ${accounts.environmentId} = ${value("environmentId")}`;
-/** By their integers, not by the environment's users. */
+/** Reads accounts by their integers. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
 /** The groups of balances that are summed: the first columns of each list. */
 const groupOf = (value: ValueOf<Page>) => ({
@@ -91,7 +91,7 @@ const groupOf = (value: ValueOf<Page>) => ({
   }),
 });
 
-/** What the page's balances have now. */
+/** The remaining amounts of the page's balances. */
 const selectRemaining = query((value: ValueOf<Page>) =>
   read(
     { ...groupOf(value), ...parts(sql`${creditBalances.remainingSteps}`) },
@@ -101,7 +101,7 @@ const selectRemaining = query((value: ValueOf<Page>) =>
   ),
 );
 
-/** What open reservations hold of them. */
+/** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<Page>) =>
   read(
     { ...groupOf(value), ...parts(sql`(leg.value ->> 'amountSteps')`) },
@@ -148,7 +148,7 @@ const selectLines = query((value: ValueOf<{ statementId: string }>) =>
     .where(eq(statementLines.statementId, value("statementId"))),
 );
 
-/** Aborts the batch with `guard_statement` where another run has gone on. */
+/** Aborts the batch with `guard_statement` when another run has added the page. */
 const guardPosition = query((value: ValueOf<Position>) =>
   insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAt(value)) }, sql``),
 );
@@ -188,7 +188,7 @@ const finish = query((value: ValueOf<Position & { nowMs: number }>) =>
     .where(isAt(value)),
 );
 
-/** Amounts as they are stored. */
+/** The stored form of amounts. */
 const storedAmounts = (amounts: Amounts) => Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
 export const readAmounts = (stored: Readonly<Record<string, string>>): Amounts =>
   Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as Amounts;
@@ -240,7 +240,7 @@ async function addPage(root: CronCtx, statement: Running, afterId: number): Prom
   return endId;
 }
 
-/** Makes the statements that were asked for, in bounded pages, each once (guarded by its place). */
+/** Makes the requested statements in bounded pages. The guard on the position adds each page once. */
 export async function makeStatements(root: CronCtx): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
   for (const statement of await runningOf(root)) {
@@ -248,7 +248,7 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
       let afterId: number | null = statement.afterAccountId;
       while (afterId !== null && root.allowance.has(QUERIES_A_PAGE)) afterId = await addPage(root, statement, afterId);
     } catch (error) {
-      // Another run goes on with it, or this one's answer was lost.
+      // Another run continues this statement, or the response of this batch was lost.
       if (!isConflict(error)) failures.push(error);
     }
   }

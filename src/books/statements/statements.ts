@@ -16,7 +16,7 @@ import { spanOfMonth } from "./month.ts";
 import type { StatementLineOutput, StatementListOutput, StatementOutput, StatementSummary } from "./responses.ts";
 import type { CreateStatementInput } from "./schemas.ts";
 
-/** How long after its end a month closes. No isolate's clock is behind by so much. */
+/** How long after its end a month closes. No isolate's clock is behind by this much. */
 const CLOSES_AFTER_MS = 3_600_000;
 
 const shownFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
@@ -54,8 +54,8 @@ const selectId = query((value: ValueOf<OfMonth>) =>
 );
 
 /**
- * Asks for the statement of a month that is over; asked again, it is the first one. The cron makes it. Throws `not_found`, and
- * `invalid_request` until an hour after the month's end, by the environment's time.
+ * Requests the statement of a past month, which the cron then makes. A repeat returns the existing one. Throws `not_found`, and
+ * `invalid_request` until an hour after the month's end in the environment's time.
  */
 export async function createStatement(
   admin: AdminCtx,
@@ -143,7 +143,7 @@ function presentLine({ unit, packId, packName, amounts: stored }: LineRow): Stat
 
 const isZero = ({ amounts }: LineRow): boolean => COLUMNS.every((column) => readAmounts(amounts)[column] === 0n);
 
-/** A statement with its lines, which are null while it is being made. Throws `not_found`, also for another application's. */
+/** A statement with its lines, which are null while it is being made. Throws `not_found`. */
 export async function readStatement(root: SystemCtx, appId: string, statementId: string): Promise<StatementOutput> {
   const [[row], lines] = await batch(root.db, [
     selectStatement({ appId, statementId }),
@@ -156,12 +156,12 @@ export async function readStatement(root: SystemCtx, appId: string, statementId:
     });
   }
   admitRow(root, row);
-  // A line whose months cancel each other out says nothing.
+  // Lines whose amounts are all 0 are left out.
   const shown = row.madeAtMs === null ? null : lines.filter((line) => !isZero(line)).map(presentLine);
   return { ...presentSummary(row), lines: shown };
 }
 
-/** The statement as CSV: one header, then a line each. Throws `temporarily_unavailable` while it is being made. */
+/** The statement as CSV, with a header row. Throws `temporarily_unavailable` while it is being made. */
 export async function statementCsv(root: SystemCtx, appId: string, statementId: string): Promise<string> {
   const { lines } = await readStatement(root, appId, statementId);
   if (lines === null) throw temporarilyUnavailable("The statement is still being made; try again in a minute.");

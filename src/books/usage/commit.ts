@@ -27,9 +27,9 @@ import { assertNotAhead, type CommitInput } from "./schemas.ts";
 import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
- * Returns a reservation's holds and debits the actual usage, in one write (U6). After the reservation expired it counts,
- * once, as a plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and
- * `insufficient_credits`, in which case the hold remains.
+ * Returns a reservation's holds and debits the actual usage, in one write (U6). A commit after the expiry is recorded, once, as a
+ * plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and `insufficient_credits`, after
+ * which the hold remains.
  */
 export async function commitReservation(
   ctx: TenantCtx,
@@ -55,7 +55,7 @@ export async function commitReservation(
       balances: ([, , rows]) => rows,
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
-        // After a charge it is closed, also for who commits with the charge's own event id (U15).
+        // After a charge it is closed, even for a commit with the charge's own event id (U15).
         const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
         if (stored !== undefined && !isCharged) return replay(answerRepeat(eventId, stored, stamp));
         if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
@@ -76,7 +76,7 @@ export async function commitReservation(
           throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
         }
         const { quantities, properties, occurredAt } = input;
-        // What has already happened is never refused (Q4).
+        // Limits never refuse usage that has already happened (Q4).
         const counts = countUsage(account, { event, model: model ?? undefined, quantities }, false);
         const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment, counts };
         if (isLate) {
@@ -114,7 +114,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
         return replay(releaseOutput(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
-      // The reservation's own id is the caller's, and may name somebody.
+      // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
       const balanceIds = hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
       return write(settleHolds(account, [hold], { state: "released" }), () => releaseOutput(reservation, "released"), {

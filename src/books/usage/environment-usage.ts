@@ -13,11 +13,11 @@ import type { EnvironmentUsageOutput } from "./responses.ts";
 import type { EnvironmentUsageInput } from "./schemas.ts";
 import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
 
-/** How many rows of day sums are added up. */
+/** The most rows of day sums that one request adds up. */
 const ROWS_MAX = 2_000_000;
-/** How many users are the largest, by events and by each unit. */
+/** How many of the largest users are listed, by events and by each unit. */
 const LARGEST_MAX = 100;
-/** A request may take so long from its reading of the time to its event. */
+/** The longest time between a request's reading of the clock and its event. */
 const UNDER_WAY_MS = 60_000;
 
 type Span = { environmentId: number; from: number; to: number; rows: number };
@@ -27,7 +27,7 @@ const ofSpan = (value: ValueOf<Span>) => sql`(
     AND ${usageDays.day} >= ${value("from")} AND ${usageDays.day} < ${value("to")} LIMIT ${value("rows")}
 ) AS ${usageDays}`;
 
-/** What the lower bits carry is added to the upper ones: so both fit a double, and the sums can be compared. */
+/** The sum of the upper bits with the carry of the lower ones. Both parts then fit a double, and sums can be compared. */
 const highOf = (high: SQLiteColumn, low: SQLiteColumn) => sql<number>`sum(${high}) + (sum(${low}) >> 26)`;
 const lowOf = (low: SQLiteColumn) => sql<number>`sum(${low}) & 67108863`;
 
@@ -96,7 +96,7 @@ const selectTotals = {
   user: selectLargest,
 };
 
-/** What tells up to when an environment is summed. */
+/** The rows that determine up to when an environment is summed. */
 const selectState = query((value: ValueOf<{ appId: string; environmentId: number }>) =>
   drizzle
     .select({
@@ -114,8 +114,8 @@ const selectState = query((value: ValueOf<{ appId: string; environmentId: number
 );
 
 /**
- * What an environment's users used on the days of a span, in groups (U18): the sums that the cron made. Throws `not_found`, and
- * `invalid_request` for a span with too many sums, or groups.
+ * The usage of an environment's users on the days of a span, in groups (U18), from the sums that the cron made. Throws `not_found`,
+ * and `invalid_request` for a span with too many sums or groups.
  */
 export async function readEnvironmentUsage(
   root: SystemCtx,

@@ -48,13 +48,13 @@ export function stampEvent(ctx: TenantCtx, input: EventInput): Promise<Stamp> {
 interface EventToDecide {
   readonly input: EventInput;
   readonly stamp: Stamp;
-  /** What is stored under the event's id. */
+  /** The stored event with the same id. */
   readonly stored: StoredEvent | undefined;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
 }
 
-/** A replay, or the event and its debits. Throws what `recordEvent` throws. */
+/** A replay, or the event and its debits. Throws the errors of `recordEvent`. */
 export function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,

@@ -13,9 +13,9 @@ import { describe, describedFields, presentUsageTimes } from "./event-fields.ts"
 import type { EventsOutput, ShownEvent } from "./responses.ts";
 import type { EventsInput } from "./schemas.ts";
 
-/** How many events a page with a filter looks at: at most 4,000 rows are read. */
+/** How many events a page with a filter examines, so that it reads at most 4,000 rows. */
 const LOOKED_AT_MAX = 1_990;
-/** Of the properties of a page, beside those of one event. */
+/** The most bytes of properties on a page, unless a single event has more. */
 const PROPERTIES_BYTES_MAX = 1_500_000;
 
 const shownFields = () => ({
@@ -25,7 +25,7 @@ const shownFields = () => ({
 });
 type ShownRow = RowOf<ReturnType<typeof shownFields>>;
 
-/** The place of an event in a list: those before it come later. */
+/** The position of an event in a list, for the cursor. */
 interface Place {
   readonly beforeMs: number;
   readonly beforeSeq: number;
@@ -46,14 +46,14 @@ const selectPage = accountQuery((value: ValueOf<Span & { limit: number }>, accou
   read(shownFields(), (list) => sql`SELECT ${list} FROM ${ofSpan(value, account)} LIMIT ${value("limit")}`),
 );
 
-/** Whether a text passes a filter: none, a name or a glob. */
+/** Whether a text matches a filter: none, a name or a glob. */
 const passes = (filter: string | undefined, text: string | null): boolean =>
   filter === undefined || (text !== null && filterCovers(filter, text));
 
 /**
- * A page of a user's usage events, the newest by `occurredAt` first, of one moment the later arrival (U16). A page with a filter
- * looks at so many events, and may be short, even empty, while `nextCursor` is not null. Large properties are read in a trip of
- * their own. By a publishable key there are no properties.
+ * A page of a user's usage events, newest `occurredAt` first, at equal times latest arrival first (U16). A page with a filter
+ * examines a bounded number of events, and may be short, even empty, while `nextCursor` is not null. Large properties take another
+ * round trip. A publishable key gets no properties.
  */
 export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: string }): Promise<EventsOutput> {
   const { userId, event, model, from, to, limit, cursor } = input;
@@ -77,7 +77,7 @@ export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: 
   };
 }
 
-/** An event by its id, with whose it is. Throws `not_found`. */
+/** An event by its id, with its user's id. Throws `not_found`. */
 export async function readEvent(ctx: TenantCtx, eventId: string): Promise<ShownEvent & { userId: string }> {
   const [row] = await all(ctx.db, selectById({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined) {
@@ -132,7 +132,7 @@ const selectLarge = accountQuery((value: ValueOf<{ places: string }>, account) =
     ),
 );
 
-/** The events of a page with their properties, as far as these are not too many bytes: one event always. */
+/** The first events of a page with their properties, as many as the byte limit allows, at least one. */
 async function withProperties(
   ctx: TenantCtx,
   user: { userId: string },
@@ -150,14 +150,14 @@ async function withProperties(
   return shown.map((row) => present(row, textOf.get(row.seq) ?? row.properties));
 }
 
-/** An event as the API returns it, without its properties where they are not given. */
+/** An event as the API returns it. Without `properties` the field is left out. */
 function present(row: ShownRow, properties?: string | null): ShownEvent {
   return {
     eventId: row.eventId,
     ...describe(row),
     ...presentUsageTimes(row),
     reservationId: row.reservationId,
-    // JSON in the form of the response, beside what remained then.
+    // JSON in the form of the response, except that it also has the remaining amounts of that time.
     debits: (JSON.parse(row.debits) as Debit[]).map(({ remaining: _, ...debit }) => debit),
     uncovered: row.uncovered === null ? null : (JSON.parse(row.uncovered) as ShownEvent["uncovered"]),
     ...(properties === undefined

@@ -38,12 +38,12 @@ export function asHold(row: ReservationRow): Hold {
   return { id: row.id, legs: readLegs(row.legs) };
 }
 
-/** Whether it is committed, in time or late, or released. It can then not be committed. */
+/** Whether it is committed, in time or late, or released, so that it cannot be committed. */
 export function isClosed(row: ReservationRow): boolean {
   return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
 }
 
-/** A late commit. The reservation stays expired, and cannot be committed by another event. */
+/** Records a late commit. The reservation stays expired, and no other event can commit it. */
 export const commitLate = query((value: ValueOf<ReservationKey & { eventId: string }>) =>
   drizzle
     .update(reservations)
@@ -63,7 +63,7 @@ export function reservationClosed(message: string): PurserError {
   return new PurserError("reservation_closed", message, { param: "reservationId" });
 }
 
-/** A reservation as it stands (U13). Throws `reservation_not_found`. */
+/** The current state of a reservation (U13). Throws `reservation_not_found`. */
 export async function readReservation(ctx: TenantCtx, reservationId: string): Promise<ReservationOutput> {
   const [row] = await all(ctx.db, selectShownReservation(ctx, reservationId, ctx.now()));
   if (row === undefined) throw reservationNotFound();
@@ -87,7 +87,7 @@ export function selectShownReservation(
   return selectShown({ environmentId: environment.id, reservationId, nowMs });
 }
 
-/** The fields of a reservation as it stands. A due one has the status that it will have (U13). */
+/** The public fields of a reservation. A due one already has the status that its settlement will give it (U13). */
 function reservationFields(value: ValueOf<{ nowMs: number }>) {
   const { id, state, expiresAtMs, settledEventId } = reservations;
   const isLive = gt(expiresAtMs, value("nowMs"));
@@ -124,8 +124,8 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
 }
 
 /**
- * A page of the user's reservations, newest first; of one status if it is given (U13). The cursor has the last one shown, so
- * new ones do not move pages. Reads all that are open, and of the others those of a page.
+ * A page of the user's reservations, newest first, with one status if given (U13). The cursor has the last one shown, so that new
+ * reservations do not shift pages. It reads all open reservations, and a page of the others.
  */
 export async function listReservations(ctx: TenantCtx, input: ReservationsInput): Promise<ReservationsOutput> {
   const { userId, status, limit, cursor } = input;
@@ -160,7 +160,7 @@ async function readPosition(cursor: string, scope: readonly (string | number)[])
 
 type Page = Position & { limit: number; nowMs: number };
 
-/** The ids of a page of one index, which has all that it needs. */
+/** The ids of a page from one index, which covers the query. */
 function idsOf(value: ValueOf<Page>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
   const { id, accountId, createdAtMs } = reservations;
   return sql`SELECT * FROM (
@@ -173,7 +173,7 @@ function idsOf(value: ValueOf<Page>, account: SQL, index: SQL, condition: SQL | 
 
 type Settled = Exclude<ReservationStatus, "open">;
 
-/** Where the reservations of a status are found. One that is due counts as what it will be. */
+/** The source of the reservations of a status. A due one counts with the status that its settlement will give it. */
 function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Page>, account: SQL): SQL[] {
   const { state, expiresAtMs } = reservations;
   // Each condition repeats that of its partial index.

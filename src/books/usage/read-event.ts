@@ -30,7 +30,7 @@ const selectSome = query((value: ValueOf<{ environmentId: number; eventIds: stri
     ),
 );
 
-/** A usage event with whose it is, for the dashboard; but for its properties. Throws `not_found`. */
+/** A usage event with its user's id and without its properties, for the dashboard. Throws `not_found`. */
 export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
   const [row] = await all(ctx.db, selectOne({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined)
@@ -48,7 +48,7 @@ export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
   };
 }
 
-/** What some usage events were, by their ids. */
+/** Descriptions of some usage events, by id. */
 export async function describeEvents(
   ctx: TenantCtx,
   eventIds: readonly string[],

@@ -24,8 +24,8 @@ import type { ReserveInput } from "./schemas.ts";
 const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
 
 /**
- * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
- * Throws `usage_limit_reached`, `insufficient_credits` and `idempotency_conflict`.
+ * Holds the credits that a usage may cost, all or nothing (U5). A caller's own `reservationId` makes it idempotent. Throws
+ * `usage_limit_reached`, `insufficient_credits` and `idempotency_conflict`.
  */
 export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
@@ -39,7 +39,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], writing) => {
         if (stored !== undefined) {
-          // As it was answered first: it may have been extended since.
+          // The first response's value. The reservation may have been extended since.
           const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
           return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
@@ -149,7 +149,7 @@ function reservationValues(
   };
 }
 
-/** The reservation for this isolate's memory, where the legs' remaining amounts are not needed. */
+/** The reservation for this isolate's memory, which does not need the remaining amounts of its holds. */
 function reservationForMemory(
   id: string,
   { event, model, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,

@@ -132,7 +132,7 @@ export const usageRoutes = createRoutes()
     async (c) => c.json(await callVerb(c, (ctx) => releaseReservation(ctx, c.req.valid("param").reservationId))),
   );
 
-/** A part of the administration API. */
+/** Administration routes of usage. */
 export const environmentUsageRoutes = createRoutes().get(
   "/apps/:appId/usage",
   requireAdmin,

@@ -16,7 +16,7 @@ const occurredAt = z.lazy(() =>
     .meta({ format: "date-time" }),
 );
 
-/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is what the request calls its time. */
+/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is the name of the request's time. */
 export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {
   if (atMs === undefined || atMs <= nowMs + AHEAD_MS_MAX) return;
   throw invalid(param, "must be at most a day ahead of this service's clock");
@@ -146,9 +146,7 @@ export const reserveInput = z.lazy(() => {
       expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
       onExpiry: onExpiry
         .default("return")
-        .describe(
-          "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
-        ),
+        .describe("When it expires: return the holds, or charge the reserved quantities as an event with its id."),
     })
     .meta({ id: "CreateReservation" });
 });
@@ -248,7 +246,7 @@ export const environmentUsageInput = z.lazy(() =>
     mode: mode.describe("The mode whose usage it is."),
     from: dayBegin.describe("Usage of this day or later. It begins a day in UTC."),
     to: dayBegin.describe("Usage before this day. It begins a day in UTC."),
-    groupBy: z.enum(["day", "event", "model", "user"]).describe("What each total is of."),
+    groupBy: z.enum(["day", "event", "model", "user"]).describe("The groups of the totals."),
   }),
 );
 export type EnvironmentUsageInput = z.infer<typeof environmentUsageInput>;

@@ -8,12 +8,12 @@ import { usageSummed } from "../../db/views.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
-/** Their names are at most as many bytes as one value of D1 may have. */
+/** The names of so many events fit into one value of D1. */
 const EVENTS_A_PAGE_MAX = 1_000;
 const PAGES_A_RUN_MAX = 200;
 const QUERIES_A_PAGE = 3;
 const MINUTE_MS = 60_000;
-/** A prime, so that the runs begin all over the accounts. */
+/** A prime, so that runs begin at accounts spread over the whole range. */
 const STRIDE = 7_919;
 /** The upper and the lower bits are summed separately, so that both sums are exact. */
 const LOW = 2 ** 26;
@@ -30,7 +30,7 @@ const selectStart = query((value: ValueOf<{ from: number }>) =>
   ),
 );
 
-/** Events that are in no sum, from a place on: of one account after another, in their order. */
+/** Events that are not summed yet, from a position on, account by account in order. */
 const selectEvents = query((value: ValueOf<Place & { limit: number }>) => {
   const { environmentId, accountId, occurredByMs, seq } = usageToSum;
   const { occurredByMs: byMs, seq: n } = usageEvents;
@@ -43,7 +43,7 @@ const selectEvents = query((value: ValueOf<Place & { limit: number }>) => {
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
     },
-    // Without the signs SQLite begins at the first event of that moment, and not at the mark.
+    // Without the plus signs, SQLite would start at the first event of that time instead of the mark.
     (list) => sql`SELECT ${list} FROM ${usageToSum} CROSS JOIN ${usageEvents}
       ON ${usageEvents.accountId} = ${accountId} AND (${byMs}, ${n}) >= (+${occurredByMs}, +${seq})
       WHERE (${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})
@@ -52,7 +52,7 @@ const selectEvents = query((value: ValueOf<Place & { limit: number }>) => {
 });
 type Event = RowsOf<[ReturnType<typeof selectEvents>]>[0][number];
 
-/** Takes the marks of the page away, or moves them to the first later event. Aborts where one stands no more where it was read. */
+/** Deletes the marks of the page, or moves them to the first later event. Aborts when a mark has moved since it was read. */
 const moveMarks = query((value: ValueOf<{ marks: string }>) =>
   insertFrom(
     usageSummed,
@@ -74,7 +74,7 @@ const SUMS = ["events", ...UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`]
 const addSums = query((value: ValueOf<{ sums: string }>) => {
   const given = [...COLUMNS, ...SUMS].map((name, index) => [name, sql`item.value ->> CAST(${index} AS INTEGER)`]);
   const added = (column: SQLiteColumn) => sql`${column} + excluded.${names(column)}`;
-  // Its keys are all columns.
+  // The object has a key for every column.
   const insert = insertFrom(
     usageDays,
     Object.fromEntries(given) as Record<(typeof COLUMNS | typeof SUMS)[number], SQL>,
@@ -100,7 +100,7 @@ function sumsOf(events: readonly Event[]): (string | number)[][] {
 
 const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW), steps % LOW];
 
-/** For each account of a page where its mark stood, and the last event of the page. */
+/** For each account of a page: the position of its mark, and the page's last event. */
 function marksOf(events: readonly Event[]): number[][] {
   const marks = new Map<number, number[]>();
   for (const { environmentId, accountId, occurredByMs, seq, markSeq } of events) {
@@ -110,8 +110,8 @@ function marksOf(events: readonly Event[]): number[][] {
 }
 
 /**
- * Adds the events of marked accounts to the sums of their days (U18). Each batch changes the marks with the sums, and aborts where
- * they were changed. Runs begin at different accounts, so that none waits for ever. Answers errors.
+ * Adds the events of marked accounts to the sums of their days (U18). Each batch changes the marks together with the sums, and aborts
+ * if a mark has changed. Runs begin at different accounts, so that no account waits forever. Returns errors.
  */
 export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly unknown[]> {
   const [start] = await all(db, selectStart({ from: Math.floor(now() / MINUTE_MS) * STRIDE }));
@@ -127,12 +127,12 @@ export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly
         await batch(db, [moveMarks({ marks }), addSums({ sums })]);
       } catch (error) {
         if (!isConflict(error)) throw error;
-        // Another run was faster.
+        // Another run summed these events first.
         continue;
       }
     }
     if (last !== undefined && events.length === EVENTS_A_PAGE_MAX) {
-      // The last account may have more. If not, its mark is gone.
+      // The last account may have more events. If not, its mark is deleted.
       place = { environmentId: last.environmentId, accountId: last.accountId };
     } else if (isFromStart) {
       place = { environmentId: 0, accountId: 0 };

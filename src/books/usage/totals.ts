@@ -11,16 +11,16 @@ import { accountQuery } from "../ledger/account.ts";
 import type { GroupedTotalsOutput, TotalsOutput } from "./responses.ts";
 import { isTime, type TotalsInput } from "./schemas.ts";
 
-/** How many events of a span are added up; by a publishable key fewer. */
+/** The most events that are added up. A publishable key has a lower limit. */
 const EVENTS_MAX = 200_000;
 const EVENTS_OF_END_USER_MAX = 5_000;
-/** More groups than anybody counts by. They are the rows that the Worker holds at once. */
+/** The most groups, and so the most rows that the Worker holds in memory. Real queries have far fewer. */
 export const GROUPS_MAX = 10_000;
 
-/** The upper and the lower bits are summed separately, so that both sums are exact as doubles. As the SQL below has them. */
+/** Upper and lower bits are summed separately, so that both sums are exact as doubles. The SQL below uses the same number. */
 const LOW_BITS = 26n;
 
-/** What the balances of an event in a unit paid, in steps: read digit by digit from its JSON, as doubles are not exact. */
+/** The debits of an event in a unit, in steps. They are parsed from the digits of its JSON, because doubles are not exact. */
 function debitedSteps(unit: Unit) {
   const amount = sql`(leg.value -> 'amount')`;
   const point = sql`instr(${amount} || '.', '.')`;
@@ -34,7 +34,7 @@ function debitedSteps(unit: Unit) {
 type Asked = {
   from: number;
   to: number;
-  /** The only event's name; null for all. */
+  /** The name of the only event to count. Null for all. */
   event: string | null;
   time: string | null;
   byEvent: number;
@@ -43,7 +43,7 @@ type Asked = {
   limit: number;
 };
 
-/** A column of the span that has a unit's steps: used, then debited. */
+/** The columns with a unit's steps: used, then debited. */
 const SUMMED = [
   { unit: "count", used: sql`span.n`, debited: sql`span.dn` },
   { unit: "tokens", used: sql`span.t`, debited: sql`span.dt` },
@@ -57,7 +57,7 @@ const sumsOf = (name: `${Unit}${"Used" | "Debited"}`, steps: SQL): [SumName, SQL
   [`${name}Low`, sql`sum(${steps} & 67108863)`],
 ];
 
-/** The sums of a span's events by group. What is not asked for is a group too, so that all that was read is counted. */
+/** The sums of a span's events by group. Events that are not requested form a group too, so that all read rows are counted. */
 const selectSums = accountQuery((value: ValueOf<Asked>, account) => {
   const { accountId, occurredAtMs, event, model, debits } = usageEvents;
   const { countSteps, tokensSteps, secondsSteps, centsSteps } = usageEvents;
@@ -74,7 +74,7 @@ const selectSums = accountQuery((value: ValueOf<Asked>, account) => {
       event: sql<string | null>`span.what`,
       model: sql<string | null>`span.engine`,
       events: sql<number>`count(*)`,
-      // Its keys are made of those of its type.
+      // The object has exactly the keys of its type.
       ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
     }),
     (list) => sql`SELECT ${list} FROM (
@@ -126,7 +126,7 @@ type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
   readonly withDebits: boolean;
 };
 
-/** The groups of a user's events in [from, to), in the order of time, event and model, none first. */
+/** The groups of a user's events in [from, to), ordered by time, event and model, with no model first. */
 async function readGroups(ctx: TenantCtx, { userId, event, from, to, by, withDebits }: Grouping): Promise<Group[]> {
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const eventsMax = ctx.caller.kind === "publishable" ? EVENTS_OF_END_USER_MAX : EVENTS_MAX;
@@ -185,8 +185,8 @@ export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: numb
   );
 
 /**
- * The quantities that the user used, of events that occurred in [from, to): by event and unit (U10), or by the groups that are
- * asked for (U17). Throws `invalid_request` for a span with too many events, or groups.
+ * The user's quantities, from events that occurred in [from, to), by event and unit (U10) or by the requested groups (U17). Throws
+ * `invalid_request` for a span with too many events or groups.
  */
 export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {
   const { groupBy: by } = input;

@@ -60,16 +60,15 @@ const legacyFields = () => ({
 });
 export const LEGACY_FIELDS = ["unit", "matches", "priority"] as const;
 
-const newPack = z.lazy(() =>
+const newPack = () =>
   z.strictObject({
     packName: packName(),
     defaultExpiryDays: defaultExpiryDays(),
     items: listOf(newItem),
     ...legacyFields(),
-  }),
-);
+  });
 export const createPackInput = z.lazy(() =>
-  newPack
+  newPack()
     .superRefine((pack, context) => {
       if (pack.items.length === 0 && pack.unit === undefined) {
         context.addIssue({ code: "custom", path: ["unit"], message: "is required for a pack without items" });

@@ -6,20 +6,20 @@ import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { storedBytes } from "../limits/count.ts";
 
-/** Of each database. */
+/** For each database. */
 const STEPS_A_RUN = 10;
 const QUERIES_A_STEP = 3;
 const EVENTS_A_STEP = 1_000;
 
 type Step = { beforeMs: number; limit: number };
 
-/** When an event arrived in real time, which retention keeps in spite of a test clock (D3). */
+/** When an event arrived in real time. Retention uses real time even with a test clock (D3). */
 const arrivedMs = sql`${analyticsEvents.receivedAtMs} - coalesce(${analyticsEvents.aheadMs}, 0)`;
 const rowid = sql`${analyticsEvents}.rowid`;
 
 /**
- * The first events that are old enough. Rowids are in the order of arrival, so no index is needed. It ends before the first that
- * is young, so that of each id the first seqs go, whatever the clocks of two isolates say.
+ * The oldest events, found by rowid, which is in order of arrival, so no index is needed. It stops at the first event that is too
+ * young, so that each id loses its first seqs even when isolates' clocks differ.
  */
 const withPage = (value: ValueOf<Step>) => sql`WITH
   head (place, arrived) AS MATERIALIZED (
@@ -37,7 +37,7 @@ const selectFirst = query((value: ValueOf<{ beforeMs: number }>) =>
   ),
 );
 
-/** The records stay, and say how many are gone. An upsert, because an UPDATE with a join might read all records. */
+/** Counts the deleted events in the ids' records. An upsert, because an UPDATE with a join might read all records. */
 const countDeleted = query((value: ValueOf<Step>) => {
   const { environmentId, distinctId, firstSeenAtMs, lastSeenAtMs, isDeviceForm } = distinctIds;
   const { eventCount, deletedCount, eventBytes } = distinctIds;
@@ -57,7 +57,7 @@ const countDeleted = query((value: ValueOf<Step>) => {
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
-/** The file keeps its size, and what is freed is used again. */
+/** Counts the freed bytes, because the file keeps its size and reuses them. */
 const countFreed = query((value: ValueOf<Step>) => {
   const freed = sql`(SELECT coalesce(sum(${storedBytes()}), 0) FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place)`;
   const { freedBytes } = databaseSize;

@@ -18,7 +18,7 @@ const hasConsent = () =>
     consentLog,
     sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
   );
-/** Of the first event that is there. No index has it, and one is enough. */
+/** Whether the id's first stored event came with a secret key. Reads one event, because no index has this column. */
 const isFirstVerified = () =>
   scalar(
     drizzle
@@ -28,7 +28,7 @@ const isFirstVerified = () =>
       .orderBy(analyticsEvents.seq)
       .limit(1),
   );
-/** A secret key's event that is not personless makes its sender a user. So a sender that is none, publishable keys made. */
+/** A secret key's event makes its sender a user, unless it is personless. So other senders come from publishable keys. */
 const isOfPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
 
 const selectDevices = query((value: ValueOf<Ids>) =>
@@ -49,8 +49,8 @@ const selectDevices = query((value: ValueOf<Ids>) =>
 );
 
 /**
- * Finds one of the devices of pages that these events of a secret key make users (P2, W16): before they are written, in their
- * batch. Nothing where no event does that.
+ * Finds a page's device id that these events of a secret key would turn into a user (P2, W16). Send it in the events' batch, before
+ * the writes. Empty when no event does that.
  */
 export function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Statement<DeviceRow>[] {
   if (ctx.caller.kind !== "secret") return [];

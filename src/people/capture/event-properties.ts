@@ -4,7 +4,7 @@ import { parseTimestamp } from "../../lib/time.ts";
 import { type Members, membersAt, namesAt } from "../id-properties.ts";
 import { type Fields, firstPresent, type ReadEventFields, readFields } from "./fields.ts";
 
-/** SQLite reads JSON of at most 1,000 levels, and an export nests stored events deeper. */
+/** SQLite reads JSON of at most 1,000 levels, and an export adds levels around stored events. */
 const LEVELS_MAX = 900;
 /** The most bytes of an event's properties (L1). */
 const BYTES_MAX = 256 * 1024;
@@ -30,7 +30,7 @@ export const PROPERTIES = new Names([
   ],
 ]);
 
-/** The properties of an event: their text as it was sent, with what stood beside them. */
+/** The properties of an event: their text as sent, with the members from beside them. */
 export class EventProperties {
   readonly #json: JsonBytes;
   readonly #fields: Fields;
@@ -65,7 +65,7 @@ export class EventProperties {
     return span === undefined ? null : membersAt(this.#json, span.start);
   }
 
-  /** The texts of what the event says about a person's properties; null when they are long. */
+  /** The texts of the event's changes to a person's properties. Null when they are long. */
   changes(): string | null {
     const spans = BESIDE.map((name) => this.find(name));
     const bytes = spans.reduce((sum, span) => sum + (span === undefined ? 0 : span.end - span.start), 0);
@@ -83,8 +83,8 @@ export class EventProperties {
 const tooLarge = `is larger than ${BYTES_MAX} bytes`;
 
 /**
- * The properties of an event, with `added`, JSON texts by name. Of a name that Purser reads and that is given twice, only the last
- * value is kept: it is what is judged. Otherwise, what is wrong.
+ * Reads the properties of an event and adds `added`, JSON texts by name. When a name that Purser reads occurs twice, only the last
+ * value is kept, because that one is interpreted. Returns a message when the properties are invalid.
  */
 export function readProperties(
   json: JsonBytes,
@@ -113,7 +113,7 @@ export function readProperties(
 
 const tooDeep = `is nested deeper than ${LEVELS_MAX} levels`;
 
-/** `$set`, `$set_once` and `$unset` from beside the properties, so that nothing of the event is lost. */
+/** `$set`, `$set_once` and `$unset` from beside the properties, so that no part of the event is lost. */
 function besideTexts(json: JsonBytes, fields: Fields, within: Fields): [string, string][] {
   return BESIDE.flatMap((name): [string, string][] => {
     const beside = firstPresent(json, fields, name);
@@ -125,7 +125,7 @@ function besideTexts(json: JsonBytes, fields: Fields, within: Fields): [string, 
   });
 }
 
-/** Both objects' members. Of a name in both, that of `second`. */
+/** The members of both objects. `second` wins for a name in both. */
 function mergedText(json: JsonBytes, first: Span, second: Span): string {
   const texts = new Map<string, string>();
   for (const { start } of [first, second]) membersAt(json, start)?.((name, text) => texts.set(name, text));
@@ -137,7 +137,7 @@ function objectText(members: ReadonlyMap<string, string>): string {
   return `{${Array.from(members, ([name, text]) => `${JSON.stringify(name)}:${text}`).join()}}`;
 }
 
-/** The text of an object with other members. Those that stay are as they were sent, the last of each name that Purser reads. */
+/** The text of an object with changed members. The others stay as sent, only the last one for each name that Purser reads. */
 function withMembers(
   json: JsonBytes,
   given: Span | undefined,

@@ -16,7 +16,7 @@ const DAYS_SHOWN = 30;
 
 type At = { environmentId: number; dayMs: number };
 
-/** The stored limits of an environment, and what was used of them today. */
+/** The stored limits of an environment, and today's use of them. */
 const selectToday = query((value: ValueOf<At>) => {
   const { environmentId, day, events, bytes, idEvents, idBytes } = analyticsDays;
   const used = computed({
@@ -50,7 +50,7 @@ const limitReads = (at: At) => [selectToday(at), selectReached(at)] as const;
 type Found = RowsOf<ReturnType<typeof limitReads>>;
 type TodayRow = Found[0][number];
 
-/** What `limitReads` found, for a response. */
+/** The response from the rows of `limitReads`. */
 function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: Found[1]): LimitsOutput {
   assert(today !== undefined, "an environment that was found is still there");
   return {
@@ -68,7 +68,7 @@ function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, r
   };
 }
 
-/** The limits in force, what was used today, and which were met lately. Throws `not_found`. */
+/** The limits in force, today's use, and the limits that were reached recently. Throws `not_found`. */
 export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Promise<LimitsOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const dayMs = root.now();
@@ -88,10 +88,10 @@ const updateLimits = query((value: ValueOf<Setting & ActKey>) =>
     .where(and(ofEnvironment(value), actIsLatest(value))),
 );
 
-/** Sets the limits of an environment's analytics: all of them, in force at once (L3). Throws `not_found`. */
+/** Replaces all limits of an environment's analytics, with immediate effect (L3). Throws `not_found`. */
 export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {
   const { id: environmentId } = await requireEnvironment(admin, appId, input.mode);
-  // In the schema's order, so that the same limits are the same text.
+  // In the schema's order, so that equal limits are equal texts.
   const set = Object.fromEntries(
     Object.entries(input.analytics ?? {}).filter((entry): entry is [string, number] => entry[1] !== undefined),
   );
@@ -130,15 +130,15 @@ const selectNew = query((value: ValueOf<{ environmentId: number; sizes: string }
 /** A request that is stored in parts. */
 interface Request {
   readonly events: number;
-  /** No fewer bytes than it can add. */
+  /** An upper bound of the bytes that it can add. */
   readonly bytesMax: number;
-  /** The UUID of each event, the bytes that it adds at the most but for its id's record, and its id. Asked for near a limit alone. */
+  /** For each event its UUID, the most bytes that it adds without its id's record, and its id. Called only near a limit. */
   readonly sizes: () => readonly (readonly [uuid: string, bytes: number, distinctId: string])[];
 }
 
 /**
- * The limit of the environment that a request would pass in one of its parts. Null where all that is new of it fits now, and
- * where nothing does: then its first new event is refused as it is stored.
+ * The limit of the environment that a request would exceed in one of its later parts. Null when all its new events fit, and when
+ * none fits, because storing the first one then refuses it.
  */
 export async function limitAhead(ctx: TenantCtx, { events, bytesMax, sizes }: Request): Promise<AnalyticsLimit | null> {
   if (!isCounted(ctx)) return null;

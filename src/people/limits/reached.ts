@@ -16,7 +16,7 @@ const isNew = (value: ValueOf<Reached>) => {
   const isSame = and(eq(environmentId, value("environmentId")), eq(day, dayOf(value)), eq(limitName, value("limit")));
   return not(hasRow(limitsReached, isSame));
 };
-/** The endpoints of the environment that want `limits.reached`. They are read here, because nothing else of a capture needs them. */
+/** The endpoints of the environment that want `limits.reached`. Only this part of a capture reads them. */
 const endpoints = (value: ValueOf<Reached>) => sql`
   ${environments} CROSS JOIN json_each(${environments.features} -> 'webhooks') AS w
   ON ${environments.id} = ${value("environmentId")} AND (w.value ->> 'types' IS NULL OR EXISTS (
@@ -54,18 +54,18 @@ const insertReached = query((value: ValueOf<Reached>) => {
   return insertFrom(limitsReached, reached, sql`WHERE ${isNew(value)}`);
 });
 
-/** What each isolate knows to be recorded. It saves a write, and nothing rests on it. */
+/** Limits that this isolate knows to be recorded. Only saves repeated writes. */
 const recorded = new WeakMap<object, Set<string>>();
 const RECORDED_MAX = 1_000;
 
-/** Limits that were met, to be recorded and told once a day each (L3). */
+/** Statements that record reached limits and send their messages, once a day each (L3). */
 export interface ReachedWrites {
   readonly statements: readonly Statement[];
-  /** To be called when they have landed. */
+  /** Call it after the statements have succeeded. */
   readonly landed: () => void;
 }
 
-/** The statements that record and tell which limits were met. None for what this isolate has recorded. */
+/** The statements that record reached limits and send their messages. None for those that this isolate has recorded. */
 export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, nowMs: number): ReachedWrites {
   const dayMs = ctx.realNow();
   const known = recorded.get(ctx.isolate) ?? new Set();
@@ -75,7 +75,7 @@ export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, no
     .filter(({ record }) => !known.has(record));
   const statements = fresh.flatMap(({ limit, id }) => {
     const values = { environmentId: ctx.environment.id, limit, nowMs, dayMs, messageId: id };
-    // The row that says that it was told comes last.
+    // The row that prevents a second message comes last.
     return [insertMessage(values), insertDeliveries({ ...values, ...deliveryTimes(ctx) }), insertReached(values)];
   });
   const landed = () => {
