@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   nextPosition,
-  readPosition,
-  START,
+  readVerifyPosition,
+  VERIFY_START,
   type VerifyPosition,
   writePosition,
 } from "../../src/books/credits/verify-position.ts";
@@ -73,11 +73,11 @@ function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[
   const lastSeq = entries.at(-1)?.seq ?? 0;
   const lastGrantSeq = balances.at(-1)?.grantSeq ?? 0;
   const flaws: Flaw[] = [];
-  let position: VerifyPosition | null = START;
+  let position: VerifyPosition | null = VERIFY_START;
   for (let pages = 0; position !== null; pages++) {
     if (pages > 10_000) throw new Error("the verification does not end");
     // As a cursor carries it.
-    const { afterSeq, fromSeq, toSeq, ends }: VerifyPosition = readPosition(writePosition(position));
+    const { afterSeq, fromSeq, toSeq, ends }: VerifyPosition = readVerifyPosition(writePosition(position));
     const endSeq = afterSeq + size;
     const own = entries.filter(({ seq }) => seq > afterSeq && seq <= endSeq);
     const standings = entries

@@ -22,15 +22,15 @@ export const COLUMNS = [
 export type Column = (typeof COLUMNS)[number];
 
 /** Steps by column. A sum over all users may exceed the exact range of a double. */
-export type Amounts = Record<Column, bigint>;
+export type LineAmounts = Record<Column, bigint>;
 
 export interface Line {
   readonly unit: Unit;
   readonly packId: string;
-  readonly amounts: Amounts;
+  readonly amounts: LineAmounts;
 }
 
-export const noAmounts = (): Amounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as Amounts;
+export const noAmounts = (): LineAmounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as LineAmounts;
 
 /** Balances that are summed together. */
 interface Group {
@@ -49,7 +49,7 @@ export interface Present extends Group {
 }
 
 /** The sum of the entries of one cause, in the month or after it. */
-export interface Motion extends Group {
+export interface MonthMotion extends Group {
   readonly cause: string;
   readonly isAfter: boolean;
   readonly delta: bigint;
@@ -74,9 +74,9 @@ const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold
  * The lines of some balances for a month, computed backwards from what they have now: what came after the month is subtracted.
  * `opening` and `closing` count balances that had not expired at that moment, with what open holds kept of them. Pure.
  */
-export function linesOf(presents: readonly Present[], motions: readonly Motion[]): readonly Line[] {
+export function monthLinesOf(presents: readonly Present[], motions: readonly MonthMotion[]): readonly Line[] {
   const lines = new Map<string, Line>();
-  const amountsOf = ({ unit, packId }: Group): Amounts => {
+  const amountsOf = ({ unit, packId }: Group): LineAmounts => {
     const key = `${unit} ${packId}`;
     const line = lines.get(key) ?? { unit, packId, amounts: noAmounts() };
     lines.set(key, line);
@@ -115,14 +115,14 @@ export function linesOf(presents: readonly Present[], motions: readonly Motion[]
 }
 
 /** The sum of two lines' amounts. */
-export function plus(a: Amounts, b: Amounts): Amounts {
+export function plus(a: LineAmounts, b: LineAmounts): LineAmounts {
   const sum = noAmounts();
   for (const column of COLUMNS) sum[column] = a[column] + b[column];
   return sum;
 }
 
 /** Whether a line balances exactly: opening plus additions equals subtractions plus closing. */
-export function closes(amounts: Amounts): boolean {
+export function closes(amounts: LineAmounts): boolean {
   const granted = COLUMNS.filter((column) => column.startsWith("granted.")).reduce(
     (sum, one) => sum + amounts[one],
     0n,

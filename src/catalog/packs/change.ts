@@ -80,7 +80,7 @@ const deleteItems = query((value: ValueOf<ChangeKey & { items: string | null }>)
       ),
     ),
 );
-const insertItems = insertItemsWhere<ChangeKey>(actIsNew);
+const insertChangedItems = insertItemsWhere<ChangeKey>(actIsNew);
 const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { version: number }>) =>
   drizzle
     .update(creditPacks)
@@ -96,7 +96,7 @@ const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { ver
     })
     .where(and(ofPackKey(value), actIsNew(value))),
 );
-const audit = insertAct();
+const auditPackChanged = insertAct();
 
 /** Writes one batch, which is refused if the pack changed after the read. A repeat of the batch changes nothing. */
 async function writeChange(
@@ -110,9 +110,9 @@ async function writeChange(
   try {
     const [, , , , rows] = await batch(admin.db, [
       deleteItems({ ...keyed, items }),
-      insertItems({ ...keyed, items }),
+      insertChangedItems({ ...keyed, items }),
       updatePack({ ...changed.pack, ...keyed, version: read.version + 1 }),
-      audit(act),
+      auditPackChanged(act),
       selectPackById({ appId: read.appId, packId: read.id }),
     ]);
     const [pack] = readPacks(rows);

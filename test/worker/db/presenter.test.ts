@@ -10,7 +10,7 @@ import { describedEvent, usageTimes } from "../../../src/books/usage/event-field
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
 import { consentLog, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";
-import { auditFields, presentAuditRow } from "../../../src/exports/audit.ts";
+import { exportAuditFields, presentAuditRow } from "../../../src/exports/audit.ts";
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
 import { consentEntry, presentConsent } from "../../../src/people/consent.ts";
@@ -80,7 +80,7 @@ const THINGS: Readonly<Record<string, Thing>> = {
     fields: { ...describedEvent, ...usageTimes },
     present: presenter({ ...describedEvent, ...usageTimes }),
   },
-  "a row of the exports' audit": { table: exportAudit, fields: auditFields, present: presentAuditRow },
+  "a row of the exports' audit": { table: exportAudit, fields: exportAuditFields, present: presentAuditRow },
 };
 
 it.each(Object.entries(THINGS))(

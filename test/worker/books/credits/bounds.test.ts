@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
+import { USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
 import { DUE_HOLDS_MAX } from "../../../../src/books/ledger/hold.ts";
 import { expireReservations } from "../../../../src/books/usage/extend.ts";
 import { type CreditsWorld, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
@@ -15,7 +15,7 @@ import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.t
 
 afterAll(expectLedgerInvariants);
 
-const MAX = BALANCES_MAX;
+const MAX = USER_BALANCES_MAX;
 /** How many one write touches. */
 const LEGS = 10_000;
 /** 100 rules, 20 kB. Of so many balances that have them, rules are as long as they may be together. */
