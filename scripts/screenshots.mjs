@@ -105,8 +105,16 @@ async function takePictures(url, { appId, publishableKey }) {
     args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
   });
   try {
+    const shop = await browser.newPage({ viewport: { width: 560, height: 300 }, deviceScaleFactor: 2 });
+    const token = await userToken(END_USER_SECRET, "ada");
+    const values = new URLSearchParams({ url, key: publishableKey, user: "ada", token });
+    await shop.goto(`${pathToFileURL("examples/balance.html")}#${values}`);
+    await shop.locator("purser-balance[data-state=ok], purser-balance[data-state=low]").waitFor();
+    await shop.screenshot({ path: "docs/balance-element.png" });
+    console.log("docs/balance-element.png");
     const page = await browser.newPage({ viewport: { width: 1_100, height: 820 }, colorScheme: "light" });
     await page.goto(`${url}/admin`);
+    await page.getByLabel("Your name").fill("Ana");
     await page.getByLabel("Admin token").fill(ADMIN_TOKEN);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("heading", { name: "Applications" }).waitFor();
@@ -117,13 +125,6 @@ async function takePictures(url, { appId, publishableKey }) {
     };
     await take("overview", "dashboard-overview.png");
     await take("users?userId=ada&event=chat.completion&model=small-2&tokens=1200", "dashboard-user.png");
-    const shop = await browser.newPage({ viewport: { width: 560, height: 330 }, deviceScaleFactor: 2 });
-    const token = await userToken(END_USER_SECRET, "ada");
-    const values = new URLSearchParams({ url, key: publishableKey, user: "ada", token });
-    await shop.goto(`${pathToFileURL("examples/balance.html")}#${values}`);
-    await shop.locator("purser-balance[data-state=ok], purser-balance[data-state=low]").waitFor();
-    await shop.screenshot({ path: "docs/balance-element.png" });
-    console.log("docs/balance-element.png");
   } finally {
     await browser.close();
   }
