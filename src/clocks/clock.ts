@@ -17,7 +17,7 @@ import type { SetClockInput } from "./schemas.ts";
 const STEPS_A_REQUEST = 60;
 const MS_A_REQUEST = 15_000;
 /** The constraint that fails when the clock has changed since it was read. */
-const CONFLICTS = new Set(["guard_environment"] as const);
+const CLOCK_CONFLICTS = new Set(["guard_environment"] as const);
 
 const auditSet = insertAct();
 
@@ -33,7 +33,7 @@ export async function setClock(
   steps = STEPS_A_REQUEST,
 ): Promise<{ readonly output: ClockOutput; readonly replayed: boolean }> {
   const act = newAct(admin, { appId, action: "clock.set", target: appId, details: { mode: "test", now: iso(setMs) } });
-  const { environment, replayed } = await retryOnConflict(CONFLICTS, admin.newId(""), async () => {
+  const { environment, replayed } = await retryOnConflict(CLOCK_CONFLICTS, admin.newId(""), async () => {
     const { clock, endUserAuth: _, ...environment } = await requireEnvironment(admin, appId, "test");
     const before = clock === null ? null : readClock(clock);
     if (before?.setMs === setMs) return { environment, replayed: true };
@@ -84,7 +84,7 @@ const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: numbe
  */
 export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
   const act = newAct(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
-  return retryOnConflict(CONFLICTS, admin.newId(""), async () => {
+  return retryOnConflict(CLOCK_CONFLICTS, admin.newId(""), async () => {
     const { id: environmentId, clock } = await requireEnvironment(admin, appId, "test");
     if (clock === null) return NO_CLOCK;
     const reset = resetNotices({ environmentId, nowMs: admin.now() });

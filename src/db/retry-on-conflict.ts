@@ -1,7 +1,7 @@
 import { temporarilyUnavailable } from "../errors.ts";
 import { type Constraint, constraintOf } from "./constraint.ts";
 
-const ATTEMPTS_MAX = 64;
+const CONFLICT_ATTEMPTS_MAX = 64;
 /** The first repeats do not wait, because the conflicting write has usually finished. */
 const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
@@ -26,7 +26,7 @@ export async function retryOnConflict<Answer>(
       const constraint = constraintOf(error);
       const isConflict = error instanceof MakeAgain || (constraint !== null && conflicts.has(constraint));
       if (!isConflict) throw error;
-      if (count === ATTEMPTS_MAX)
+      if (count === CONFLICT_ATTEMPTS_MAX)
         throw temporarilyUnavailable("Too many writes at the same time. Try again shortly.", error);
     }
     if (count >= ATTEMPTS_WITHOUT_PAUSE) await scheduler.wait(pauseMs(nonce, count));

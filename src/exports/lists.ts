@@ -21,7 +21,7 @@ import {
   usageEvents,
 } from "../db/schema.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { auditFields } from "./audit.ts";
+import { exportAuditFields } from "./audit.ts";
 
 export const LISTS = ["ledger", "exports", "analytics", "metering", "consent"] as const;
 export type ListName = (typeof LISTS)[number];
@@ -143,7 +143,7 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: exportAudit,
     isOwned: isOfId(exportAudit),
     orderedBy: null,
-    fields: auditFields,
+    fields: exportAuditFields,
     bodyFrom: "occurredAt",
     bodyBytes: noBytes,
   },

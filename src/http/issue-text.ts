@@ -10,7 +10,7 @@ export const NOT_NULL = ", not null";
 export const NOT_AN_OBJECT = ", not an object";
 
 /** The words for the types of JSON. */
-const TYPES: Readonly<Record<string, string>> = {
+const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
   int: "a whole number",
@@ -64,7 +64,7 @@ function sentInstead(expected: string, input: unknown): string {
 /** Returns the message for a value that does not have the type `expected`. */
 export function wrongType(expected: string, input: unknown): string {
   if (input === undefined) return IS_REQUIRED;
-  return `must be ${TYPES[expected] ?? expected}${sentInstead(expected, input)}`;
+  return `must be ${TYPE_NAMES[expected] ?? expected}${sentInstead(expected, input)}`;
 }
 
 /** Returns the message for a value that is not one of a few words. */

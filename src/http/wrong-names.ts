@@ -3,9 +3,9 @@
 /** Returns a name without case and separators: `user_id`, `User-Id` and `userId` are equal. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
-const USER =
+const USER_NAMES =
   "user customer customerId client clientId account accountId uid subject sub owner distinctId userName email";
-const USER_ID = `userId ${USER}`;
+const USER_ID = `userId ${USER_NAMES}`;
 const PERSON = "userId user customer customerId uid personId id";
 const PACK = "pack packName plan planId product productId price priceId creditPackId";
 const BALANCE = "id balance credit creditId creditBalanceId";
@@ -19,7 +19,7 @@ const RULES = "match rule rules filter filters event events model models";
 const BELOW = "threshold amount percent limit value when";
 const SECONDS = "expires expiry expiration expireAt expiresAt expiresIn seconds ttl timeout duration";
 
-const quantities = {
+const quantityNames = {
   quantities: "amount value quantity qty credits units usage tokensUsed cost",
   "quantities.count": "count",
   "quantities.tokens": "tokens",
@@ -27,7 +27,7 @@ const quantities = {
   "quantities.cents": "cents",
 };
 const plan = { "!ask `POST /api/v1/credits/plan`, which changes nothing": "dryRun preview simulate" };
-const used = { userId: USER, event: "type name eventName eventType action feature meter", ...quantities };
+const used = { userId: USER_NAMES, event: "type name eventName eventType action feature meter", ...quantityNames };
 const recorded = {
   occurredAt: TIME,
   properties: "metadata meta props attributes data extra payload",
@@ -38,7 +38,7 @@ const held = {
   onExpiry: "onTimeout onExpire",
   "!a hold is all or nothing": "onShortage partial",
 };
-const setting = {
+const settingNames = {
   setting: "settings config endUserAuth",
   "setting.type": "type",
   "setting.url": "url jwksUrl jwksUri uri",
@@ -48,7 +48,7 @@ const setting = {
   "setting.claim": "claim",
   "setting.origins": "origins",
 };
-const item = { amount: "quantity value credits", matches: RULES };
+const itemNames = { amount: "quantity value credits", matches: RULES };
 const pack = {
   packName: "name title",
   defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}`,
@@ -63,7 +63,7 @@ const pack = {
  */
 export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   GrantCredits: {
-    userId: USER,
+    userId: USER_NAMES,
     packId: PACK,
     quantity: "amount value qty credits units tokens count seconds cents",
     "!the pack has its unit": "unit",
@@ -78,7 +78,7 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
     "!name the balance: `GET /api/v1/credits` lists those of a user": USER_ID,
   },
   RefundCredits: {
-    userId: USER,
+    userId: USER_NAMES,
     externalRef: REFERENCE,
     refundRef: `refundId refund ${KEY}`,
     packId: PACK,
@@ -113,13 +113,13 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
   ExtendReservation: { expiresInSeconds: SECONDS },
   CommitReservation: {
     eventId: KEY,
-    ...quantities,
+    ...quantityNames,
     ...recorded,
     "!it is the reservation's: leave it out": "userId event model reservationId",
   },
   CreateRecurringGrant: {
     recurringId: `id subscriptionId ${KEY} externalRef`,
-    userId: USER,
+    userId: USER_NAMES,
     packId: PACK,
     quantity: "amount value qty credits units",
     every: EVERY,
@@ -137,11 +137,11 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
   ErasePerson: { distinctId: PERSON },
   CreateApp: { name: "title label appName displayName" },
   CreateApiKey: { kind: "type keyType", mode: "environment env", name: "title label keyName" },
-  SetEndUserAuth: { mode: "environment env", ...setting },
+  SetEndUserAuth: { mode: "environment env", ...settingNames },
   CreateCreditPack: pack,
   UpdateCreditPack: pack,
-  CreateCreditPackItem: item,
-  UpdateCreditPackItem: { packItemId: "id itemId", ...item },
+  CreateCreditPackItem: itemNames,
+  UpdateCreditPackItem: { packItemId: "id itemId", ...itemNames },
   CreateWebhook: { url: "endpoint uri", types: "type events eventTypes" },
   ChangeWebhook: { url: "endpoint uri", types: "type events eventTypes", isEnabled: "enabled active" },
   CreateAlert: { mode: "environment env", name: "title label", event: "match matches", below: BELOW },

@@ -52,9 +52,9 @@ type NewConsent = ConsentKey & {
 
 const ofId = (value: ValueOf<ConsentKey>) =>
   and(eq(consentLog.environmentId, value("environmentId")), eq(consentLog.distinctId, value("distinctId")));
-const ofKey = (value: ValueOf<ConsentKey>) => and(ofId(value), eq(consentLog.id, value("consentId")));
+const consentsOfId = (value: ValueOf<ConsentKey>) => and(ofId(value), eq(consentLog.id, value("consentId")));
 
-const lastSeq = (value: ValueOf<ConsentKey>) =>
+const lastConsentSeq = (value: ValueOf<ConsentKey>) =>
   scalar(
     drizzle
       .select(fields(consentLog, "seq"))
@@ -65,24 +65,24 @@ const lastSeq = (value: ValueOf<ConsentKey>) =>
   );
 
 /** WHERE: the entry does not exist yet, and its id has room. Entries are gapless and ordered, so reading one of them is enough. */
-function isWanted(value: ValueOf<NewConsent>): SQL {
+function isEntryWanted(value: ValueOf<NewConsent>): SQL {
   const isFull = hasRow(
     consentLog,
     and(
       ofId(value),
-      sql`${consentLog.seq} = 1 - ${value("roomOfDay")} + ${lastSeq(value)}`,
+      sql`${consentLog.seq} = 1 - ${value("roomOfDay")} + ${lastConsentSeq(value)}`,
       sql`${consentLog.receivedAtMs} >= ${value("dayStartMs")}`,
     ),
   );
   const hasRoom = sql`(${value("roomOfDay")} IS NULL OR ${not(isFull)})`;
-  return sql`WHERE ${not(hasRow(consentLog, ofKey(value)))} AND ${hasRoom}`;
+  return sql`WHERE ${not(hasRow(consentLog, consentsOfId(value)))} AND ${hasRoom}`;
 }
 
 const insertConsent = query((value: ValueOf<NewConsent>) => {
   const row = {
     environmentId: value("environmentId"),
     distinctId: value("distinctId"),
-    seq: sql`1 + coalesce(${lastSeq(value)}, 0)`,
+    seq: sql`1 + coalesce(${lastConsentSeq(value)}, 0)`,
     id: value("consentId"),
     purpose: value("purpose"),
     decision: value("decision"),
@@ -94,18 +94,18 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
     occurredAtMs: value("occurredAtMs"),
     receivedAtMs: value("receivedAtMs"),
   };
-  return insertFrom(consentLog, row, isWanted(value));
+  return insertFrom(consentLog, row, isEntryWanted(value));
 });
 
 /** Counts an entry for the environment's day, before it is inserted. Aborts the batch with `limit_consents` when the day is full. */
 const countConsent = query((value: ValueOf<NewConsent & { dayMs: number }>) => {
   const none = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
   const counts = { environmentId: asInteger(value("environmentId")), day: dayOf(value), ...none, consents: sql`1` };
-  return insertFrom(analyticsCounts, counts, isWanted(value));
+  return insertFrom(analyticsCounts, counts, isEntryWanted(value));
 });
 
 const findConsent = query((value: ValueOf<ConsentKey>) =>
-  drizzle.select(consentFields()).from(consentLog).where(ofKey(value)),
+  drizzle.select(consentFields()).from(consentLog).where(consentsOfId(value)),
 );
 
 /** The most entries of an id in a UTC day by publishable keys (P5). The last ones are reserved for withdrawals. */
@@ -148,10 +148,10 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
       return batchBehind(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });
   const [, [row]] = await retryOnConflict(beingErased, key.consentId, write).catch((error: unknown) => {
-    if (constraintOf(error) === "limit_consents") throw tooMany(OF_ENVIRONMENT, dayMs);
+    if (constraintOf(error) === "limit_consents") throw tooManyConsents(OF_ENVIRONMENT, dayMs);
     throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
   });
-  if (row === undefined && isCounted) throw tooMany(OF_ID, dayMs);
+  if (row === undefined && isCounted) throw tooManyConsents(OF_ID, dayMs);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
 }
@@ -160,7 +160,7 @@ const OF_ID = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when
 const OF_ENVIRONMENT =
   "The environment has as many consent entries by publishable keys today as its limit of analytics events allows.";
 
-function tooMany(message: string, dayMs: number): PurserError {
+function tooManyConsents(message: string, dayMs: number): PurserError {
   const seconds = Math.ceil((DAY_MS - (dayMs % DAY_MS)) / 1_000);
   return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
 }

@@ -30,7 +30,7 @@ function overtaken(times: number, errorOf: () => unknown = conflict) {
 const outcomeOf = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
 
 describe("retryOnConflict", () => {
-  it("answers the first attempt that is not overtaken, and waits for nothing before the second", async () => {
+  it("returns the first attempt without a conflict, and does not wait before the second", async () => {
     const none = overtaken(0);
     expect(await retryOnConflict(CONFLICTS, NONCE, none.attempt)).toBe("done");
     expect(none.attempt).toHaveBeenCalledTimes(1);
@@ -55,11 +55,11 @@ describe("retryOnConflict", () => {
     expect(wait).toHaveBeenCalledTimes(62);
   });
 
-  it("is done by the 64th attempt if that one lands", async () => {
+  it("succeeds if the 64th attempt does", async () => {
     expect(await retryOnConflict(CONFLICTS, NONCE, overtaken(63).attempt)).toBe("done");
   });
 
-  it("throws whatever is no conflict at once, also later than at first", async () => {
+  it("throws errors other than conflicts immediately, also in later attempts", async () => {
     const others = [
       new Error("D1_ERROR: Network connection lost."),
       new Error("D1_ERROR: environments_test_quota: SQLITE_CONSTRAINT"),
@@ -77,12 +77,12 @@ describe("retryOnConflict", () => {
     expect(late.attempt).toHaveBeenCalledTimes(3);
   });
 
-  it("knows a conflict beneath what wraps it", async () => {
+  it("recognises a wrapped conflict", async () => {
     const wrapped = overtaken(2, () => new Error("The batch failed.", { cause: conflict() }));
     expect(await retryOnConflict(CONFLICTS, NONCE, wrapped.attempt)).toBe("done");
   });
 
-  it("pauses for longer and longer, a second at most, and differently for every nonce", async () => {
+  it("pauses for longer each time, at most a second, and differently for every nonce", async () => {
     const pausesOf = async (nonce: string): Promise<number[]> => {
       wait.mockClear();
       await outcomeOf(retryOnConflict(CONFLICTS, nonce, overtaken(Number.POSITIVE_INFINITY).attempt));

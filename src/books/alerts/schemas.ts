@@ -34,7 +34,7 @@ const below = z.lazy(() =>
 /** Returns a percentage in thousandths: percentages have three decimals, as counts do. */
 export const percentThousandths = (percent: number) => toSteps("count", percent);
 
-const newAlert = () =>
+const newAlertInput = () =>
   z.strictObject({
     mode,
     name: displayName(),
@@ -64,13 +64,16 @@ function checkBelow({ amount, percent }: Below, context: z.core.$RefinementCtx, 
   else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
 }
 
-function checkNewAlert({ unit, below }: z.infer<ReturnType<typeof newAlert>>, context: z.core.$RefinementCtx): void {
+function checkNewAlert(
+  { unit, below }: z.infer<ReturnType<typeof newAlertInput>>,
+  context: z.core.$RefinementCtx,
+): void {
   checkBelow(below, context, ["below"]);
   if (below.amount === undefined || !(below.amount > 0) || toSteps(unit, below.amount) !== null) return;
   context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit) });
 }
 
-export const createAlertInput = z.lazy(() => newAlert().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
+export const createAlertInput = z.lazy(() => newAlertInput().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
 export type CreateAlertInput = z.infer<typeof createAlertInput>;
 
 export const changeAlertInput = z.lazy(() =>

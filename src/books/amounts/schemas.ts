@@ -22,7 +22,7 @@ export const matchRule = z.lazy(() =>
     .meta({ id: "MatchRule", minProperties: 1 }),
 );
 
-const amountOf = (of: Unit) =>
+const amountSchema = (of: Unit) =>
   anyNumber
     .transform(
       (amount, context): Steps =>
@@ -47,10 +47,10 @@ const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 export const quantities = z.lazy(() =>
   z
     .strictObject({
-      count: amountOf("count"),
-      tokens: amountOf("tokens"),
-      seconds: amountOf("seconds"),
-      cents: amountOf("cents"),
+      count: amountSchema("count"),
+      tokens: amountSchema("tokens"),
+      seconds: amountSchema("seconds"),
+      cents: amountSchema("cents"),
     })
     .meta({ id: "UsageQuantities" })
     .transform((given): Quantities & { readonly count: Steps } => {

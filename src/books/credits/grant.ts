@@ -12,7 +12,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
-import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
+import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
 import { countBalances, countGranted } from "../ledger/due-periods.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
 import { creditsGranted } from "../ledger/messages.ts";
@@ -139,7 +139,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
   const balanceIds = newBalances.balances.map(({ id }) => id);
   const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
-  return write(
+  return writeAll(
     statements,
     () => {
       count();
@@ -175,12 +175,12 @@ export const grantRefusals = (ctx: TenantCtx) => ({
 });
 
 /** The most balances of a user that can pay, or that share one reference (L6). */
-export const BALANCES_MAX = 40_000;
+export const USER_BALANCES_MAX = 40_000;
 
 function tooManyBalances(): PurserError {
   const message =
     "The user has as many balances that can pay, or match rules of them, as one may have. Grant when some are spent or over.";
-  return new PurserError("invalid_request", message, { param: "userId", details: { limit: BALANCES_MAX } });
+  return new PurserError("invalid_request", message, { param: "userId", details: { limit: USER_BALANCES_MAX } });
 }
 
 /** Returns the rows of the pack that was granted first. Rows may belong to two packs of one name. */

@@ -44,7 +44,7 @@ export interface UserWrite<Reads extends readonly Statement[], Answer> {
 }
 
 /** The constraints that fail when the database has changed since the read. */
-const CONFLICTS: ReadonlySet<Constraint> = new Set([
+const USER_WRITE_CONFLICTS: ReadonlySet<Constraint> = new Set([
   "credit_balances_remaining_not_negative",
   "credit_balances_external_ref",
   "credit_balances_id",
@@ -84,7 +84,7 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   const onMemory = readBefore === undefined ? await writeOnMemory(ctx, verb) : null;
   if (onMemory !== null) return onMemory.answer;
   let refusal: PurserError | null = null;
-  return retryOnConflict(CONFLICTS, verb.nonce, async () => {
+  return retryOnConflict(USER_WRITE_CONFLICTS, verb.nonce, async () => {
     const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
     if (account === null) return null;
     // Other users' batches were sent since, so these rows may be outdated.
@@ -101,7 +101,7 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
 
 /** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Returns whether there may be more. */
 export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<boolean> {
-  return retryOnConflict(CONFLICTS, nonce, async () => {
+  return retryOnConflict(USER_WRITE_CONFLICTS, nonce, async () => {
     const { account } = await readAccount(ctx, { user, read: () => [] });
     if (account === null) return false;
     await settleDue(ctx, account);
@@ -275,7 +275,7 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
     return await send(ctx, account, decision, { before: state, isOld: true });
   } catch (error) {
     const constraint = constraintOf(error);
-    if (constraint === null || !CONFLICTS.has(constraint)) throw error;
+    if (constraint === null || !USER_WRITE_CONFLICTS.has(constraint)) throw error;
     memory.readFirst(ctx.environment, userId, atMs);
     return null;
   }

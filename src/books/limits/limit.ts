@@ -2,7 +2,7 @@ import { readFeatures } from "../../db/features.ts";
 import type { Steps } from "../../db/schema.ts";
 import type { Unit } from "../amounts/amount.ts";
 import type { MatchRule } from "../amounts/match.ts";
-import type { Every } from "./window.ts";
+import type { WindowLength } from "./window.ts";
 
 /** A usage limit in the environment's features. */
 export interface UsageLimit {
@@ -12,7 +12,7 @@ export interface UsageLimit {
   readonly matches: readonly MatchRule[];
   readonly unit: Unit;
   readonly amountSteps: Steps;
-  readonly every: Every;
+  readonly every: WindowLength;
 }
 
 /** The limits from the text of an environment's features, oldest first. Equal texts give the same objects. */

@@ -44,7 +44,7 @@ export const ofLimitKey = (value: ValueOf<LimitKey>) =>
 /** Written without a bound value, so that SQLite uses the partial index of names. */
 const stands = sql`${usageLimits.isDeleted} = 0`;
 
-const known = () => {
+const knownLimits = () => {
   const { id, name, matches, unit, amountSteps, every, environmentId, ordinal } = usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
@@ -56,8 +56,8 @@ const known = () => {
 /** Copies an environment's limits into its features. Send it in the batch that changes the limits. */
 export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
-  const features = sql`nullif(iif(${known()} = '[]', json_remove(${before}, '$.limits'),
-    json_set(${before}, '$.limits', json(${known()}))), '{}')`;
+  const features = sql`nullif(iif(${knownLimits()} = '[]', json_remove(${before}, '$.limits'),
+    json_set(${before}, '$.limits', json(${knownLimits()}))), '{}')`;
   return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
     WHERE ${environments.id} = ${value("environmentId")}`;
 });

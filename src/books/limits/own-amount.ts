@@ -6,7 +6,7 @@ import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import type { Counter } from "../ledger/counters.ts";
-import { replay, write } from "../ledger/decision.ts";
+import { replay, writeAll } from "../ledger/decision.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { limitsOf, type UsageLimit } from "./limit.ts";
@@ -92,7 +92,7 @@ async function changeOwnAmount(
       const isSame = own.hasOwnAmount === before.hasOwnAmount && own.ownAmountSteps === before.ownAmountSteps;
       if (isSame) return replay(answer);
       const values = { limitId, hasOwn: own.hasOwnAmount, own: own.ownAmountSteps };
-      return write([upsertAmount({ ...writingValues(account), ...values })], () => answer, {
+      return writeAll([upsertAmount({ ...writingValues(account), ...values })], () => answer, {
         act: { action: "usage_limit.amount_set", target: limitId },
         changes: { entries: [] },
       });

@@ -7,7 +7,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { lastPeriod, periodAt } from "../ledger/calendar.ts";
-import { type Decision, replay, write } from "../ledger/decision.ts";
+import { type Decision, replay, writeAll } from "../ledger/decision.ts";
 import {
   changeRecurring,
   countBalances,
@@ -80,7 +80,7 @@ export async function cancelRecurring(
         guardNoneRevoked({ balanceIds }),
         insertTakings(account, now, { cause: "revoke", note: reason ?? null }),
       ];
-      return write(
+      return writeAll(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]),
           ...(now.length > 0 ? takings : []),
@@ -151,7 +151,7 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
       const plan = planPeriods(ctx.environment, [again], { nowMs: account.nowMs, quota: null, isWhole: true });
       const after = withChange(row, plan.changes);
       sent = after;
-      return write(
+      return writeAll(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId }]),
           ...countBalances(ctx, plan.newlyCounted),

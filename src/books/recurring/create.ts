@@ -10,7 +10,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals, withNearestPacks } from "../credits/grant.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { periodStart } from "../ledger/calendar.ts";
-import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
+import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
 import { countBalances, countGranted, insertPeriods, periodMessages } from "../ledger/due-periods.ts";
 import { moving } from "../ledger/motion.ts";
 import { planGrant } from "../ledger/new-balances.ts";
@@ -48,7 +48,7 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
       if (stored !== undefined) return replay({ ...answerRepeat(body.userId, stored, stamp), warning: null });
       return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
     },
-    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooMany },
+    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooManyRecurring },
   }).catch(async (error: unknown) => {
     throw await withNearestPacks(ctx, body.packId, error);
   });
@@ -95,7 +95,7 @@ function decideCreate(
   const plan = planPeriods(ctx.environment, [row], { nowMs: account.nowMs, quota: null, isWhole: true });
   const made = asMade(row);
   const { pack: _, accountId: __, ordinal: ___, ...stored } = { ...row, ...made };
-  return write(
+  return writeAll(
     [
       insertRecurring({ ...writingValues(account), ...stored }),
       ...countBalances(ctx, balances.length),
@@ -132,7 +132,7 @@ function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): voi
   if (endsAt !== null && endsAt <= startsAt) throw invalid("endsAt", `must be after the start, ${iso(startsAt)}`);
 }
 
-function tooMany(): PurserError {
+function tooManyRecurring(): PurserError {
   const message = `A user has at most ${RECURRING_MAX} recurring grants that have not ended. Cancel one, or make one of a larger pack.`;
   return new PurserError("invalid_request", message, { param: "userId", details: { limit: RECURRING_MAX } });
 }

@@ -19,15 +19,15 @@ import type { PeriodPlan } from "../ledger/plan-periods.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
 const USERS_A_PAGE_MAX = 200;
-const PAGES_A_RUN_MAX = 100;
-const QUERIES_A_PAGE = 8;
+const DUE_PAGES_A_RUN_MAX = 100;
+const DUE_QUERIES_A_PAGE = 8;
 /** The usual queries to grant a user's periods, including their messages. */
 const QUERIES_A_USER = 12;
 
-type Place = { nowMs: number; afterMs: number; afterId: number; limit: number };
+type DuePlace = { nowMs: number; afterMs: number; afterId: number; limit: number };
 
 /** Users of all environments with a period due at `nowMs`, the earliest period first. */
-const selectUsersDue = query((value: ValueOf<Place>) => {
+const selectUsersDue = query((value: ValueOf<DuePlace>) => {
   const { id, recurringDueAtMs } = accounts;
   const due = sql`SELECT * FROM ${accounts} INDEXED BY accounts_recurring_due
     WHERE ${recurringDueAtMs} IS NOT NULL AND ${recurringDueAtMs} <= ${value("nowMs")}
@@ -59,7 +59,7 @@ export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]
   const { db, allowance } = root;
   const failures: unknown[] = [];
   let place = { afterMs: -1, afterId: 0 };
-  for (let page = 0; page < PAGES_A_RUN_MAX && allowance.has(QUERIES_A_PAGE); page++) {
+  for (let page = 0; page < DUE_PAGES_A_RUN_MAX && allowance.has(DUE_QUERIES_A_PAGE); page++) {
     const users = await all(db, selectUsersDue({ nowMs: root.now(), ...place, limit: USERS_A_PAGE_MAX }));
     const last = users.at(-1);
     if (last === undefined) break;
@@ -130,7 +130,7 @@ export const periodsPart: CronPart = {
   work: grantDuePeriods,
 };
 
-const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: number }>) =>
+const selectNextDue = query((value: ValueOf<{ environmentId: number; untilMs: number }>) =>
   drizzle
     .select(fields(accounts, { accountId: "id", momentMs: "recurringDueAtMs" }))
     .from(accounts)
@@ -152,4 +152,4 @@ export interface NextPeriod {
 /** The query for the user whose period begins next in an environment, up to `untilMs`. */
 export const selectNextPeriod = (environmentId: number, untilMs: number): Statement<NextPeriod> =>
   // The condition leaves out those without one.
-  selectNext({ environmentId, untilMs }) as Statement<NextPeriod>;
+  selectNextDue({ environmentId, untilMs }) as Statement<NextPeriod>;

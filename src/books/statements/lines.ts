@@ -22,15 +22,15 @@ export const COLUMNS = [
 export type Column = (typeof COLUMNS)[number];
 
 /** Steps by column. A sum over all users may exceed the exact range of a double. */
-export type Amounts = Record<Column, bigint>;
+export type LineAmounts = Record<Column, bigint>;
 
 export interface Line {
   readonly unit: Unit;
   readonly packId: string;
-  readonly amounts: Amounts;
+  readonly amounts: LineAmounts;
 }
 
-export const noAmounts = (): Amounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as Amounts;
+export const noAmounts = (): LineAmounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as LineAmounts;
 
 /** The fields of a balance that never change. */
 interface OfBalance {
@@ -48,7 +48,7 @@ export interface Present extends OfBalance {
 }
 
 /** The sum of a balance's entries of one cause, in the month or after it. */
-export interface Motion extends OfBalance {
+export interface MonthMotion extends OfBalance {
   readonly cause: string;
   readonly isAfter: boolean;
   readonly delta: bigint;
@@ -74,13 +74,13 @@ const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold
  * from the current amounts. `opening` and `closing` count balances that had not expired at that time (C11), including held amounts.
  * Pure.
  */
-export function linesOf(
+export function monthLinesOf(
   presents: readonly Present[],
-  motions: readonly Motion[],
+  motions: readonly MonthMotion[],
   { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
 ): readonly Line[] {
   const lines = new Map<string, Line>();
-  const amountsOf = ({ unit, packId }: OfBalance): Amounts => {
+  const amountsOf = ({ unit, packId }: OfBalance): LineAmounts => {
     const key = `${unit} ${packId}`;
     const line = lines.get(key) ?? { unit, packId, amounts: noAmounts() };
     lines.set(key, line);
@@ -125,14 +125,14 @@ export function linesOf(
 }
 
 /** The sum of two lines' amounts. */
-export function plus(a: Amounts, b: Amounts): Amounts {
+export function plus(a: LineAmounts, b: LineAmounts): LineAmounts {
   const sum = noAmounts();
   for (const column of COLUMNS) sum[column] = a[column] + b[column];
   return sum;
 }
 
 /** Whether a line balances exactly: opening plus additions equals subtractions plus closing. */
-export function closes(amounts: Amounts): boolean {
+export function closes(amounts: LineAmounts): boolean {
   const granted = COLUMNS.filter((column) => column.startsWith("granted.")).reduce(
     (sum, one) => sum + amounts[one],
     0n,

@@ -29,23 +29,23 @@ import { guards } from "../../db/views.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { type Amounts, COLUMNS, type Line, linesOf, plus } from "./lines.ts";
+import { COLUMNS, type Line, type LineAmounts, monthLinesOf, plus } from "./lines.ts";
 import { spanOfMonth } from "./month.ts";
 
 /** A page covers this many account integers, over all environments. An account keeps its integer even after an erasure. */
-const ACCOUNTS_A_PAGE = 1_000;
-const QUERIES_A_PAGE = 10;
+const STATEMENT_ACCOUNTS_A_PAGE = 1_000;
+const STATEMENT_QUERIES_A_PAGE = 10;
 
 /** Sums are read in two parts, because a single sum could exceed the exact range of a double. */
 const APART = 1_000_000;
-const parts = (steps: SQL) => {
+const sumParts = (steps: SQL) => {
   const apart = asInteger(sql`${APART}`);
   return computed({ whole: sql<number>`sum(${steps} / ${apart})`, rest: sql<number>`sum(${steps} % ${apart})` });
 };
-const sumOf = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
+const sumOfParts = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
   BigInt(whole) * BigInt(APART) + BigInt(rest);
 
-const selectRunning = query((_value: ValueOf<Record<never, never>>) =>
+const selectRunningStatements = query((_value: ValueOf<Record<never, never>>) =>
   drizzle
     .select({ ...fields(statements), ...fields(environments, "appId") })
     .from(sql`${statements} INDEXED BY statements_running`)
@@ -54,10 +54,10 @@ const selectRunning = query((_value: ValueOf<Record<never, never>>) =>
     .limit(100),
 );
 
-type Position = { environmentId: number; month: string; afterId: number };
-type Page = { environmentId: number; afterId: number; fromMs: number; toMs: number };
+type StatementPosition = { environmentId: number; month: string; afterId: number };
+type AccountsPage = { environmentId: number; afterId: number; fromMs: number; toMs: number };
 
-const isAt = (value: ValueOf<Position>) =>
+const isAtPosition = (value: ValueOf<StatementPosition>) =>
   and(
     eq(statements.environmentId, value("environmentId")),
     eq(statements.month, value("month")),
@@ -66,18 +66,18 @@ const isAt = (value: ValueOf<Position>) =>
   );
 
 /** The page's last integer; null at the end. */
-const endOf = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
+const endOfPage = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
   SELECT max(page.last) FROM (
-    SELECT ${accounts.id} AS last FROM ${accounts} WHERE ${accounts.id} > ${value("afterId")} ORDER BY ${accounts.id} LIMIT ${ACCOUNTS_A_PAGE}
+    SELECT ${accounts.id} AS last FROM ${accounts} WHERE ${accounts.id} > ${value("afterId")} ORDER BY ${accounts.id} LIMIT ${STATEMENT_ACCOUNTS_A_PAGE}
   ) AS page
 )`;
-const selectEnd = query((value: ValueOf<{ afterId: number }>) =>
-  read(computed({ endId: endOf(value) }), (list) => sql`SELECT ${list}`),
+const selectStatementEnd = query((value: ValueOf<{ afterId: number }>) =>
+  read(computed({ endId: endOfPage(value) }), (list) => sql`SELECT ${list}`),
 );
 
 const isInPage = (
-  value: ValueOf<Page>,
-) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOf(value)}
+  value: ValueOf<AccountsPage>,
+) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOfPage(value)}
   AND ${accounts.environmentId} = ${value("environmentId")}`;
 /** Reads accounts by their integers. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
@@ -91,7 +91,7 @@ const ofBalance = () =>
   });
 
 /** The remaining amounts of the page's balances. */
-const selectRemaining = query((value: ValueOf<Page>) =>
+const selectRemaining = query((value: ValueOf<AccountsPage>) =>
   read(
     { ...ofBalance(), ...fields(creditBalances, "remainingSteps") },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
@@ -100,7 +100,7 @@ const selectRemaining = query((value: ValueOf<Page>) =>
 );
 
 /** The held amounts of the page's balances. */
-const selectHeld = query((value: ValueOf<Page>) =>
+const selectHeld = query((value: ValueOf<AccountsPage>) =>
   read(
     { ...ofBalance(), ...computed({ heldSteps: sql<number>`leg.value ->> 'amountSteps'` }) },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${reservations}
@@ -112,7 +112,7 @@ const selectHeld = query((value: ValueOf<Page>) =>
 );
 
 /** The page's entries since the month began, summed by balance and cause. Each account is read backwards from its last entry. */
-const selectMotions = query((value: ValueOf<Page>) => {
+const selectMotions = query((value: ValueOf<AccountsPage>) => {
   const last = alias(creditLedger, "last");
   const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
   const columns = (from: typeof last | typeof creditLedger) =>
@@ -123,7 +123,7 @@ const selectMotions = query((value: ValueOf<Page>) => {
     {
       ...ofBalance(),
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
-      ...parts(sql`${back.deltaSteps}`),
+      ...sumParts(sql`${back.deltaSteps}`),
     },
     (list) => sql`WITH RECURSIVE ${back} (${names(accountId, seq, balanceId, cause, deltaSteps, occurredAtMs)}) AS (
       SELECT ${columns(last)} FROM ${fromAccounts} CROSS JOIN ${creditLedger} AS ${last}
@@ -139,7 +139,7 @@ const selectMotions = query((value: ValueOf<Page>) => {
   );
 });
 
-const selectLines = query((value: ValueOf<{ statementId: string }>) =>
+const selectStoredLines = query((value: ValueOf<{ statementId: string }>) =>
   drizzle
     .select(fields(statementLines))
     .from(statementLines)
@@ -147,8 +147,8 @@ const selectLines = query((value: ValueOf<{ statementId: string }>) =>
 );
 
 /** Aborts the batch with `guard_statement` when another run has added the page. */
-const guardPosition = query((value: ValueOf<Position>) =>
-  insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAt(value)) }, sql``),
+const guardPosition = query((value: ValueOf<StatementPosition>) =>
+  insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAtPosition(value)) }, sql``),
 );
 const upsertLines = query((value: ValueOf<{ statementId: string; lines: string }>) => {
   const { statementId, unit, packId, amounts } = statementLines;
@@ -163,11 +163,11 @@ const upsertLines = query((value: ValueOf<{ statementId: string; lines: string }
     ON CONFLICT (${names(statementId, unit, packId)})
     DO UPDATE SET ${assignments(statementLines, { amounts: sql`excluded.${names(amounts)}` })}`;
 });
-const step = query((value: ValueOf<Position & { endId: number }>) =>
+const nextStatement = query((value: ValueOf<StatementPosition & { endId: number }>) =>
   drizzle
     .update(statements)
     .set({ afterAccountId: asInteger(value("endId")) })
-    .where(isAt(value)),
+    .where(isAtPosition(value)),
 );
 const namePacks = query((value: ValueOf<{ statementId: string; appId: string }>) => {
   const name = sql`(
@@ -179,30 +179,31 @@ const namePacks = query((value: ValueOf<{ statementId: string; appId: string }>)
     .set({ packName: sql`coalesce(${name}, '')` })
     .where(eq(statementLines.statementId, value("statementId")));
 });
-const finish = query((value: ValueOf<Position & { nowMs: number }>) =>
+const finish = query((value: ValueOf<StatementPosition & { nowMs: number }>) =>
   drizzle
     .update(statements)
     .set({ madeAtMs: value("nowMs", statements.madeAtMs) })
-    .where(isAt(value)),
+    .where(isAtPosition(value)),
 );
 
 /** The stored form of amounts. */
-const storedAmounts = (amounts: Amounts) => Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
-export const readAmounts = (stored: Readonly<Record<string, string>>): Amounts =>
-  Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as Amounts;
+const storedAmounts = (amounts: LineAmounts) =>
+  Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
+export const readAmounts = (stored: Readonly<Record<string, string>>): LineAmounts =>
+  Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as LineAmounts;
 
 type Running = Awaited<ReturnType<typeof runningOf>>[number];
-const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunning({}));
+const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunningStatements({}));
 
 /** Adds a page to a statement, in one batch. Returns whether it is done. */
-async function addPage({ db, now }: CronCtx, statement: Running, afterId: number): Promise<number | null> {
+async function addStatementPage({ db, now }: CronCtx, statement: Running, afterId: number): Promise<number | null> {
   const { environmentId, month, id: statementId, appId } = statement;
   const span = spanOfMonth(month);
   if (span === null) return null;
   const page = { environmentId, afterId, ...span };
   const [[end], lines, remaining, held, motions] = await batch(db, [
-    selectEnd({ afterId }),
-    selectLines({ statementId }),
+    selectStatementEnd({ afterId }),
+    selectStoredLines({ statementId }),
     selectRemaining(page),
     selectHeld(page),
     selectMotions(page),
@@ -217,12 +218,12 @@ async function addPage({ db, now }: CronCtx, statement: Running, afterId: number
     ]);
     return null;
   }
-  const added = linesOf(
+  const added = monthLinesOf(
     [
       ...remaining.map((row) => ({ ...row, remaining: BigInt(row.remainingSteps), held: 0n })),
       ...held.map((row) => ({ ...row, remaining: 0n, held: BigInt(row.heldSteps) })),
     ],
-    motions.map((row) => ({ ...row, delta: sumOf(row) })),
+    motions.map((row) => ({ ...row, delta: sumOfParts(row) })),
     span,
   );
   const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
@@ -233,7 +234,7 @@ async function addPage({ db, now }: CronCtx, statement: Running, afterId: number
   await batch(db, [
     guardPosition(position),
     ...(sums.length === 0 ? [] : [upsertLines({ statementId, lines: JSON.stringify(sums) })]),
-    step({ ...position, endId }),
+    nextStatement({ ...position, endId }),
   ]);
   return endId;
 }
@@ -244,7 +245,8 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
   for (const statement of await runningOf(root)) {
     try {
       let afterId: number | null = statement.afterAccountId;
-      while (afterId !== null && root.allowance.has(QUERIES_A_PAGE)) afterId = await addPage(root, statement, afterId);
+      while (afterId !== null && root.allowance.has(STATEMENT_QUERIES_A_PAGE))
+        afterId = await addStatementPage(root, statement, afterId);
     } catch (error) {
       // Another run continues this statement, or the response of this batch was lost.
       if (constraintOf(error) !== "guard_statement") failures.push(error);
@@ -256,6 +258,6 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
 export const statementsPart: CronPart = {
   code: "statements_not_made",
   weight: 2,
-  queriesOfStep: QUERIES_A_PAGE + 1,
+  queriesOfStep: STATEMENT_QUERIES_A_PAGE + 1,
   work: makeStatements,
 };

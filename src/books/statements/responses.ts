@@ -4,7 +4,7 @@ import { unit } from "../amounts/schemas.ts";
 
 const amount = z.number();
 
-const line = z
+const statementLine = z
   .strictObject({
     unit,
     packId: z.string(),
@@ -37,7 +37,7 @@ const line = z
     held: amount.describe("The part of `closing` that open reservations hold."),
   })
   .meta({ id: "StatementLine" });
-export type StatementLineOutput = z.infer<typeof line>;
+export type StatementLineOutput = z.infer<typeof statementLine>;
 
 const summary = {
   statementId: z.string(),
@@ -52,7 +52,7 @@ export type StatementSummary = z.infer<typeof statementSummary>;
 export const statementOutput = z
   .strictObject({
     ...summary,
-    lines: z.array(line).nullable().describe("By unit and pack. Null while the statement is being made."),
+    lines: z.array(statementLine).nullable().describe("By unit and pack. Null while the statement is being made."),
   })
   .meta({ id: "Statement" });
 export type StatementOutput = z.infer<typeof statementOutput>;

@@ -19,9 +19,9 @@ import type { CreateStatementInput } from "./schemas.ts";
 /** How long after its end a month closes. No isolate's clock is behind by this much. */
 const CLOSES_AFTER_MS = 3_600_000;
 
-const shownFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
+const statementFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
 
-function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof shownFields>>): StatementSummary {
+function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof statementFields>>): StatementSummary {
   return {
     statementId: id,
     mode,
@@ -34,8 +34,8 @@ function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof s
 type OfMonth = { environmentId: number; month: string };
 const ofMonth = (value: ValueOf<OfMonth>) =>
   and(eq(statements.environmentId, value("environmentId")), eq(statements.month, value("month")));
-const isNew = (value: ValueOf<OfMonth>) => not(hasRow(statements, ofMonth(value)));
-const audit = insertAct<OfMonth>(isNew);
+const isNewStatement = (value: ValueOf<OfMonth>) => not(hasRow(statements, ofMonth(value)));
+const auditStatementRequested = insertAct<OfMonth>(isNewStatement);
 const insertStatement = query((value: ValueOf<OfMonth & { statementId: string; nowMs: number }>) =>
   insertFrom(
     statements,
@@ -46,7 +46,7 @@ const insertStatement = query((value: ValueOf<OfMonth & { statementId: string; n
       afterAccountId: sql`0`,
       askedAtMs: value("nowMs"),
     },
-    sql`WHERE ${isNew(value)}`,
+    sql`WHERE ${isNewStatement(value)}`,
   ),
 );
 const selectId = query((value: ValueOf<OfMonth>) =>
@@ -73,7 +73,7 @@ export async function createStatement(
   const statementId = admin.newId("stm_");
   const act = newAct(admin, { appId, action: "statement.created", target: statementId, details: { mode, month } });
   const [, , [first]] = await batch(admin.db, [
-    audit({ ...act, ...key }),
+    auditStatementRequested({ ...act, ...key }),
     insertStatement({ ...key, statementId, nowMs: admin.now() }),
     selectId(key),
   ]);
@@ -82,7 +82,7 @@ export async function createStatement(
 
 const selectStatements = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle
-    .select(shownFields())
+    .select(statementFields())
     .from(statements)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(eq(statements.environmentId, value("environmentId")))
@@ -98,7 +98,7 @@ export async function listStatements(root: SystemCtx, appId: string, mode: Mode)
 type OfApp = { appId: string; statementId: string };
 const selectStatement = query((value: ValueOf<OfApp>) =>
   drizzle
-    .select(shownFields())
+    .select(statementFields())
     .from(statements)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(and(eq(statements.id, value("statementId")), eq(environments.appId, value("appId")))),

@@ -1,7 +1,7 @@
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { type Outcome, replay, write } from "../ledger/decision.ts";
+import { type Outcome, replay, writeAll } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { committedFields, isCharge, stampRequest } from "../ledger/request-hash.ts";
@@ -24,7 +24,7 @@ import {
 import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput, ReleaseOutput } from "./responses.ts";
 import { assertNotAhead, type CommitInput } from "./schemas.ts";
-import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerEventRepeat, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
  * Returns a reservation's holds and debits the actual usage, in one write (U6). A commit after the expiry is recorded, once, as a
@@ -58,7 +58,7 @@ export async function commitReservation(
         assert(reservation !== undefined, "the account was found by this reservation");
         // After a charge it is closed, even for a commit with the charge's own event id (U15).
         const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
-        if (stored !== undefined && !isCharged) return replay(answerRepeat(eventId, stored, stamp));
+        if (stored !== undefined && !isCharged) return replay(answerEventRepeat(eventId, stored, stamp));
         if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
@@ -119,10 +119,14 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
       // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
       const balanceIds = hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
-      return write(settleHolds(account, [hold], { state: "released" }), () => releaseOutput(reservation, "released"), {
-        act: { action: "reservation.released", target, balanceIds },
-        changes: { entries: returnEntries(hold), settledReservationId: reservationId },
-      });
+      return writeAll(
+        settleHolds(account, [hold], { state: "released" }),
+        () => releaseOutput(reservation, "released"),
+        {
+          act: { action: "reservation.released", target, balanceIds },
+          changes: { entries: returnEntries(hold), settledReservationId: reservationId },
+        },
+      );
     },
   });
   if (released === null) throw reservationNotFound();

@@ -29,7 +29,7 @@ export interface Part {
  * user has, or a waiting one, and later events of its user. An event whose id may be another user's reservation, which that user's
  * next write charges (U15), is recorded after all events before it and before the rest.
  */
-function partsOf(events: readonly ListedEvent[]): {
+function partsOfList(events: readonly ListedEvent[]): {
   readonly parts: readonly Part[];
   readonly later: readonly ListedEvent[];
 } {
@@ -104,7 +104,7 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
   const unavailable = new Map<string, PurserError>();
   let waiting = await stampEvents(ctx, elements);
   while (waiting.length > 0) {
-    const { parts, later } = partsOf(waiting);
+    const { parts, later } = partsOfList(waiting);
     const read = parts.length > 1 ? readParts(ctx, parts) : undefined;
     for (let at = 0; at < parts.length; at += connectionsMax) {
       await Promise.all(parts.slice(at, at + connectionsMax).map((part) => record(part, read)));
@@ -138,7 +138,7 @@ async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Pr
   return (await Promise.all(stamped)).flat();
 }
 
-const idsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
+const eventIdsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
 
 type PartsRead = ReturnType<typeof readParts>;
 type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
@@ -146,7 +146,7 @@ type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
 function readParts(ctx: TenantCtx, parts: readonly Part[]) {
   const events = parts.flatMap((part) => part.events);
   const userIds = parts.map(({ userId }) => userId);
-  return readTogether(ctx, userIds, selectEvents(ctx, idsOf(events)));
+  return readTogether(ctx, userIds, selectEvents(ctx, eventIdsOf(events)));
 }
 
 /** The results of a user's events, in order. When the database fails, each event gets that error. */
@@ -191,7 +191,7 @@ async function landPart(
         together === undefined || user === undefined
           ? undefined
           : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
-      read: (nowMs) => [selectEvents(ctx, idsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
+      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([stored, rows], account) =>

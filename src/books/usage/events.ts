@@ -12,7 +12,7 @@ import { countUsage } from "../limits/judge.ts";
 import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { answerRepeat, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerEventRepeat, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
@@ -61,7 +61,7 @@ export function decideEvent(
   account: AccountAtRead,
   { input, stamp, stored, balances }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
-  if (stored !== undefined) return replay(answerRepeat(input.eventId, stored, stamp));
+  if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, stamp));
   const counts = countUsage(account, input, input.onShortage === "reject");
   const payment = burnDown(balances, input);
   if (payment.uncovered !== null && input.onShortage === "reject") {

@@ -80,7 +80,7 @@ function checkEnd(before: { readonly createdAtMs: number; readonly expiresAtMs: 
 }
 
 /** The usual queries to settle a user's holds, including their messages. */
-const QUERIES_A_USER = 12;
+const HOLD_QUERIES_A_USER = 12;
 const USERS_A_RUN_MAX = 250;
 
 /**
@@ -90,13 +90,13 @@ const USERS_A_RUN_MAX = 250;
 export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  const due = await all(db, selectUsersDue({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
+  const due = await all(db, selectUsersWithDueHolds({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
   for (const { accountId, clock, ...row } of due) {
-    if (!allowance.has(QUERIES_A_USER)) break;
+    if (!allowance.has(HOLD_QUERIES_A_USER)) break;
     const environment = { ...row, database };
     const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
     try {
-      while ((await settleDueHolds(ctx, { accountId }, root.newId(""))) && allowance.has(QUERIES_A_USER));
+      while ((await settleDueHolds(ctx, { accountId }, root.newId(""))) && allowance.has(HOLD_QUERIES_A_USER));
     } catch (error) {
       failures.push(error);
     }
@@ -107,12 +107,12 @@ export async function expireReservations(root: CronCtx): Promise<readonly unknow
 export const holdsPart: CronPart = {
   code: "holds_not_returned",
   weight: 8,
-  queriesOfStep: QUERIES_A_USER + 1,
+  queriesOfStep: HOLD_QUERIES_A_USER + 1,
   work: expireReservations,
 };
 
 /** Users with a due hold. It reads only the index of open reservations, in its order. */
-const selectUsersDue = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
+const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
     WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} ORDER BY ${accountId} LIMIT ${value("limit")}`;
@@ -128,7 +128,7 @@ const selectUsersDue = query((value: ValueOf<{ nowMs: number; limit: number }>) 
     .where(and(eq(accounts.id, accountId), eq(environments.id, accounts.environmentId)));
 });
 
-const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: number }>) => {
+const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; untilMs: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   return drizzle
     .select(fields(reservations, { accountId: "accountId", momentMs: "expiresAtMs" }))
@@ -146,8 +146,8 @@ const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: numbe
     .orderBy(expiresAtMs, accountId)
     .limit(1);
 });
-export type NextHold = RowsOf<[ReturnType<typeof selectNext>]>[0][number];
+export type NextHold = RowsOf<[ReturnType<typeof selectNextHoldEnd>]>[0][number];
 
 /** The query for the user whose hold ends next in an environment, up to `untilMs`. Erasures release the holds of erased users. */
 export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>
-  selectNext({ environmentId, untilMs });
+  selectNextHoldEnd({ environmentId, untilMs });

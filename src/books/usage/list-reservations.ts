@@ -16,7 +16,7 @@ export type ReservationKey = { environmentId: number; reservationId: string };
 export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
   and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
 
-const selectById = query((value: ValueOf<ReservationKey>) =>
+const selectReservationById = query((value: ValueOf<ReservationKey>) =>
   drizzle
     .select(
       fields(
@@ -31,7 +31,7 @@ const selectById = query((value: ValueOf<ReservationKey>) =>
 
 /** The reservation with an id: at most one row. */
 export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
-  return selectById({ environmentId: ctx.environment.id, reservationId });
+  return selectReservationById({ environmentId: ctx.environment.id, reservationId });
 }
 
 export function asHold(row: ReservationRow): Hold {
@@ -133,7 +133,7 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
   const before = cursor === undefined ? NEWEST : await readPosition(cursor, scope);
   const rows = await all(
     ctx.db,
-    selectPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
+    selectReservationsPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
   );
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
@@ -144,24 +144,24 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
   };
 }
 
-type Position = {
+type ReservationPosition = {
   readonly beforeMs: number;
   readonly beforeId: string;
 };
 
-const NEWEST: Position = { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
+const NEWEST: ReservationPosition = { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
 
-async function readPosition(cursor: string, scope: readonly (string | number)[]): Promise<Position> {
+async function readPosition(cursor: string, scope: readonly (string | number)[]): Promise<ReservationPosition> {
   const text = await decodeTextCursor(cursor, scope);
   const [, beforeMs, beforeId] = /^(\d{1,15}) (res_.+)$/.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeId === undefined) throw invalidCursor();
   return { beforeMs: Number(beforeMs), beforeId };
 }
 
-type Page = Position & { limit: number; nowMs: number };
+type ReservationsPage = ReservationPosition & { limit: number; nowMs: number };
 
 /** The ids of a page from one index, which covers the query. */
-function idsOf(value: ValueOf<Page>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
+function idsOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
   const { id, accountId, createdAtMs } = reservations;
   return sql`SELECT * FROM (
     SELECT ${id}, ${createdAtMs} FROM ${reservations} INDEXED BY ${index}
@@ -174,7 +174,7 @@ function idsOf(value: ValueOf<Page>, account: SQL, index: SQL, condition: SQL | 
 type Settled = Exclude<ReservationStatus, "open">;
 
 /** The source of the reservations of a status. A due one counts with the status that its settlement will give it. */
-function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Page>, account: SQL): SQL[] {
+function idsByStatus(status: ReservationStatus | "all", value: ValueOf<ReservationsPage>, account: SQL): SQL[] {
   const { state, expiresAtMs } = reservations;
   // Each condition repeats that of its partial index.
   const open = (condition?: SQL) =>
@@ -196,24 +196,24 @@ function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Page>, ac
   }
 }
 
-const page = alias(reservations, "page");
+const reservationsPage = alias(reservations, "page");
 
-const pageOf = (status: ReservationStatus | "all") =>
-  accountQuery((value: ValueOf<Page & OfUser>, account) => {
+const reservationsPageOf = (status: ReservationStatus | "all") =>
+  accountQuery((value: ValueOf<ReservationsPage & OfUser>, account) => {
     const { environmentId, id, createdAtMs } = reservations;
     const ids = sql.join(idsByStatus(status, value, account), sql` UNION ALL `);
     return drizzle
       .select(reservationFields(value))
-      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${value("limit")}) AS ${page}`)
+      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${value("limit")}) AS ${reservationsPage}`)
       .crossJoin(reservations)
-      .where(and(eq(environmentId, value("environmentId")), eq(id, page.id)))
+      .where(and(eq(environmentId, value("environmentId")), eq(id, reservationsPage.id)))
       .orderBy(desc(createdAtMs), desc(id));
   });
 
-const selectPage = {
-  open: pageOf("open"),
-  released: pageOf("released"),
-  committed: pageOf("committed"),
-  expired: pageOf("expired"),
-  all: pageOf("all"),
+const selectReservationsPage = {
+  open: reservationsPageOf("open"),
+  released: reservationsPageOf("released"),
+  committed: reservationsPageOf("committed"),
+  expired: reservationsPageOf("expired"),
+  all: reservationsPageOf("all"),
 };

@@ -51,12 +51,12 @@ export function insufficientCredits(
 }
 
 /** The user and the event of a usage. */
-type Asked = Pick<Usage, "event"> & { readonly userId: string };
+type AskedUsage = Pick<Usage, "event"> & { readonly userId: string };
 
 /** Runs a verb, and counts a refusal for insufficient credits, for the overview. `asked` is read when it is refused. */
 export async function countShortage<Answer>(
   ctx: TenantCtx,
-  asked: Asked,
+  asked: AskedUsage,
   verb: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
@@ -68,7 +68,7 @@ export async function countShortage<Answer>(
 }
 
 /** Counts a refusal, if it is one for insufficient credits. */
-export function noteShortage(ctx: TenantCtx, { userId, event }: Asked, refusal: unknown): void {
+export function noteShortage(ctx: TenantCtx, { userId, event }: AskedUsage, refusal: unknown): void {
   if (!(refusal instanceof PurserError) || refusal.code !== "insufficient_credits") return;
   countRefusal(ctx, "shortage", refusal, { userId, subject: event });
 }

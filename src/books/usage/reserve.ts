@@ -42,7 +42,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
         if (stored !== undefined) {
           // The first response's value. The reservation may have been extended since.
           const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
-          return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
+          return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
         const counts = countUsage(writing, body, true);
         const live = spendableBalances(
@@ -75,9 +75,9 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   return reserved;
 }
 
-type StoredAnswer = Pick<typeof reservations.$inferSelect, "legs" | "expiresAtMs">;
+type StoredReservation = Pick<typeof reservations.$inferSelect, "legs" | "expiresAtMs">;
 
-function reserveOutput(reservationId: string, stored: StoredAnswer): ReserveOutput {
+function reserveOutput(reservationId: string, stored: StoredReservation): ReserveOutput {
   const holds = readLegs(stored.legs).map((leg) => ({
     ...presentLeg(leg),
     remaining: fromSteps(leg.unit, leg.remainingSteps),
@@ -85,9 +85,9 @@ function reserveOutput(reservationId: string, stored: StoredAnswer): ReserveOutp
   return { reservationId, expiresAt: iso(stored.expiresAtMs), holds };
 }
 
-function answerRepeat(
+function answerReservationRepeat(
   id: string,
-  stored: StoredAnswer & { requestHash: string },
+  stored: StoredReservation & { requestHash: string },
   stamp: Stamp,
 ): Outcome<ReserveOutput> {
   const whose = compareStamp(stored.requestHash, stamp);

@@ -7,7 +7,7 @@ import { quantities } from "../amounts/schemas.ts";
 import { userId } from "../ledger/schemas.ts";
 
 const EARLIEST_MS = Date.UTC(2000, 0, 1);
-const AHEAD_MS_MAX = 24 * 3_600_000;
+const USAGE_AHEAD_MS_MAX = 24 * 3_600_000;
 
 /** When usage occurred (L5). */
 const occurredAt = z.lazy(() =>
@@ -18,13 +18,13 @@ const occurredAt = z.lazy(() =>
 
 /** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is the name of the request's time. */
 export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {
-  if (atMs === undefined || atMs <= nowMs + AHEAD_MS_MAX) return;
+  if (atMs === undefined || atMs <= nowMs + USAGE_AHEAD_MS_MAX) return;
   throw invalid(param, "must be at most a day ahead of this service's clock");
 }
 
 const PROPERTIES_LEVELS_MAX = 100;
 /** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */
-const PROPERTIES_BYTES_MAX = 1024 * 1024;
+const USAGE_PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 /** Any properties that the caller stores with an event. */
 const anyProperties = z.lazy(() =>
@@ -37,8 +37,8 @@ const anyProperties = z.lazy(() =>
       roundNumbers(value);
       if (!isFiniteJson(value)) {
         refuse("must have only numbers within the range of a double");
-      } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
-        refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
+      } else if (new TextEncoder().encode(JSON.stringify(value)).length > USAGE_PROPERTIES_BYTES_MAX) {
+        refuse(`must be at most ${USAGE_PROPERTIES_BYTES_MAX} bytes of JSON`);
       }
     })
     .meta({ type: "object", additionalProperties: true }),

@@ -71,7 +71,7 @@ export function otherEvent(stored: string, stamp: Stamp): PurserError {
 }
 
 /** Repeats the first result. Throws `idempotency_conflict` if a different request used the id (U4). */
-export function answerRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
+export function answerEventRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
   const whose = compareStamp(stored.requestHash, stamp);
   if (whose === "other") throw otherEvent(stored.requestHash, stamp);
   return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
@@ -92,7 +92,7 @@ export interface NewEvent {
 }
 
 /** The writes of a commit before its event. */
-interface Settlement {
+interface CommitSettlement {
   readonly before?: readonly Statement[];
   /** The entries that return its holds. */
   readonly returns?: StateChanges["entries"];
@@ -109,7 +109,7 @@ export function writeEvent(
   writing: AccountAtRead,
   event: NewEvent,
   stamp: Stamp,
-  settlement: Settlement = {},
+  settlement: CommitSettlement = {},
 ): Decision<Outcome<EventOutput>> {
   const entries = event.payment.legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,

@@ -9,20 +9,20 @@ import { retryOnConflict } from "../retry-on-conflict.ts";
 import { environments } from "../schema.ts";
 import { all, batch, type Db, type RowsOf, type Statement } from "../sql.ts";
 import { guards } from "../views.ts";
-import { findErased, type Place, personGuards, type Standing, standingIn } from "./check.ts";
+import { findErased, personGuards, standingIn, type TombstoneCtx, type TombstoneSecrets } from "./check.ts";
 
 /** The tombstones of each environment as this isolate last read them. A batch with outdated ones aborts. */
-const memories = new WeakMap<object, Map<string, Known>>();
+const tombstoneMemories = new WeakMap<object, Map<string, Known>>();
 const environmentsMax = 1_000;
-const ATTEMPTS_MAX = 8;
+const TOMBSTONE_ATTEMPTS_MAX = 8;
 
 interface Known {
-  readonly standing: Standing;
+  readonly standing: TombstoneSecrets;
   /** The text that the guard compares: the secrets of the tombstones, and the number of lifted erasures. */
   readonly text: string;
   readonly lifts: unknown;
 }
-const NOTHING: Known = { standing: [], text: "[null,null]", lifts: null };
+const KNOWN_NOTHING: Known = { standing: [], text: "[null,null]", lifts: null };
 
 function knownIn(features: string | null): Known {
   const { tombstones = null, lifts = null } = readFeatures(features);
@@ -50,10 +50,11 @@ const selectFeatures = query((value: ValueOf<Of>) =>
   drizzle.select(fields(environments, "features")).from(environments).where(isOf(value)),
 );
 
-const keyOf = ({ environment: { appId, mode } }: Place): string => `${appId} ${mode}`;
+const tombstonesKey = ({ environment: { appId, mode } }: TombstoneCtx): string => `${appId} ${mode}`;
 
 /** The guard's text for this isolate's next write. Everything that the isolate remembers of ids is valid under it. */
-export const knownText = (ctx: Place): string => memories.get(ctx.isolate)?.get(keyOf(ctx))?.text ?? NOTHING.text;
+export const knownText = (ctx: TombstoneCtx): string =>
+  tombstoneMemories.get(ctx.isolate)?.get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
 
 /**
  * Runs a write that does not read the environment's features first, such as a consent. `attempt` gets the remembered tombstones,
@@ -61,16 +62,16 @@ export const knownText = (ctx: Place): string => memories.get(ctx.isolate)?.get(
  * is repeated. Throws `clockMoved` when the test clock has changed (D3).
  */
 export async function withTombstones<Answer>(
-  ctx: Place,
-  attempt: (standing: Standing, guard: Statement, lifts: unknown) => Promise<Answer>,
+  ctx: TombstoneCtx,
+  attempt: (standing: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
-  const known = memories.get(ctx.isolate) ?? new Map<string, Known>();
-  memories.set(ctx.isolate, known);
+  const known = tombstoneMemories.get(ctx.isolate) ?? new Map<string, Known>();
+  tombstoneMemories.set(ctx.isolate, known);
   const { id, appId, mode } = ctx.environment;
-  const key = keyOf(ctx);
+  const key = tombstonesKey(ctx);
   let isFresh = false;
   for (let count = 1; ; count++) {
-    const { standing, text, lifts } = known.get(key) ?? NOTHING;
+    const { standing, text, lifts } = known.get(key) ?? KNOWN_NOTHING;
     try {
       const values = { standing: text, clock: ctx.clock };
       const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
@@ -79,7 +80,8 @@ export async function withTombstones<Answer>(
       // A refusal must not rely on memory: tombstones of a lost secret may have been deleted.
       const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
       if (isRefusal ? isFresh : constraintOf(error) !== "guard_tombstones") throw error;
-      if (count === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
+      if (count === TOMBSTONE_ATTEMPTS_MAX)
+        throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
       const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
       requireClock(ctx, row?.features ?? null);
       if (known.size >= environmentsMax) known.clear();
@@ -108,7 +110,7 @@ const ERASED = new Set(["guard_person", "tombstones_being_erased"] as const);
  * non-blocking tombstone; a write that records a `read` does not.
  */
 export function underName<Answer>(
-  ctx: Place,
+  ctx: TombstoneCtx,
   id: string,
   write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
   of: "held" | "read" = "held",

@@ -28,7 +28,7 @@ import { peopleConflicts } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
-import { dropAll, dropsOf, type Landing, readStored, type StoredEvents, writeEvents } from "./write-events.ts";
+import { dropAll, dropsOf, type Landing, readStoredEvents, type StoredEvents, writeEvents } from "./write-events.ts";
 
 /** Planning a link reads stored ids, which may be long. This bounds how many links a batch plans. */
 const LINKS_MAX = 1_000;
@@ -161,7 +161,7 @@ async function storeSome(
     }
   }
   const useReads = attempts.isIdOver ? idUseReads(ctx, asked, ctx.realNow()) : [];
-  const { sent, newEvents, stored, uses } = await readStored(ctx, asked, budget, useReads);
+  const { sent, newEvents, stored, uses } = await readStoredEvents(ctx, asked, budget, useReads);
   // An earlier attempt whose response was lost may have stored them.
   if (newEvents.length === 0) return allStored(sent.length);
   const { ids } = planPeople(remaining.of(newEvents), stored, isVerified);

@@ -9,7 +9,7 @@ import { entryFields, presentEntry } from "../../../src/books/ledger/entry.ts";
 import { isoJson, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
 import { creditLedger, exportAudit } from "../../../src/db/schema.ts";
-import { auditFields, presentAuditRow } from "../../../src/exports/audit.ts";
+import { exportAuditFields, presentAuditRow } from "../../../src/exports/audit.ts";
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
 import { steps } from "../../support/steps.ts";
@@ -72,7 +72,7 @@ interface Thing {
 
 const THINGS: Readonly<Record<string, Thing>> = {
   "a ledger entry": { table: creditLedger, fields: entryFields, present: presentEntry },
-  "a row of the exports' audit": { table: exportAudit, fields: auditFields, present: presentAuditRow },
+  "a row of the exports' audit": { table: exportAudit, fields: exportAuditFields, present: presentAuditRow },
 };
 
 it.each(Object.entries(THINGS))(
