@@ -134,7 +134,7 @@ async function play(seed: number): Promise<void> {
       const at = random.pick(["period_end", "now"] as const);
       settle();
       expect((await ask(`${of.id}/cancel`, { at })).status).toBe(200);
-      if (of.status !== "ended") of.finalN = runningAt(of, clock.ms);
+      if (of.status !== "ended") of.finalN = of.lastN;
       of.status = "ended";
       if (at === "period_end") return;
       of.finalN = 0;
