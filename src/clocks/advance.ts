@@ -3,8 +3,8 @@ import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts
 import { settleDueHolds } from "../books/ledger/write.ts";
 import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
 import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
+import { isConflict } from "../db/attempt.ts";
 import { clockOf, guardClock, readClock, type TestClock, timesOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { changeFeature } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
@@ -14,14 +14,14 @@ import { type NextUnmatched, selectNextUnmatched, tellOne } from "../payments/te
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** An event that is due in an environment: a period begins, a hold ends, a balance expires or will, a payment is still unmatched. */
-export type Due =
+export type DueEvent =
   | { readonly kind: "period"; readonly momentMs: number; readonly row: NextPeriod }
   | { readonly kind: "hold"; readonly momentMs: number; readonly row: NextHold }
   | { readonly kind: "expiry"; readonly momentMs: number; readonly row: NextExpiry }
   | { readonly kind: "unmatched"; readonly momentMs: number; readonly row: NextUnmatched };
 
 /** The next due event up to `untilMs`, or null. At equal times periods come first, then holds, so that notices include returns. */
-async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null> {
+async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | null> {
   const { id } = ctx.environment;
   const [[period], [hold], [expiry], [unmatched]] = await batch(ctx.db, [
     selectNextPeriod(id, untilMs),
@@ -29,7 +29,7 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null>
     selectNextExpiry(id, ctx.now(), untilMs),
     selectNextUnmatched(id, untilMs),
   ] as const);
-  const found: Due[] = [];
+  const found: DueEvent[] = [];
   if (period !== undefined) found.push({ kind: "period", momentMs: period.momentMs, row: period });
   if (hold !== undefined) found.push({ kind: "hold", momentMs: hold.momentMs, row: hold });
   if (expiry !== undefined) found.push({ kind: "expiry", momentMs: expiry.momentMs, row: expiry });
@@ -38,9 +38,8 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null>
 }
 
 /** Processes a due event at the environment's time. It does nothing if another call has processed it. */
-async function settleDue(ctx: TenantCtx, due: Due): Promise<void> {
-  if (due.kind === "hold" || due.kind === "period")
-    await settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
+async function processDue(ctx: TenantCtx, due: DueEvent): Promise<void> {
+  if (due.kind === "hold" || due.kind === "period") await settleDueHolds(ctx, { accountId: due.row.accountId });
   else if (due.kind === "expiry") return tellExpiries(ctx, due.row);
   else return tellOne(ctx, due.row);
 }
@@ -78,7 +77,7 @@ export async function advanceClock(
     const clock = row?.clock ?? null;
     if (clock === null || readClock(clock).atMs === undefined) return "ready";
     if (!mayStep(root, allowance)) return "advancing";
-    await unlessFaster(() => step(tenantOf(root, environment, clock), readClock(clock)));
+    await unlessFaster(() => step(tenantOfClock(root, environment, clock), readClock(clock)));
   }
 }
 
@@ -86,30 +85,30 @@ export async function advanceClock(
 async function step(ctx: TenantCtx, clock: TestClock): Promise<void> {
   const { setMs, aheadMs } = clock;
   const due = await findNextDue(ctx, setMs);
-  if (due !== null && isDueAt(due, ctx.now())) return settleDue(ctx, due);
+  if (due !== null && isDueAt(due, ctx.now())) return processDue(ctx, due);
   const after: TestClock =
     due === null ? { aheadMs: Math.max(aheadMs, setMs - ctx.realNow()), setMs } : { ...clock, atMs: due.momentMs };
   await batch(ctx.db, clockWrites(ctx.environment.id, ctx.clock, after));
 }
 
-const isDueAt = ({ momentMs }: Due, atMs: number): boolean => momentMs <= atMs;
+const isDueAt = ({ momentMs }: DueEvent, atMs: number): boolean => momentMs <= atMs;
 
 /** Processes all due events of an environment whose clock runs. */
-async function settleAllDue(
+async function processAllDue(
   root: SystemCtx,
   environment: Environment,
   clock: string,
   allowance: Allowance,
 ): Promise<void> {
-  const ctx = tenantOf(root, environment, clock);
+  const ctx = tenantOfClock(root, environment, clock);
   while (mayStep(root, allowance)) {
     const due = await findNextDue(ctx, ctx.now());
     if (due === null) return;
-    await unlessFaster(() => settleDue(ctx, due));
+    await unlessFaster(() => processDue(ctx, due));
   }
 }
 
-function tenantOf(root: SystemCtx, environment: Environment, clock: string): TenantCtx {
+function tenantOfClock(root: SystemCtx, environment: Environment, clock: string): TenantCtx {
   return { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
 }
 
@@ -118,7 +117,7 @@ async function unlessFaster(step: () => Promise<void>): Promise<void> {
   try {
     await step();
   } catch (error) {
-    if (constraintOf(error) !== "guard_environment" && refusalIn(error)?.fault !== "clock_moved") throw error;
+    if (!isConflict(error) && refusalIn(error)?.fault !== "clock_moved") throw error;
   }
 }
 
@@ -153,7 +152,7 @@ async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
     const isMoved = readClock(clock).atMs !== undefined;
     const done = isMoved
       ? advanceClock(root, environment, allowance)
-      : settleAllDue(root, environment, clock, allowance);
+      : processAllDue(root, environment, clock, allowance);
     await done.catch((error: unknown) => failures.push(error));
   }
   return failures;

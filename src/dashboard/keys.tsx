@@ -6,7 +6,7 @@ import {
   type TokenTest,
   testUserToken,
 } from "../catalog/apps/end-user-auth.ts";
-import { createKey, listKeys, readKey, revokeKey } from "../catalog/apps/keys.ts";
+import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/apps/keys.ts";
 import type { CreateKeyOutput, KeyOutput } from "../catalog/apps/responses.ts";
 import { createKeyInput, setEndUserAuthInput } from "../catalog/apps/schemas.ts";
 import { listActs } from "../catalog/audit/list.ts";
@@ -105,7 +105,7 @@ async function readSetting(c: Context<DashboardEnv>) {
 
 /** Asks for confirmation before a key is revoked, and says whether it is in use. */
 async function confirmRevoke(c: Context<DashboardEnv>) {
-  const key = await readKey(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
+  const key = await readKeyOfApp(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
   return page(
     c,
     { title: "Revoke key", section: "keys" },

@@ -65,20 +65,20 @@ export function timesOf(
 const clocks = new WeakMap<object, Map<string, string>>();
 const CLOCKS_MAX = 1_000;
 
-type Place = Pick<Environment, "appId" | "mode">;
-const keyOf = ({ appId, mode }: Place): string => `${appId} ${mode}`;
+type ClockPlace = Pick<Environment, "appId" | "mode">;
+const clockKey = ({ appId, mode }: ClockPlace): string => `${appId} ${mode}`;
 
 /** The test clock of an environment, as far as this isolate knows. */
-export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: Place): string | null {
-  return clocks.get(isolate)?.get(keyOf(environment)) ?? null;
+export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace): string | null {
+  return clocks.get(isolate)?.get(clockKey(environment)) ?? null;
 }
 
-export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: Place, clock: string | null): void {
+export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace, clock: string | null): void {
   const known = clocks.get(isolate) ?? new Map<string, string>();
   clocks.set(isolate, known);
   if (known.size >= CLOCKS_MAX) known.clear();
-  if (clock === null) known.delete(keyOf(environment));
-  else known.set(keyOf(environment), clock);
+  if (clock === null) known.delete(clockKey(environment));
+  else known.set(clockKey(environment), clock);
 }
 
 const CALLS_MAX = 8;
@@ -99,7 +99,7 @@ export async function atLatestClock<Answer>(call: (count: number) => Promise<Ans
 
 /** Throws `clockMoved` when the environment's features hold another test clock than `ctx`, and stores that clock. */
 export function requireClock(
-  ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: Place },
+  ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: ClockPlace },
   features: string | null,
 ): void {
   const clock = clockIn(features);

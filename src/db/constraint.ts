@@ -2,7 +2,7 @@
  * The constraints that the code handles, and the text of their errors. CHECKs and triggers report their name, a UNIQUE index
  * reports its columns.
  */
-const REFUSALS = {
+const CONSTRAINT_ERRORS = {
   credit_balances_remaining_not_negative: "credit_balances_remaining_not_negative",
   credit_balances_remaining_within_bounds: "credit_balances_remaining_within_bounds",
   credit_balances_external_ref: "credit_balances_external_ref",
@@ -64,7 +64,7 @@ const REFUSALS = {
   webhook_endpoints_limit: "webhook_endpoints_limit",
 } as const;
 
-export type Constraint = keyof typeof REFUSALS;
+export type Constraint = keyof typeof CONSTRAINT_ERRORS;
 
 /** The constraint that failed, by the error of D1. Null for any other error. */
 export function constraintOf(error: unknown): Constraint | null {
@@ -72,7 +72,7 @@ export function constraintOf(error: unknown): Constraint | null {
     if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
     // `createAccount` refuses by inserting an account without an environment.
     if (cause.message.includes("accounts.environment_id")) return "guard_environment";
-    for (const [name, words] of Object.entries(REFUSALS)) {
+    for (const [name, words] of Object.entries(CONSTRAINT_ERRORS)) {
       if (cause.message.includes(words)) return name as Constraint;
     }
   }

@@ -23,19 +23,19 @@ export interface Features {
   readonly lifts?: unknown;
 }
 
-const NONE: Features = {};
+const NO_FEATURES: Features = {};
 /** The last parsed texts. An environment's text seldom changes. */
-const known = new Map<string, Features>();
+const knownFeatures = new Map<string, Features>();
 const knownMax = 100;
 
 export function readFeatures(text: string | null): Features {
-  if (text === null) return NONE;
-  const found = known.get(text);
+  if (text === null) return NO_FEATURES;
+  const found = knownFeatures.get(text);
   if (found !== undefined) return found;
   // Only `changeFeature` writes this text.
   const features = JSON.parse(text) as Features;
-  if (known.size >= knownMax) known.clear();
-  known.set(text, features);
+  if (knownFeatures.size >= knownMax) knownFeatures.clear();
+  knownFeatures.set(text, features);
   return features;
 }
 

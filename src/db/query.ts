@@ -56,9 +56,9 @@ class Rows<Row> {
 }
 
 interface Builder {
-  readonly prepare: () => { getQuery: () => Written; mapAllResult: (rows: unknown) => unknown };
+  readonly prepare: () => { getQuery: () => WrittenColumns; mapAllResult: (rows: unknown) => unknown };
 }
-interface Written {
+interface WrittenColumns {
   readonly sql: string;
   readonly params: readonly unknown[];
 }
@@ -117,7 +117,7 @@ function storable(value: unknown): Value {
 
 type Mapper = (rows: readonly (readonly unknown[])[]) => unknown[];
 
-function write(built: Writable): { written: Written; isRead: boolean; map?: Mapper } {
+function write(built: Writable): { written: WrittenColumns; isRead: boolean; map?: Mapper } {
   if (is(built, SQL)) return { written: drizzle.run(built).getQuery(), isRead: false };
   if (built instanceof Rows) {
     const { text, isRead, fields } = built;
@@ -154,20 +154,20 @@ function requireFields(selected: unknown): void {
 type Columns<Table extends SQLiteTable> = Table["_"]["columns"];
 /** A table, an alias of it, or a CTE with the same columns. */
 export type ColumnsOf<Table extends SQLiteTable> = { readonly [Name in keyof Columns<Table>]: SQLiteColumn };
-type Field<C extends SQLiteColumn> = SQL.Aliased<GetColumnData<C>>;
+type SelectedField<C extends SQLiteColumn> = SQL.Aliased<GetColumnData<C>>;
 
 /** Columns for a select list or `returning`, under the names of their fields: all, some, or some under other names. */
 export function fields<Table extends SQLiteTable>(
   table: Table,
-): { [Name in keyof Columns<Table>]: Field<Columns<Table>[Name]> };
+): { [Name in keyof Columns<Table>]: SelectedField<Columns<Table>[Name]> };
 export function fields<Table extends SQLiteTable, Name extends keyof Columns<Table> & string>(
   table: Table,
   ...names: readonly Name[]
-): { [Of in Name]: Field<Columns<Table>[Of]> };
+): { [Of in Name]: SelectedField<Columns<Table>[Of]> };
 export function fields<
   Table extends SQLiteTable,
   const Names extends Readonly<Record<string, keyof Columns<Table> & string>>,
->(table: Table, names: Names): { -readonly [Name in keyof Names]: Field<Columns<Table>[Names[Name]]> };
+>(table: Table, names: Names): { -readonly [Name in keyof Names]: SelectedField<Columns<Table>[Names[Name]]> };
 export function fields(table: SQLiteTable, ...named: readonly (string | Readonly<Record<string, string>>)[]): Selected {
   const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
   const names = named.length === 0 ? Object.keys(columns) : named;

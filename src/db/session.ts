@@ -45,22 +45,22 @@ export function openSession(d1: D1Database, start: SessionStart, spend: (queries
     });
   };
   return {
-    send: (statements) => resend(() => send(statements)),
+    send: (statements) => sendWithRetry(() => send(statements)),
     sendForArrays: (statement) =>
-      resend(() => {
+      sendWithRetry(() => {
         spend(1);
         return prepare(statement).raw();
       }),
     bookmark: () => session.getBookmark(),
     readSize: () =>
-      resend(async () => {
+      sendWithRetry(async () => {
         spend(1);
         return (await session.prepare("SELECT 1").run()).meta.size_after;
       }),
   };
 }
 
-const ATTEMPTS_MAX = 4;
+const SEND_ATTEMPTS_MAX = 4;
 const PAUSES_MS = [10, 50, 200] as const;
 
 /** D1's messages for errors after which the same statement may be sent again. The write may have happened. */
@@ -82,26 +82,26 @@ const NOT_NOW: readonly (readonly [words: string, fault: Fault])[] = [
   ["Exceeded maximum DB size", "database_full"],
 ];
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const errorMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /**
  * Repeats after a transient error, and throws `temporarily_unavailable` for errors that last. A write whose response was lost is
  * repeated too, so every write must be idempotent: its ids are made before the first send, and a constraint or a guard refuses
  * the second.
  */
-async function resend<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+async function sendWithRetry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await send();
     } catch (error) {
       if (error instanceof PurserError) throw error;
-      const message = messageOf(error);
+      const message = errorMessage(error);
       const notNow = NOT_NOW.find(([words]) => message.includes(words));
       if (notNow !== undefined) {
         throw temporarilyUnavailable("The database is busy; try again shortly.", error, notNow[1]);
       }
       if (!RETRYABLE.some((words) => message.includes(words))) throw error;
-      if (attempt === ATTEMPTS_MAX) {
+      if (attempt === SEND_ATTEMPTS_MAX) {
         throw temporarilyUnavailable("The database cannot be reached; try again.", error, "database_unreachable");
       }
       await scheduler.wait(PAUSES_MS[attempt - 1] ?? 0);

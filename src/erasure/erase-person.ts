@@ -1,32 +1,22 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { attempt } from "../db/attempt.ts";
 import { requireClock } from "../db/clock.ts";
 import { changeFeature, guardFeatures } from "../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { erasures, tombstones } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
-import { hashesOf, requireSecrets, type Standing, standingIn } from "../db/tombstones/check.ts";
+import { hashesOf, requireSecrets, standingIn, type TombstoneSecrets } from "../db/tombstones/check.ts";
 import { erasureSecrets } from "../db/tombstones/secret.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { readCounts } from "./counts.ts";
-import { continueErasure, type ErasureBudget, selectFeatures } from "./erase-running.ts";
+import { continueErasure, type ErasureBudget, selectErasureFeatures } from "./erase-running.ts";
 import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
 import type { ErasureKey } from "./ids-of-page.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 import type { ErasePersonOutput } from "./responses.ts";
 import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
-
-/** The constraints that fail when the person or the environment has changed since it was read. */
-const CONFLICTS = new Set([
-  "guard_environment",
-  "guard_people",
-  "erasures_kept",
-  "erasure_ids_kept",
-  "tombstones_stand",
-  "tombstones_being_erased",
-] as const);
 
 type BegunErasure = Pick<
   ErasureRow,
@@ -58,7 +48,7 @@ export async function erasePerson(
   await erasureSecrets(ctx);
   const erasureId = ctx.newId("era_");
   const hashes = JSON.stringify(await hashesOf(ctx, input.distinctId));
-  const begun = await retryOnConflict(CONFLICTS, ctx.newId(""), () => begin(ctx, input, erasureId, hashes));
+  const begun = await attempt(ctx, () => begin(ctx, input, erasureId, hashes));
   if (!("id" in begun)) return { output: begun, replayed: false };
   await continueErasure(ctx, begun.id, budget);
   const progress = presentProgress(await requireErasure(ctx, begun.id));
@@ -85,7 +75,7 @@ async function begin(
   const key = { appId, mode, distinctId };
   const given = input.distinctIds === undefined ? null : JSON.stringify(input.distinctIds);
   const [[stored], ids, [held], [before]] = await batch(ctx.db, [
-    selectFeatures({ environmentId }),
+    selectErasureFeatures({ environmentId }),
     selectIds(key),
     selectCounts({ ...key, given }),
     selectErasureOf({ environmentId, hashes }),
@@ -151,19 +141,19 @@ function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[])
 
 const notAmong = () => invalid("blockIds", "must be among the ids that are erased");
 
-type Hashes = ErasureKey & { hashes: string };
-const isTombstoneOf = (value: ValueOf<Hashes>) =>
+type BlockedHashes = ErasureKey & { hashes: string };
+const isTombstoneOf = (value: ValueOf<BlockedHashes>) =>
   and(
     eq(tombstones.environmentId, value("environmentId")),
     eq(tombstones.erasureId, value("erasureId")),
     sql`${tombstones.hash} IN (SELECT value FROM json_each(${value("hashes")}))`,
   );
 
-const selectTombstones = query((value: ValueOf<Hashes>) =>
+const selectTombstones = query((value: ValueOf<BlockedHashes>) =>
   drizzle.select(fields(tombstones, "hash")).from(tombstones).where(isTombstoneOf(value)),
 );
 
-const raiseTombstones = query((value: ValueOf<Hashes>) =>
+const raiseTombstones = query((value: ValueOf<BlockedHashes>) =>
   drizzle
     .update(tombstones)
     .set({ blocks: 1 })
@@ -193,7 +183,7 @@ const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
   return set.size === ids.length && ids.every((id) => set.has(id));
 };
 
-const audit = insertAct();
+const auditErasureStarted = insertAct();
 
 async function beginning(
   ctx: TenantCtx,
@@ -202,7 +192,7 @@ async function beginning(
     readonly erasureId: string;
     readonly ids: readonly BegunId[];
     readonly isWhole: boolean;
-    readonly standing: Standing;
+    readonly standing: TombstoneSecrets;
   },
 ): Promise<Statement[]> {
   const { caller, environment } = ctx;
@@ -225,6 +215,6 @@ async function beginning(
     }),
     ...(await beginIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
     ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),
-    ...(caller.kind === "admin" ? [audit(newAct({ ...ctx, caller }, act))] : []),
+    ...(caller.kind === "admin" ? [auditErasureStarted(newAct({ ...ctx, caller }, act))] : []),
   ];
 }

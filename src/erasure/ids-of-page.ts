@@ -5,10 +5,10 @@ import { erasureIds } from "../db/schema.ts";
 
 export type ErasureKey = { environmentId: number; erasureId: string };
 /** The named values of a page's statements. Each statement changes at most `rows` rows. */
-export type Page = ErasureKey & { rows: number };
+export type ErasurePage = ErasureKey & { rows: number };
 
 const IDS_OF_PAGE = 200;
-export const rowsMax = (value: ValueOf<Page>) => asInteger(value("rows"));
+export const rowsMax = (value: ValueOf<ErasurePage>) => asInteger(value("rows"));
 
 export const isIdOf = (value: ValueOf<ErasureKey>) =>
   and(eq(erasureIds.environmentId, value("environmentId")), eq(erasureIds.erasureId, value("erasureId")));
@@ -17,17 +17,18 @@ export const isIdOf = (value: ValueOf<ErasureKey>) =>
 export const id = alias(erasureIds, "i");
 
 /** The current ids, latest found first, so that an id is finished after all ids that it claims. */
-export const idsAtHand = (value: ValueOf<Page>) => sql`(
+export const idsAtHand = (value: ValueOf<ErasurePage>) => sql`(
   SELECT * FROM ${erasureIds} WHERE ${isIdOf(value)} ORDER BY ${erasureIds.position} DESC LIMIT ${IDS_OF_PAGE}
 ) AS ${id}`;
 
 /** The current ids whose books are not finished. */
-export const openIds = (value: ValueOf<Page>) => sql`(
+export const openIds = (value: ValueOf<ErasurePage>) => sql`(
   SELECT * FROM ${idsAtHand(value)} WHERE ${id.accountId} IS NOT NULL AND ${id.isDone} = 0
 ) AS ${id}`;
 
-export const distinctIdsAtHand = (value: ValueOf<Page>) => sql`(SELECT ${id.distinctId} FROM ${idsAtHand(value)})`;
-export const openAccounts = (value: ValueOf<Page>) => sql`(SELECT ${id.accountId} FROM ${openIds(value)})`;
+export const distinctIdsAtHand = (value: ValueOf<ErasurePage>) =>
+  sql`(SELECT ${id.distinctId} FROM ${idsAtHand(value)})`;
+export const openAccounts = (value: ValueOf<ErasurePage>) => sql`(SELECT ${id.accountId} FROM ${openIds(value)})`;
 
 /** A column of `r`, a row of the page. */
 export const ofRow = (column: SQLiteColumn) => sql`r.${names(column)}`;
@@ -40,6 +41,6 @@ export const namesId = ({ environmentId }: Pick<TableOfIds, "environmentId">, na
   and(eq(environmentId, id.environmentId), eq(named, id.distinctId));
 
 /** FROM: the rows `r` of a table whose column `named` holds one of the current ids. */
-export const rowsOfIds = (value: ValueOf<Page>, table: TableOfIds, named: SQLiteColumn): SQL => sql`
+export const rowsOfIds = (value: ValueOf<ErasurePage>, table: TableOfIds, named: SQLiteColumn): SQL => sql`
   ${idsAtHand(value)} CROSS JOIN ${table} AS r
   ON ${ofRow(table.environmentId)} = ${id.environmentId} AND ${ofRow(named)} = ${id.distinctId}`;

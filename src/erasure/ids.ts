@@ -15,7 +15,7 @@ import { isErasure } from "./receipt.ts";
 import { idsListedMax } from "./schemas.ts";
 
 /** The most ids of a person. An export has the same limit. */
-const IDS_MAX = 1_000_000;
+const ERASED_IDS_MAX = 1_000_000;
 /** How many of a larger person's ids are found at a time. */
 const IDS_OF_PAGE_MAX = 5_000;
 
@@ -48,7 +48,7 @@ export const selectIds = query((value: ValueOf<PersonKey>) =>
 export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>) =>
   read(
     foundId(),
-    (list) => sql`${withIds(value, IDS_MAX)}
+    (list) => sql`${withIds(value, ERASED_IDS_MAX)}
       SELECT ${list} FROM ${ids} WHERE ${ids.distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
   ),
 );
@@ -66,7 +66,7 @@ export const selectCounts = query((value: ValueOf<PersonKey & { given: string | 
       ids: sql<number>`(SELECT count(*) FROM erased)`,
       counts: sql<string>`(${selectCountsOf(sql`erased`)})`,
     }),
-    (list) => sql`${withIds(value, IDS_MAX)},
+    (list) => sql`${withIds(value, ERASED_IDS_MAX)},
       erased AS (SELECT * FROM ${ids} WHERE ${isVerifiedId} = 1 OR ${isGiven}) SELECT ${list}`,
   );
 });
@@ -87,10 +87,10 @@ export const selectMoreIds = query((value: ValueOf<ErasureKey>) =>
     .limit(IDS_OF_PAGE_MAX),
 );
 
-type Rows = ErasureKey & { rows: string };
+type IdRows = ErasureKey & { rows: string };
 
 /** A row is [id, hash, pseudonym, blocks]. If another batch took the ids first, this one aborts with `erasure_ids_kept`. */
-const insertIds = query((value: ValueOf<Rows>) => {
+const insertIds = query((value: ValueOf<IdRows>) => {
   const distinctId = sql`item.value ->> 0`;
   const account = and(
     eq(accounts.environmentId, value("environmentId")),
@@ -116,13 +116,13 @@ const insertIds = query((value: ValueOf<Rows>) => {
 
 /** FROM: the newly found ids, which have no tombstone yet. */
 const idsOfErasure = sql`${erasureIds} AS ${id}`;
-const isNew = (value: ValueOf<ErasureKey>) =>
+const isNewId = (value: ValueOf<ErasureKey>) =>
   sql`${id.environmentId} = ${value("environmentId")} AND ${id.erasureId} = ${value("erasureId")} AND NOT EXISTS (
     SELECT 1 FROM ${tombstones} WHERE ${tombstones.environmentId} = ${id.environmentId} AND ${tombstones.hash} = ${id.hash}
   )`;
 
-const addCounts = query((value: ValueOf<ErasureKey>) => {
-  const counts = selectCountsOf(sql`(SELECT * FROM ${idsOfErasure} WHERE ${isNew(value)})`);
+const addErasedCounts = query((value: ValueOf<ErasureKey>) => {
+  const counts = selectCountsOf(sql`(SELECT * FROM ${idsOfErasure} WHERE ${isNewId(value)})`);
   return drizzle
     .update(erasures)
     .set({
@@ -137,7 +137,7 @@ const renameAccounts = query((value: ValueOf<ErasureKey>) =>
     .update(accounts)
     .set({ userId: sql`${id.pseudonym}`, isErased: 1 })
     .from(id)
-    .where(and(eq(accounts.id, id.accountId), isNew(value))),
+    .where(and(eq(accounts.id, id.accountId), isNewId(value))),
 );
 
 const insertTombstones = query((value: ValueOf<ErasureKey>) => {
@@ -145,12 +145,12 @@ const insertTombstones = query((value: ValueOf<ErasureKey>) => {
   return insertFrom(
     tombstones,
     { environmentId, hash, erasureId, blocks },
-    sql`FROM ${idsOfErasure} WHERE ${isNew(value)}`,
+    sql`FROM ${idsOfErasure} WHERE ${isNewId(value)}`,
   );
 });
 
 /** Deletes the ids' non-blocking tombstones from an earlier erasure, because the ids are erased again. */
-const endCuts = query((value: ValueOf<Rows>) =>
+const endErasedCuts = query((value: ValueOf<IdRows>) =>
   drizzle
     .delete(tombstones)
     .where(
@@ -199,10 +199,10 @@ export async function beginIds(
   }
   const chunks = jsonChunks(rows);
   return [
-    ...chunks.map((chunk) => endCuts({ ...key, rows: chunk })),
+    ...chunks.map((chunk) => endErasedCuts({ ...key, rows: chunk })),
     ...chunks.map((chunk) => insertIds({ ...key, rows: chunk })),
     ...check,
-    addCounts(key),
+    addErasedCounts(key),
     renameAccounts(key),
     insertTombstones(key),
     ...(ids.every(({ blocks }) => blocks) ? [] : [countLift(key)]),

@@ -29,26 +29,26 @@ import type { Statement } from "../db/sql.ts";
 import { EVENT_BYTES, recordBytes } from "../people/limits/count.ts";
 import {
   distinctIdsAtHand,
+  type ErasurePage,
   id,
   idsAtHand,
   namesId,
   ofRow,
   openAccounts,
   openIds,
-  type Page,
   rowsMax,
   rowsOfIds,
   type TableOfIds,
 } from "./ids-of-page.ts";
-import { booksOfPage, closePage, isInBooks, ledgerPage } from "./page-of-books.ts";
+import { booksOfPage, closePage, erasedLedgerPage, isInBooks } from "./page-of-books.ts";
 import { isErasure } from "./receipt.ts";
 
-type OfPage = ValueOf<Page>;
-const isHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentId, value("environmentId"));
+type OfPage = ValueOf<ErasurePage>;
+const isRowHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentId, value("environmentId"));
 
 /** The balances that the page's grants made. */
 const grantedInPage = (value: OfPage) =>
-  sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${ledgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
+  sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${erasedLedgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
 
 /** Payments that name the person: those of the granted balances, and those without a grant. */
 const paymentPage = (value: OfPage) => sql`(
@@ -67,10 +67,10 @@ const erasePayments = query((value: OfPage) =>
     .set(asErased)
     .where(
       and(
-        isHere(value, payments),
+        isRowHere(value, payments),
         sql`${payments.id} IN (
           SELECT * FROM ${paymentPage(value)} UNION
-          SELECT ${paymentGrants.paymentId} FROM ${ledgerPage(value)} CROSS JOIN ${paymentGrants}
+          SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
           WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
         )`,
       ),
@@ -89,7 +89,7 @@ const eraseFacts = query((value: OfPage) =>
     .set({ userId: null })
     .where(
       and(
-        isHere(value, paymentFacts),
+        isRowHere(value, paymentFacts),
         sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${paymentPage(value)}`,
       ),
     ),
@@ -101,7 +101,7 @@ const eraseLog = query((value: OfPage) =>
     .set({ askedPack: null, askedUser: null })
     .where(
       and(
-        isHere(value, stripeLog),
+        isRowHere(value, stripeLog),
         sql`${stripeLog.eventId} IN (
           SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
           LIMIT ${rowsMax(value)}
@@ -114,7 +114,7 @@ const endDebts = query(
   (value: OfPage) => sql`
   UPDATE ${paymentDebts} INDEXED BY payment_debts_of
   SET ${assignments(paymentDebts, { customer: sql`NULL`, amount: sql`0` })}
-  WHERE ${isHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
+  WHERE ${isRowHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
     AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
 );
 /** Deletes a user's own amounts of limits. Counted usage stays under the pseudonym (E2). */
@@ -122,7 +122,7 @@ const endOwnAmounts = query((value: OfPage) => {
   const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
   const ofAccounts = sql`
     SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${openIds(value)} CROSS JOIN ${usageLimits}
-    WHERE ${isHere(value, usageLimits)}`;
+    WHERE ${isRowHere(value, usageLimits)}`;
   return drizzle
     .update(usageCounters)
     .set({ hasOwnAmount: false, ownAmountSteps: null })
@@ -132,7 +132,7 @@ const endOwnAmounts = query((value: OfPage) => {
 const erasePaymentCustomers = query(
   (value: OfPage) => sql`
   UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, asErased)}
-  WHERE ${isHere(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
+  WHERE ${isRowHere(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
     SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
   )`,
 );
@@ -141,7 +141,7 @@ const erasePaymentCustomers = query(
 const deleteOfIds = (table: TableOfIds, named: SQLiteColumn, by = sql``) =>
   query(
     (value: OfPage) =>
-      sql`DELETE FROM ${table} ${by} WHERE ${isHere(value, table)} AND ${named} IN ${distinctIdsAtHand(value)}`,
+      sql`DELETE FROM ${table} ${by} WHERE ${isRowHere(value, table)} AND ${named} IN ${distinctIdsAtHand(value)}`,
   );
 
 const deleteEvents = query((value: OfPage) =>
@@ -158,7 +158,7 @@ const countFreed = query((value: OfPage) => {
   const events = sql`${eventBytes} + (${eventCount} - ${deletedCount}) * ${EVENT_BYTES}`;
   const freed = sql`(
     SELECT coalesce(sum(${events} + ${recordBytes(sql`${distinctId}`)}), 0) FROM ${distinctIds}
-    WHERE ${isHere(value, distinctIds)} AND ${distinctId} IN ${distinctIdsAtHand(value)}
+    WHERE ${isRowHere(value, distinctIds)} AND ${distinctId} IN ${distinctIdsAtHand(value)}
   )`;
   return drizzle
     .update(databaseSize)
@@ -194,16 +194,16 @@ const deleteGoneDeliveries = query((value: OfPage) => {
     )`,
   );
 });
-const deleteDeliveries = query((value: OfPage) => {
+const deleteErasedDeliveries = query((value: OfPage) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle.delete(webhookDeliveries).where(
     sql`(${endpointId}, ${messageId}) IN (
       SELECT ${webhookEndpoints.id}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
-      CROSS JOIN ${webhookEndpoints} WHERE ${isHere(value, webhookEndpoints)}
+      CROSS JOIN ${webhookEndpoints} WHERE ${isRowHere(value, webhookEndpoints)}
     )`,
   );
 });
-const deleteMessages = query((value: OfPage) =>
+const deleteErasedMessages = query((value: OfPage) =>
   drizzle.delete(webhookMessages).where(inArray(webhookMessages.id, messagePage(value))),
 );
 
@@ -248,7 +248,7 @@ const endClaims = query((value: OfPage) =>
     })
     .where(
       and(
-        isHere(value, distinctIds),
+        isRowHere(value, distinctIds),
         eq(distinctIds.claimIsVerified, false),
         sql`${distinctIds.distinctId} IN (
           SELECT ${ofRow(distinctIds.distinctId)} FROM ${rowsOfIds(value, distinctIds, distinctIds.claimedBy)}
@@ -317,9 +317,9 @@ const PAGE = [
   erasePaymentCustomers,
   deleteOfIds(stripeCustomers, stripeCustomers.userId, sql`INDEXED BY stripe_customers_user`),
   deleteOfIds(refusals, refusals.userId),
-  deleteDeliveries,
+  deleteErasedDeliveries,
   deleteGoneDeliveries,
-  deleteMessages,
+  deleteErasedMessages,
   deleteConsent,
   moveRows(consentLog, keepsConsent),
   moveRows(exportAudit),
@@ -335,6 +335,6 @@ const PAGE = [
  * The statements of one page, in order. Each processes a part of the remaining data, which it finds by the rows themselves and the
  * seqs in `erasure_ids`. So a page may be repeated, and two may run at the same time.
  */
-export function pageStatements(page: Page): Statement[] {
+export function erasurePageStatements(page: ErasurePage): Statement[] {
   return PAGE.map((statementOf) => statementOf(page));
 }

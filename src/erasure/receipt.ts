@@ -35,14 +35,14 @@ export const selectErasureOf = query((value: ValueOf<{ environmentId: number; ha
 /** D1 can restore a database to any moment of the last 30 days. */
 const RECOVERABLE_DAYS = 30;
 
-export const keyOf = (ctx: TenantCtx, erasureId: string): ErasureKey => ({
+export const erasureKey = (ctx: TenantCtx, erasureId: string): ErasureKey => ({
   environmentId: ctx.environment.id,
   erasureId,
 });
 
 /** The row of an erasure. Throws `not_found`. */
 export async function requireErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureRow> {
-  const [row] = await all(ctx.db, selectErasure(keyOf(ctx, erasureId)));
+  const [row] = await all(ctx.db, selectErasure(erasureKey(ctx, erasureId)));
   if (row !== undefined) return row;
   throw new PurserError(
     "not_found",
@@ -115,7 +115,7 @@ export const leaveFeature = query((value: ValueOf<{ environmentId: number }>) =>
     .where(eq(environments.id, value("environmentId")));
 });
 
-const audit = insertAct<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
+const auditErasureLifted = insertAct<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
 
 /** Allows writes for the ids of an erasure again (E4). Erased data stays erased. Throws `not_found`, and `changed_meanwhile` while the erasure runs. */
 export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
@@ -125,7 +125,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
   }
   if (row.liftedAtMs !== null) return presentErasure(row);
   const { caller, environment } = ctx;
-  const key = keyOf(ctx, erasureId);
+  const key = erasureKey(ctx, erasureId);
   const act = {
     appId: environment.appId,
     action: "erasure.lifted" as const,
@@ -133,7 +133,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
     details: { mode: environment.mode },
   };
   await batch(ctx.db, [
-    ...(caller.kind === "admin" ? [audit({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
+    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
     setLifted({ ...key, nowMs: ctx.realNow() }),
     deleteTombstones(key),
     leaveFeature({ environmentId: key.environmentId }),

@@ -5,7 +5,7 @@ import { erasureReason } from "./schemas.ts";
 const time = z.string().meta({ format: "date-time" });
 const rows = z.int();
 
-const counts = {
+const countsOutput = {
   erased: z
     .strictObject({
       analytics: rows.describe("Analytics events."),
@@ -33,13 +33,13 @@ const counts = {
     .describe("Rows that the books keep, without the values that identify the person."),
   revoked: quantitiesOutput.describe("Remaining credits, and credits that open reservations return."),
 };
-export type ErasureCounts = z.infer<z.ZodObject<typeof counts>>;
+export type ErasureCounts = z.infer<z.ZodObject<typeof countsOutput>>;
 
-const distinctIds = z
+const distinctIdsOutput = z
   .array(z.string())
   .describe("The person's ids, at most 10,000 of them. Absent when the erasure had already started.");
 const distinctIdCount = z.int();
-const erasureId = z.string();
+const erasureIdOutput = z.string();
 const status = z
   .enum(["running", "completed"])
   .meta({ id: "ErasureStatus" })
@@ -47,25 +47,25 @@ const status = z
 
 export const erasePersonOutput = z
   .strictObject({
-    erasureId: erasureId.optional().describe("Absent in a dry run."),
+    erasureId: erasureIdOutput.optional().describe("Absent in a dry run."),
     status: status.optional(),
-    distinctIds: distinctIds.optional(),
+    distinctIds: distinctIdsOutput.optional(),
     distinctIdCount,
     notErased: z
       .array(z.string())
       .optional()
       .describe("Ids that are not in `distinctIds` and that only claims by publishable keys reach."),
-    ...counts,
+    ...countsOutput,
   })
   .meta({ id: "ErasedPerson" });
 export type ErasePersonOutput = z.infer<typeof erasePersonOutput>;
 
 export const erasureOutput = z
   .strictObject({
-    erasureId,
+    erasureId: erasureIdOutput,
     status,
     distinctIdCount,
-    ...counts,
+    ...countsOutput,
     reason: z.nullable(erasureReason),
     keepConsent: z.boolean(),
     by: z.string().describe("The id of the key that asked for it, or the administrator."),

@@ -70,7 +70,7 @@ const balancesOfSpans = query((value: ValueOf<StillThere & { spans: string; coun
 });
 
 /** A page after the grant `afterSeq` of the first id. `bounds` are few enough for one value. */
-function readPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, count: number) {
+function readBalancesPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, count: number) {
   const spans = bounds.map(({ id, last }, index) => [id, last, index === 0 ? afterSeq : 0]);
   const values = { ...stillThere(reading), spans: JSON.stringify(spans), count };
   return all(reading.db, balancesOfSpans(values));
@@ -82,7 +82,7 @@ function asOfSnapshot(row: BalancePageRow): BalanceRow {
   return { ...row, remainingSteps, revokedAtMs: isRevoked === 1 ? row.revokedAtMs : null };
 }
 
-function present(row: BalancePageRow, atMs: number): string {
+function presentExportedBalance(row: BalancePageRow, atMs: number): string {
   const { source, externalRef, notes } = row;
   return JSON.stringify({ ...presentBalance(asOfSnapshot(row), atMs), source, externalRef, notes });
 }
@@ -104,14 +104,14 @@ export async function* balancePieces(
   let page = first;
   let wanted = first.length === 0 ? [] : nextBounds(rest, 1);
   for (;;) {
-    if (page.length > 0) yield utf8(page.map((row) => present(row, exportedAtMs)).join(","));
+    if (page.length > 0) yield utf8(page.map((row) => presentExportedBalance(row, exportedAtMs)).join(","));
     const last = page.length === pageMax ? page.at(-1) : undefined;
     wanted = last === undefined ? [] : wanted.slice(wanted.findIndex(({ id }) => id === last.ownerId));
     // Each id has a balance, so a page cannot reach more ids than this. Their names take at most half of D1's 2 MB for a value.
     wanted.push(...nextBounds(rest, PAGE_BALANCES - wanted.length));
     if (wanted.length === 0) return;
     pageMax = count;
-    page = await readPage(reading, wanted, last?.grantSeq ?? 0, count);
+    page = await readBalancesPage(reading, wanted, last?.grantSeq ?? 0, count);
   }
 }
 

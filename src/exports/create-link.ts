@@ -9,7 +9,7 @@ import { DAY_MS, iso, parseTimestamp } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
-import { type AuditRow, insertAuditRow } from "./audit.ts";
+import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import type { ExportPersonOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
 
@@ -90,7 +90,7 @@ export async function createLink(
   const expiresAtMs = ctx.realNow() + tokenLifeMs;
   const expiresAt = iso(expiresAtMs);
   const token = await signToken({ appId, mode, distinctId, expiresAt }, secrets.current);
-  const row: AuditRow = {
+  const row: ExportAuditRow = {
     id: ctx.newId("exp_"),
     action: "minted",
     tokenHash: await sha256(token),

@@ -9,7 +9,7 @@ import { PurserError } from "../errors.ts";
 import type { Utf8 } from "../lib/encoding.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type AuditRow, insertAuditRow } from "./audit.ts";
+import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
@@ -54,7 +54,7 @@ async function countOpening({ isolate, now }: SystemCtx, token: string): Promise
 }
 
 /** The claims of a link's token. The link may have been ended. Throws `export_unavailable`, `invalid_or_expired_token`. */
-async function readLink(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
+async function readLinkToken(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
   const claims = token === null ? null : await openToken(token, secrets, ctx.now());
   if (claims === null) throw invalidToken();
@@ -63,7 +63,7 @@ async function readLink(ctx: SystemCtx, token: string | null): Promise<ExportCla
 
 /** Whether a link would open (P12). It reads only whether the link was ended. Throws what `downloadExport` throws. */
 export async function verifyLink(root: SystemCtx, token: string | null): Promise<void> {
-  const claims = await readLink(root, token);
+  const claims = await readLinkToken(root, token);
   if (await isLinkEnded(inDatabaseOf(root, claims.appId), claims)) throw invalidToken();
 }
 
@@ -72,7 +72,7 @@ export async function verifyLink(root: SystemCtx, token: string | null): Promise
  * whole; a larger one is streamed page by page. Throws `export_unavailable`, `invalid_or_expired_token`, `rate_limited`.
  */
 export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
-  const claims = await readLink(root, token);
+  const claims = await readLinkToken(root, token);
   await countOpening(root, token ?? "");
   const ctx = inDatabaseOf(root, claims.appId);
   const guard = await guardLink(root, claims);
@@ -146,12 +146,12 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
 /** Writes the audit rows of one download. */
 interface Audit {
   /** Returns whether the person was not erased since the snapshot. If they were, the download fails. */
-  readonly write: (action: AuditRow["action"]) => Promise<boolean>;
+  readonly write: (action: ExportAuditRow["action"]) => Promise<boolean>;
 }
 
-type RowOf = (action: AuditRow["action"], occurredAtMs: number) => AuditRow;
+type AuditRowOf = (action: ExportAuditRow["action"], occurredAtMs: number) => ExportAuditRow;
 
-async function rowsOf(ctx: SystemCtx, token: string): Promise<RowOf> {
+async function rowsOf(ctx: SystemCtx, token: string): Promise<AuditRowOf> {
   const tokenHash = await sha256(token);
   return (action, occurredAtMs) => ({
     id: ctx.newId("exp_"),

@@ -19,44 +19,51 @@ async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt
   return encodeBase64url(await signHmac(secret, JSON.stringify(["link end", appId, mode, distinctId])));
 }
 
-type Ids = { appId: string; mode: "live" | "test"; hashes: string };
+type LinkIds = { appId: string; mode: "live" | "test"; hashes: string };
 
-const isOf = (value: ValueOf<Ids>) => and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
+const isEndOf = (value: ValueOf<LinkIds>) =>
+  and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
 const isEndOfId = (value: ValueOf<{ hashes: string }>) =>
   sql`${linkEnds.idHash} IN (SELECT value FROM json_each(${value("hashes")}))`;
 
-type Link = Ids & { endedFromMs: number };
+type ExpiringLink = LinkIds & { endedFromMs: number };
 
 /** Whether a link was ended: whether there is an end after its creation, 24 hours before it expires. */
-const isEnded = (value: ValueOf<Link>): SQL =>
+const isEnded = (value: ValueOf<ExpiringLink>): SQL =>
   hasRow(
     linkEnds,
     and(eq(linkEnds.environmentId, environments.id), isEndOfId(value), gte(linkEnds.endedAtMs, value("endedFromMs"))),
   );
 
-const selectEnded = query((value: ValueOf<Link>) =>
+const selectEnded = query((value: ValueOf<ExpiringLink>) =>
   drizzle
     .select(computed({ isEnded: isEnded(value).mapWith(Boolean) }))
     .from(environments)
-    .where(isOf(value)),
+    .where(isEndOf(value)),
 );
-const guardNotEnded = query((value: ValueOf<Link>) =>
+const guardNotEnded = query((value: ValueOf<ExpiringLink>) =>
   insertFrom(
     guards,
     { name: sql`'link'`, holds: sql`NOT ${isEnded(value)}` },
-    sql`FROM ${environments} WHERE ${isOf(value)}`,
+    sql`FROM ${environments} WHERE ${isEndOf(value)}`,
   ),
 );
 
-async function linkValues(ctx: Pick<SystemCtx, "settings">, { expiresAt, ...subject }: ExportClaims): Promise<Link> {
+async function linkValues(
+  ctx: Pick<SystemCtx, "settings">,
+  { expiresAt, ...subject }: ExportClaims,
+): Promise<ExpiringLink> {
   const { appId, mode } = subject;
   // A link's time was parsed when its signature was checked.
   const endedFromMs = (parseTimestamp(expiresAt) ?? 0) - tokenLifeMs;
-  return { appId, mode, hashes: await hashesOf(ctx, subject), endedFromMs };
+  return { appId, mode, hashes: await linkHashesOf(ctx, subject), endedFromMs };
 }
 
 /** The id's hash with each secret that still opens links. */
-async function hashesOf(ctx: Pick<SystemCtx, "settings">, subject: Omit<ExportClaims, "expiresAt">): Promise<string> {
+async function linkHashesOf(
+  ctx: Pick<SystemCtx, "settings">,
+  subject: Omit<ExportClaims, "expiresAt">,
+): Promise<string> {
   const { current, previous } = exportSecrets(ctx);
   const secrets = previous === null ? [current] : [current, previous];
   return JSON.stringify(await Promise.all(secrets.map((secret) => hashId(subject, secret))));
@@ -75,7 +82,7 @@ export async function guardLink(ctx: Pick<SystemCtx, "settings">, claims: Export
 }
 export const isEndOfLink = (error: unknown): boolean => constraintOf(error) === "guard_link";
 
-type Revocation = Ids & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
+type Revocation = LinkIds & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
 
 /** Counts the links that are neither expired nor ended. A link with a later expiry was created after this moment. */
 const countValid = query((value: ValueOf<Revocation>) => {
@@ -114,7 +121,7 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
   const { id: environmentId, appId, mode } = ctx.environment;
   const subject = { appId, mode, distinctId };
   const idHash = await hashId(subject, exportSecrets(ctx).current);
-  const hashes = await hashesOf(ctx, subject);
+  const hashes = await linkHashesOf(ctx, subject);
   const nowMs = ctx.realNow();
   const target = ctx.newId("exp_");
   return underName(

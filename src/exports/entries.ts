@@ -8,10 +8,10 @@ import { jsonOf, LISTS, type List, type ListName, lists, owner, ownersOfSpans, r
 import {
   type Bound,
   type EntryRow,
+  type ExportSpan,
   isStillThere,
-  openCursor,
+  openSpanCursor,
   type Reading,
-  type Span,
   type StillThere,
   stillThere,
 } from "./span-cursor.ts";
@@ -100,7 +100,7 @@ export const firstEntries = (name: ListName, key: PersonKey): Statement<FirstRow
 async function readPage(
   reading: Reading,
   name: ListName,
-  { spans, count }: { readonly spans: readonly Span[]; readonly count: number },
+  { spans, count }: { readonly spans: readonly ExportSpan[]; readonly count: number },
   bodyBytesMax: number,
 ): Promise<EntryRow[]> {
   const values = { ...stillThere(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
@@ -117,7 +117,7 @@ async function readHeavy(
   page: readonly EntryRow[],
   ids: readonly string[],
 ): Promise<string[]> {
-  const spans: Span[] = [];
+  const spans: ExportSpan[] = [];
   let bytes = 0;
   for (const [index, [seq, text, position]] of page.entries()) {
     if (typeof text === "string") continue;
@@ -187,7 +187,7 @@ export async function* entryPieces(
   bounds: Iterable<Bound>,
   first: EntryRow[],
 ): AsyncGenerator<Utf8> {
-  const cursor = openCursor(bounds);
+  const cursor = openSpanCursor(bounds);
   let page = first;
   let { spans } = cursor.take(first.length);
   for (;;) {

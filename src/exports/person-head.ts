@@ -18,7 +18,7 @@ export async function* personHead({ reading, isPerson, isIdentified, ids }: Snap
   let piece: string[] = [];
   let isOwn = true;
   for (const id of ids.each()) {
-    const entry = JSON.stringify(isOwn ? presentOwn(distinctId, firstSeenAtMs) : presentId(id));
+    const entry = JSON.stringify(isOwn ? presentOwn(distinctId, firstSeenAtMs) : presentExportedId(id));
     piece.push(isOwn ? entry : `,${entry}`);
     isOwn = false;
     if (piece.length < IDS_OF_PIECE) continue;
@@ -40,7 +40,7 @@ const presentOwn = (distinctId: string, firstSeenAtMs: number | null) => ({
   isVerified: false,
 });
 
-const presentId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified }: PersonId) => ({
+const presentExportedId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified }: PersonId) => ({
   distinctId,
   linkedAt: iso(claimedAtMs),
   via,

@@ -49,7 +49,7 @@ const FEW_IDS = 150;
 /** For a larger person, how many ids' properties are read with the snapshot. Each id has at most 64 KiB (L1). */
 const FIRST_PROPERTIES = 32;
 const FIRST_PROPERTIES_BYTES_MAX = 100_000;
-const IDS_MAX = 1_000_000;
+const EXPORTED_IDS_MAX = 1_000_000;
 /** The most characters of all ids together. Memory must briefly hold them twice. */
 const ID_CHARACTERS_MAX = 20_000_000;
 const IDS_OF_CHUNK = 4_000;
@@ -66,11 +66,11 @@ const columns = [
   "deletedCount",
 ] as const;
 
-const last = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
+const lastSeqs = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
   sql`(SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1)`;
-const ofId = (table: { readonly environmentId: SQLiteColumn; readonly distinctId: SQLiteColumn }) =>
+const recordOfId = (table: { readonly environmentId: SQLiteColumn; readonly distinctId: SQLiteColumn }) =>
   and(eq(table.environmentId, person.environmentId), eq(table.distinctId, person.distinctId));
-const ofAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq(accountId, accounts.id);
+const rowOfAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq(accountId, accounts.id);
 
 /** Control characters separate ids and fields, because ids contain none (W9). */
 const TAB = sql`char(9)`;
@@ -79,15 +79,15 @@ const claimer = (value: ValueOf<PersonKey>) =>
   sql`iif(${person.claimedBy} = ${value("distinctId")}, '', coalesce(${person.claimedBy}, ''))`;
 
 /** SQL: an id, its claimer, and its fields in the order in which `presentLine` reads them. */
-function line(value: ValueOf<PersonKey>): SQL {
+function idLine(value: ValueOf<PersonKey>): SQL {
   const fields = [
     person.claimedAtMs,
     sql`iif(${person.claimedVia} = 'alias', 1, 0) + 2 * coalesce(${person.claimIsVerified}, 0)`,
     sql`nullif(${person.eventCount}, 0)`,
-    last(usageEvents.seq, ofAccount(usageEvents), desc(usageEvents.occurredByMs)),
-    last(creditLedger.seq, ofAccount(creditLedger)),
-    last(consentLog.seq, ofId(consentLog)),
-    last(exportAudit.seq, ofId(exportAudit)),
+    lastSeqs(usageEvents.seq, rowOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
+    lastSeqs(creditLedger.seq, rowOfAccount(creditLedger)),
+    lastSeqs(consentLog.seq, recordOfId(consentLog)),
+    lastSeqs(exportAudit.seq, recordOfId(exportAudit)),
     idProperties.version,
     sql`octet_length(${idProperties.properties})`,
     sql`nullif(${person.deletedCount}, 0)`,
@@ -105,7 +105,7 @@ const fromPerson = () => sql`FROM ${person}
     eq(accounts.environmentId, person.environmentId),
     eq(accounts.userId, person.distinctId),
   )}
-  LEFT JOIN ${idProperties} ON ${ofId(idProperties)}`;
+  LEFT JOIN ${idProperties} ON ${recordOfId(idProperties)}`;
 
 const isSmallOrOwn = (value: ValueOf<PersonKey>) => sql`(
   ${person.distinctId} = ${value("distinctId")} OR octet_length(${idProperties.properties}) <= ${FIRST_PROPERTIES_BYTES_MAX}
@@ -129,7 +129,7 @@ export interface ChunkRow {
 /** The first ids, one row each: all ids, unless `isMore` returns true. */
 export const findFewIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
-    lines: sql<string | null>`${line(value)}`,
+    lines: sql<string | null>`${idLine(value)}`,
     ids: sql<number>`1`,
     firstSeenAtMs: sql<number | null>`${person.firstSeenAtMs}`,
     lastSeenAtMs: sql<number | null>`${person.lastSeenAtMs}`,
@@ -164,7 +164,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const { properties } = idProperties;
   const ids = sql`
     SELECT row_number() OVER w AS n, sum(length(${person.distinctId}) + length(${claimer(value)})) OVER w AS characters,
-      ${line(value)} || ${TAB} || row_number() OVER w AS entry,
+      ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${person.firstSeenAtMs} AS earliest, ${person.lastSeenAtMs} AS latest, ${person.eventBytes} AS analytics,
       octet_length(${properties}) AS heavy,
       iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown,
@@ -172,7 +172,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
     row,
-    (list) => sql`${withPerson(value, { idsMax: IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS one
+    (list) => sql`${withPerson(value, { idsMax: EXPORTED_IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS one
       GROUP BY iif(one.n <= ${first}, one.n - ${first} - 1, one.n / ${chunk})`,
   );
 });
@@ -180,7 +180,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
 /** Null when the ids do not fit into memory. */
 export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
   const count = rows.reduce((sum, row) => sum + row.ids, 0);
-  if (count > IDS_MAX || rows.some((row) => row.lines === null)) return null;
+  if (count > EXPORTED_IDS_MAX || rows.some((row) => row.lines === null)) return null;
   const chunks = rows.map((row) => utf8(row.lines ?? ""));
   const sum = (of: (row: ChunkRow) => number | null) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
   const each = () => eachId(chunks);
@@ -209,13 +209,13 @@ function* eachId(chunks: readonly Utf8[]): Generator<PersonId> {
       const [distinctId = "", claimer = "", fields = "", position] = text.split("\t");
       index++;
       assert(position === undefined || Number(position) === index, "ids come in their order");
-      yield presentLine(distinctId, requestedId === null || claimer !== "" ? claimer : requestedId, fields);
+      yield readIdLine(distinctId, requestedId === null || claimer !== "" ? claimer : requestedId, fields);
       requestedId ??= distinctId;
     }
   }
 }
 
-function presentLine(distinctId: string, claimedBy: string, text: string): PersonId {
+function readIdLine(distinctId: string, claimedBy: string, text: string): PersonId {
   const fields = text.split(",");
   const of = (index: number): number => Number(fields[index] ?? 0);
   const flags = of(1);

@@ -10,7 +10,7 @@ import { claimCounts } from "../people/person-walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
-import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
+import { type ExportAuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
 import { type FirstRow, firstEntries } from "./entries.ts";
 import type { ListName } from "./lists.ts";
@@ -77,7 +77,7 @@ const findLimits = query((value: ValueOf<PersonKey>) =>
 export async function takeSnapshot(
   ctx: Runtime & Pick<TenantCtx, "realNow"> & { readonly db: Db },
   subject: Subject,
-  opened: AuditRow,
+  opened: ExportAuditRow,
   guards: readonly Statement[],
 ): Promise<Snapshot | "too large" | null> {
   const { db } = ctx;

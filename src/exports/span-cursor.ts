@@ -9,7 +9,7 @@ import { LISTS, type ListName } from "./lists.ts";
 export type EntryRow = readonly [seq: number, text: string | number, position: number];
 
 /** The requested rows of one id: after a seq, up to a seq, after a value of `orderedBy`. */
-export type Span = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];
+export type ExportSpan = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];
 
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
 /** D1 takes at most 2 MB for one value. */
@@ -21,19 +21,19 @@ export interface SpanCursor {
    * The next spans with up to `rowsMax` rows together, and their number of rows. Only the last span may end before its id's bound;
    * the statement's LIMIT ends it at the same row.
    */
-  readonly take: (rowsMax: number) => { readonly spans: readonly Span[]; readonly count: number };
+  readonly take: (rowsMax: number) => { readonly spans: readonly ExportSpan[]; readonly count: number };
   /** The id of each row of the page that was read for the spans. Throws when a row is missing, because it was deleted. */
-  readonly moveOver: (spans: readonly Span[], page: readonly EntryRow[]) => string[];
+  readonly moveOver: (spans: readonly ExportSpan[], page: readonly EntryRow[]) => string[];
 }
 
-export function openCursor(bounds: Iterable<Bound>): SpanCursor {
+export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
   const rest = bounds[Symbol.iterator]();
   let bound: Bound | undefined = rest.next().value;
   let seq = bound?.after ?? 0;
   let position = BEFORE_ALL;
   return {
     take: (rowsMax) => {
-      const spans: Span[] = [];
+      const spans: ExportSpan[] = [];
       let count = 0;
       for (let bytes = 0; bound !== undefined && count < rowsMax && bytes < SPANS_BYTES_MAX; ) {
         const toSeq = Math.min(bound.last, seq + rowsMax - count);

@@ -10,14 +10,14 @@ import { isUserBy } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
 import type { SettledId } from "./plan-people.ts";
 
-const IDS_MAX = 1_000;
+const REMEMBERED_IDS_MAX = 1_000;
 /** The most characters of sent texts that an isolate remembers. */
-const CHARACTERS_MAX = 1_000_000;
+const REMEMBERED_CHARACTERS_MAX = 1_000_000;
 const MS_MAX = 600_000;
 /** A failed guard means that another isolate also writes for this id. For this time, reading first is faster than failing again. */
-const READ_FIRST_MS = 1_000;
+const READ_PEOPLE_FIRST_MS = 1_000;
 
-interface Remembered {
+interface RememberedId {
   readonly id: SettledId;
   readonly characters: number;
   readonly untilMs: number;
@@ -25,7 +25,7 @@ interface Remembered {
 
 /** The ids in one isolate's memory, the latest last. Every key contains the environment's id. */
 class PeopleMemory {
-  readonly #ids = new Map<string, Remembered>();
+  readonly #ids = new Map<string, RememberedId>();
   readonly #readFirstUntilMs = new Map<string, number>();
   #characters = 0;
 
@@ -47,15 +47,15 @@ class PeopleMemory {
     this.#ids.set(key, { id, characters, untilMs: nowMs + MS_MAX });
     this.#characters += characters;
     for (const oldest of this.#ids.keys()) {
-      if (this.#ids.size <= IDS_MAX && this.#characters <= CHARACTERS_MAX) break;
+      if (this.#ids.size <= REMEMBERED_IDS_MAX && this.#characters <= REMEMBERED_CHARACTERS_MAX) break;
       this.#forget(oldest);
     }
   }
 
   readFirst(key: string, nowMs: number): void {
     this.#forget(key);
-    if (this.#readFirstUntilMs.size >= IDS_MAX) this.#readFirstUntilMs.clear();
-    this.#readFirstUntilMs.set(key, nowMs + READ_FIRST_MS);
+    if (this.#readFirstUntilMs.size >= REMEMBERED_IDS_MAX) this.#readFirstUntilMs.clear();
+    this.#readFirstUntilMs.set(key, nowMs + READ_PEOPLE_FIRST_MS);
   }
 
   #forget(key: string): void {
@@ -83,27 +83,27 @@ function merged(before: SettledId | null, latest: SettledId): SettledId {
   };
 }
 
-const memories = new WeakMap<object, PeopleMemory>();
+const peopleMemories = new WeakMap<object, PeopleMemory>();
 
-function memoryOf({ isolate }: Pick<Runtime, "isolate">): PeopleMemory {
-  const memory = memories.get(isolate) ?? new PeopleMemory();
-  memories.set(isolate, memory);
+function peopleMemoryOf({ isolate }: Pick<Runtime, "isolate">): PeopleMemory {
+  const memory = peopleMemories.get(isolate) ?? new PeopleMemory();
+  peopleMemories.set(isolate, memory);
   return memory;
 }
 
 /** The key's kind is part of it because links have different rules for each, and the lifts because a lift invalidates memory (E4). */
-const keyOf = (ctx: TenantCtx, distinctId: string): string => {
+const peopleMemoryKey = (ctx: TenantCtx, distinctId: string): string => {
   const { environment, caller } = ctx;
   return `${environment.database} ${environment.id} ${knownText(ctx)} ${caller.kind} ${distinctId}`;
 };
 
 export function rememberPeople(ctx: TenantCtx, ids: readonly SettledId[], nowMs: number): void {
-  for (const id of ids) memoryOf(ctx).remember(keyOf(ctx, id.distinctId), id, nowMs);
+  for (const id of ids) peopleMemoryOf(ctx).remember(peopleMemoryKey(ctx, id.distinctId), id, nowMs);
 }
 
 /** Makes the next write read the events' ids first. */
 export function readPeopleFirst(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): void {
-  for (const { distinctId } of events) memoryOf(ctx).readFirst(keyOf(ctx, distinctId), nowMs);
+  for (const { distinctId } of events) peopleMemoryOf(ctx).readFirst(peopleMemoryKey(ctx, distinctId), nowMs);
 }
 
 type Versions = { environmentId: number; properties: string; links: string; isVerified: number };
@@ -132,12 +132,12 @@ const guardPeople = query((value: ValueOf<Versions>) => {
  * remember enough.
  */
 export function guardOfKnown(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): Statement | null {
-  const memory = memoryOf(ctx);
+  const memory = peopleMemoryOf(ctx);
   const properties = new Map<string, readonly [string, number, number]>();
   const links = new Map<string, number>();
   for (const event of events) {
     if (!needsStoredPeople(event)) continue;
-    const known = memory.find(keyOf(ctx, event.distinctId), nowMs);
+    const known = memory.find(peopleMemoryKey(ctx, event.distinctId), nowMs);
     if (known === null || event.changes === null) return null;
     if (event.changes !== "") {
       if (known.properties?.changes.includes(event.changes) !== true) return null;

@@ -99,7 +99,7 @@ function claimsAtMost(max: number): SQL {
   ) <= ${max}`;
 }
 
-const LENGTH = 22;
+const PERSON_ID_LENGTH = 22;
 
 /** The stable id of a person (P9). It is computed from the environment and the requested id, and not stored. */
 export async function personIdOf(environmentId: number, distinctId: string): Promise<string> {
@@ -107,7 +107,7 @@ export async function personIdOf(environmentId: number, distinctId: string): Pro
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   let bits = digest.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   let text = "";
-  while (text.length < LENGTH) {
+  while (text.length < PERSON_ID_LENGTH) {
     text += DIGITS.charAt(Number(bits % 62n));
     bits /= 62n;
   }
@@ -121,8 +121,8 @@ const idFields = () => ({
 });
 type IdRow = RowOf<ReturnType<typeof idFields>>;
 
-type Range = { environmentId: number; after: string; from: string; to: string; limit: number };
-const selectIds = query((value: ValueOf<Range>) =>
+type IdRange = { environmentId: number; after: string; from: string; to: string; limit: number };
+const selectPersonIds = query((value: ValueOf<IdRange>) =>
   drizzle
     .select(idFields())
     .from(distinctIds)
@@ -148,7 +148,7 @@ export async function findPeople(
   const after = cursor === undefined ? "" : decodeTextCursor(cursor, scope);
   if (after === null) throw invalidCursor();
   const range = { from: beginning, to: `${beginning}\u{10ffff}` };
-  const rows = await all(ctx.db, selectIds({ environmentId: environment.id, after, ...range, limit: limit + 1 }));
+  const rows = await all(ctx.db, selectPersonIds({ environmentId: environment.id, after, ...range, limit: limit + 1 }));
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const isMore = rows.length > limit && last !== undefined;
@@ -161,8 +161,8 @@ const presentId = ({ firstSeenAtMs, lastSeenAtMs, ...row }: IdRow) => ({
   lastSeenAt: iso(lastSeenAtMs),
 });
 
-type Position = { environmentId: number; beforeDay: number; beforeId: string; limit: number };
-const selectRecent = query((value: ValueOf<Position>) =>
+type PeoplePosition = { environmentId: number; beforeDay: number; beforeId: string; limit: number };
+const selectRecent = query((value: ValueOf<PeoplePosition>) =>
   drizzle
     .select({ ...idFields(), ...computed({ lastActiveDay: sql<number>`${lastActiveDay}` }) })
     .from(sql`${distinctIds} INDEXED BY distinct_ids_active`)

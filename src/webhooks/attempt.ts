@@ -102,7 +102,7 @@ export function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
   const record = openRecorder();
   const pooled = (db: Db, leased: readonly Leased[]): readonly PooledDelivery[] =>
     leased.map((one) => ({ ...one, db, isFailing: one.failingSinceMs !== null }));
-  const finish = async (db: Db, outcome: Outcome): Promise<readonly PooledDelivery[]> => {
+  const finish = async (db: Db, outcome: AttemptOutcome): Promise<readonly PooledDelivery[]> => {
     await record(db, outcome);
     const { again } = outcome;
     if (again === undefined) return [];
@@ -123,7 +123,7 @@ export function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
 
 type Answer = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
 
-async function attempt(ctx: SystemCtx, one: Leased, untilMs: number): Promise<Outcome> {
+async function attempt(ctx: SystemCtx, one: Leased, untilMs: number): Promise<AttemptOutcome> {
   const startMs = ctx.now();
   const answer = await post(ctx, one, startMs);
   const endMs = ctx.now();
@@ -195,7 +195,7 @@ async function post(ctx: SystemCtx, one: Leased, nowMs: number): Promise<Answer>
 }
 
 /** The result of an attempt, and the changes that follow from it. */
-export interface Outcome {
+export interface AttemptOutcome {
   readonly endpointId: string;
   readonly environmentId: number;
   readonly messageId: string;
@@ -222,7 +222,7 @@ export interface Outcome {
 const ATTEMPTS_KEPT = 100;
 
 /** A field of an outcome. */
-const told = (field: keyof Outcome) => sql`o.value ->> ${field}`;
+const told = (field: keyof AttemptOutcome) => sql`o.value ->> ${field}`;
 
 /** A delivered message stays delivered, even if a later resend fails. */
 const updateDeliveries = query((value: ValueOf<{ outcomes: string }>) => {
@@ -254,11 +254,11 @@ const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
 });
 
 /** Records outcomes. Those that arrive while a write runs are written together afterwards. */
-function openRecorder(): (db: Db, outcome: Outcome) => Promise<void> {
-  const gathered = new Map<Db, { readonly outcomes: Outcome[]; readonly done: Promise<void> }>();
+function openRecorder(): (db: Db, outcome: AttemptOutcome) => Promise<void> {
+  const gathered = new Map<Db, { readonly outcomes: AttemptOutcome[]; readonly done: Promise<void> }>();
   let last = Promise.resolve();
   const gather = (db: Db) => {
-    const outcomes: Outcome[] = [];
+    const outcomes: AttemptOutcome[] = [];
     const done = last.then(() => {
       gathered.delete(db);
       return recordOutcomes(db, outcomes);
@@ -276,10 +276,10 @@ function openRecorder(): (db: Db, outcome: Outcome) => Promise<void> {
 }
 
 /** Records attempts, and disables endpoints that respond 410 or have failed for days. */
-async function recordOutcomes(db: Db, outcomes: readonly Outcome[]): Promise<void> {
+async function recordOutcomes(db: Db, outcomes: readonly AttemptOutcome[]): Promise<void> {
   const off = outcomes.filter(({ isOff }) => isOff === true);
   // One outcome for each endpoint: one that disables it, else a response, else the first.
-  const changes = new Map<string, Outcome>();
+  const changes = new Map<string, AttemptOutcome>();
   for (const outcome of outcomes) {
     if (outcome.failingSinceMs === undefined && outcome.isOff !== true) continue;
     const before = changes.get(outcome.endpointId);

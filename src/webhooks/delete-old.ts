@@ -23,7 +23,7 @@ const KEPT_MS = 30 * DAY_MS;
 const MESSAGES_A_STEP = 500;
 /** For each database. */
 const STEPS_A_RUN = 10;
-const QUERIES_A_STEP = 3;
+const MESSAGE_QUERIES_A_STEP = 3;
 
 const selectStep = query((value: ValueOf<{ before: string; limit: number }>) => {
   const { id } = webhookMessages;
@@ -59,7 +59,7 @@ export async function deleteOldMessages(
   for (let n = 0; n < steps; n++) {
     const [step] = await all(db, selectStep({ before, limit: messages }));
     const last = step?.last ?? null;
-    if (last === null || !allowance.has(QUERIES_A_STEP)) break;
+    if (last === null || !allowance.has(MESSAGE_QUERIES_A_STEP)) break;
     await batch(db, [deleteDeliveries({ last }), deleteMessages({ last })]);
     if ((step?.messages ?? 0) < messages) break;
   }
@@ -69,13 +69,13 @@ export async function deleteOldMessages(
 export const oldMessagesPart: CronPart = {
   code: "messages_not_deleted",
   weight: 1,
-  queriesOfStep: QUERIES_A_STEP + 1,
+  queriesOfStep: MESSAGE_QUERIES_A_STEP + 1,
   work: deleteOldMessages,
 };
 
 const DELIVERIES_A_STEP = 1_000;
 /** For a request. The cron does the rest. */
-const STEPS_MAX = 20;
+const REQUEST_STEPS_MAX = 20;
 
 /** Whether an endpoint is enabled. */
 const isOn = (id: SQL) =>
@@ -97,7 +97,7 @@ export const failPending = query((value: ValueOf<{ ids: string }>) => {
 });
 
 /** Repeats `failPending` while `mayGoOn`. Returns whether nothing is left. */
-export async function failRest(db: Db, ids: readonly string[], mayGoOn = upTo(STEPS_MAX)): Promise<boolean> {
+export async function failRest(db: Db, ids: readonly string[], mayGoOn = upTo(REQUEST_STEPS_MAX)): Promise<boolean> {
   const values = { ids: JSON.stringify(ids) };
   while (mayGoOn()) {
     if ((await all(db, failPending(values))).length < DELIVERIES_A_STEP) return true;

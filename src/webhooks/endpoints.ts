@@ -24,10 +24,10 @@ import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
 
 const ENDPOINTS_MAX = 10;
 
-type Key = { environmentId: number; webhookId: string };
+type EndpointIdKey = { environmentId: number; webhookId: string };
 
 // The second condition lets a repeated batch find its own endpoint.
-const isPossible = (value: ValueOf<Key>) => {
+const endpointIsPossible = (value: ValueOf<EndpointIdKey>) => {
   const { environmentId, id } = webhookEndpoints;
   const ofEnvironment = eq(environmentId, value("environmentId"));
   const count = drizzle
@@ -37,7 +37,7 @@ const isPossible = (value: ValueOf<Key>) => {
   return sql`${count} < ${ENDPOINTS_MAX} AND ${not(hasRow(webhookEndpoints, eq(id, value("webhookId"))))}`;
 };
 
-type NewEndpoint = Key & {
+type NewEndpoint = EndpointIdKey & {
   url: string;
   types: readonly string[] | null;
   wantsExports: boolean;
@@ -46,7 +46,7 @@ type NewEndpoint = Key & {
   nowMs: number;
 };
 
-const auditCreated = insertAct<Key>(isPossible);
+const auditEndpointCreated = insertAct<EndpointIdKey>(endpointIsPossible);
 const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
   insertFrom(
     webhookEndpoints,
@@ -60,7 +60,7 @@ const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
       secret: value("sealed"),
       createdAtMs: value("nowMs"),
     },
-    sql`WHERE ${isPossible(value)}`,
+    sql`WHERE ${endpointIsPossible(value)}`,
   ),
 );
 /** Creates an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` when there are ten already. */
@@ -79,7 +79,7 @@ export async function createWebhook(
     wantsExports: wantsType(types, "person.exported"),
   };
   const [, , , [written]] = await batch(admin.db, [
-    auditCreated({ ...act, ...key }),
+    auditEndpointCreated({ ...act, ...key }),
     insertEndpoint(row),
     syncEndpoints({ ids: JSON.stringify([environment.id]) }),
     selectEndpoint({ appId, webhookId: key.webhookId }),

@@ -53,12 +53,12 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(
       subject: sql`m.value ->> 'subject'`,
       data: data(value),
     };
-    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ONCE}`;
+    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ON_REPEAT}`;
   });
 }
 
 /** Ends an INSERT of messages or deliveries, because a batch may be sent twice. */
-export const ONCE = sql`ON CONFLICT DO NOTHING`;
+export const ON_REPEAT = sql`ON CONFLICT DO NOTHING`;
 
 const insertMessages = insertMessagesOf(() => sql`m.value -> 'data'`);
 
@@ -76,7 +76,7 @@ const insertDeliveries = query((value: ValueOf<DeliveryValues>) => {
   const from = sql`FROM json_each(${value("deliveries")}) AS d
     CROSS JOIN ${webhookMessages} ON ${id} = d.value ->> 1 WHERE ${environmentId} = ${value("environmentId")}`;
   const delivery = { endpointId: sql`d.value ->> 0`, messageId: id, ...newDelivery(value) };
-  return sql`${insertFrom(webhookDeliveries, delivery, from)} ${ONCE}`;
+  return sql`${insertFrom(webhookDeliveries, delivery, from)} ${ON_REPEAT}`;
 });
 
 /** How long a delivery is leased for an attempt. No other invocation attempts it meanwhile. */

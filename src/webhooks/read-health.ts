@@ -10,12 +10,12 @@ import type { Attempt } from "./responses.ts";
 /** How many of its newest messages decide an endpoint's health. */
 const judgedMessagesMax = 50;
 
-const newest = alias(webhookDeliveries, "newest");
+const newestMessages = alias(webhookDeliveries, "newest");
 
 const selectNewest = query((value: ValueOf<{ environmentId: number }>) => {
   const list = {
     ...fields(webhookEndpoints, "id", "url", "isEnabled", "failingSinceMs"),
-    ...fields(newest, "status", "attempts"),
+    ...fields(newestMessages, "status", "attempts"),
   };
   const ofEndpoint = drizzle
     .select(fields(webhookDeliveries, "messageId"))
@@ -26,8 +26,8 @@ const selectNewest = query((value: ValueOf<{ environmentId: number }>) => {
   return read(
     list,
     (columns) => sql`SELECT ${columns} FROM ${webhookEndpoints}
-      LEFT JOIN ${webhookDeliveries} AS ${newest} ON ${newest.endpointId} = ${webhookEndpoints.id}
-        AND ${newest.messageId} IN ${ofEndpoint}
+      LEFT JOIN ${webhookDeliveries} AS ${newestMessages} ON ${newestMessages.endpointId} = ${webhookEndpoints.id}
+        AND ${newestMessages.messageId} IN ${ofEndpoint}
       WHERE ${webhookEndpoints.environmentId} = ${value("environmentId")}
       ORDER BY ${webhookEndpoints.createdAtMs}, ${webhookEndpoints.id}`,
   );

@@ -8,28 +8,28 @@ import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
 import { messageIdAt } from "./message.ts";
-import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, noteMessages, ONCE } from "./outbox.ts";
+import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, noteMessages, ON_REPEAT } from "./outbox.ts";
 import type { ReplayOutput, SentOutput } from "./responses.ts";
 import { TRIES_MAX } from "./schedule.ts";
 import type { ReplayInput } from "./schemas.ts";
 
-type Key = { webhookId: string; messageId: string };
+type ResentKey = { webhookId: string; messageId: string };
 
 /** Whether no invocation is attempting a delivery now. */
-const isFree = (value: ValueOf<{ nowMs: number }>) => {
+const isUnleased = (value: ValueOf<{ nowMs: number }>) => {
   const { status, dueAtMs, nextAttemptAtMs } = webhookDeliveries;
   return sql`NOT (${status} = 'pending' AND ${dueAtMs} > ${nextAttemptAtMs} AND ${dueAtMs} > ${value("nowMs")})`;
 };
 
-const ofKey = (value: ValueOf<Key>) =>
+const ofKey = (value: ValueOf<ResentKey>) =>
   and(eq(webhookDeliveries.endpointId, value("webhookId")), eq(webhookDeliveries.messageId, value("messageId")));
 
 const auditResent = insertAct();
-const selectDelivery = query((value: ValueOf<Key>) =>
+const selectDelivery = query((value: ValueOf<ResentKey>) =>
   drizzle.select(fields(webhookDeliveries, "messageId")).from(webhookDeliveries).where(ofKey(value)),
 );
 
-type Resent = Key & { nowMs: number; dueAtMs: number };
+type Resent = ResentKey & { nowMs: number; dueAtMs: number };
 /** Makes one extra attempt due. A pending delivery keeps its schedule. Leased, because this invocation attempts it. */
 const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
   const { status, tries, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
@@ -41,7 +41,7 @@ const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
       nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
       dueAtMs: value("dueAtMs", dueAtMs),
     })
-    .where(and(ofKey(value), isFree(value), actIsThis(value)))
+    .where(and(ofKey(value), isUnleased(value), actIsThis(value)))
     .returning(fields(webhookDeliveries, "messageId"));
 });
 
@@ -73,9 +73,9 @@ export async function resendMessage(
 
 const REPLAY_MAX = 10_000;
 
-type Span = { webhookId: string; from: string; to: string };
+type MessageSpan = { webhookId: string; from: string; to: string };
 
-const ofTime = (value: ValueOf<Span>) => {
+const ofTime = (value: ValueOf<MessageSpan>) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle
     .select(fields(webhookDeliveries, "messageId"))
@@ -85,25 +85,29 @@ const ofTime = (value: ValueOf<Span>) => {
     .limit(REPLAY_MAX);
 };
 
-const auditReplayed = insertAct<Span>((value) => exists(ofTime(value)));
-const countSpan = query((value: ValueOf<Span>) =>
+const auditReplayed = insertAct<MessageSpan>((value) => exists(ofTime(value)));
+const countSpan = query((value: ValueOf<MessageSpan>) =>
   read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
 );
 /** The oldest are leased, because this invocation attempts them after its response. The cron attempts the others. */
-const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
-  const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
-  const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${value("leased")}`;
-  return drizzle
-    .update(webhookDeliveries)
-    .set({
-      status: "pending",
-      tries: 0,
-      nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
-      dueAtMs: sql`iif(${messageId} IN (${oldest}), ${asInteger(value("leaseMs"))}, ${asInteger(value("nowMs"))})`,
-    })
-    .where(and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isFree(value), actIsThis(value)))
-    .returning(fields(webhookDeliveries, "messageId", "dueAtMs"));
-});
+const replaySpan = query(
+  (value: ValueOf<MessageSpan & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
+    const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
+    const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${value("leased")}`;
+    return drizzle
+      .update(webhookDeliveries)
+      .set({
+        status: "pending",
+        tries: 0,
+        nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
+        dueAtMs: sql`iif(${messageId} IN (${oldest}), ${asInteger(value("leaseMs"))}, ${asInteger(value("nowMs"))})`,
+      })
+      .where(
+        and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isUnleased(value), actIsThis(value)),
+      )
+      .returning(fields(webhookDeliveries, "messageId", "dueAtMs"));
+  },
+);
 
 /** Sends an endpoint's messages of a span of time again (H8). Throws the errors of `resendMessage`. */
 export async function replayMessages(
@@ -140,7 +144,7 @@ const insertTest = query((value: ValueOf<WrittenAct & { messageId: string; envir
     data: sql`'{}'`,
   };
   const insert = insertFrom(webhookMessages, message, sql`WHERE ${actIsThis(value)}`);
-  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ONCE} RETURNING ${list}`);
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ON_REPEAT} RETURNING ${list}`);
 });
 
 /** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is disabled. */

@@ -58,10 +58,16 @@ const parts = z.lazy(() =>
 );
 
 const share = z.lazy(() =>
-  z.strictObject({
-    part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
-    of: parts.describe("The whole payment, in the same unit as `part`."),
-  }),
+  z.strictObject(
+    {
+      part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
+      of: parts.describe("The whole payment, in the same unit as `part`."),
+    },
+    {
+      error: ({ input }) =>
+        typeof input === "number" ? "must be an object, such as `{ part: 500, of: 1500 }` for 500 of 1,500" : undefined,
+    },
+  ),
 );
 export const shareAtMostOne = z.lazy(() =>
   share.refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`").meta({ id: "RefundShare" }),

@@ -33,7 +33,7 @@ export interface Payment<B extends Spendable = Spendable> {
   readonly uncovered: Quantities | null;
 }
 
-const compare = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
+const compareFractions = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
  * Spending order, which is also the order of lists (C13): priority, then balances with rules, then the earliest expiry,
@@ -41,11 +41,11 @@ const compare = (a: number | string, b: number | string): number => (a < b ? -1 
  */
 export function spendingOrder(a: Spendable, b: Spendable): number {
   return (
-    compare(a.priority, b.priority) ||
-    compare(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
-    compare(a.expiresAtMs, b.expiresAtMs) ||
-    compare(a.grantedAtMs, b.grantedAtMs) ||
-    compare(a.id, b.id)
+    compareFractions(a.priority, b.priority) ||
+    compareFractions(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
+    compareFractions(a.expiresAtMs, b.expiresAtMs) ||
+    compareFractions(a.grantedAtMs, b.grantedAtMs) ||
+    compareFractions(a.id, b.id)
   );
 }
 

@@ -73,10 +73,10 @@ export const countersOf = (
 
 /** The counters of a row, by their limits. */
 export type Counters = ReadonlyMap<string, Counter>;
-const NONE: Counters = new Map();
+const NO_COUNTERS: Counters = new Map();
 
 export function readCounters(stored: string | null): Counters {
-  if (stored === null || stored === "[]") return NONE;
+  if (stored === null || stored === "[]") return NO_COUNTERS;
   // `countersOf` wrote this JSON.
   return new Map((JSON.parse(stored) as Counter[]).map((counter) => [counter.limitId, counter]));
 }

@@ -33,14 +33,14 @@ export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
   )`;
 }
 
-const last = alias(usageEvents, "last");
+const lastEvent = alias(usageEvents, "last");
 
 /** The account's last event, to be left-joined for `placeOfEvent`. */
 export const lastEventOf = (value: ValueOf<WriteContext>): SQL => sql`(
   SELECT ${usageEvents.occurredByMs}, ${usageEvents.seq} FROM ${usageEvents}
   WHERE ${usageEvents.accountId} = ${accountOfWrite(value)}
   ORDER BY ${usageEvents.occurredByMs} DESC, ${usageEvents.seq} DESC LIMIT 1
-) AS ${last}`;
+) AS ${lastEvent}`;
 
 /**
  * The key columns of a new event, which is JSON, after the account's last one. Rows must be in order of time, so an event that
@@ -48,6 +48,6 @@ export const lastEventOf = (value: ValueOf<WriteContext>): SQL => sql`(
  */
 export const placeOfEvent = (value: ValueOf<WriteContext>, event: SQL, position: SQL = sql`0`) => ({
   accountId: accountOfWrite(value),
-  occurredByMs: sql`max(${event} ->> 'occurredAtMs', coalesce(${last.occurredByMs}, ${event} ->> 'occurredAtMs'))`,
-  seq: sql`coalesce(${last.seq}, 0) + 1 + ${position}`,
+  occurredByMs: sql`max(${event} ->> 'occurredAtMs', coalesce(${lastEvent.occurredByMs}, ${event} ->> 'occurredAtMs'))`,
+  seq: sql`coalesce(${lastEvent.seq}, 0) + 1 + ${position}`,
 });

@@ -44,7 +44,7 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
 }
 
 /** A write whose response needs no rows, or selects them from the rows of all its statements. */
-export function write<Answer>(
+export function writeAll<Answer>(
   statements: readonly Statement[],
   answer: Write<Answer>["answer"],
   more: Pick<Write<Answer>, "act" | "changes" | "messages"> = {},

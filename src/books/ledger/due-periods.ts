@@ -128,7 +128,7 @@ export function changeRecurring(changes: readonly ChangeOfAccount[]): Statement[
   return changes.length === 0 ? [] : [updateRecurring({ changes: JSON.stringify(changes) })];
 }
 
-const last = alias(creditLedger, "last");
+const lastPeriodEntry = alias(creditLedger, "last");
 type Issue = { environmentId: number; userId: string; nowMs: number; by: string; issued: string };
 
 /** Inserts balances of periods, for one account or many. A trigger writes their ledger entries, at `writtenAtMs`. */
@@ -139,7 +139,7 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       .from(accounts)
       .where(sql`${eq(accounts.environmentId, value("environmentId"))} AND ${eq(accounts.userId, value("userId"))}`),
   )})`;
-  const seq = sql`coalesce(${last.seq}, 0) + 1 + (issued.value ->> 'position')`;
+  const seq = sql`coalesce(${lastPeriodEntry.seq}, 0) + 1 + (issued.value ->> 'position')`;
   return insertFrom(
     creditBalances,
     {
@@ -159,13 +159,13 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       grantedBy: value("by"),
       externalRef: sql`issued.value ->> 'externalRef'`,
       grantedAtMs: sql`issued.value ->> 'atMs'`,
-      writtenAtMs: sql`max(coalesce(${last.occurredAtMs}, 0), ${asInteger(value("nowMs"))})`,
+      writtenAtMs: sql`max(coalesce(${lastPeriodEntry.occurredAtMs}, 0), ${asInteger(value("nowMs"))})`,
       expiresAtMs: sql`issued.value ->> 'expiresAtMs'`,
       grantSeq: seq,
       lastSeq: seq,
     },
-    sql`FROM json_each(${value("issued")}) AS issued LEFT JOIN ${creditLedger} AS ${last}
-      ON ${last.accountId} = ${account} AND ${last.seq} = ${lastSeqOf(account)} ORDER BY issued.key`,
+    sql`FROM json_each(${value("issued")}) AS issued LEFT JOIN ${creditLedger} AS ${lastPeriodEntry}
+      ON ${lastPeriodEntry.accountId} = ${account} AND ${lastPeriodEntry.seq} = ${lastSeqOf(account)} ORDER BY issued.key`,
   );
 });
 

@@ -90,22 +90,22 @@ export function readLegs(stored: string): readonly HoldLeg[] {
   return JSON.parse(stored) as HoldLeg[];
 }
 
-type AtNow = { nowMs: number };
+type DueAt = { nowMs: number };
 
 /** Whether a reservation is open. It repeats the condition of the partial index, so that SQLite uses the index. */
 export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"> = reservations): SQL =>
   sql`${reservation.state} = 'open'`;
 
 /** Whether a reservation of the account is due. */
-export const isDue = (value: ValueOf<AtNow>, account: SQL | SQLiteColumn): SQL =>
+export const isDue = (value: ValueOf<DueAt>, account: SQL | SQLiteColumn): SQL =>
   sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
 
-const taken = alias(usageEvents, "taken");
+const heldOf = alias(usageEvents, "taken");
 /** Whether an expired reservation is charged. It is not if an event with its id exists already (U15). */
 export const willBeCharged = () =>
   sql<0 | 1>`(${reservations.onExpiry} = 'charge' AND NOT ${hasRow(
-    taken,
-    and(eq(taken.environmentId, reservations.environmentId), eq(taken.eventId, reservations.id)),
+    heldOf,
+    and(eq(heldOf.environmentId, reservations.environmentId), eq(heldOf.eventId, reservations.id)),
   )})`;
 
 /** The owed amounts that a reservation's settlement may pay. */

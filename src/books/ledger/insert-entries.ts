@@ -50,12 +50,12 @@ export function writesEntries(statement: Statement): statement is EntriesStateme
   return "writesEntries" in statement;
 }
 
-const entryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
+const writtenEntryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
 
 const selectSettledSql = query((value: ValueOf<WriteContext & { reservationId: string }>) =>
   drizzle
     .select({
-      ...entryFields,
+      ...writtenEntryFields,
       ...computed({
         paid: sql<0 | 1>`${creditLedger.reason} = 'admin_adjust' AND ${creditLedger.isRevoked} = 0
           AND ${creditLedger.reservationId} IS ${value("reservationId")}`,
@@ -84,13 +84,13 @@ export const lastSeqOf = (account: SQL) =>
   )}, 0)`;
 
 /** The account's last entry, in `lastEntry`. A new entry's time is never before it. */
-const last = alias(creditLedger, "last");
+const lastLedgerEntry = alias(creditLedger, "last");
 
 /** FROM: the source of `last`. An account with a balance always has an entry. */
 const lastEntry = (value: ValueOf<WriteContext>) => sql`(
-  SELECT ${creditLedger.seq}, max(${creditLedger.occurredAtMs}, ${asInteger(value("nowMs"))}) AS ${names(last.occurredAtMs)}
+  SELECT ${creditLedger.seq}, max(${creditLedger.occurredAtMs}, ${asInteger(value("nowMs"))}) AS ${names(lastLedgerEntry.occurredAtMs)}
   FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${accountOfWrite(value)} ORDER BY ${creditLedger.seq} DESC LIMIT 1
-) AS ${last}`;
+) AS ${lastLedgerEntry}`;
 
 /** Whether a balance has this id and belongs to the account. */
 export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
@@ -120,7 +120,7 @@ export interface NewBalances {
 }
 
 const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; balances: string }>) => {
-  const seq = sql`${last.seq} + 1 + issued.key`;
+  const seq = sql`${lastLedgerEntry.seq} + 1 + issued.key`;
   const insert = insertFrom(
     creditBalances,
     {
@@ -140,17 +140,17 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
       grantedBy: value("by"),
       externalRef: sql`common.value ->> 'externalRef'`,
       notes: sql`common.value ->> 'notes'`,
-      grantedAtMs: last.occurredAtMs,
+      grantedAtMs: lastLedgerEntry.occurredAtMs,
       expiresAtMs: sql`common.value ->> 'expiresAtMs'`,
       grantSeq: seq,
       lastSeq: seq,
     },
     // This gives a row even if the account has no entry yet.
     sql`FROM json_each(${value("grant")}) AS common, json_each(${value("balances")}) AS issued, (
-      SELECT coalesce(max(${last.seq}), 0) AS ${names(last.seq)},
-        max(coalesce(max(${last.occurredAtMs}), 0), ${asInteger(value("nowMs"))}) AS ${names(last.occurredAtMs)}
+      SELECT coalesce(max(${lastLedgerEntry.seq}), 0) AS ${names(lastLedgerEntry.seq)},
+        max(coalesce(max(${lastLedgerEntry.occurredAtMs}), 0), ${asInteger(value("nowMs"))}) AS ${names(lastLedgerEntry.occurredAtMs)}
       FROM ${lastEntry(value)}
-    ) AS ${last} WHERE 1 ORDER BY issued.key`,
+    ) AS ${lastLedgerEntry} WHERE 1 ORDER BY issued.key`,
   );
   const written = fields(creditBalances, { accountId: "accountId", seq: "grantSeq", atMs: "grantedAtMs" });
   return returning(written, (list) => sql`${insert} RETURNING ${list}`);
@@ -181,7 +181,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
     creditLedger,
     {
       accountId: creditBalances.accountId,
-      seq: sql`${last.seq} + 1 + entry.key`,
+      seq: sql`${lastLedgerEntry.seq} + 1 + entry.key`,
       balanceId: creditBalances.id,
       packId: creditBalances.packId,
       unit: creditBalances.unit,
@@ -194,13 +194,13 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       eventId: sql`entry.value ->> 'eventId'`,
       reservationId: sql`entry.value ->> 'reservationId'`,
       note: sql`entry.value ->> 'note'`,
-      occurredAtMs: last.occurredAtMs,
+      occurredAtMs: lastLedgerEntry.occurredAtMs,
       isRevoked: isNotNull(creditBalances.revokedAtMs),
     },
     sql`FROM ${lastEntry(value)}, json_each(${value("entries")}) AS entry CROSS JOIN ${creditBalances}
       WHERE ${isBalanceOf(value, sql`entry.value ->> 'balanceId'`)} ORDER BY entry.key`,
   );
-  return returning(entryFields, (list) => sql`${insert} RETURNING ${list}`);
+  return returning(writtenEntryFields, (list) => sql`${insert} RETURNING ${list}`);
 });
 
 /** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its event and reservation. */
@@ -235,7 +235,7 @@ export const insertAdjustments = (
     creditLedger,
     {
       accountId: creditBalances.accountId,
-      seq: sql`${last.seq} + 1 + ${position}`,
+      seq: sql`${lastLedgerEntry.seq} + 1 + ${position}`,
       balanceId: creditBalances.id,
       packId: creditBalances.packId,
       unit: creditBalances.unit,
@@ -246,7 +246,7 @@ export const insertAdjustments = (
       cause,
       writtenBy: value("by"),
       note: value("note"),
-      occurredAtMs: last.occurredAtMs,
+      occurredAtMs: lastLedgerEntry.occurredAtMs,
       isRevoked,
     },
     sql`FROM ${lastEntry(value)}, ${from}`,

@@ -13,7 +13,7 @@ import type { Motion } from "./motion.ts";
 import { isSinceSettled } from "./owed.ts";
 import { judged, noMotion, threshold, type Watch, watched } from "./watched.ts";
 
-const accountOfUser = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
+const judgedAccount = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
   SELECT ${accounts.id} FROM ${accounts}
   WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}`;
 
@@ -21,16 +21,16 @@ const accountOfUser = (value: ValueOf<{ environmentId: number; userId: string }>
 const first = alias(creditLedger, "first");
 const prior = alias(creditLedger, "prior");
 
-type Entries = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
+type EntriesOfWrite = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
 
 /**
  * The user's last `entries` entries, or the entries of events that settle reservations, together with the payments of owed amounts
  * (C21). The entries of settlements can be anywhere in the batch.
  */
-function motionOfUser(value: ValueOf<Entries>): SQL {
+function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
   const { accountId, seq, reason, eventId, reservationId, isRevoked } = creditLedger;
   const ofUser = sql`(SELECT watched.account FROM watched)`;
-  return sql`watched (account) AS MATERIALIZED (${accountOfUser(value)}),
+  return sql`watched (account) AS MATERIALIZED (${judgedAccount(value)}),
   motion (account, balance, delta, was_revoked) AS MATERIALIZED (
     SELECT ${first.accountId}, ${first.balanceId}, delta, coalesce((
       SELECT ${prior.isRevoked} FROM ${creditLedger} AS ${prior}
@@ -98,7 +98,7 @@ export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "f
   );
 }
 
-const goOffByEntries = query((value: ValueOf<Entries & GoingOff>) =>
+const goOffByEntries = query((value: ValueOf<EntriesOfWrite & GoingOff>) =>
   goOff(value, { from: motionOfUser(value), leaves: sql`0` }),
 );
 
@@ -138,9 +138,9 @@ export const keepGoneOff = query((value: ValueOf<Own>) =>
 /** Re-arms alerts whose threshold is reached again. */
 const lift = query((value: ValueOf<WriteContext>) => {
   const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
-  const ofUser = sql`${alertStates.accountId} = (${accountOfUser(value)})`;
+  const ofUser = sql`${alertStates.accountId} = (${judgedAccount(value)})`;
   const isGoneOff = hasRow(alertStates, and(ofEnvironment, eq(alertStates.alertId, judged.id), ofUser));
-  const from = sql`watched (account) AS MATERIALIZED (${accountOfUser(value)} AND EXISTS (
+  const from = sql`watched (account) AS MATERIALIZED (${judgedAccount(value)} AND EXISTS (
     SELECT 1 FROM (
       SELECT ${alerts.id} FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))} UNION ALL SELECT ''
     ) AS ${judged} WHERE ${isGoneOff}
@@ -168,7 +168,7 @@ export interface MessageWrites {
   readonly returning?: Statement<{ id: string }>;
 }
 
-const NONE: MessageWrites = { statements: [] };
+const NO_MESSAGES: MessageWrites = { statements: [] };
 
 /**
  * The statements that evaluate a user's alerts after a batch's entries (H5), including the payments of owed amounts. None in an
@@ -181,7 +181,7 @@ export function alertWrites(
   settledIds: readonly string[],
 ): MessageWrites {
   const isSettling = settledIds.length > 0;
-  if ((motions.length === 0 && !isSettling) || endpointsOf(account.features).length === 0) return NONE;
+  if ((motions.length === 0 && !isSettling) || endpointsOf(account.features).length === 0) return NO_MESSAGES;
   const values = writingValues(account);
   const lifts = motions.some((motion) => motion.lifts) ? [lift(values)] : [];
   const wanted = wantedMessages(ctx, account.features, () => ALERT_TYPES);

@@ -40,13 +40,13 @@ export interface StateChanges {
   readonly settledReservationId?: string;
 }
 
-const ACCOUNTS_MAX = 1_000;
-const BALANCES_MAX = 100;
+const REMEMBERED_ACCOUNTS_MAX = 1_000;
+const REMEMBERED_BALANCES_MAX = 100;
 const RESERVATIONS_MAX = 100;
 /** A failed guard means that another isolate also writes for this user. For this time, reading first is faster than failing again. */
 const READ_FIRST_MS = 1_000;
 
-const keyOf = ({ database, id }: Environment, kind: "user" | "reservation", name: string): string =>
+const accountMemoryKey = ({ database, id }: Environment, kind: "user" | "reservation", name: string): string =>
   `${database} ${id} ${kind} ${name}`;
 
 /** The accounts in one isolate's memory, the latest last. Every key contains the environment's id. */
@@ -61,26 +61,27 @@ class AccountMemory {
   /** Null when memory does not hold enough to plan with. */
   find(environment: Environment, user: User, nowMs: number): AccountState | null {
     let key: string | undefined;
-    if ("userId" in user) key = keyOf(environment, "user", user.userId);
-    if ("reservationId" in user) key = this.#owners.get(keyOf(environment, "reservation", user.reservationId));
+    if ("userId" in user) key = accountMemoryKey(environment, "user", user.userId);
+    if ("reservationId" in user)
+      key = this.#owners.get(accountMemoryKey(environment, "reservation", user.reservationId));
     if (key === undefined || (this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return null;
     // A plan made now would fail on its guard once the running write succeeds.
     if (this.#raising.has(key)) return null;
     const state = this.#accounts.get(key)?.state ?? null;
-    return isDueAt(state, nowMs) ? null : state;
+    return isDueInMemory(state, nowMs) ? null : state;
   }
 
   remember(environment: Environment, state: AccountState): void {
     this.forget(environment, state.userId);
-    if (state.balances.size > BALANCES_MAX || state.reservations.size > RESERVATIONS_MAX) return;
-    const key = keyOf(environment, "user", state.userId);
+    if (state.balances.size > REMEMBERED_BALANCES_MAX || state.reservations.size > RESERVATIONS_MAX) return;
+    const key = accountMemoryKey(environment, "user", state.userId);
     this.#accounts.set(key, { environment, state });
-    for (const id of state.reservations.keys()) this.#owners.set(keyOf(environment, "reservation", id), key);
-    if (this.#accounts.size > ACCOUNTS_MAX) this.#dropOldest();
+    for (const id of state.reservations.keys()) this.#owners.set(accountMemoryKey(environment, "reservation", id), key);
+    if (this.#accounts.size > REMEMBERED_ACCOUNTS_MAX) this.#dropOldest();
   }
 
   forget(environment: Environment, userId: string): void {
-    this.#drop(keyOf(environment, "user", userId));
+    this.#drop(accountMemoryKey(environment, "user", userId));
   }
 
   /**
@@ -93,14 +94,14 @@ class AccountMemory {
     { userId, accountId }: { readonly userId: string; readonly accountId: number | undefined },
     before: StateBefore,
   ): StateBefore {
-    const state = this.#accounts.get(keyOf(environment, "user", userId))?.state;
+    const state = this.#accounts.get(accountMemoryKey(environment, "user", userId))?.state;
     if (state === undefined || state.accountId !== accountId || state.seq < before.seq) return before;
     return { ...state, balances: new Map([...before.balances, ...state.balances]) };
   }
 
   /** Runs a write that raises a balance. Meanwhile the remembered account is not used for plans. */
   async whileRaising<Answer>(environment: Environment, userId: string, write: () => Promise<Answer>): Promise<Answer> {
-    const key = keyOf(environment, "user", userId);
+    const key = accountMemoryKey(environment, "user", userId);
     this.#raising.set(key, (this.#raising.get(key) ?? 0) + 1);
     try {
       return await write();
@@ -114,24 +115,25 @@ class AccountMemory {
   /** Makes each write read the account first for a while, because another isolate writes for this user. */
   readFirst(environment: Environment, userId: string, nowMs: number): void {
     this.forget(environment, userId);
-    if (this.#readFirstUntilMs.size >= ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
-    this.#readFirstUntilMs.set(keyOf(environment, "user", userId), nowMs + READ_FIRST_MS);
+    if (this.#readFirstUntilMs.size >= REMEMBERED_ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
+    this.#readFirstUntilMs.set(accountMemoryKey(environment, "user", userId), nowMs + READ_FIRST_MS);
   }
 
   /** Drops many at a time, because finding the first entry of a Map passes over all deleted ones. */
   #dropOldest(): void {
-    for (const key of [...this.#accounts.keys()].slice(0, ACCOUNTS_MAX / 10)) this.#drop(key);
+    for (const key of [...this.#accounts.keys()].slice(0, REMEMBERED_ACCOUNTS_MAX / 10)) this.#drop(key);
   }
 
   #drop(key: string): void {
     const entry = this.#accounts.get(key);
     if (entry === undefined) return;
     this.#accounts.delete(key);
-    for (const id of entry.state.reservations.keys()) this.#owners.delete(keyOf(entry.environment, "reservation", id));
+    for (const id of entry.state.reservations.keys())
+      this.#owners.delete(accountMemoryKey(entry.environment, "reservation", id));
   }
 }
 
-const isDueAt = (state: AccountState | null, nowMs: number): boolean =>
+const isDueInMemory = (state: AccountState | null, nowMs: number): boolean =>
   state !== null && state.recurringDueAtMs !== null && state.recurringDueAtMs <= nowMs;
 
 const memories = new WeakMap<object, AccountMemory>();

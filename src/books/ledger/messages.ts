@@ -79,9 +79,9 @@ function seqOf(account: SQL): SQL {
 }
 
 /** Larger properties are left out of a message. */
-const PROPERTIES_BYTES_MAX = 16_384;
+const MESSAGE_PROPERTIES_BYTES_MAX = 16_384;
 
-const propertiesOfEvent = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${PROPERTIES_BYTES_MAX}, (
+const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
   SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
     eq(largeProperties.accountId, usageEvents.accountId),
     eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
@@ -91,7 +91,7 @@ const propertiesOfEvent = sql`coalesce(${usageEvents.properties}, iif(${usageEve
 
 const ofEvent = (value: ValueOf<WriteContext>) => sql`(
   SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
-    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${propertiesOfEvent}))
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
@@ -160,7 +160,7 @@ const ofReached = (value: ValueOf<WriteContext>) => {
   )`;
 };
 
-const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
+const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string }>(
   (value) => {
     const account = accountOfWrite(value);
     return sql`iif(m.value ->> 'hasNoSeq', m.value -> 'data', json_set(
@@ -192,7 +192,10 @@ export function ledgerMessageWrites(
   messages: readonly Outgoing<LedgerMessage>[],
 ): Statement[] {
   if (messages.length === 0) return [];
-  return [insertMessages({ ...writingValues(account), messages: JSON.stringify(messages) }), ...deliver(ctx, messages)];
+  return [
+    insertLedgerMessages({ ...writingValues(account), messages: JSON.stringify(messages) }),
+    ...deliver(ctx, messages),
+  ];
 }
 
 export interface RecordedUsage {
@@ -283,9 +286,9 @@ const paymentKey = () => sql`(
     iif(${paymentNames.name} GLOB 'in_*', 2, 3))), ${paymentNames.name} LIMIT 1
 )`;
 
-type Told = WriteContext & { settled: string; endpoints: string; messageId: string };
+type ToldWrite = WriteContext & { settled: string; endpoints: string; messageId: string };
 
-const tell = query((value: ValueOf<Told>) => {
+const tell = query((value: ValueOf<ToldWrite>) => {
   const { balanceId, unit, deltaSteps, balanceAfterSteps, isRevoked, note, seq, reason, reservationId } = creditLedger;
   const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
   const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${amountOf(deltaSteps, unit)},

@@ -75,10 +75,10 @@ export function insertRefundOwed(
   return insertOwedOfRefund({ ...writingValues(writing), takings: JSON.stringify(takings) });
 }
 
-type Motions = WriteContext & { motions: string };
+type OwedMotions = WriteContext & { motions: string };
 
 // The plus makes SQLite search by account, which usually owes nothing.
-const deleteOwedOfPayment = query((value: ValueOf<Motions>) =>
+const deleteOwedOfPayment = query((value: ValueOf<OwedMotions>) =>
   drizzle.delete(refundOwed).where(
     sql`${refundOwed.accountId} = ${accountOfWrite(value)} AND +${refundOwed.balanceId} IN (
         SELECT motion.value ->> 'balanceId' FROM json_each(${value("motions")}) AS motion
@@ -86,7 +86,7 @@ const deleteOwedOfPayment = query((value: ValueOf<Motions>) =>
   ),
 );
 
-const insertOwedOfPayment = query((value: ValueOf<Motions>) => {
+const insertOwedOfPayment = query((value: ValueOf<OwedMotions>) => {
   const { dueSteps, takenSteps } = paymentGrants;
   return insertFrom(
     refundOwed,

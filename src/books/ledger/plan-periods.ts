@@ -74,8 +74,8 @@ export type Quota = { readonly used: number; readonly max: number } | null;
 const BALANCES_A_BATCH_MAX = 50;
 
 const STEP = 0x9e3779b97f4a7c15f39cc0605cedc8341n;
-const LENGTH = 22;
-const RANGE = 62n ** BigInt(LENGTH);
+const PERIOD_ID_LENGTH = 22;
+const RANGE = 62n ** BigInt(PERIOD_ID_LENGTH);
 
 const numberOf = (characters: string): bigint =>
   [...characters].reduce((sum, character) => sum * 62n + BigInt(Math.max(0, DIGITS.indexOf(character))), 0n);
@@ -84,7 +84,7 @@ const numberOf = (characters: string): bigint =>
 function periodBalanceId(environment: Pick<Environment, "database">, seed: string, n: number, itemId: string) {
   let rest = (numberOf(seed) + numberOf(itemId.slice("cpi_".length)) + BigInt(n) * STEP) % RANGE;
   let text = "";
-  while (text.length < LENGTH) {
+  while (text.length < PERIOD_ID_LENGTH) {
     text = DIGITS.charAt(Number(rest % 62n)) + text;
     rest /= 62n;
   }
@@ -207,7 +207,7 @@ export function planPeriods(
     own.counted += more;
     periods.push({ recurringId: row.id, atMs, grant });
   }
-  const changes = [...progress].flatMap(([row, own]) => changeOf(row, own, duePeriods(row, nowMs).lastN));
+  const changes = [...progress].flatMap(([row, own]) => periodChangeOf(row, own, duePeriods(row, nowMs).lastN));
   const refused = () => planPeriods(environment, recurring, { nowMs, quota, isWhole, isFull: true });
   return { periods, changes, newlyCounted, nextMs, refused };
 }
@@ -221,7 +221,7 @@ function grantOrCode(grant: () => NewBalances): NewBalances | string {
   }
 }
 
-function changeOf(row: Recurring, { counted, nextN, refusal }: Progress, lastN: number): RecurringChange[] {
+function periodChangeOf(row: Recurring, { counted, nextN, refusal }: Progress, lastN: number): RecurringChange[] {
   const { ordinal, id, state, anchorMs, every } = row;
   const common = { ordinal, id, before: { state, lastN: row.lastN }, countedBalances: counted, reason: null };
   if (refusal !== null) {

@@ -25,13 +25,13 @@ export interface UserAtRead {
 /** The most balances that are read for several users. It bounds the memory of an isolate. */
 const balancesMax = 5_000;
 
-type Named = { environmentId: number; userIds: string; nowMs: number };
+type NamedUsers = { environmentId: number; userIds: string; nowMs: number };
 
 /** The accounts of the users of a list. */
-const isNamed = (value: ValueOf<Named>) =>
+const isNamed = (value: ValueOf<NamedUsers>) =>
   sql`${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = named.value`;
 
-const selectAccounts = query((value: ValueOf<Named & { hashes: string }>) => {
+const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) => {
   const hashes = sql`json_extract(${value("hashes")}, '$[' || named.key || ']')`;
   const ofUser = computed({
     features: featuresOf(value),
@@ -51,7 +51,7 @@ const selectAccounts = query((value: ValueOf<Named & { hashes: string }>) => {
 });
 
 /** CROSS JOIN reads user by user, in the order of the list. */
-const selectPayingOfAll = query((value: ValueOf<Named>) =>
+const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
   read(
     { ...computed({ userId: sql<string>`named.value` }), ...fields(creditBalances, ...PAYING_FIELDS) },
     (

@@ -132,10 +132,10 @@ function guardOf(values: WriteContext & { features: string | null; seq: number }
   return isOld ? guardAccount(values) : guardFeatures(values);
 }
 
-type Act = WriteContext & { details: string; balanceIds: string };
+type AuditedAct = WriteContext & { details: string; balanceIds: string };
 
 /** The last entries of these balances, for the audit: the fields of a single one, or a list. */
-const entriesOf = (value: ValueOf<Act>) => {
+const lastEntriesOf = (value: ValueOf<AuditedAct>) => {
   const { unit, id, accountId, lastSeq } = creditBalances;
   const amount = sql`json(${amountJson(creditLedger.deltaSteps, unit)})`;
   const entry = sql`json_object('balanceId', ${id}, 'unit', ${unit}, 'amount', ${amount}, 'seq', ${creditLedger.seq})`;
@@ -147,9 +147,9 @@ const entriesOf = (value: ValueOf<Act>) => {
     CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${accountId} AND ${creditLedger.seq} = ${lastSeq}
   )`;
 };
-const insertAudit = insertAct<Act>(undefined, (value) => ({
+const insertAudit = insertAct<AuditedAct>(undefined, (value) => ({
   accountId: accountOfWrite(value),
-  details: sql`json_patch(${value("details")}, ${entriesOf(value)})`,
+  details: sql`json_patch(${value("details")}, ${lastEntriesOf(value)})`,
 }));
 
 /** The audit row, if the administrator writes. A write that is refused or replayed writes none. */

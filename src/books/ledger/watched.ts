@@ -26,7 +26,7 @@ export const found = alias(creditBalances, "found");
 export const judged = alias(alerts, "judged");
 const balances = alias(creditBalances, "balances");
 const rules = alias(creditBalances, "rules");
-const alert = alias(alerts, "alert");
+const watchedAlert = alias(alerts, "alert");
 
 /** A sum of steps that does not overflow: it is at most 8 * 10^18. */
 const sum = (steps: SQL): SQL => sql`(min(sum(${steps} / 1048576), 8000000000000) * 1048576 + sum(${steps} % 1048576))`;
@@ -38,8 +38,14 @@ export function threshold(issued: SQL): SQL {
     ${percent} * (${issued} / 100000) + (${percent} * (${issued} % 100000) + 99999) / 100000)`;
 }
 
-const alertColumns = ({ id, name, unit, event, amountSteps, percentThousandths }: typeof judged | typeof alert) =>
-  names(id, name, unit, event, amountSteps, percentThousandths);
+const alertColumns = ({
+  id,
+  name,
+  unit,
+  event,
+  amountSteps,
+  percentThousandths,
+}: typeof judged | typeof watchedAlert) => names(id, name, unit, event, amountSteps, percentThousandths);
 
 /**
  * CTEs up to `judged`: a row for each account and alert, with the amounts before and after the motion and the issued amounts, both
@@ -86,14 +92,14 @@ export function watched(
       AND (${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) > (done.at, done.account, done.issue)
   ),
   ${rules} (${names(rules.unit, rules.matches)}) AS (SELECT DISTINCT ${balances.unit}, ${balances.matches} FROM ${balances}),
-  ${alert} (${alertColumns(alert)}) AS (
+  ${watchedAlert} (${alertColumns(watchedAlert)}) AS (
     SELECT ${alerts.id}, ${alerts.name}, ${alerts.unit}, ${alerts.event}, ${alerts.amountSteps}, ${alerts.percentThousandths}
     FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))}
     UNION ALL SELECT '', NULL, NULL, NULL, 1, NULL
   ),
   covered AS MATERIALIZED (
     SELECT ${judged}.*, ${rules.unit} AS of_unit, ${rules.matches} AS of_matches
-    FROM ${alert} AS ${judged} CROSS JOIN ${rules}
+    FROM ${watchedAlert} AS ${judged} CROSS JOIN ${rules}
     WHERE ${isAsked} AND coalesce(${judged.unit}, ${rules.unit}) = ${rules.unit}
       AND (${judged.event} IS NULL OR ${passesFilter(judged.event, rules.matches)})
   ),

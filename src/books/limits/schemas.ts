@@ -7,7 +7,7 @@ import { userId } from "../ledger/schemas.ts";
 import { EVERY } from "./window.ts";
 
 const RULES_MAX = 100;
-/** Everybody who writes for a user of the environment reads the rules of all its limits. */
+/** Bounds the rules' size, because every write for a user reads the rules of all limits of the environment. */
 const RULES_CHARACTERS_MAX = 4_000;
 
 export const every = z.lazy(() => z.enum(EVERY).meta({ id: "UsageLimitWindow" }));
@@ -23,13 +23,13 @@ const matches = z.lazy(() =>
 const limitName = () => displayName().describe("Unique among the limits of the mode. Letter case does not matter.");
 const amountOfWindow = () => anyNumber.describe("What a user may use in a window, in the limit's unit; 0 or more.");
 
-/** What is wrong with an amount of a unit, for a message that begins with its name. Null: nothing. */
+/** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
 function amountFlaw(unit: Unit, amount: number): string | null {
   if (amount < 0) return "must not be negative";
   return toSteps(unit, amount) === null ? amountRule(unit) : null;
 }
 
-/** The amount in steps of the unit, or what is wrong with it. */
+/** The amount in steps of the unit, or an error text. */
 export function readAmount(unit: Unit, amount: number): { readonly steps: Steps } | { readonly flaw: string } {
   const flaw = amountFlaw(unit, amount);
   const steps = toSteps(unit, amount);
@@ -71,7 +71,7 @@ export const ownAmountInput = z.lazy(() =>
       userId,
       amount: amountOfWindow()
         .nullable()
-        .describe("The user's own amount, in the limit's unit; 0 or more. Null: no limit for this user."),
+        .describe("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited."),
     })
     .meta({ id: "SetOwnAmount" }),
 );

@@ -21,18 +21,18 @@ export const createRecurringInput = z.lazy(() =>
       quantity: anyNumber
         .nullish()
         .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
-      every: every.describe("How long a period is, by the calendar, in UTC."),
+      every: every.describe("The length of a period, by the calendar in UTC."),
       startsAt: timestamp
         .optional()
         .describe("When the first period begins, at most a year from now or ago. Default: now."),
-      endsAt: timestamp.optional().describe("No period begins from here on. Default: it goes on."),
+      endsAt: timestamp.optional().describe("No period begins at or after this time. Default: no end."),
       rolloverPeriods: z
         .int(rolloverRange)
         .min(0, rolloverRange)
         .max(ROLLOVER_MAX, rolloverRange)
         .nullable()
         .default(0)
-        .describe("How many further periods its credits live. Null: they expire as the pack says."),
+        .describe("For how many further periods its credits stay valid. Null: they expire as the pack says."),
     })
     .meta({ id: "CreateRecurringGrant" }),
 );

@@ -7,7 +7,7 @@ import { quantities } from "../amounts/schemas.ts";
 import { userId } from "../ledger/schemas.ts";
 
 const EARLIEST_MS = Date.UTC(2000, 0, 1);
-const AHEAD_MS_MAX = 24 * 3_600_000;
+const USAGE_AHEAD_MS_MAX = 24 * 3_600_000;
 
 /** When usage occurred (L5). */
 const occurredAt = z.lazy(() =>
@@ -16,15 +16,15 @@ const occurredAt = z.lazy(() =>
     .meta({ format: "date-time" }),
 );
 
-/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is what the request calls its time. */
+/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is the name of the request's time. */
 export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {
-  if (atMs === undefined || atMs <= nowMs + AHEAD_MS_MAX) return;
+  if (atMs === undefined || atMs <= nowMs + USAGE_AHEAD_MS_MAX) return;
   throw invalid(param, "must be at most a day ahead of this service's clock");
 }
 
 const PROPERTIES_LEVELS_MAX = 100;
 /** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */
-const PROPERTIES_BYTES_MAX = 1024 * 1024;
+const USAGE_PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 /** Any properties that the caller stores with an event. */
 const anyProperties = z.lazy(() =>
@@ -37,8 +37,8 @@ const anyProperties = z.lazy(() =>
       roundNumbers(value);
       if (!isFiniteJson(value)) {
         refuse("must have only numbers within the range of a double");
-      } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
-        refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
+      } else if (new TextEncoder().encode(JSON.stringify(value)).length > USAGE_PROPERTIES_BYTES_MAX) {
+        refuse(`must be at most ${USAGE_PROPERTIES_BYTES_MAX} bytes of JSON`);
       }
     })
     .meta({ type: "object", additionalProperties: true }),
@@ -146,9 +146,7 @@ export const reserveInput = z.lazy(() => {
       expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
       onExpiry: onExpiry
         .default("return")
-        .describe(
-          "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
-        ),
+        .describe("When it expires: return the holds, or charge the reserved quantities as an event with its id."),
     })
     .meta({ id: "CreateReservation" });
 });
@@ -248,7 +246,7 @@ export const environmentUsageInput = z.lazy(() =>
     mode: mode.describe("The mode whose usage it is."),
     from: dayBegin.describe("Usage of this day or later. It begins a day in UTC."),
     to: dayBegin.describe("Usage before this day. It begins a day in UTC."),
-    groupBy: z.enum(["day", "event", "model", "user"]).describe("What each total is of."),
+    groupBy: z.enum(["day", "event", "model", "user"]).describe("The groups of the totals."),
   }),
 );
 export type EnvironmentUsageInput = z.infer<typeof environmentUsageInput>;

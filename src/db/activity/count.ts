@@ -145,9 +145,9 @@ export function noteSeen(
 
 const isAnySeen = (): boolean => noted.length > 0;
 
-type Rows = { rows: string; day: number };
+type CountRows = { rows: string; day: number };
 
-const setKeys = query((value: ValueOf<Rows>) => {
+const setKeys = query((value: ValueOf<CountRows>) => {
   const { hash, environmentId, id, lastUsedDay } = apiKeys;
   const used = sql`(SELECT ${hash} FROM json_each(${value("rows")}) AS s CROSS JOIN ${apiKeys}
     ON ${environmentId} = s.value ->> 0 AND ${id} = s.value ->> 1)`;
@@ -157,7 +157,7 @@ const setKeys = query((value: ValueOf<Rows>) => {
     .where(and(sql`coalesce(${lastUsedDay}, 0) < ${value("day")}`, inArray(hash, used)));
 });
 
-const setUsers = query((value: ValueOf<Rows>) => {
+const setUsers = query((value: ValueOf<CountRows>) => {
   const { id, environmentId, userId, lastActiveDay } = accounts;
   const active = sql`(SELECT ${id} FROM json_each(${value("rows")}) AS s CROSS JOIN ${accounts}
     ON ${environmentId} = s.value ->> 0 AND ${userId} = s.value ->> 1)`;
@@ -171,7 +171,7 @@ const setUsers = query((value: ValueOf<Rows>) => {
  * An upsert of existing rows, because an UPDATE that joins a list would read all ids. Devices without an identified user are left
  * out, because they are many and tell an operator nothing.
  */
-const setPersons = query((value: ValueOf<Rows>) => {
+const setPersons = query((value: ValueOf<CountRows>) => {
   const { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs, lastActiveDay } = distinctIds;
   const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs };
   const set = assignments(distinctIds, { lastActiveDay: sql`excluded.${names(lastActiveDay)}` });
@@ -189,10 +189,10 @@ const seen = { key: setKeys, user: setUsers, person: setPersons };
 async function flushSeen(env: object): Promise<void> {
   const groups = Map.groupBy(noted, ([database, kind, , , day]) => `${database} ${kind} ${day}`);
   noted = [];
-  await Promise.all([...groups.values()].map((group) => write(env, group)));
+  await Promise.all([...groups.values()].map((group) => writeCounts(env, group)));
 }
 
-async function write(env: object, group: typeof noted): Promise<void> {
+async function writeCounts(env: object, group: typeof noted): Promise<void> {
   const [first] = group;
   if (first === undefined) return;
   const [database, kind, , , day] = first;

@@ -29,7 +29,7 @@ interface Noted {
   lastAtMs: number;
 }
 
-let noted = new Map<string, Noted>();
+let notedRefusals = new Map<string, Noted>();
 
 /** Who asked, and for what: the event of a usage, or the pack of a grant. */
 export interface RefusedAsk {
@@ -49,12 +49,13 @@ export function noteRefusal(
   const subject = about.subject.slice(0, SUBJECT_MAX);
   const reason = JSON.stringify(kind === "shortage" ? details?.uncovered : { code, param });
   const key = JSON.stringify([environment.database, environment.id, kind, userId, subject]);
-  const known = noted.get(key);
+  const known = notedRefusals.get(key);
   if (known !== undefined) Object.assign(known, { reason, times: known.times + 1, lastAtMs });
-  else if (noted.size < refusalsMax) noted.set(key, { environment, kind, userId, subject, reason, times: 1, lastAtMs });
+  else if (notedRefusals.size < refusalsMax)
+    notedRefusals.set(key, { environment, kind, userId, subject, reason, times: 1, lastAtMs });
 }
 
-type Rows = { rows: string };
+type RefusalRows = { rows: string };
 
 /** `r` is a row as JSON. */
 const isBeingErased = () =>
@@ -64,7 +65,7 @@ const isBeingErased = () =>
   );
 
 /** Skips ids that were erased after the refusal: an erasure adds the tombstone before it deletes rows. */
-const addRefusals = query((value: ValueOf<Rows>) => {
+const addRefusals = query((value: ValueOf<RefusalRows>) => {
   const row = {
     environmentId: sql`r.value ->> 0`,
     userId: sql`r.value ->> 1`,
@@ -88,15 +89,15 @@ const addRefusals = query((value: ValueOf<Rows>) => {
 });
 
 /** A write for an id ends its tombstone if that only removes mentions (E4). */
-const endCuts = query(
-  (value: ValueOf<Rows>) => sql`
+const endRefusedCuts = query(
+  (value: ValueOf<RefusalRows>) => sql`
     DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
       SELECT r.value ->> 0, h.value FROM json_each(${value("rows")}) AS r CROSS JOIN json_each(r.value, '$[7]') AS h
       WHERE ${not(isBeingErased())}
     )`,
 );
 
-const deleteOldest = query((value: ValueOf<Rows>) => {
+const deleteOldest = query((value: ValueOf<RefusalRows>) => {
   const { environmentId, userId, kind, subject, lastAtMs } = refusals;
   const ofKind = sql`${environmentId} = written.place AND ${kind} = written.sort`;
   return sql`
@@ -112,8 +113,8 @@ const deleteOldest = query((value: ValueOf<Rows>) => {
 /** Writes the noted refusals. After a failed write they are missing. */
 export async function flushRefusals(env: object): Promise<void> {
   const settings = readSettings(env);
-  const groups = Map.groupBy(noted.values(), ({ environment }) => environment.database);
-  noted = new Map();
+  const groups = Map.groupBy(notedRefusals.values(), ({ environment }) => environment.database);
+  notedRefusals = new Map();
   await Promise.all(
     [...groups].map(async ([index, group]) => {
       const rows = group.map(async ({ environment, userId, ...row }) => {
@@ -122,7 +123,7 @@ export async function flushRefusals(env: object): Promise<void> {
       });
       const values = { rows: JSON.stringify(await Promise.all(rows)) };
       const database = databaseAt(env, index)?.d1;
-      const statements = [addRefusals(values), endCuts(values), deleteOldest(values)];
+      const statements = [addRefusals(values), endRefusedCuts(values), deleteOldest(values)];
       await database?.batch(statements.map(({ text, params }) => database.prepare(text).bind(...params)));
     }),
   );

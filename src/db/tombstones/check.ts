@@ -12,32 +12,32 @@ import { guards, tombstoneEnds } from "../views.ts";
 import { erasureSecrets, erasureUnavailable, hashName } from "./secret.ts";
 
 /** The part of a context that a look-up of tombstones needs. */
-export interface Place extends Runtime, Pick<TenantCtx, "clock"> {
+export interface TombstoneCtx extends Runtime, Pick<TenantCtx, "clock"> {
   readonly db: Db;
   readonly settings: Settings;
   readonly environment: Pick<Environment, "appId" | "mode"> & Partial<Pick<Environment, "id">>;
 }
 
 /** The part `tombstones` of an environment's features: fingerprints of the secrets that hashed its tombstones. */
-export type Standing = readonly string[];
+export type TombstoneSecrets = readonly string[];
 
-const NONE: Standing = [];
+const NO_TOMBSTONES: TombstoneSecrets = [];
 
 /** Empty when no id of the environment is erased. */
-export function standingIn(features: string | null): Standing {
+export function standingIn(features: string | null): TombstoneSecrets {
   // Only src/erasure writes this part.
-  return (readFeatures(features).tombstones as Standing | undefined) ?? NONE;
+  return (readFeatures(features).tombstones as TombstoneSecrets | undefined) ?? NO_TOMBSTONES;
 }
 
 /** Throws `erasure_unavailable` when a secret that hashed tombstones is not set. */
-export async function requireSecrets(ctx: Place, standing: Standing): Promise<void> {
+export async function requireSecrets(ctx: TombstoneCtx, standing: TombstoneSecrets): Promise<void> {
   if (standing.length === 0) return;
   const secrets = await erasureSecrets(ctx);
   if (!standing.every((one) => secrets.some(({ fingerprint }) => fingerprint === one))) throw erasureUnavailable();
 }
 
 /** The hashes of an id with each configured secret. */
-export async function hashesOf(ctx: Pick<Place, "settings" | "environment">, id: string): Promise<string[]> {
+export async function hashesOf(ctx: Pick<TombstoneCtx, "settings" | "environment">, id: string): Promise<string[]> {
   const secrets = ctx.settings.erasureSecrets === null ? [] : await erasureSecrets(ctx);
   return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
 }
@@ -81,7 +81,7 @@ const selectErased = query((value: ValueOf<Hashes>) =>
 );
 
 /** Maps each hash to its id. */
-async function hashesOfAll(ctx: Place, ids: Iterable<string>): Promise<Map<string, string>> {
+async function hashesOfAll(ctx: TombstoneCtx, ids: Iterable<string>): Promise<Map<string, string>> {
   const idOf = new Map<string, string>();
   for (const id of new Set(ids)) for (const hash of await hashesOf(ctx, id)) idOf.set(hash, id);
   return idOf;
@@ -93,8 +93,8 @@ async function hashesOfAll(ctx: Place, ids: Iterable<string>): Promise<Map<strin
  * their erasure runs. Without tombstones there are no guards.
  */
 export async function personGuards(
-  ctx: Place,
-  standing: Standing,
+  ctx: TombstoneCtx,
+  standing: TombstoneSecrets,
   ids: Iterable<string>,
   mentioned: Iterable<string> = [],
 ): Promise<Statement[]> {
@@ -121,8 +121,8 @@ export interface ErasedId {
 
 /** Returns which of these ids are erased. Sends no query when the environment has no tombstones. */
 export async function findErased(
-  ctx: Place,
-  standing: Standing,
+  ctx: TombstoneCtx,
+  standing: TombstoneSecrets,
   ids: Iterable<string>,
 ): Promise<ReadonlyMap<string, ErasedId>> {
   const erased = new Map<string, ErasedId>();

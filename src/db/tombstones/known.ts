@@ -1,28 +1,28 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { PurserError, temporarilyUnavailable } from "../../errors.ts";
 import type { Environment } from "../../runtime.ts";
+import { attempt } from "../attempt.ts";
 import { requireClock } from "../clock.ts";
 import { constraintOf } from "../constraint.ts";
 import { readFeatures } from "../features.ts";
 import { drizzle, fields, insertFrom, query, type ValueOf } from "../query.ts";
-import { retryOnConflict } from "../retry-on-conflict.ts";
 import { environments } from "../schema.ts";
 import { all, batch, type Db, type RowsOf, type Statement } from "../sql.ts";
 import { guards } from "../views.ts";
-import { findErased, type Place, personGuards, type Standing, standingIn } from "./check.ts";
+import { findErased, personGuards, standingIn, type TombstoneCtx, type TombstoneSecrets } from "./check.ts";
 
 /** The tombstones of each environment as this isolate last read them. A batch with outdated ones aborts. */
-const memories = new WeakMap<object, Map<string, Known>>();
+const tombstoneMemories = new WeakMap<object, Map<string, Known>>();
 const environmentsMax = 1_000;
-const ATTEMPTS_MAX = 8;
+const TOMBSTONE_ATTEMPTS_MAX = 8;
 
 interface Known {
-  readonly standing: Standing;
+  readonly standing: TombstoneSecrets;
   /** The text that the guard compares: the secrets of the tombstones, and the number of lifted erasures. */
   readonly text: string;
   readonly lifts: unknown;
 }
-const NOTHING: Known = { standing: [], text: "[null,null]", lifts: null };
+const KNOWN_NOTHING: Known = { standing: [], text: "[null,null]", lifts: null };
 
 function knownIn(features: string | null): Known {
   const { tombstones = null, lifts = null } = readFeatures(features);
@@ -50,36 +50,38 @@ const selectFeatures = query((value: ValueOf<Of>) =>
   drizzle.select(fields(environments, "features")).from(environments).where(isOf(value)),
 );
 
-const keyOf = ({ environment: { appId, mode } }: Place): string => `${appId} ${mode}`;
+const tombstonesKey = ({ environment: { appId, mode } }: TombstoneCtx): string => `${appId} ${mode}`;
 
 /** The guard's text for this isolate's next write. Everything that the isolate remembers of ids is valid under it. */
-export const knownText = (ctx: Place): string => memories.get(ctx.isolate)?.get(keyOf(ctx))?.text ?? NOTHING.text;
+export const knownText = (ctx: TombstoneCtx): string =>
+  tombstoneMemories.get(ctx.isolate)?.get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
 
 /**
- * Runs a write that does not read the environment's features first, such as a consent. `attempt` gets the remembered tombstones,
- * at first none, and sends its batch with `guard`. If they are outdated, the batch aborts, the features are read, and the attempt
- * is repeated. Throws `clockMoved` when the test clock has changed (D3).
+ * Runs a write that does not read the environment's features first, such as a consent. `send` gets the remembered tombstones,
+ * at first none, and sends its batch with `guard`. If they are outdated, the batch aborts, the features are read, and `send` is
+ * called again. Throws `clockMoved` when the test clock has changed (D3).
  */
 export async function withTombstones<Answer>(
-  ctx: Place,
-  attempt: (standing: Standing, guard: Statement, lifts: unknown) => Promise<Answer>,
+  ctx: TombstoneCtx,
+  send: (standing: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
-  const known = memories.get(ctx.isolate) ?? new Map<string, Known>();
-  memories.set(ctx.isolate, known);
+  const known = tombstoneMemories.get(ctx.isolate) ?? new Map<string, Known>();
+  tombstoneMemories.set(ctx.isolate, known);
   const { id, appId, mode } = ctx.environment;
-  const key = keyOf(ctx);
+  const key = tombstonesKey(ctx);
   let isFresh = false;
   for (let count = 1; ; count++) {
-    const { standing, text, lifts } = known.get(key) ?? NOTHING;
+    const { standing, text, lifts } = known.get(key) ?? KNOWN_NOTHING;
     try {
       const values = { standing: text, clock: ctx.clock };
       const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
-      return await attempt(standing, guard, lifts);
+      return await send(standing, guard, lifts);
     } catch (error) {
       // A refusal must not rely on memory: tombstones of a lost secret may have been deleted.
       const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
       if (isRefusal ? isFresh : constraintOf(error) !== "guard_tombstones") throw error;
-      if (count === ATTEMPTS_MAX) throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
+      if (count === TOMBSTONE_ATTEMPTS_MAX)
+        throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
       const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
       requireClock(ctx, row?.features ?? null);
       if (known.size >= environmentsMax) known.clear();
@@ -100,20 +102,18 @@ export async function batchBehind<const Statements extends readonly Statement[]>
   return rows.slice(guards.length) as RowsOf<Statements>;
 }
 
-const ERASED = new Set(["guard_person", "tombstones_being_erased"] as const);
-
 /**
  * Runs a write about an id under its own name or, if erased, under its tombstone's hash (E5). `write` sends the guards with its
  * batch, and is repeated when the id was erased meanwhile. A lift changes `lifts`. A write that is `held` for the id deletes its
  * non-blocking tombstone; a write that records a `read` does not.
  */
 export function underName<Answer>(
-  ctx: Place,
+  ctx: TombstoneCtx,
   id: string,
   write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
   of: "held" | "read" = "held",
 ): Promise<Answer> {
-  return retryOnConflict(ERASED, ctx.newId(""), () =>
+  return attempt(ctx, () =>
     withTombstones(ctx, async (standing, guard, lifts) => {
       const erased = (await findErased(ctx, standing, [id])).get(id);
       if (erased !== undefined && (erased.blocks || of === "read")) return write(erased.hash, [guard], lifts);

@@ -54,7 +54,7 @@ export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest
 /** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
 export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<CaptureV1Output> {
   const { body, uuids, sentAtMs, added } = request;
-  const results: [string, Result][] = [];
+  const results: [string, CaptureResult][] = [];
   await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), added, (read, index, stored) => {
     results.push([uuids[index] ?? "", resultOf(read, stored)]);
   });
@@ -118,9 +118,9 @@ async function storeInParts(
   }
 }
 
-type Result = CaptureV1Output["results"][string];
+type CaptureResult = CaptureV1Output["results"][string];
 
-function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): Result {
+function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): CaptureResult {
   if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
   const limit = drops.get(event.captured.uuid);
   if (limit === "databaseBytes") return { result: "drop", details: "the database is almost full" };

@@ -5,7 +5,7 @@ import { readBytes, unknownBytesMax } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";
 import { JsonBytes, JsonSyntaxError, type Names, type Span, STOPPED } from "../../lib/json-bytes.ts";
 import {
-  type Fields,
+  type EventFields,
   firstPresent,
   keyAt,
   keyInProperties,
@@ -84,10 +84,10 @@ export interface ScannedBody {
 }
 
 /** The most events of a batch. For more the response is 413, after which clients send half as many. */
-const eventsMax = 10_000;
+const batchEventsMax = 10_000;
 
 const ENVELOPE = namesWithKey("batch", "sent_at");
-const KEYS = namesWithKey();
+const KEY_NAMES = namesWithKey();
 
 /** Splits a body: `{ api_key, batch, sent_at }`, one event, or a bare list. Throws `invalid_request` when it is not JSON. */
 function scanBody(bytes: Uint8Array): ScannedBody {
@@ -142,7 +142,7 @@ class EventSpans {
 
   add(span: Span): void {
     this.count++;
-    if (this.spans.length < eventsMax) this.spans.push(span);
+    if (this.spans.length < batchEventsMax) this.spans.push(span);
   }
 }
 
@@ -161,7 +161,7 @@ export function keyOfRequest(body: ScannedBody): string | null {
   const { json, events } = body;
   const keys = new Set(
     events.map(({ start }) =>
-      json.kindAt(start) === "object" ? keyOf(json, readEventFields(json, start, KEYS, keyInProperties)) : null,
+      json.kindAt(start) === "object" ? keyOf(json, readEventFields(json, start, KEY_NAMES, keyInProperties)) : null,
     ),
   );
   if (keys.size > 1) throw invalid("batch", "must carry one key");
@@ -190,7 +190,7 @@ export function findKey(bytes: Uint8Array): string | null {
   try {
     const start = json.space(0);
     const first = json.kindAt(start) === "list" ? json.space(start + 1) : start;
-    if (json.kindAt(first) === "object") json.members(first, look(KEYS));
+    if (json.kindAt(first) === "object") json.members(first, look(KEY_NAMES));
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
   }
@@ -201,12 +201,12 @@ export function findKey(bytes: Uint8Array): string | null {
 export function assertEvents({ json, envelope, eventCount }: ScannedBody): void {
   if (envelope !== null && !isListOrAbsent(json, envelope.fields)) throw invalid("batch", "must be a list of events");
   if (eventCount === 0) throw invalid("batch", "must hold at least one event");
-  if (eventCount > eventsMax) {
-    throw new PurserError("payload_too_large", `A request holds at most ${eventsMax} events.`);
+  if (eventCount > batchEventsMax) {
+    throw new PurserError("payload_too_large", `A request holds at most ${batchEventsMax} events.`);
   }
 }
 
-function isListOrAbsent(json: JsonBytes, fields: Fields): boolean {
+function isListOrAbsent(json: JsonBytes, fields: EventFields): boolean {
   const batch = firstPresent(json, fields, "batch");
   return batch === undefined || json.kindAt(batch.start) === "list";
 }

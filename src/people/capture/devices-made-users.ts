@@ -7,11 +7,11 @@ import { isDeviceForm } from "../claims.ts";
 import { makesUser } from "../person-event.ts";
 import type { CapturedEvent } from "./event.ts";
 
-type Ids = { environmentId: number; ids: string };
+type DeviceIds = { environmentId: number; ids: string };
 export type DeviceRow = { readonly distinctId: string };
 
 const { environmentId, distinctId } = distinctIds;
-const hasAccount = () =>
+const hasOwnAccount = () =>
   hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
 const hasConsent = () =>
   hasRow(
@@ -31,7 +31,7 @@ const isFirstVerified = () =>
 /** A secret key's event makes its sender a user, unless it is personless. So other senders come from publishable keys. */
 const isOfPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
 
-const selectDevices = query((value: ValueOf<Ids>) =>
+const selectDevices = query((value: ValueOf<DeviceIds>) =>
   drizzle
     .select(fields(distinctIds, "distinctId"))
     .from(distinctIds)
@@ -40,7 +40,7 @@ const selectDevices = query((value: ValueOf<Ids>) =>
         eq(environmentId, value("environmentId")),
         sql`${distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
         sql`${distinctIds.isUser} = 0`,
-        not(hasAccount()),
+        not(hasOwnAccount()),
         not(hasConsent()),
         isOfPages(),
       ),

@@ -13,7 +13,7 @@ import {
   parseClientTime,
   readProperties,
 } from "./event-properties.ts";
-import { type Fields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
+import { type EventFields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {
@@ -59,7 +59,7 @@ export interface Arrival {
 }
 
 /** What a protocol version adds to the properties of an event: JSON texts by name. */
-export type AddedProperties = (json: JsonBytes, fields: Fields) => ReadonlyMap<string, string>;
+export type AddedProperties = (json: JsonBytes, fields: EventFields) => ReadonlyMap<string, string>;
 
 /** The longest JSON string for a name of 200 code points: each may be escaped as two surrogates. */
 const NAME_BYTES_MAX = 200 * 12 + 2;
@@ -69,12 +69,12 @@ const EVENT = namesWithKey(
   ...["session_id", "window_id", "options"],
 );
 
-function refuse(param: string, message: string): ReadEvent {
+function refuseEvent(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
 
 /** The refusal of an event that names the key of another environment (P1). */
-export const foreign: ReadEvent = refuse("api_key", "must be of the environment of the request's key");
+export const foreign: ReadEvent = refuseEvent("api_key", "must be of the environment of the request's key");
 
 /** A name or id as text. PostHog's clients also send numbers, whose digits are used. Returns a message when it is invalid. */
 function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
@@ -92,24 +92,24 @@ const STRING_OR_NUMBER = "a string or a number";
 
 /** Reads the event at `start`, in PostHog's v0 format when `added` is in its properties. Does not throw. */
 export function readEvent(json: JsonBytes, start: number, arrival: Arrival, added?: AddedProperties): ReadEvent {
-  if (json.kindAt(start) !== "object") return refuse("", "must be an object");
+  if (json.kindAt(start) !== "object") return refuseEvent("", "must be an object");
   const read = readEventFields(json, start, EVENT, PROPERTIES);
   const { fields } = read;
   if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreign;
   const isAbsent = firstPresent(json, fields, "properties") === undefined;
-  if (!isAbsent && read.properties === null) return refuse("properties", "must be an object");
+  if (!isAbsent && read.properties === null) return refuseEvent("properties", "must be an object");
   const event = readName(json, fields.get("event"), STRING);
-  if ("flaw" in event) return refuse("event", event.flaw);
+  if ("flaw" in event) return refuseEvent("event", event.flaw);
   const idSpan =
     firstPresent(json, fields, "distinct_id", "$distinct_id") ??
     (read.properties === null ? undefined : firstPresent(json, read.properties.fields, "distinct_id"));
   const distinctId = readName(json, idSpan, STRING_OR_NUMBER);
-  if ("flaw" in distinctId) return refuse("distinct_id", distinctId.flaw);
+  if ("flaw" in distinctId) return refuseEvent("distinct_id", distinctId.flaw);
   const uuid = readUuid(json, fields, added === undefined ? arrival.newUuid : () => null);
-  if (uuid === null) return refuse("uuid", "must be a UUID");
+  if (uuid === null) return refuseEvent("uuid", "must be a UUID");
 
   const properties = readProperties(json, read, added?.(json, fields) ?? new Map());
-  if (typeof properties === "string") return refuse("properties", properties);
+  if (typeof properties === "string") return refuseEvent("properties", properties);
   const isShared = isSharedId(distinctId.text);
   const isPersonless = isShared || properties.is("$process_person_profile", "false");
   const { link, warning } = properties.is("$process_person_profile", "false")
@@ -136,7 +136,7 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
 }
 
 /** The event's UUID, or a new one when it is empty or absent. Null when it is malformed. */
-function readUuid(json: JsonBytes, fields: Fields, newUuid: () => string | null): string | null {
+function readUuid(json: JsonBytes, fields: EventFields, newUuid: () => string | null): string | null {
   const span = firstPresent(json, fields, "uuid");
   if (span === undefined) return newUuid();
   if (json.kindAt(span.start) !== "string" || span.end - span.start > NAME_BYTES_MAX) return null;
@@ -172,7 +172,7 @@ function readMentions(properties: EventProperties, distinctId: string): Mention[
 
 const TIME_BYTES_MAX = 100;
 
-function readTime(json: JsonBytes, fields: Fields, properties: EventProperties, arrival: Arrival): number {
+function readTime(json: JsonBytes, fields: EventFields, properties: EventProperties, arrival: Arrival): number {
   const scalar = (name: string): unknown => {
     const span = fields.get(name);
     if (span === undefined || span.end - span.start > TIME_BYTES_MAX) return undefined;

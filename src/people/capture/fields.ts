@@ -1,10 +1,10 @@
 import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 
 /** The positions of members' values, by name. If a name occurs twice, the last counts, as for JSON.parse. */
-export type Fields = ReadonlyMap<string, Span>;
+export type EventFields = ReadonlyMap<string, Span>;
 
 interface ReadFields {
-  readonly fields: Fields;
+  readonly fields: EventFields;
   readonly end: number;
   /** The levels of objects and lists in the object, itself included. */
   readonly levels: number;
@@ -35,7 +35,7 @@ export function readFields(
 }
 
 /** The first of these members that is present and not null. */
-export function firstPresent(json: JsonBytes, fields: Fields, ...names: readonly string[]): Span | undefined {
+export function firstPresent(json: JsonBytes, fields: EventFields, ...names: readonly string[]): Span | undefined {
   for (const name of names) {
     const span = fields.get(name);
     if (span !== undefined && !json.isNull(span)) return span;

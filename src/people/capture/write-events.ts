@@ -116,7 +116,7 @@ const insertEvents = query((value: ValueOf<NewEvents>) => {
 });
 
 /** Reads in one batch which events are already stored, and the data that the plan of the first events needs. */
-export async function readStored(
+export async function readStoredEvents(
   ctx: TenantCtx,
   asked: readonly CapturedEvent[],
   budget: CaptureBudget,

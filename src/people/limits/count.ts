@@ -43,7 +43,7 @@ export const storedBytes = () => {
 export const recordBytes = (distinctId: SQL) => sql`(${RECORD_BYTES} + 3 * octet_length(${distinctId}))`;
 
 /** The limits in force, from the stored setting. */
-export function limitsOf(stored: string | null): AnalyticsLimits {
+export function analyticsLimitsOf(stored: string | null): AnalyticsLimits {
   // Written by `setAnalyticsLimits`.
   const set = stored === null ? {} : (JSON.parse(stored) as Partial<AnalyticsLimits>);
   return { ...analyticsDefaults, ...set };
@@ -55,9 +55,6 @@ const limitInForce = (limit: AnalyticsLimit) =>
 
 /** The UTC day of a real time, in days since 1970. The limits use real time even with a test clock (D3). */
 export const dayOf = (value: ValueOf<{ dayMs: number }>) => sql<number>`(${asInteger(value("dayMs"))} / 86400000)`;
-
-/** The constraints of single ids' limits. After one fails, the next attempt leaves out the ids that exceed them. */
-export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);
 
 /** Whether a D1 error reports an id's limit. */
 export function isIdLimit(error: unknown): boolean {
@@ -190,7 +187,7 @@ export interface CountedEvent {
 /** Whether the caller's events are counted: those of publishable and relay keys. */
 export const isCounted = ({ caller }: TenantCtx): boolean => caller.kind !== "secret";
 
-const idsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];
+const countedIdsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];
 
 /** The statements that come before the events of a batch. */
 export function roomGuards(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
@@ -211,7 +208,7 @@ export function dayCounts(ctx: TenantCtx, ids: readonly RecordedId[], dayMs: num
 /** The statements that read today's counts of some events' ids. */
 export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement<IdUse>[] {
   const environmentId = ctx.environment.id;
-  return jsonChunks(idsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
+  return jsonChunks(countedIdsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
 }
 
 /** The ids that these new events would bring over a limit, each with that limit. `ids` are their records. */
@@ -226,7 +223,7 @@ export function idsOverLimit(
     added.set(event.distinctId, { events: before.events + 1, bytes: before.bytes + storedBytesOf(event) });
   }
   const addedProperties = new Map(ids.map((id) => [id.distinctId, id.addedPropertiesBytes]));
-  const limits = limitsOf(uses[0]?.limits ?? null);
+  const limits = analyticsLimitsOf(uses[0]?.limits ?? null);
   const over = new Map<string, AnalyticsLimit>();
   for (const use of uses) {
     const more = added.get(use.distinctId);

@@ -8,7 +8,7 @@ import { assert } from "../../lib/assert.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, dayOf, isCounted, limitsOf, type ReachedLimit, recordBytes } from "./count.ts";
+import { type AnalyticsLimit, analyticsLimitsOf, dayOf, isCounted, type ReachedLimit, recordBytes } from "./count.ts";
 import type { LimitsOutput } from "./responses.ts";
 import type { SetLimitsInput } from "./schemas.ts";
 
@@ -47,16 +47,16 @@ const selectReached = query((value: ValueOf<At>) => {
 
 /** The statements that read an environment's limits. */
 const limitReads = (at: At) => [selectToday(at), selectReached(at)] as const;
-type Found = RowsOf<ReturnType<typeof limitReads>>;
-type TodayRow = Found[0][number];
+type FoundToday = RowsOf<ReturnType<typeof limitReads>>;
+type TodayRow = FoundToday[0][number];
 
 /** The response from the rows of `limitReads`. */
-function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: Found[1]): LimitsOutput {
+function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: FoundToday[1]): LimitsOutput {
   assert(today !== undefined, "an environment that was found is still there");
   return {
     appId,
     mode,
-    analytics: limitsOf(today.stored),
+    analytics: analyticsLimitsOf(today.stored),
     today: {
       day: iso(today.day * DAY_MS).slice(0, 10),
       events: today.events,
@@ -76,16 +76,19 @@ export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Pr
   return presentLimits(appId, mode, today, reached);
 }
 
-type Setting = { environmentId: number; stored: string | null };
-const ofEnvironment = (value: ValueOf<Setting>) => eq(environments.id, value("environmentId"));
-const audit = insertAct<Setting>((value) =>
-  hasRow(environments, and(ofEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`)),
+type LimitsSetting = { environmentId: number; stored: string | null };
+const analyticsOfEnvironment = (value: ValueOf<LimitsSetting>) => eq(environments.id, value("environmentId"));
+const audit = insertAct<LimitsSetting>((value) =>
+  hasRow(
+    environments,
+    and(analyticsOfEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`),
+  ),
 );
-const updateLimits = query((value: ValueOf<Setting & ActKey>) =>
+const updateLimits = query((value: ValueOf<LimitsSetting & ActKey>) =>
   drizzle
     .update(environments)
     .set({ analyticsLimits: value("stored", environments.analyticsLimits) })
-    .where(and(ofEnvironment(value), actIsLatest(value))),
+    .where(and(analyticsOfEnvironment(value), actIsLatest(value))),
 );
 
 /** Replaces all limits of an environment's analytics, with immediate effect (L3). Throws `not_found`. */
@@ -145,7 +148,7 @@ export async function limitAhead(ctx: TenantCtx, { events, bytesMax, sizes }: Re
   const environmentId = ctx.environment.id;
   const [use] = await all(ctx.db, selectToday({ environmentId, dayMs: ctx.realNow() }));
   if (use === undefined) return null;
-  const limits = limitsOf(use.stored);
+  const limits = analyticsLimitsOf(use.stored);
   const room = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
   if (room.events <= 0 || room.bytes <= 0 || (room.events >= events && room.bytes >= bytesMax)) return null;
   for (const chunk of jsonChunks([...new Map(sizes().map((size) => [size[0], size])).values()])) {

@@ -23,7 +23,7 @@ const endpoints = (value: ValueOf<Reached>) => sql`
     SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meet(sql`'limits.reached'`, sql`t.value`)}
   ))`;
 
-const insertMessage = query((value: ValueOf<Reached>) => {
+const insertReachedMessage = query((value: ValueOf<Reached>) => {
   const message = {
     id: value("messageId"),
     environmentId: environments.id,
@@ -34,7 +34,7 @@ const insertMessage = query((value: ValueOf<Reached>) => {
   return insertFrom(webhookMessages, message, sql`FROM ${endpoints(value)} WHERE ${isNew(value)} LIMIT 1`);
 });
 
-const insertDeliveries = query((value: ValueOf<Reached & { atMs: number; dueAtMs: number }>) => {
+const insertReachedDeliveries = query((value: ValueOf<Reached & { atMs: number; dueAtMs: number }>) => {
   const delivery = { endpointId: sql`w.value ->> 'id'`, messageId: webhookMessages.id, ...newDelivery(value) };
   const written = sql`${webhookMessages} ON ${webhookMessages.id} = ${value("messageId")}`;
   return insertFrom(
@@ -55,7 +55,7 @@ const insertReached = query((value: ValueOf<Reached>) => {
 });
 
 /** Limits that this isolate knows to be recorded. Only saves repeated writes. */
-const recorded = new WeakMap<object, Set<string>>();
+const recordedLimits = new WeakMap<object, Set<string>>();
 const RECORDED_MAX = 1_000;
 
 /** Statements that record reached limits and send their messages, once a day each (L3). */
@@ -68,15 +68,19 @@ export interface ReachedWrites {
 /** The statements that record reached limits and send their messages. None for those that this isolate has recorded. */
 export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, nowMs: number): ReachedWrites {
   const dayMs = ctx.realNow();
-  const known = recorded.get(ctx.isolate) ?? new Set();
-  recorded.set(ctx.isolate, known);
+  const known = recordedLimits.get(ctx.isolate) ?? new Set();
+  recordedLimits.set(ctx.isolate, known);
   const fresh = [...new Set(limits)]
     .map((limit) => ({ limit, record: recordOf(ctx, limit, dayMs), id: ctx.newId(messageIdAt(dayMs)) }))
     .filter(({ record }) => !known.has(record));
   const statements = fresh.flatMap(({ limit, id }) => {
     const values = { environmentId: ctx.environment.id, limit, nowMs, dayMs, messageId: id };
     // The row that prevents a second message comes last.
-    return [insertMessage(values), insertDeliveries({ ...values, ...deliveryTimes(ctx) }), insertReached(values)];
+    return [
+      insertReachedMessage(values),
+      insertReachedDeliveries({ ...values, ...deliveryTimes(ctx) }),
+      insertReached(values),
+    ];
   });
   const landed = () => {
     if (known.size >= RECORDED_MAX) known.clear();
