@@ -99,8 +99,8 @@ const ofNotice = (value: ValueOf<ExpiryPage>) =>
 const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 
 /** The users of the page's expired balances whose next period has begun, and is not granted yet. */
-const usersDue = (value: ValueOf<ExpiryPage>) => sql`(${selectPage(value)}) AS ${page}
-  CROSS JOIN ${accounts} ON ${accounts.id} = ${page.accountId}
+const usersDue = (value: ValueOf<ExpiryPage>) => sql`(${selectExpiryPage(value)}) AS ${expiryPage}
+  CROSS JOIN ${accounts} ON ${accounts.id} = ${expiryPage.accountId}
     AND ${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${accounts.isErased} = 0
   WHERE ${value("days")} = 0`;
 

@@ -139,7 +139,12 @@ export const expiriesPart: CronPart = {
  * Sends the notices of one page of an environment's balances, after the due periods of its users (R3). Does nothing if another
  * run was faster. If the run may grant no more, the page is left for the next.
  */
-async function findPage(ctx: TenantCtx, features: string | null, page: ExpiryPage, mayGrant: () => boolean): Promise<void> {
+async function findPage(
+  ctx: TenantCtx,
+  features: string | null,
+  page: ExpiryPage,
+  mayGrant: () => boolean,
+): Promise<void> {
   if (await sendPage(ctx, features, { ...page, waits: 1 })) return;
   for (let isFirst = true; ; isFirst = false) {
     const users = page.days === 0 ? await all(ctx.db, selectUsersToGrant(page)) : [];
