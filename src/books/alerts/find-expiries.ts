@@ -153,7 +153,7 @@ async function findPage(
     if (users.length === 0) break;
     for (const { accountId } of users) {
       if (!mayGrant()) return;
-      while (await settleDueHolds(ctx, { accountId }, ctx.newId("")));
+      while (await settleDueHolds(ctx, { accountId }));
     }
   }
   await sendPage(ctx, features, { ...page, waits: 0 });
