@@ -202,7 +202,9 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await page.locator("#totals").textContent()).toContain("1,000");
     });
 
-    it("creates an endpoint, tests it, sees the attempt, sends the message once more, and replays the day", async () => {
+    it("creates an endpoint, tests it, sees the attempt, sends the message once more, and replays the day", {
+      timeout: 90_000,
+    }, async () => {
       const { page } = watched;
       const receiver = await startReceiver((response) => response.writeHead(204).end());
       try {
@@ -216,12 +218,13 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         await press("Send a test");
         await sees("Test message sent");
         await arrived(1);
+        const sent = rows("Deliveries").filter({ hasText: "purser.test" });
         const shown = async () => {
           await page.reload();
-          return rows("Deliveries").textContent();
+          return sent.textContent();
         };
-        await expect.poll(shown).toMatch(/delivered.*204/);
-        await page.getByRole("button", { name: /^Resend msg_/ }).click();
+        await expect.poll(shown, { timeout: 20_000 }).toMatch(/delivered.*204/);
+        await sent.getByRole("button", { name: /^Resend msg_/ }).click();
         await sees("Message sent once more");
         await arrived(2);
         // A form that is sent again does so once.
