@@ -149,10 +149,11 @@ export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing
   );
 }
 
-/** Counts what was taken back, for the overview. What is given back is not subtracted: it may be of another day. */
+/** Counts what was taken back, and what was given back, for the overview. */
 function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: readonly unknown[][]): true {
   for (const { unit, deltaSteps } of movedIn(rows)) {
     if (deltaSteps < 0) countActivity(environment, "refunded", nowMs, unit, -deltaSteps);
+    if (deltaSteps > 0) countActivity(environment, "restored", nowMs, unit, deltaSteps);
   }
   return true;
 }

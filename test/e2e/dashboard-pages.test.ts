@@ -39,6 +39,8 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       "limits",
       "search?q=a",
       "overview?days=90&compare=before",
+      "usage",
+      "statements",
     ],
     "of packs": ["packs", "packs/new", `packs/${packId}`, `packs/${packId}/archive`, `packs/${archivedId}`],
     "of users": [
