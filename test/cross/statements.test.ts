@@ -33,6 +33,11 @@ const MEANT: readonly Meant[] = [
     why: "The monthly statements that are being made: the partial index has no others.",
   },
   {
+    detail: "SEARCH statements USING PRIMARY KEY (environment_id=?)",
+    text: 'order by "statements"."month" desc',
+    why: "The list of an environment's statements: one a month at the most.",
+  },
+  {
     detail: "SEARCH usage_limits USING COVERING INDEX usage_limits_name_key (environment_id=?)",
     text: '"usage_limits"',
     why: "How many limits the environment has, at most 20, when one is made.",
