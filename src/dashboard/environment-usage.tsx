@@ -135,8 +135,8 @@ const Found = ({ c, usage, days }: FoundProps) => {
         ))}
       </section>
       <div class="two">
-        <Grouped title="By model" usage={byModel} nameOf={({ model }) => model ?? <span class="soft">none</span>} />
-        <Grouped title="By event" usage={byEvent} nameOf={({ event }) => <code>{event}</code>} />
+        <Grouped name="Model" usage={byModel} nameOf={({ model }) => model ?? <span class="soft">none</span>} />
+        <Grouped name="Event" usage={byEvent} nameOf={({ event }) => <code>{event}</code>} />
       </div>
       <RunsOut c={c} usage={usage} days={countOf(days)} />
       <TopUsers c={c} usage={usage} days={countOf(days)} />
@@ -151,14 +151,15 @@ const Found = ({ c, usage, days }: FoundProps) => {
 const countOf = ({ from, to }: FoundProps["days"]): number => (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
 
 interface GroupedProps {
-  readonly title: string;
+  readonly name: string;
   readonly usage: EnvironmentUsageOutput;
   readonly nameOf: (total: Total) => Child;
 }
 
 const SHOWN_GROUPS_MAX = 200;
 
-const Grouped = ({ title, usage, nameOf }: GroupedProps) => {
+const Grouped = ({ name, usage, nameOf }: GroupedProps) => {
+  const title = `By ${name.toLowerCase()}`;
   const units = unitsOf(usage);
   const largest = usage.totals.toSorted((a, b) => b.events - a.events).slice(0, SHOWN_GROUPS_MAX);
   return (
@@ -166,9 +167,9 @@ const Grouped = ({ title, usage, nameOf }: GroupedProps) => {
       <h2>{title}</h2>
       <Table
         label={title}
-        head={[title.slice(3), numbers("Events"), ...units.map(numbers)]}
+        head={[name, numbers("Events"), ...units.map(numbers)]}
         empty=""
-        csv={title.toLowerCase().replace(" ", "-")}
+        csv={`by-${name.toLowerCase()}`}
         rows={largest.map((total) => [
           nameOf(total),
           amount(total.events),

@@ -8,7 +8,6 @@ import { Confirm, formFields, redirectAfter, requireReason, userPath } from "./c
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amount, query } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink } from "./people-list.tsx";
 
 function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
@@ -88,13 +87,12 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
       </dl>
       <Table
         label="What the refund takes"
-        head={["Balance", "Pack", numbers("Granted"), numbers("Balance afterwards"), numbers("Already spent")]}
+        head={["Balance", numbers("Balance afterwards"), numbers("Granted"), numbers("Already spent")]}
         empty=""
         rows={balances.map(({ balanceId, packName, unit, initial, remaining, taken, short, revokes }) => [
-          <BalanceLink c={c} id={balanceId} />,
-          packName,
-          `${amount(initial)} ${unit}`,
+          <a href={`${pathIn(c, "users/balance")}${query({ balanceId })}`}>{packName}</a>,
           `${amount(remaining)} → ${amount(remaining - taken)} ${unit}${revokes ? ", revoked" : ""}`,
+          `${amount(initial)} ${unit}`,
           `${amount(short)} ${unit}`,
         ])}
       />
