@@ -271,4 +271,4 @@ const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
   );
 };
 
-export const environmentUsageRoutes = () => createDashboardRoutes().get("/usage", usagePage);
+export const environmentUsageRoutes = createDashboardRoutes().get("/usage", usagePage);

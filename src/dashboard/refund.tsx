@@ -101,19 +101,18 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
   );
 }
 
-export const refundRoutes = () =>
-  createDashboardRoutes()
-    .get("/users/refund", (c) => refundForm(c, c.req.query()))
-    .get("/users/refund/confirm", (c) => confirmRefund(c, c.req.query()))
-    .post("/users/refund", (c) => {
-      const { form, root } = c.var;
-      const { refundRef = root.newId("ref_") } = form;
-      return redirectAfter(
-        c,
-        async () => {
-          const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, readRefund(form, refundRef)));
-          return replayed ? "refunded-before" : "refunded";
-        },
-        (refusal) => refundForm(c, form, refusal),
-      );
-    });
+export const refundRoutes = createDashboardRoutes()
+  .get("/users/refund", (c) => refundForm(c, c.req.query()))
+  .get("/users/refund/confirm", (c) => confirmRefund(c, c.req.query()))
+  .post("/users/refund", (c) => {
+    const { form, root } = c.var;
+    const { refundRef = root.newId("ref_") } = form;
+    return redirectAfter(
+      c,
+      async () => {
+        const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, readRefund(form, refundRef)));
+        return replayed ? "refunded-before" : "refunded";
+      },
+      (refusal) => refundForm(c, form, refusal),
+    );
+  });
