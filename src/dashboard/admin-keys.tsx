@@ -8,17 +8,17 @@ import { listActs } from "../catalog/audit/list.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { time } from "./format.ts";
+import { timeText } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
 import { keepOnce, randomOf, takeOnce } from "./session.ts";
 import { Time } from "./time.tsx";
 
-const PATH = "/admin/apps/admin-keys";
-const NOTICES: Readonly<Record<string, string>> = {
+const ADMIN_KEYS_PATH = "/admin/apps/admin-keys";
+const ADMIN_KEY_NOTICES: Readonly<Record<string, string>> = {
   created: "Administration key created.",
   revoked: "Administration key revoked. It opens nothing now.",
 };
-const fieldOf = (scope: string): string => `scope ${scope}`;
+const adminKeyFieldOf = (scope: string): string => `scope ${scope}`;
 
 async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?: PurserError) {
   const { root } = c.var;
@@ -29,7 +29,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
   const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
   return page(
     c,
-    { title: "Administration keys", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Administration keys", refusal, notice: ADMIN_KEY_NOTICES[c.req.query("notice") ?? ""] },
     <>
       {created !== null && (
         <section class="card">
@@ -59,14 +59,14 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
           ])}
         />
       </section>
-      <NewKey c={c} form={form} refusal={refusal} />
+      <NewKeyForm c={c} form={form} refusal={refusal} />
     </>,
   );
 }
 
 const Status = ({ c, of: { adminKeyId, hint, revokedAt } }: { c: Context<DashboardEnv>; of: AdminKeyOutput }) =>
   revokedAt === null ? (
-    <form method="post" action={`${PATH}/revoke`}>
+    <form method="post" action={`${ADMIN_KEYS_PATH}/revoke`}>
       <FormToken c={c} />
       <Hidden fields={{ adminKeyId }} />
       <button type="submit" class="quiet danger small" aria-label={`Revoke ${hint}`}>
@@ -74,7 +74,7 @@ const Status = ({ c, of: { adminKeyId, hint, revokedAt } }: { c: Context<Dashboa
       </button>
     </form>
   ) : (
-    <Tag kind="revoked">revoked {time(revokedAt)}</Tag>
+    <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
   );
 
 interface NewKeyProps {
@@ -83,8 +83,8 @@ interface NewKeyProps {
   readonly refusal: PurserError | undefined;
 }
 
-const NewKey = ({ c, form, refusal }: NewKeyProps) => (
-  <form method="post" action={PATH} class="card">
+const NewKeyForm = ({ c, form, refusal }: NewKeyProps) => (
+  <form method="post" action={ADMIN_KEYS_PATH} class="card">
     <h2>New administration key</h2>
     <FormToken c={c} />
     {/* Sent twice, this form makes one key. */}
@@ -109,7 +109,12 @@ const NewKey = ({ c, form, refusal }: NewKeyProps) => (
       <div class="checks">
         {Object.entries(SCOPES).map(([scope, meaning]) => (
           <label>
-            <input type="checkbox" name={fieldOf(scope)} value="yes" checked={form[fieldOf(scope)] === "yes"} />{" "}
+            <input
+              type="checkbox"
+              name={adminKeyFieldOf(scope)}
+              value="yes"
+              checked={form[adminKeyFieldOf(scope)] === "yes"}
+            />{" "}
             <b>{scope}</b>: {meaning}
           </label>
         ))}
@@ -124,7 +129,7 @@ function readInput(form: Form) {
   const mode = textField(form, "mode");
   return parseForm(createAdminKeyInput, {
     name: form.name ?? "",
-    scopes: Object.keys(SCOPES).filter((scope) => form[fieldOf(scope)] === "yes"),
+    scopes: Object.keys(SCOPES).filter((scope) => form[adminKeyFieldOf(scope)] === "yes"),
     ...(apps.length === 0 ? {} : { apps }),
     ...(mode === undefined ? {} : { modes: [mode] }),
   });
@@ -139,9 +144,11 @@ export const adminKeysRoutes = createDashboardRoutes()
     );
     if (created.refusal !== undefined) return adminKeysPage(c, form, created.refusal);
     await keepOnce(c, "admin key", created.result);
-    return c.redirect(`${PATH}?notice=created`, 303);
+    return c.redirect(`${ADMIN_KEYS_PATH}?notice=created`, 303);
   })
   .post("/apps/admin-keys/revoke", async (c) => {
     const done = await catchRefusal(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
-    return done.refusal === undefined ? c.redirect(`${PATH}?notice=revoked`, 303) : adminKeysPage(c, {}, done.refusal);
+    return done.refusal === undefined
+      ? c.redirect(`${ADMIN_KEYS_PATH}?notice=revoked`, 303)
+      : adminKeysPage(c, {}, done.refusal);
   });
