@@ -3,8 +3,8 @@ import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts
 import { settleDueHolds } from "../books/ledger/write.ts";
 import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
 import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
+import { isConflict } from "../db/attempt.ts";
 import { clockOf, guardClock, readClock, type TestClock, timesOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { changeFeature } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
@@ -40,8 +40,7 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | 
 
 /** Processes a due event at the environment's time. It does nothing if another call has processed it. */
 async function processDue(ctx: TenantCtx, due: DueEvent): Promise<void> {
-  if (due.kind === "hold" || due.kind === "period")
-    await settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
+  if (due.kind === "hold" || due.kind === "period") await settleDueHolds(ctx, { accountId: due.row.accountId });
   else if (due.kind === "expiry") return tellExpiries(ctx, due.row);
   else return tellOne(ctx, due.row);
 }
@@ -119,7 +118,7 @@ async function unlessFaster(step: () => Promise<void>): Promise<void> {
   try {
     await step();
   } catch (error) {
-    if (constraintOf(error) !== "guard_environment" && refusalIn(error)?.fault !== "clock_moved") throw error;
+    if (!isConflict(error) && refusalIn(error)?.fault !== "clock_moved") throw error;
   }
 }
 

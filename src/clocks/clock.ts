@@ -1,10 +1,10 @@
 import { eq, sql } from "drizzle-orm";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { attempt } from "../db/attempt.ts";
 import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { expiryNotices } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -16,9 +16,6 @@ import type { SetClockInput } from "./schemas.ts";
 
 const STEPS_A_REQUEST = 60;
 const MS_A_REQUEST = 15_000;
-/** The constraint that fails when the clock has changed since it was read. */
-const CLOCK_CONFLICTS = new Set(["guard_environment"] as const);
-
 const auditSet = insertAct();
 
 /**
@@ -33,7 +30,7 @@ export async function setClock(
   steps = STEPS_A_REQUEST,
 ): Promise<{ readonly output: ClockOutput; readonly replayed: boolean }> {
   const act = newAct(admin, { appId, action: "clock.set", target: appId, details: { mode: "test", now: iso(setMs) } });
-  const { environment, replayed } = await retryOnConflict(CLOCK_CONFLICTS, admin.newId(""), async () => {
+  const { environment, replayed } = await attempt(admin, async () => {
     const { clock, endUserAuth: _, ...environment } = await requireEnvironment(admin, appId, "test");
     const before = clock === null ? null : readClock(clock);
     if (before?.setMs === setMs) return { environment, replayed: true };
@@ -84,7 +81,7 @@ const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: numbe
  */
 export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
   const act = newAct(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
-  return retryOnConflict(CLOCK_CONFLICTS, admin.newId(""), async () => {
+  return attempt(admin, async () => {
     const { id: environmentId, clock } = await requireEnvironment(admin, appId, "test");
     if (clock === null) return NO_CLOCK;
     const reset = resetNotices({ environmentId, nowMs: admin.now() });

@@ -1,9 +1,9 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { attempt } from "../db/attempt.ts";
 import { requireClock } from "../db/clock.ts";
 import { changeFeature, guardFeatures } from "../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { erasures, tombstones } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { hashesOf, requireSecrets, standingIn, type TombstoneSecrets } from "../db/tombstones/check.ts";
@@ -17,16 +17,6 @@ import type { ErasureKey } from "./ids-of-page.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 import type { ErasePersonOutput } from "./responses.ts";
 import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
-
-/** The constraints that fail when the person or the environment has changed since it was read. */
-const ERASURE_CONFLICTS = new Set([
-  "guard_environment",
-  "guard_people",
-  "erasures_kept",
-  "erasure_ids_kept",
-  "tombstones_stand",
-  "tombstones_being_erased",
-] as const);
 
 type BegunErasure = Pick<
   ErasureRow,
@@ -58,7 +48,7 @@ export async function erasePerson(
   await erasureSecrets(ctx);
   const erasureId = ctx.newId("era_");
   const hashes = JSON.stringify(await hashesOf(ctx, input.distinctId));
-  const begun = await retryOnConflict(ERASURE_CONFLICTS, ctx.newId(""), () => begin(ctx, input, erasureId, hashes));
+  const begun = await attempt(ctx, () => begin(ctx, input, erasureId, hashes));
   if (!("id" in begun)) return { output: begun, replayed: false };
   await continueErasure(ctx, begun.id, budget);
   const progress = presentProgress(await requireErasure(ctx, begun.id));

@@ -1,6 +1,6 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
+import { isConflict } from "../db/attempt.ts";
 import { clockOf, requireClock, timesOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { guardFeatures } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
@@ -79,18 +79,6 @@ export interface ErasureBudget {
 
 const ofCall: ErasureBudget = { pages: 12, rows: 4_000 };
 
-/** The constraints that fail when another call or the cron processed a page first. Then the rest is read again. */
-const ERASURE_PAGE_CONFLICTS: ReadonlySet<string | null> = new Set([
-  "guard_balance",
-  "guard_environment",
-  "guard_people",
-  "reservations_settled_once",
-  "credit_ledger_seq_gapless",
-  "erasure_ids_kept",
-  "tombstones_stand",
-  "tombstones_being_erased",
-]);
-
 /** One of the ids that an erasure still processes. */
 const selectIdLeft = query((value: ValueOf<ErasureKey>) =>
   drizzle.select(fields(erasureIds, "position")).from(erasureIds).where(isIdOf(value)).limit(1),
@@ -129,7 +117,8 @@ export async function continueErasure(ctx: TenantCtx, erasureId: string, budget 
     try {
       if (await erasePage(ctx, { ...erasureKey(ctx, erasureId), rows: budget.rows })) return true;
     } catch (error) {
-      if (!ERASURE_PAGE_CONFLICTS.has(constraintOf(error))) throw error;
+      // Another page, of another call or of the cron, was faster: what is left is read again.
+      if (!isConflict(error)) throw error;
     }
   }
   return false;

@@ -5,8 +5,8 @@
 
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { amountJson } from "../books/amounts/amount-sql.ts";
 import { exportedEntryFields } from "../books/ledger/entry.ts";
+import { describedEvent, usageTimes } from "../books/usage/event-fields.ts";
 import { type WireFields, wire } from "../db/presenter.ts";
 import { names, type ValueOf } from "../db/query.ts";
 import {
@@ -20,6 +20,7 @@ import {
   largeProperties,
   usageEvents,
 } from "../db/schema.ts";
+import { consentEntry } from "../people/consent.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { exportAuditFields } from "./audit.ts";
 
@@ -68,7 +69,6 @@ const isOfId =
 
 const analytics = wire(analyticsEvents);
 const metering = wire(usageEvents);
-const consent = wire(consentLog);
 
 const noBytes = () => sql`0`;
 
@@ -96,11 +96,8 @@ export const lists: Readonly<Record<ListName, List>> = {
     fields: {
       eventId: metering.plain("eventId"),
       userId: { json: () => sql`json_quote(${owner.distinctId})` },
-      event: metering.plain("event"),
-      model: metering.plain("model"),
-      quantities: { json: quantitiesJson },
-      occurredAt: metering.time("occurredAtMs"),
-      receivedAt: metering.time("receivedAtMs"),
+      ...describedEvent,
+      ...usageTimes,
       debits: { json: () => sql`${usageEvents.debits}` },
       uncovered: { json: () => sql`coalesce(${usageEvents.uncovered}, 'null')` },
       properties: { json: usagePropertiesJson },
@@ -123,19 +120,7 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: consentLog,
     isOwned: isOfId(consentLog),
     orderedBy: null,
-    fields: {
-      consentId: consent.plain("id"),
-      distinctId: consent.plain("distinctId"),
-      purpose: consent.plain("purpose"),
-      decision: consent.plain("decision"),
-      method: consent.plain("method"),
-      noticeVersion: consent.plain("noticeVersion"),
-      source: consent.plain("source"),
-      gpc: consent.flag("gpc"),
-      isDevice: consent.flag("isDevice"),
-      occurredAt: consent.time("occurredAtMs"),
-      receivedAt: consent.time("receivedAtMs"),
-    },
+    fields: consentEntry,
     bodyFrom: "receivedAt",
     bodyBytes: noBytes,
   },
@@ -148,19 +133,6 @@ export const lists: Readonly<Record<ListName, List>> = {
     bodyBytes: noBytes,
   },
 };
-
-/** The event's quantities. Those that are 0 are left out, except `count`. */
-function quantitiesJson(): SQL {
-  const others = [
-    ["tokens", usageEvents.tokensSteps],
-    ["seconds", usageEvents.secondsSteps],
-    ["cents", usageEvents.centsSteps],
-  ] as const;
-  const parts = others.map(
-    ([unit, steps]) => sql`iif(${steps} > 0, ${`,"${unit}":`} || ${amountJson(steps, unit)}, '')`,
-  );
-  return sql`'{"count":' || ${amountJson(usageEvents.countSteps, "count")} || ${sql.join(parts, sql` || `)} || '}'`;
-}
 
 /** The properties of a usage event, from either table. */
 function usagePropertiesJson(): SQL {

@@ -4,8 +4,8 @@ import { type Decision, replay } from "../books/ledger/decision.ts";
 import type { AccountAtRead } from "../books/ledger/send.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/packs/pack.ts";
+import { attempt } from "../db/attempt.ts";
 import { idIn } from "../db/databases.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones/check.ts";
 import { withTombstones } from "../db/tombstones/known.ts";
@@ -44,13 +44,6 @@ import { type PaymentOutcome, selectTrials } from "./stored-payment.ts";
 /** After this time a message reports a payment that is still unmatched. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
 
-const CONFLICTS = new Set([
-  "guard_payment",
-  "payment_names_taken",
-  "payment_debts_of",
-  "guard_person",
-  "tombstones_being_erased",
-] as const);
 const NOTHING: AccountPlan = {
   ...{ motions: [], lines: [], debts: [], payers: [], judged: [], deficits: new Map(), needs: [] },
 };
@@ -74,7 +67,7 @@ export const stronger = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutcome =
  */
 export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
   const run = new Run(ctx, move);
-  return retryOnConflict(CONFLICTS, ctx.newId(""), () => run.toItsEnd());
+  return attempt(ctx, () => run.toItsEnd());
 }
 
 /** The further rows that a grant reads. */
@@ -254,7 +247,6 @@ class Run {
     const ctx = this.#ctx;
     await writeForUser(ctx, {
       user,
-      nonce: ctx.newId(""),
       read: () =>
         [
           ...this.#reads("userId" in user ? user.userId : ""),

@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
+import { isConflict } from "../db/attempt.ts";
 import { timesOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { guardFeatures } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { environments, paymentNames, payments } from "../db/schema.ts";
@@ -110,8 +110,7 @@ export async function tellOne(ctx: TenantCtx, due: Due): Promise<void> {
     ]);
     noteMessages(ctx, messages);
   } catch (error) {
-    const constraint = constraintOf(error);
-    // The payment or the environment has changed. The next run reads it again.
-    if (constraint !== "guard_payment" && constraint !== "guard_environment") throw error;
+    // Something moved meanwhile. The next run looks again.
+    if (!isConflict(error)) throw error;
   }
 }

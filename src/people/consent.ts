@@ -1,5 +1,7 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
+import { attempt } from "../db/attempt.ts";
 import { constraintOf } from "../db/constraint.ts";
+import { presenter, wire } from "../db/presenter.ts";
 import {
   asInteger,
   drizzle,
@@ -11,14 +13,13 @@ import {
   scalar,
   type ValueOf,
 } from "../db/query.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { consentLog } from "../db/schema.ts";
 import { personErased, personGuards } from "../db/tombstones/check.ts";
 import { batchBehind, withTombstones } from "../db/tombstones/known.ts";
 import { analyticsCounts } from "../db/views.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
-import { DAY_MS, iso } from "../lib/time.ts";
+import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf } from "./limits/count.ts";
 import type { ConsentEntry } from "./responses.ts";
@@ -32,7 +33,23 @@ export const consentFields = () =>
     ...(["distinctId", "purpose", "decision", "method", "noticeVersion", "source", "gpc", "isDevice"] as const),
     ...(["occurredAtMs", "receivedAtMs"] as const),
   );
-export type ConsentRow = RowOf<ReturnType<typeof consentFields>>;
+
+const stored = wire(consentLog);
+/** A consent in answers, in the dashboard and in exports. */
+export const consentEntry = {
+  consentId: stored.plain("id"),
+  distinctId: stored.plain("distinctId"),
+  purpose: stored.plain("purpose"),
+  decision: stored.plain("decision"),
+  method: stored.plain("method"),
+  noticeVersion: stored.plain("noticeVersion"),
+  source: stored.plain("source"),
+  gpc: stored.flag("gpc"),
+  isDevice: stored.flag("isDevice"),
+  occurredAt: stored.time("occurredAtMs"),
+  receivedAt: stored.time("receivedAtMs"),
+};
+export const presentConsent: (row: RowOf<ReturnType<typeof consentFields>>) => ConsentEntry = presenter(consentEntry);
 
 type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
 type NewConsent = ConsentKey & {
@@ -112,8 +129,6 @@ const findConsent = query((value: ValueOf<ConsentKey>) =>
 const ENTRIES_A_DAY_MAX = 100;
 const GRANTED_A_DAY_MAX = 80;
 
-const beingErased = new Set(["tombstones_being_erased"] as const);
-
 /**
  * Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`,
  * `invalid_request` when `isDevice` comes without a secret key, and `rate_limited` for publishable keys.
@@ -147,10 +162,11 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
       const counts = isCounted ? [countConsent({ ...entry, dayMs })] : [];
       return batchBehind(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });
-  const [, [row]] = await retryOnConflict(beingErased, key.consentId, write).catch((error: unknown) => {
+  const refuse = (error: unknown): never => {
     if (constraintOf(error) === "limit_consents") throw tooManyConsents(OF_ENVIRONMENT, dayMs);
     throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
-  });
+  };
+  const [, [row]] = await attempt(ctx, () => write().catch(refuse));
   if (row === undefined && isCounted) throw tooManyConsents(OF_ID, dayMs);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
@@ -163,20 +179,4 @@ const OF_ENVIRONMENT =
 function tooManyConsents(message: string, dayMs: number): PurserError {
   const seconds = Math.ceil((DAY_MS - (dayMs % DAY_MS)) / 1_000);
   return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
-}
-
-export function presentConsent(row: ConsentRow): ConsentEntry {
-  return {
-    consentId: row.id,
-    distinctId: row.distinctId,
-    purpose: row.purpose,
-    decision: row.decision,
-    method: row.method,
-    noticeVersion: row.noticeVersion,
-    source: row.source,
-    gpc: row.gpc,
-    isDevice: row.isDevice,
-    occurredAt: iso(row.occurredAtMs),
-    receivedAt: iso(row.receivedAtMs),
-  };
 }

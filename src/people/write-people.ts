@@ -12,15 +12,6 @@ import type { PeopleChange } from "./plan-people.ts";
 type PeopleRows = { environmentId: number; rows: string };
 type RowsAt = PeopleRows & { nowMs: number };
 
-/** The constraints that refuse the batch when something changed after it was read. */
-export const peopleConflicts = new Set([
-  "guard_people",
-  "distinct_ids_claim_version",
-  "distinct_ids_claims_made",
-  "distinct_ids_no_circle",
-  "id_properties_version",
-] as const);
-
 const writeProperties = query((value: ValueOf<PeopleRows>) => {
   const { environmentId, distinctId, properties, version } = idProperties;
   const row = {

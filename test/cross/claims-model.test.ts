@@ -6,7 +6,7 @@ import { type ClaimsDocument, type ClaimsEvent, makeClaimsWorld } from "../suppo
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const HISTORIES = soakCount(20, 20);
+const HISTORIES = soakCount(10, 20);
 
 const USERS = ["ana", "user_bob"];
 const DEVICES = [

@@ -11,7 +11,7 @@ import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp }
 // stored and answered is what an isolate without memory would have stored and answered.
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const HISTORIES = soakCount(5, 24);
+const HISTORIES = soakCount(3, 24);
 const DEVICE = "0190d6a1-0000-7000-8000-000000000001";
 const OTHER = "0190d6a1-0000-7000-8000-000000000002";
 

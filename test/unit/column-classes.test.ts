@@ -1,8 +1,8 @@
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { describe, expect, it } from "vitest";
-import { columnClasses } from "../../src/db/column-classes.ts";
 import * as schema from "../../src/db/schema.ts";
+import { columnClasses } from "../support/column-classes.ts";
 
 const tables = Object.values<unknown>(schema)
   .filter((value): value is SQLiteTable => is(value, SQLiteTable))

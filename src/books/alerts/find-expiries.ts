@@ -1,7 +1,7 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { isConflict } from "../../db/attempt.ts";
 import { clockOf, timesOf } from "../../db/clock.ts";
-import { constraintOf } from "../../db/constraint.ts";
 import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
@@ -150,6 +150,6 @@ async function findPage(ctx: TenantCtx, features: string | null, page: ExpiryPag
       if (returning !== undefined) noteMessages(ctx, messagesAmong({ returning }, statements, rows));
     }
   } catch (error) {
-    if (constraintOf(error) !== "guard_environment") throw error;
+    if (!isConflict(error)) throw error;
   }
 }

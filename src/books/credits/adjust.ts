@@ -66,7 +66,6 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   const stamp = await stampRequest(ctx, ["adjust"], request, ["delta", "note"]);
   const adjusted = await writeForUser(ctx, {
     user: { balanceId },
-    nonce: stamp.nonce,
     read: () => [
       selectAdjustedBalance(ctx, { balanceId }, { balanceId }),
       selectAdjustment({ environmentId: ctx.environment.id, adjustmentId }),

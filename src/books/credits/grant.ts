@@ -41,7 +41,6 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
   try {
     const granted = await writeForUser(ctx, {
       user: { userId },
-      nonce: ctx.newId(""),
       read: () => [
         selectPack(ctx, input.packId),
         selectGranted(ctx, { userId }, { externalRef, ids: JSON.stringify(ids) }),

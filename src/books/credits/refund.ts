@@ -38,7 +38,6 @@ export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise
   const stamp = await stampRequest(ctx, ["refund"], input, ["packId", "share", "reason"]);
   const refunded = await writeForUser(ctx, {
     user: { userId },
-    nonce: stamp.nonce,
     read: () => [
       selectIssued(ctx, { userId }, { externalRef }),
       selectRefunds(ctx, { userId }, { externalRef }),

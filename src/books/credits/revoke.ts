@@ -25,7 +25,6 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
   const answer = { balanceId, remaining: 0 } as const;
   const revoked = await writeForUser(ctx, {
     user: { balanceId },
-    nonce: ctx.newId(""),
     read: () => [selectRevocation(ctx, { balanceId }, { balanceId })],
     decide: ([[balance]], writing) => {
       assert(balance !== undefined, "the account was found by this balance");

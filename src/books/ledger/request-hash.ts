@@ -6,7 +6,6 @@ import type { TenantCtx } from "../../runtime.ts";
 /** Stored with a write that must take effect once: the hash of its request, and the write's own id. */
 export interface Stamp {
   readonly hash: string;
-  readonly nonce: string;
   readonly stored: string;
   /** The fields of the body that a conflict may name, in the order of their marks. */
   readonly fields: readonly string[];
@@ -34,9 +33,8 @@ export async function stampRequest<Input extends object>(
   fields: readonly (keyof Input & string)[] = [],
 ): Promise<Stamp> {
   const hash = await sha256(canonicalJson([...kind, input]));
-  const nonce = ctx.newId("");
   const marks = fields.map((field) => markOf(input[field])).join("");
-  return { hash, nonce, fields, stored: `${hash}.${nonce}.${marks}` };
+  return { hash, fields, stored: `${hash}.${ctx.newId("")}.${marks}` };
 }
 
 /** The fields of a commit's body besides the id. They are the last of an event's, so that a conflict of the two names them. */

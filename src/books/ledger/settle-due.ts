@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity/count.ts";
+import { MakeAgain } from "../../db/attempt.ts";
 import { constraintOf } from "../../db/constraint.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { MakeAgain } from "../../db/retry-on-conflict.ts";
 import { type Steps, usageEvents } from "../../db/schema.ts";
 import { all, batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones/check.ts";

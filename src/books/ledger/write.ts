@@ -1,8 +1,8 @@
 import { eq, sql } from "drizzle-orm";
+import { attempt, isConflict, MakeAgain } from "../../db/attempt.ts";
 import { requireClock } from "../../db/clock.ts";
 import { type Constraint, constraintOf } from "../../db/constraint.ts";
 import { computed, drizzle, fields, optional, type ValueOf } from "../../db/query.ts";
-import { MakeAgain, retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
@@ -27,8 +27,6 @@ import { hasCharge, isQuotaOfPeriods, settleDue } from "./settle-due.ts";
  */
 export interface UserWrite<Reads extends readonly Statement[], Answer> {
   readonly user: User;
-  /** Random characters of this write. They spread its retries over time. */
-  readonly nonce: string;
   /** The reads of the decision besides the account and its due holds. All are sent in one batch. */
   readonly read: (nowMs: number) => Reads;
   /** Pure, except for ids that were created before. Throws a `PurserError` to refuse. */
@@ -43,34 +41,6 @@ export interface UserWrite<Reads extends readonly Statement[], Answer> {
   readonly refusals?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
 }
 
-/** The constraints that fail when the database has changed since the read. */
-const USER_WRITE_CONFLICTS: ReadonlySet<Constraint> = new Set([
-  "credit_balances_remaining_not_negative",
-  "credit_balances_external_ref",
-  "credit_balances_id",
-  "credit_balances_revoked",
-  "credit_balances_revoked_once",
-  "credit_adjustments_primary_key",
-  "credit_refunds_gapless",
-  "guard_account",
-  "guard_balance",
-  "guard_environment",
-  "guard_payment",
-  "payment_names_taken",
-  "payment_debts_of",
-  "guard_person",
-  "tombstones_being_erased",
-  "usage_events_event_id",
-  "reservations_primary_key",
-  "reservations_settled_once",
-  "reservations_state",
-  "reservations_end_not_earlier",
-  "guard_recurring",
-  "recurring_grants_id",
-  "recurring_grants_in_order",
-  "usage_limit_reached",
-]);
-
 /**
  * Runs a write in two round trips, or in one if memory has the account or nothing is written. Returns null when no user owns the
  * given reservation, recurring grant or balance. A user given by id may have no account yet. Throws the errors of `decide`, and
@@ -84,7 +54,7 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   const onMemory = readBefore === undefined ? await writeOnMemory(ctx, verb) : null;
   if (onMemory !== null) return onMemory.answer;
   let refusal: PurserError | null = null;
-  return retryOnConflict(USER_WRITE_CONFLICTS, verb.nonce, async () => {
+  return attempt(ctx, async () => {
     const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
     if (account === null) return null;
     // Other users' batches were sent since, so these rows may be outdated.
@@ -100,8 +70,8 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
 }
 
 /** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Returns whether there may be more. */
-export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<boolean> {
-  return retryOnConflict(USER_WRITE_CONFLICTS, nonce, async () => {
+export async function settleDueHolds(ctx: TenantCtx, user: User): Promise<boolean> {
+  return attempt(ctx, async () => {
     const { account } = await readAccount(ctx, { user, read: () => [] });
     if (account === null) return false;
     await settleDue(ctx, account);
@@ -274,8 +244,7 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   try {
     return await send(ctx, account, decision, { before: state, isOld: true });
   } catch (error) {
-    const constraint = constraintOf(error);
-    if (constraint === null || !USER_WRITE_CONFLICTS.has(constraint)) throw error;
+    if (!isConflict(error)) throw error;
     memory.readFirst(ctx.environment, userId, atMs);
     return null;
   }

@@ -75,7 +75,6 @@ async function changeOwnAmount(
 ): Promise<UserLimitOutput> {
   const output = await writeForUser(ctx, {
     user: { userId },
-    nonce: ctx.newId(""),
     read: () => [],
     decide: (_, account) => {
       const limit = requireKnown(account, limitId);

@@ -58,7 +58,6 @@ export async function cancelRecurring(
   const reference = `${RECURRING_REF}${recurringId}`;
   const cancelled = await writeForUser(ctx, {
     user: { recurringId },
-    nonce: ctx.newId(""),
     read: (nowMs) => [
       selectRecurring(ctx, recurringId),
       // `;` is the character after `:`, so this range has all references with the prefix.
@@ -135,7 +134,6 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
   let sent: StoredRecurring | null = null;
   const resumed = await writeForUser(ctx, {
     user: { recurringId },
-    nonce: ctx.newId(""),
     read: () => [selectRecurring(ctx, recurringId)],
     decide: ([[found]], account): Decision<RecurringOutput> => {
       assert(found !== undefined, "the account was found by this recurring grant");

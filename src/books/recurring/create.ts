@@ -42,7 +42,6 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
   const idSeed = ctx.newId("");
   const made = await writeForUser(ctx, {
     user: { userId: body.userId },
-    nonce: stamp.nonce,
     read: () => [selectRecurring(ctx, recurringId), selectPack(ctx, body.packId)],
     decide: ([[stored], packs], account): Decision<Made> => {
       if (stored !== undefined) return replay({ ...answerRepeat(body.userId, stored, stamp), warning: null });

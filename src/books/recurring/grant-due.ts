@@ -88,7 +88,7 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   for (const { accountId } of landed ? rest : users) {
     if (!root.allowance.has(QUERIES_A_USER)) break;
     try {
-      while ((await settleDueHolds(ctx, { accountId }, ctx.newId(""))) && root.allowance.has(QUERIES_A_USER));
+      while ((await settleDueHolds(ctx, { accountId })) && root.allowance.has(QUERIES_A_USER));
     } catch (error) {
       failures.push(error);
     }

@@ -32,23 +32,24 @@ export interface Line {
 
 export const noAmounts = (): LineAmounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as LineAmounts;
 
-/** The fields of a balance that never change. */
-interface OfBalance {
-  readonly balanceId: string;
+/** Balances that are summed together. */
+interface Group {
   readonly packId: string;
   readonly unit: Unit;
   readonly source: "purchase" | "grant" | "refund" | "manual";
-  readonly expiresAtMs: number;
+  /** Whether they had expired when the month began, and when it ended; both moments included (C11). */
+  readonly wasExpired: boolean;
+  readonly isExpired: boolean;
 }
 
-/** A balance's current amount: the remaining amount plus open holds. */
-export interface Present extends OfBalance {
+/** What the balances of a group have now: what remains, and what open reservations hold of it. */
+export interface Present extends Group {
   readonly remaining: bigint;
   readonly held: bigint;
 }
 
-/** The sum of a balance's entries of one cause, in the month or after it. */
-export interface MonthMotion extends OfBalance {
+/** The sum of the entries of one cause, in the month or after it. */
+export interface MonthMotion extends Group {
   readonly cause: string;
   readonly isAfter: boolean;
   readonly delta: bigint;
@@ -70,56 +71,45 @@ const COLUMN_OF_CAUSE: Readonly<Record<string, readonly [Column, 1n | -1n]>> = {
 const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold_returned";
 
 /**
- * The lines of some balances for the month from `fromMs` to `toMs`, computed backwards: the motions after the month are subtracted
- * from the current amounts. `opening` and `closing` count balances that had not expired at that time (C11), including held amounts.
- * Pure.
+ * The lines of some balances for a month, computed backwards from what they have now: what came after the month is subtracted.
+ * `opening` and `closing` count balances that had not expired at that moment, with what open holds kept of them. Pure.
  */
-export function monthLinesOf(
-  presents: readonly Present[],
-  motions: readonly MonthMotion[],
-  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
-): readonly Line[] {
+export function monthLinesOf(presents: readonly Present[], motions: readonly MonthMotion[]): readonly Line[] {
   const lines = new Map<string, Line>();
-  const amountsOf = ({ unit, packId }: OfBalance): LineAmounts => {
+  const amountsOf = ({ unit, packId }: Group): LineAmounts => {
     const key = `${unit} ${packId}`;
     const line = lines.get(key) ?? { unit, packId, amounts: noAmounts() };
     lines.set(key, line);
     return line.amounts;
   };
-  const balances = new Map<string, { of: OfBalance; total: bigint; held: bigint; moved: bigint }>();
-  const stateOf = (of: OfBalance) => {
-    const state = balances.get(of.balanceId) ?? { of, total: 0n, held: 0n, moved: 0n };
-    balances.set(of.balanceId, state);
-    return state;
+  const addAtBegin = (group: Group, steps: bigint) => {
+    if (group.wasExpired) amountsOf(group).expired -= steps;
+    else amountsOf(group).opening += steps;
+  };
+  const addAtEnd = (group: Group, steps: bigint) => {
+    amountsOf(group)[group.isExpired ? "expired" : "closing"] += steps;
+  };
+  const addHeldAtEnd = (group: Group, steps: bigint) => {
+    if (!group.isExpired) amountsOf(group).held += steps;
   };
   for (const present of presents) {
-    const state = stateOf(present);
-    state.total += present.remaining + present.held;
-    state.held += present.held;
+    addAtBegin(present, present.remaining + present.held);
+    addAtEnd(present, present.remaining + present.held);
+    addHeldAtEnd(present, present.held);
   }
   for (const motion of motions) {
     const { cause, isAfter, delta, source } = motion;
-    const state = stateOf(motion);
     if (isOfHold(cause)) {
-      if (isAfter) state.held += delta;
-    } else if (isAfter) {
-      state.total -= delta;
-    } else {
-      state.moved += delta;
-      const [column, sign] = COLUMN_OF_CAUSE[cause] ?? ([`granted.${source}`, 1n] as const);
-      amountsOf(motion)[column] += sign * delta;
+      if (isAfter) addHeldAtEnd(motion, delta);
+      continue;
     }
-  }
-  for (const { of, total, held, moved } of balances.values()) {
-    const amounts = amountsOf(of);
-    const before = total - moved;
-    if (of.expiresAtMs <= fromMs) amounts.expired -= before;
-    else amounts.opening += before;
-    if (of.expiresAtMs <= toMs) amounts.expired += total;
-    else {
-      amounts.closing += total;
-      amounts.held += held;
+    addAtBegin(motion, -delta);
+    if (isAfter) {
+      addAtEnd(motion, -delta);
+      continue;
     }
+    const [column, sign] = COLUMN_OF_CAUSE[cause] ?? ([`granted.${source}`, 1n] as const);
+    amountsOf(motion)[column] += sign * delta;
   }
   return [...lines.values()].filter(({ amounts }) => COLUMNS.some((column) => amounts[column] !== 0n));
 }

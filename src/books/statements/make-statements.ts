@@ -1,6 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { constraintOf } from "../../db/constraint.ts";
+import { isConflict } from "../../db/attempt.ts";
+import { clockOf, timesOf } from "../../db/clock.ts";
 import {
   asInteger,
   assignments,
@@ -32,8 +33,8 @@ import { lastSeqOf } from "../ledger/insert-entries.ts";
 import { COLUMNS, type Line, type LineAmounts, monthLinesOf, plus } from "./lines.ts";
 import { spanOfMonth } from "./month.ts";
 
-/** A page covers this many account integers, over all environments. An account keeps its integer even after an erasure. */
-const STATEMENT_ACCOUNTS_A_PAGE = 1_000;
+/** A page is so many integers of accounts, of all environments: an account keeps its integer, whatever becomes of its name. */
+const STATEMENT_ACCOUNTS_A_PAGE = 200;
 const STATEMENT_QUERIES_A_PAGE = 10;
 
 /** Sums are read in two parts, because a single sum could exceed the exact range of a double. */
@@ -47,7 +48,7 @@ const sumOfParts = ({ whole, rest }: { readonly whole: number; readonly rest: nu
 
 const selectRunningStatements = query((_value: ValueOf<Record<never, never>>) =>
   drizzle
-    .select({ ...fields(statements), ...fields(environments, "appId") })
+    .select({ ...fields(statements), ...fields(environments, "appId"), ...computed({ clock: clockOf() }) })
     .from(sql`${statements} INDEXED BY statements_running`)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(isNull(statements.madeAtMs))
@@ -81,47 +82,48 @@ const isInPage = (
   AND ${accounts.environmentId} = ${value("environmentId")}`;
 /** Reads accounts by their integers. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
-const ofBalance = () =>
-  fields(creditBalances, {
-    balanceId: "id",
-    packId: "packId",
-    unit: "unit",
-    source: "source",
-    expiresAtMs: "expiresAtMs",
-  });
+/** The groups of balances that are summed: the first columns of each list. */
+const groupOf = (value: ValueOf<AccountsPage>) => ({
+  ...fields(creditBalances, "packId", "unit", "source"),
+  ...computed({
+    wasExpired: sql`${creditBalances.expiresAtMs} <= ${value("fromMs")}`.mapWith(Boolean),
+    isExpired: sql`${creditBalances.expiresAtMs} <= ${value("toMs")}`.mapWith(Boolean),
+  }),
+});
 
 /** The remaining amounts of the page's balances. */
 const selectRemaining = query((value: ValueOf<AccountsPage>) =>
   read(
-    { ...ofBalance(), ...fields(creditBalances, "remainingSteps") },
+    { ...groupOf(value), ...sumParts(sql`${creditBalances.remainingSteps}`) },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
-      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage(value)}`,
+      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1
+      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
   ),
 );
 
 /** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<AccountsPage>) =>
   read(
-    { ...ofBalance(), ...computed({ heldSteps: sql<number>`leg.value ->> 'amountSteps'` }) },
+    { ...groupOf(value), ...sumParts(sql`(leg.value ->> 'amountSteps')`) },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${reservations}
       ON ${reservations.accountId} = ${accounts.id} AND ${isOpen()}
       CROSS JOIN json_each(${reservations.legs}) AS leg
       CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
-      WHERE ${isInPage(value)}`,
+      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
   ),
 );
 
-/** The page's entries since the month began, summed by balance and cause. Each account is read backwards from its last entry. */
+/** The page's entries since the month began, summed by cause: of each account from its last one backwards. */
 const selectMotions = query((value: ValueOf<AccountsPage>) => {
   const last = alias(creditLedger, "last");
   const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
   const columns = (from: typeof last | typeof creditLedger) =>
     sql.join([from.accountId, from.seq, from.balanceId, from.cause, from.deltaSteps, from.occurredAtMs], sql`, `);
   const back = alias(creditLedger, "back");
-  const isAfter = sql`${back.occurredAtMs} >= ${asInteger(value("toMs"))}`;
+  const isAfter = sql`${back.occurredAtMs} >= ${value("toMs")}`;
   return read(
     {
-      ...ofBalance(),
+      ...groupOf(value),
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
       ...sumParts(sql`${back.deltaSteps}`),
     },
@@ -135,7 +137,7 @@ const selectMotions = query((value: ValueOf<AccountsPage>) => {
       WHERE ${back.occurredAtMs} >= ${value("fromMs")}
     )
     SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${creditBalances.id} = ${back.balanceId}
-    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY ${back.balanceId}, ${back.cause}, ${isAfter}`,
+    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   );
 });
 
@@ -196,8 +198,9 @@ type Running = Awaited<ReturnType<typeof runningOf>>[number];
 const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunningStatements({}));
 
 /** Adds a page to a statement, in one batch. Returns whether it is done. */
-async function addStatementPage({ db, now }: CronCtx, statement: Running, afterId: number): Promise<number | null> {
-  const { environmentId, month, id: statementId, appId } = statement;
+async function addStatementPage(root: CronCtx, statement: Running, afterId: number): Promise<number | null> {
+  const { db } = root;
+  const { environmentId, month, id: statementId, appId, clock } = statement;
   const span = spanOfMonth(month);
   if (span === null) return null;
   const page = { environmentId, afterId, ...span };
@@ -214,17 +217,16 @@ async function addStatementPage({ db, now }: CronCtx, statement: Running, afterI
     await batch(db, [
       guardPosition(position),
       namePacks({ statementId, appId }),
-      finish({ ...position, nowMs: now() }),
+      finish({ ...position, nowMs: timesOf(clock, root).now() }),
     ]);
     return null;
   }
   const added = monthLinesOf(
     [
-      ...remaining.map((row) => ({ ...row, remaining: BigInt(row.remainingSteps), held: 0n })),
-      ...held.map((row) => ({ ...row, remaining: 0n, held: BigInt(row.heldSteps) })),
+      ...remaining.map((row) => ({ ...row, remaining: sumOfParts(row), held: 0n })),
+      ...held.map((row) => ({ ...row, remaining: 0n, held: sumOfParts(row) })),
     ],
     motions.map((row) => ({ ...row, delta: sumOfParts(row) })),
-    span,
   );
   const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
   const sums = added.map(({ unit, packId, amounts }: Line) => {
@@ -249,7 +251,7 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
         afterId = await addStatementPage(root, statement, afterId);
     } catch (error) {
       // Another run continues this statement, or the response of this batch was lost.
-      if (constraintOf(error) !== "guard_statement") failures.push(error);
+      if (!isConflict(error)) failures.push(error);
     }
   }
   return failures;

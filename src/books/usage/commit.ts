@@ -43,7 +43,6 @@ export async function commitReservation(
   const recorded = await countShortage(ctx, asked, () =>
     writeForUser(ctx, {
       user: { reservationId },
-      nonce: stamp.nonce,
       read: (nowMs) => [
         selectReservation(ctx, reservationId),
         selectEvent(ctx, eventId),
@@ -105,7 +104,6 @@ export async function commitReservation(
 export async function releaseReservation(ctx: TenantCtx, reservationId: string): Promise<ReleaseOutput> {
   const released = await writeForUser(ctx, {
     user: { reservationId },
-    nonce: ctx.newId(""),
     read: () => [selectReservation(ctx, reservationId)],
     recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {

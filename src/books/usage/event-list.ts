@@ -186,7 +186,6 @@ async function landPart(
   const write = () =>
     writeForUser(ctx, {
       user: { userId },
-      nonce: events[0]?.stamp.nonce ?? "",
       readBefore:
         together === undefined || user === undefined
           ? undefined

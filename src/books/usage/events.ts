@@ -24,7 +24,6 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
   const recorded = await countShortage(ctx, input, () =>
     writeForUser(ctx, {
       user: { userId },
-      nonce: stamp.nonce,
       read: (nowMs) => [selectEvent(ctx, eventId), selectPayingBalances(ctx, { userId }, nowMs)],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,

@@ -33,7 +33,6 @@ export async function extendReservation(
 ): Promise<ReservationOutput> {
   const extended = await writeForUser(ctx, {
     user: { reservationId },
-    nonce: ctx.newId(""),
     read: () => [selectReservation(ctx, reservationId)],
     recall: ({ reservations }) => {
       const reservation = reservations.get(reservationId);
@@ -96,7 +95,7 @@ export async function expireReservations(root: CronCtx): Promise<readonly unknow
     const environment = { ...row, database };
     const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
     try {
-      while ((await settleDueHolds(ctx, { accountId }, root.newId(""))) && allowance.has(HOLD_QUERIES_A_USER));
+      while ((await settleDueHolds(ctx, { accountId })) && allowance.has(HOLD_QUERIES_A_USER));
     } catch (error) {
       failures.push(error);
     }

@@ -5,12 +5,11 @@ import { all } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { Debit } from "../ledger/responses.ts";
-import { describe, describedFields } from "./read-event.ts";
+import { describe, describedFields, presentUsageTimes } from "./event-fields.ts";
 import type { EventsOutput, ShownEvent } from "./responses.ts";
 import type { EventsInput } from "./schemas.ts";
 
@@ -155,14 +154,10 @@ async function withProperties(
 
 /** An event as the API returns it. Without `properties` the field is left out. */
 function presentListedEvent(row: ListedEventRow, properties?: string | null): ShownEvent {
-  const { event, model, quantities } = describe(row);
   return {
     eventId: row.eventId,
-    event,
-    model,
-    quantities,
-    occurredAt: iso(row.occurredAtMs),
-    receivedAt: iso(row.receivedAtMs),
+    ...describe(row),
+    ...presentUsageTimes(row),
     reservationId: row.reservationId,
     // JSON in the form of the response, except that it also has the remaining amounts of that time.
     debits: (JSON.parse(row.debits) as Debit[]).map(({ remaining: _, ...debit }) => debit),

@@ -34,7 +34,6 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   const reserved = await countShortage(ctx, body, () =>
     writeForUser(ctx, {
       user: { userId },
-      nonce: stamp.nonce,
       read: (atMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, atMs)],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,

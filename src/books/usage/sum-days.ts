@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { constraintOf } from "../../db/constraint.ts";
+import { isConflict } from "../../db/attempt.ts";
 import { assignments, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageEvents, usageToSum } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
@@ -125,7 +125,7 @@ export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly
       try {
         await batch(db, [moveMarks({ marks }), addDaySums({ sums })]);
       } catch (error) {
-        if (constraintOf(error) !== "usage_summed_once") throw error;
+        if (!isConflict(error)) throw error;
         // Another run summed these events first.
         continue;
       }

@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
-import { type Constraint, constraintOf } from "../../db/constraint.ts";
+import { attempt } from "../../db/attempt.ts";
+import { constraintOf } from "../../db/constraint.ts";
 import { drizzle, query, type ValueOf } from "../../db/query.ts";
-import { retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { creditPackItems, creditPacks } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
@@ -42,8 +42,6 @@ export interface ChangedPack {
 /** Decides how to change a stored pack. Returns null when nothing changes. May throw a refusal. */
 export type Decide = (pack: Pack) => ChangedPack | null;
 
-const PACK_CONFLICTS: ReadonlySet<Constraint> = new Set(["credit_packs_version"]);
-
 /**
  * Changes a pack: reads it, decides, and writes one batch. If the pack changed after the read, the database refuses the batch,
  * and all steps run again. Throws `not_found` and `pack_name_taken`.
@@ -56,7 +54,7 @@ async function changePack(
   decide: Decide,
 ): Promise<PackOutput> {
   const act = newAct(admin, { appId, action, target: packId });
-  return retryOnConflict(PACK_CONFLICTS, act.actId, async () => {
+  return attempt(admin, async () => {
     const read = await readPack(admin, appId, packId);
     const changed = decide(read);
     if (changed === null) return presentPack(read);

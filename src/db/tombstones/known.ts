@@ -1,11 +1,11 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { PurserError, temporarilyUnavailable } from "../../errors.ts";
 import type { Environment } from "../../runtime.ts";
+import { attempt } from "../attempt.ts";
 import { requireClock } from "../clock.ts";
 import { constraintOf } from "../constraint.ts";
 import { readFeatures } from "../features.ts";
 import { drizzle, fields, insertFrom, query, type ValueOf } from "../query.ts";
-import { retryOnConflict } from "../retry-on-conflict.ts";
 import { environments } from "../schema.ts";
 import { all, batch, type Db, type RowsOf, type Statement } from "../sql.ts";
 import { guards } from "../views.ts";
@@ -57,13 +57,13 @@ export const knownText = (ctx: TombstoneCtx): string =>
   tombstoneMemories.get(ctx.isolate)?.get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
 
 /**
- * Runs a write that does not read the environment's features first, such as a consent. `attempt` gets the remembered tombstones,
- * at first none, and sends its batch with `guard`. If they are outdated, the batch aborts, the features are read, and the attempt
- * is repeated. Throws `clockMoved` when the test clock has changed (D3).
+ * Runs a write that does not read the environment's features first, such as a consent. `send` gets the remembered tombstones,
+ * at first none, and sends its batch with `guard`. If they are outdated, the batch aborts, the features are read, and `send` is
+ * called again. Throws `clockMoved` when the test clock has changed (D3).
  */
 export async function withTombstones<Answer>(
   ctx: TombstoneCtx,
-  attempt: (standing: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
+  send: (standing: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
   const known = tombstoneMemories.get(ctx.isolate) ?? new Map<string, Known>();
   tombstoneMemories.set(ctx.isolate, known);
@@ -75,7 +75,7 @@ export async function withTombstones<Answer>(
     try {
       const values = { standing: text, clock: ctx.clock };
       const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
-      return await attempt(standing, guard, lifts);
+      return await send(standing, guard, lifts);
     } catch (error) {
       // A refusal must not rely on memory: tombstones of a lost secret may have been deleted.
       const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
@@ -102,8 +102,6 @@ export async function batchBehind<const Statements extends readonly Statement[]>
   return rows.slice(guards.length) as RowsOf<Statements>;
 }
 
-const ERASED = new Set(["guard_person", "tombstones_being_erased"] as const);
-
 /**
  * Runs a write about an id under its own name or, if erased, under its tombstone's hash (E5). `write` sends the guards with its
  * batch, and is repeated when the id was erased meanwhile. A lift changes `lifts`. A write that is `held` for the id deletes its
@@ -115,7 +113,7 @@ export function underName<Answer>(
   write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
   of: "held" | "read" = "held",
 ): Promise<Answer> {
-  return retryOnConflict(ERASED, ctx.newId(""), () =>
+  return attempt(ctx, () =>
     withTombstones(ctx, async (standing, guard, lifts) => {
       const erased = (await findErased(ctx, standing, [id])).get(id);
       if (erased !== undefined && (erased.blocks || of === "read")) return write(erased.hash, [guard], lifts);

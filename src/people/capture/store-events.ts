@@ -1,18 +1,11 @@
 import { countActivity, noteSeen } from "../../db/activity/count.ts";
+import { attempt, MakeAgain } from "../../db/attempt.ts";
 import { constraintOf } from "../../db/constraint.ts";
-import { retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones/check.ts";
 import { withTombstones } from "../../db/tombstones/known.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import {
-  environmentLimitIn,
-  idLimitConstraints,
-  idsOverLimit,
-  idUseReads,
-  isIdLimit,
-  type ReachedLimit,
-} from "../limits/count.ts";
+import { environmentLimitIn, idsOverLimit, idUseReads, isIdLimit, type ReachedLimit } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
 import { needsStoredPeople } from "../person-event.ts";
@@ -24,7 +17,6 @@ import {
   warningsAlone,
   withoutPeople,
 } from "../plan-people.ts";
-import { peopleConflicts } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
@@ -32,8 +24,6 @@ import { dropAll, dropsOf, type Landing, readStoredEvents, type StoredEvents, wr
 
 /** Planning a link reads stored ids, which may be long. This bounds how many links a batch plans. */
 const LINKS_MAX = 1_000;
-
-const conflicts = new Set([...peopleConflicts, ...idLimitConstraints, "tombstones_being_erased"] as const);
 
 /**
  * Stores events, each UUID once, with their changes to people (P2, P3) and their counts for the day's limits (L3), in one batch or
@@ -59,7 +49,7 @@ export function storeEvents(
         const stored = await storeAll(ctx, events, remaining, budget, guards);
         return isVerified ? stored : { ...stored, warnings: warningsAlone(events) };
       } catch (error) {
-        if (constraintOf(error) !== "guard_person") throw error;
+        if (!(error instanceof PersonErased)) throw error;
         const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
         remaining = withoutErased(events, await findErased(ctx, standing, ids), isVerified);
       }
@@ -78,7 +68,7 @@ async function storeAll(
   const drops = new Map<string, ReachedLimit>();
   for (let rest = onceEach(events); rest.length > 0; ) {
     const attempts: Attempts = { guards, remaining, warnings: noWarnings, isIdOver: false };
-    const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
+    const stored = await attempt(ctx, () => storeWithin(ctx, rest, budget, attempts));
     const { full } = stored;
     for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
     if (full !== null) return { warnings, drops, full };
@@ -95,6 +85,9 @@ function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
   for (const event of events) if (!first.has(event.uuid)) first.set(event.uuid, event);
   return [...first.values()];
 }
+
+/** Thrown when a person of the events was erased after the tombstones were looked up. */
+class PersonErased extends Error {}
 
 /** State that the attempts at one batch share. */
 interface Attempts extends Landing {
@@ -121,7 +114,11 @@ async function storeWithin(
   try {
     return await storeSome(ctx, rest, budget, attempts);
   } catch (error) {
-    attempts.isIdOver ||= isIdLimit(error);
+    if (constraintOf(error) === "guard_person") throw new PersonErased();
+    if (isIdLimit(error)) {
+      attempts.isIdOver = true;
+      throw new MakeAgain("What the ids sent today is read first.", { cause: error });
+    }
     const full = environmentLimitIn(error);
     if (full === null) throw error;
     await noteReached(ctx, full);

@@ -56,9 +56,6 @@ const limitInForce = (limit: AnalyticsLimit) =>
 /** The UTC day of a real time, in days since 1970. The limits use real time even with a test clock (D3). */
 export const dayOf = (value: ValueOf<{ dayMs: number }>) => sql<number>`(${asInteger(value("dayMs"))} / 86400000)`;
 
-/** The constraints of single ids' limits. After one fails, the next attempt leaves out the ids that exceed them. */
-export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);
-
 /** Whether a D1 error reports an id's limit. */
 export function isIdLimit(error: unknown): boolean {
   const constraint = constraintOf(error);

@@ -78,7 +78,7 @@ const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
   }),
 };
 const run = (ctx: TenantCtx, user: User, verb: Verb): Promise<string | null> =>
-  writeForUser(ctx, { user, nonce: ctx.newId(""), read: () => [], ...verb }).catch((error: unknown) => {
+  writeForUser(ctx, { user, read: () => [], ...verb }).catch((error: unknown) => {
     const refusal = refusalIn(error);
     if (refusal === null) throw error;
     return refusal.code;
@@ -180,7 +180,6 @@ describe("a conflict", () => {
     const seen: unknown[] = [];
     const answer = await writeForUser(ctx, {
       user: { userId },
-      nonce: "abc",
       read: (atMs) => [selectActive(ctx, { userId }, { nowMs: atMs })],
       decide: ([[balance]], account) => {
         const remaining = Number(balance?.remainingSteps);
