@@ -17,7 +17,7 @@ import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./ids-of-page.ts";
-import { isGiven, erasureNamesOf, newName } from "./page-of-books.ts";
+import { erasureNamesOf, isGiven, newName } from "./page-of-books.ts";
 
 const ACCOUNTS_MAX = 10;
 const HOLDS_MAX = 200;

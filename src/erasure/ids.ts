@@ -36,7 +36,10 @@ const withIds = (value: ValueOf<PersonKey>, idsMax: number): SQL =>
   sql`${withPerson(value, { idsMax })}, ${idsTable} AS (SELECT * FROM ${personTable} WHERE ${isFree(personTable)})`;
 
 /** An id of the person. `isVerified`: whether only verified claims lead to it. */
-const foundId = () => ({ ...fields(idsTable, "distinctId"), ...computed({ isVerified: isVerifiedId.mapWith(Boolean) }) });
+const foundId = () => ({
+  ...fields(idsTable, "distinctId"),
+  ...computed({ isVerified: isVerifiedId.mapWith(Boolean) }),
+});
 export type FoundId = RowsOf<[ReturnType<typeof selectIds>]>[0][number];
 
 /** The person's ids, nearest first: at most one more than a response lists. */

@@ -61,7 +61,12 @@ interface GrantOf extends PlanOf, Terms {
 }
 
 /** A grant, and in the same batch the amounts that are already due back. Otherwise the reason why there is no grant. */
-export function decidePaymentGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: Storing): Decision<true> | Refusal {
+export function decidePaymentGrant(
+  ctx: TenantCtx,
+  move: Move,
+  of: GrantOf,
+  storing: Storing,
+): Decision<true> | Refusal {
   const { books, state, account, paymentId } = of;
   const planned = planGrants(move, of);
   if (typeof planned === "string") return planned;
@@ -88,7 +93,10 @@ export function decidePaymentGrant(ctx: TenantCtx, move: Move, of: GrantOf, stor
     },
     {
       act: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
-      messages: () => [...granted(account.userId, grants, plan.motions.length), ...movedMessages(account.userId, plan.motions)],
+      messages: () => [
+        ...granted(account.userId, grants, plan.motions.length),
+        ...movedMessages(account.userId, plan.motions),
+      ],
     },
   );
 }

@@ -21,7 +21,7 @@ import {
   readBooks,
   selectBooks,
 } from "./books.ts";
-import { decidePaymentGrant, decideMotions, type Move, type Storing } from "./decide.ts";
+import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
 import { factsOf } from "./facts.ts";
 import { hintOf, QUANTITY_DISREGARDED } from "./hints.ts";
 import { logStatement, selectLogged } from "./log.ts";

@@ -5,7 +5,9 @@ import { refusalOfIssues } from "../http/validate.ts";
 /** The used fields of Stripe's objects. Other fields are ignored, because Stripe may add fields at any time. */
 const nullableText = z.lazy(() => z.string().nullish());
 const whole = z.lazy(() => z.int());
-const metadata = z.lazy(() => z.looseObject({ user: nullableText, pack: nullableText, quantity: nullableText }).nullish());
+const metadata = z.lazy(() =>
+  z.looseObject({ user: nullableText, pack: nullableText, quantity: nullableText }).nullish(),
+);
 
 export const session = z.lazy(() =>
   z.object({
@@ -38,7 +40,9 @@ export const intent = z.lazy(() =>
 const credited = z.lazy(() => z.object({ invoice: nullableText, invoice_line_items: z.array(z.string()).nullish() }));
 const prorationDetails = z.lazy(() => z.object({ credited_items: credited.nullish() }).nullish());
 const lineParent = z.lazy(() =>
-  z.object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: nullableText }).nullish(),
+  z
+    .object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: nullableText })
+    .nullish(),
 );
 export const stripeLine = z.lazy(() =>
   z.object({

@@ -92,7 +92,11 @@ export async function setStripe(admin: AdminCtx, appId: string, input: SetStripe
   const details = { mode: input.mode, prices: input.setting?.prices.map(({ price }) => price) ?? null };
   const act = newAct(admin, { appId, action: "stripe.set", target: appId, details });
   const values = { ...act, environmentId, stored };
-  const [, , [after]] = await batch(admin.db, [auditStripeSet(values), updateSetting(values), selectSetting({ environmentId })]);
+  const [, , [after]] = await batch(admin.db, [
+    auditStripeSet(values),
+    updateSetting(values),
+    selectSetting({ environmentId }),
+  ]);
   return presentStripeSetting(input.mode, after);
 }
 

@@ -12,8 +12,8 @@ import {
   claimCounts,
   claimFlaws,
   type PersonKey,
-  personTable,
   personIdOf,
+  personTable,
   withPerson,
 } from "./person-walk.ts";
 

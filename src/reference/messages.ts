@@ -19,8 +19,20 @@ const quantitiesSchema = z.strictObject({
   seconds: z.number().optional(),
   cents: z.number().optional(),
 });
-const expiry = { userId: userIdSchema, balanceId: textSchema, packId: textSchema, unit, remaining: z.number(), expiresAt: time };
-const movedSchema = { userId: userIdSchema, paymentKey: textSchema, balances: z.array(z.strictObject(movingSchema)), seq };
+const expiry = {
+  userId: userIdSchema,
+  balanceId: textSchema,
+  packId: textSchema,
+  unit,
+  remaining: z.number(),
+  expiresAt: time,
+};
+const movedSchema = {
+  userId: userIdSchema,
+  paymentKey: textSchema,
+  balances: z.array(z.strictObject(movingSchema)),
+  seq,
+};
 
 const data: Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>> = {
   "credits.granted": [
@@ -66,7 +78,15 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "credits.adjusted": ["A balance was adjusted.", { userId: userIdSchema, ...motion, seq }],
   "credits.low": [
     "What remains fell below an alert's threshold.",
-    { userId: userIdSchema, alertId: textSchema, name: textSchema, unit, remaining: z.number(), threshold: z.number(), seq },
+    {
+      userId: userIdSchema,
+      alertId: textSchema,
+      name: textSchema,
+      unit,
+      remaining: z.number(),
+      threshold: z.number(),
+      seq,
+    },
   ],
   "credits.depleted": ["Nothing remains in any unit.", { userId: userIdSchema, seq }],
   "recurring.suspended": [
@@ -117,7 +137,10 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     "A limit of the environment's analytics was met, once a day and limit.",
     { limit: textSchema, environment: mode },
   ],
-  "payment.unmatched": ["A payment granted nothing, and waits to be settled.", { paymentKey: textSchema, reason: textSchema }],
+  "payment.unmatched": [
+    "A payment granted nothing, and waits to be settled.",
+    { paymentKey: textSchema, reason: textSchema },
+  ],
   "payment.taken": ["A refund or dispute of a payment took back credits.", movedSchema],
   "payment.restored": ["Credits came back that a refund or dispute had taken.", movedSchema],
   "purser.test": ["A test, which was asked for.", {}],

@@ -60,7 +60,10 @@ export function counterOf({
 }
 
 /** The limit of a row, in the form of the features. */
-export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({ ...row, matches: readStoredRules(matches) });
+export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({
+  ...row,
+  matches: readStoredRules(matches),
+});
 
 /** A user's usage against a limit, as the API returns it (Q6). */
 export function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {

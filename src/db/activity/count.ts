@@ -46,7 +46,8 @@ export function countActivity(
 ): void {
   // JSON for `flushCounts`: no unit and no id of a pack has a character to escape. A grant counts twice for each of its items.
   const key = `[${environment.database},${environment.id},"${kind}",${Math.floor(atMs / DAY_MS)},"${unit}"]`;
-  if (activityCounts.size < COUNTS_MAX || activityCounts.has(key)) activityCounts.set(key, (activityCounts.get(key) ?? 0) + amountSteps);
+  if (activityCounts.size < COUNTS_MAX || activityCounts.has(key))
+    activityCounts.set(key, (activityCounts.get(key) ?? 0) + amountSteps);
 }
 
 /** Counts a refusal, and notes who asked for what. */
@@ -88,7 +89,9 @@ export async function flushActivity(env: object): Promise<void> {
 
 async function flushCounts(env: object): Promise<void> {
   // JSON.parse of a key that `countActivity` wrote; the amount goes beside it.
-  const rows = [...activityCounts].map(([key, amount]) => [...(JSON.parse(key) as [number, ...unknown[]]), amount] as const);
+  const rows = [...activityCounts].map(
+    ([key, amount]) => [...(JSON.parse(key) as [number, ...unknown[]]), amount] as const,
+  );
   activityCounts = new Map();
   const writes = [...Map.groupBy(rows, ([index]) => index)].map(async ([index, ofDatabase]) => {
     const { text, params } = addCounts({ rows: JSON.stringify(ofDatabase.map(([, ...row]) => row)) });

@@ -161,7 +161,9 @@ export function keyOfRequest(body: ScannedBody): string | null {
   const { json, events } = body;
   const keys = new Set(
     events.map(({ start }) =>
-      json.kindAt(start) === "object" ? keyOf(json, readEventFields(json, start, BODY_KEY_NAMES, keyInProperties)) : null,
+      json.kindAt(start) === "object"
+        ? keyOf(json, readEventFields(json, start, BODY_KEY_NAMES, keyInProperties))
+        : null,
     ),
   );
   if (keys.size > 1) throw invalid("batch", "must carry one key");
