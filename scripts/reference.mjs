@@ -55,7 +55,7 @@ const dashboardFiles = {
 const files = {
   ...made.referenceFiles(),
   ...dashboardFiles,
-  // Its files' addresses hold it, so that browsers may keep them for ever.
+  // Its files' addresses hold it, so that browsers may cache them forever.
   "dashboard.version": createHash("sha256").update(JSON.stringify(dashboardFiles)).digest("hex").slice(0, 12),
   "purser-balance.js": element.outputFiles[0].text,
   "llms.txt": readFileSync(join(root, "docs/llms.txt"), "utf8"),

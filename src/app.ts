@@ -36,7 +36,7 @@ type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
 const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCtx(env, runtime), outbox);
 
 /** Creates the HTTP application. A test may pass its own runtime, and its own way to deliver messages. */
-export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow) {
+export function createWorkerApp(runtime: Runtime = realRuntime, deliver: Deliver = deliverNow) {
   const app = createRoutes()
     .use(async (c, next) => {
       const outbox: Outbox = [];

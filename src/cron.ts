@@ -12,6 +12,7 @@ import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { randomId } from "./lib/ids.ts";
+import { MINUTE_MS } from "./lib/time.ts";
 import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/tell-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
@@ -24,7 +25,6 @@ import { deliveriesPart } from "./webhooks/deliver-due.ts";
 const QUERIES_MAX = 1_000;
 /** The queries kept for steps that take more than planned, and for retries after a fault. */
 const QUERIES_SPARE = 100;
-const MINUTE_MS = 60_000;
 /** How long a run may take: runs start every minute. */
 const RUN_MS = 50_000;
 
@@ -61,7 +61,7 @@ interface Work {
 /**
  * Runs the cron's work, once a minute, in every database (D2). All parts share the queries of the invocation: each has its share
  * in every run, and unused queries go to parts that have more to do. If a share is too small for a step in every database, the
- * databases take turns by the minute, so that none waits for ever.
+ * databases take turns by the minute, so that none waits forever.
  */
 export async function scheduled(
   env: Env,

@@ -1,9 +1,9 @@
-import { createApp } from "./app.ts";
+import { createWorkerApp } from "./app.ts";
 import { cronParts, scheduled } from "./cron.ts";
 import { figuresPart } from "./dashboard/figures/walk-business.ts";
 import { pendingFlush } from "./db/activity/count.ts";
 
-const app = createApp();
+const app = createWorkerApp();
 
 export default {
   fetch: async (request, env, ctx) => {

@@ -41,7 +41,7 @@ const configuredSecret = (value: string | undefined, charactersMin: number): str
 /** Returns a secret and the previous one. Null when there is no current secret. */
 function rotatingSecret(now: string | undefined, before: string | undefined, charactersMin: number) {
   const current = configuredSecret(now, charactersMin);
-  // The previous secret must differ from the current one; otherwise every sealed text would be sealed again for ever.
+  // The previous secret must differ from the current one; otherwise every sealed text would be sealed again forever.
   return current === null
     ? null
     : { current, previous: before === now ? null : configuredSecret(before, charactersMin) };

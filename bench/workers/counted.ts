@@ -1,8 +1,8 @@
-import { createApp } from "../../src/app.ts";
+import { createWorkerApp } from "../../src/app.ts";
 import { scheduled } from "../../src/cron.ts";
 import { type Cost, countingD1 } from "../../test/support/counting-d1.ts";
 
-const app = createApp();
+const app = createWorkerApp();
 let counting: ReturnType<typeof countingD1> | undefined;
 
 /** Purser over a D1 that counts; `GET /bench/cost` answers what was spent since it was last asked, `/bench/cron` runs the cron. */
@@ -14,7 +14,7 @@ export default {
       await scheduled({ ...env, DB: counting.d1 });
       return Response.json({});
     }
-    // Every request has a session; what is written behind the answers (db/activity.ts) has none, and is no request's.
+    // Every request has a session; what is written after the responses (db/activity.ts) has none, and is no request's.
     const { withSession } = counting.d1;
     const DB = { withSession, prepare: env.DB.prepare.bind(env.DB) } as unknown as D1Database;
     return app.fetch(request, { ...env, DB }, ctx);

@@ -1,5 +1,6 @@
 import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
+import { MINUTE_MS } from "../lib/time.ts";
 import type { Runtime } from "../runtime.ts";
 import { addressOf, type Sent } from "./address.ts";
 import type { Key } from "./key.ts";
@@ -19,8 +20,6 @@ const SHARES = {
   newKeys: { binding: "NEW_KEY_REQUESTS", aMinuteMax: 60 },
 } as const;
 type AddressShare = keyof typeof SHARES;
-
-const MINUTE_MS = 60_000;
 
 /** The kind of a key that is counted. */
 type CountedArrival = { readonly kind: Key["kind"] | "admin" };

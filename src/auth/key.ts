@@ -144,11 +144,11 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [/^[a-z]{3}_[0-9A-Za-z]{22}/, "This is an id, not a key. A key begins with `sk_` or `pk_`."],
 ];
 
-const CHARACTERS_MAX = 1_000;
+const LONGEST_KEY = 1_000;
 
 /** Returns the advice for a text. A text longer than anything sent by mistake gets none. */
 const formOf = (text: string): string | undefined =>
-  text.length > CHARACTERS_MAX ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
+  text.length > LONGEST_KEY ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
 
 /** Returns what to change when another text was sent instead of an application's key. */
 export function keyAdvice(text: string): string {

@@ -1,4 +1,5 @@
-const MINUTE_MS = 60_000;
+import { MINUTE_MS } from "../lib/time.ts";
+
 /** The most addresses that are remembered. Above it, the one that began first is forgotten. */
 const REMEMBERED_MAX = 10_000;
 

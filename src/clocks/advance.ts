@@ -10,6 +10,7 @@ import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db
 import { environments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { refusalIn } from "../errors.ts";
+import { MINUTE_MS } from "../lib/time.ts";
 import { type NextUnmatched, selectNextUnmatched, tellOne } from "../payments/tell-unmatched.ts";
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
@@ -122,7 +123,6 @@ async function unlessFaster(step: () => Promise<void>): Promise<void> {
 }
 
 const CLOCKS_A_RUN_MAX = 100;
-const MINUTE_MS = 60_000;
 
 /** The environments with a test clock: first those being advanced, then the others in an order that changes with each run. */
 const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => {

@@ -8,7 +8,7 @@ import { callVerb } from "../http/call-verb.ts";
 import { Field, Hidden, LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { amount, query, signed } from "./format.ts";
+import { amountText, queryString, signed } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
@@ -19,7 +19,7 @@ async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
     <form method="get" action={pathIn(c, "users/adjust/confirm")} class="card">
       <Hidden fields={{ userId, balanceId, adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }} />
       <p>
-        {packName} of {userId}: {amount(remaining)} {unit} remaining.
+        {packName} of {userId}: {amountText(remaining)} {unit} remaining.
       </p>
       <div class="row">
         <Field
@@ -58,7 +58,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
       fields={{ ...formFields(form), adjustmentId: form.adjustmentId ?? c.var.root.newId("adj_") }}
       button="Confirm adjustment"
       cancel={userPath(balance.userId)}
-      change={`users/adjust${query(formFields(form))}`}
+      change={`users/adjust${queryString(formFields(form))}`}
       doubts={doubtsOfAmount(balance.unit, delta)}
     >
       <dl class="facts">
@@ -76,7 +76,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
         </dd>
         <dt>Balance afterwards</dt>
         <dd>
-          {amount(balance.remaining)} → {amount(remaining)} {balance.unit}
+          {amountText(balance.remaining)} → {amountText(remaining)} {balance.unit}
         </dd>
         {balance.status === "expired" && (
           <>

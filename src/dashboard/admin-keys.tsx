@@ -8,17 +8,17 @@ import { listActs } from "../catalog/audit/list.ts";
 import { PurserError } from "../errors.ts";
 import { Choice, CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { query, time } from "./format.ts";
+import { queryString, timeText } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
 import { keepOnce, randomOf, takeOnce } from "./session.ts";
 import { Time } from "./time.tsx";
 
-const PATH = "/admin/apps/admin-keys";
-const NOTICES: Readonly<Record<string, string>> = {
+const ADMIN_KEYS_PATH = "/admin/apps/admin-keys";
+const ADMIN_KEY_NOTICES: Readonly<Record<string, string>> = {
   created: "Administration key created.",
   revoked: "Administration key revoked. It opens nothing now.",
 };
-const fieldOf = (scope: string): string => `scope ${scope}`;
+const adminKeyFieldOf = (scope: string): string => `scope ${scope}`;
 
 async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?: PurserError) {
   const { root } = c.var;
@@ -29,7 +29,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
   const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
   return page(
     c,
-    { title: "Administration keys", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Administration keys", refusal, notice: ADMIN_KEY_NOTICES[c.req.query("notice") ?? ""] },
     <>
       {created !== null && (
         <section class="card">
@@ -59,18 +59,22 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
           ])}
         />
       </section>
-      <NewKey c={c} form={form} refusal={refusal} />
+      <NewKeyForm c={c} form={form} refusal={refusal} />
     </>,
   );
 }
 
 const Status = ({ of: { adminKeyId, hint, revokedAt } }: { of: AdminKeyOutput }) =>
   revokedAt === null ? (
-    <a class="button quiet danger small" href={`${PATH}/revoke${query({ adminKeyId })}`} aria-label={`Revoke ${hint}`}>
+    <a
+      class="button quiet danger small"
+      href={`${ADMIN_KEYS_PATH}/revoke${queryString({ adminKeyId })}`}
+      aria-label={`Revoke ${hint}`}
+    >
       Revoke
     </a>
   ) : (
-    <Tag kind="revoked">revoked {time(revokedAt)}</Tag>
+    <Tag kind="revoked">revoked {timeText(revokedAt)}</Tag>
   );
 
 /** Asks before a key is revoked, which cannot be undone. */
@@ -81,7 +85,7 @@ async function revokePage(c: Context<DashboardEnv>) {
   return page(
     c,
     { title: "Revoke administration key" },
-    <form method="post" action={`${PATH}/revoke`} class="card">
+    <form method="post" action={`${ADMIN_KEYS_PATH}/revoke`} class="card">
       <FormToken c={c} />
       <Hidden fields={{ adminKeyId: key.adminKeyId }} />
       <p>
@@ -91,7 +95,7 @@ async function revokePage(c: Context<DashboardEnv>) {
         <button type="submit" class="danger">
           Revoke key
         </button>
-        <a class="button quiet" href={PATH}>
+        <a class="button quiet" href={ADMIN_KEYS_PATH}>
           Cancel
         </a>
       </div>
@@ -105,8 +109,8 @@ interface NewKeyProps {
   readonly refusal: PurserError | undefined;
 }
 
-const NewKey = ({ c, form, refusal }: NewKeyProps) => (
-  <form method="post" action={PATH} class="card">
+const NewKeyForm = ({ c, form, refusal }: NewKeyProps) => (
+  <form method="post" action={ADMIN_KEYS_PATH} class="card">
     <h2>New administration key</h2>
     <FormToken c={c} />
     {/* Sent twice, this form makes one key. */}
@@ -131,7 +135,12 @@ const NewKey = ({ c, form, refusal }: NewKeyProps) => (
       <div class="checks">
         {Object.entries(SCOPES).map(([scope, meaning]) => (
           <label>
-            <input type="checkbox" name={fieldOf(scope)} value="yes" checked={form[fieldOf(scope)] === "yes"} />{" "}
+            <input
+              type="checkbox"
+              name={adminKeyFieldOf(scope)}
+              value="yes"
+              checked={form[adminKeyFieldOf(scope)] === "yes"}
+            />{" "}
             <b>{scope}</b>: {meaning}
           </label>
         ))}
@@ -146,7 +155,7 @@ function readInput(form: Form) {
   const mode = textField(form, "mode");
   return parseForm(createAdminKeyInput, {
     name: form.name ?? "",
-    scopes: Object.keys(SCOPES).filter((scope) => form[fieldOf(scope)] === "yes"),
+    scopes: Object.keys(SCOPES).filter((scope) => form[adminKeyFieldOf(scope)] === "yes"),
     ...(apps.length === 0 ? {} : { apps }),
     ...(mode === undefined ? {} : { modes: [mode] }),
   });
@@ -161,10 +170,12 @@ export const adminKeysRoutes = createDashboardRoutes()
     );
     if (created.refusal !== undefined) return adminKeysPage(c, form, created.refusal);
     await keepOnce(c, "admin key", created.result);
-    return c.redirect(`${PATH}?notice=created`, 303);
+    return c.redirect(`${ADMIN_KEYS_PATH}?notice=created`, 303);
   })
   .get("/apps/admin-keys/revoke", revokePage)
   .post("/apps/admin-keys/revoke", async (c) => {
     const done = await catchRefusal(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
-    return done.refusal === undefined ? c.redirect(`${PATH}?notice=revoked`, 303) : adminKeysPage(c, {}, done.refusal);
+    return done.refusal === undefined
+      ? c.redirect(`${ADMIN_KEYS_PATH}?notice=revoked`, 303)
+      : adminKeysPage(c, {}, done.refusal);
   });

@@ -11,12 +11,12 @@ import { belowField, belowOf, MEASURES } from "./alerts.tsx";
 import { Choice, Empty, Field, Pager, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { UserLink } from "./people-list.tsx";
 
-const ONE = "/alerts/:alertId";
-const ROWS = "50";
+const ALERT_PATH = "/alerts/:alertId";
+const ALERT_ROWS = "50";
 
 /** Returns the alert in the path. Throws `not_found` for an alert of the other mode. */
 async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
@@ -29,17 +29,17 @@ async function readAlert(c: Context<DashboardEnv>): Promise<AlertOutput> {
 async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?: PurserError) {
   const { alertId, unit, below } = alert;
   const cursor = textField(c.req.query(), "cursor");
-  const input = parseForm(listAlertUsersInput, { limit: ROWS, cursor });
+  const input = parseForm(listAlertUsersInput, { limit: ALERT_ROWS, cursor });
   const { users, nextCursor } = await listAlertUsers(c.var.root, c.var.ctx.environment.appId, alertId, input);
   const at = pathIn(c, `alerts/${alertId}`);
   const present = {
     name: alert.name,
     event: alert.event ?? "",
-    below: amount("amount" in below ? below.amount : below.percent),
+    below: amountText("amount" in below ? below.amount : below.percent),
     of: "amount" in below ? "amount" : "percent",
   };
   const form = { ...present, ...c.var.form };
-  const notice = c.req.query("notice") === "changed" ? "Alert changed. It begins anew for every user." : undefined;
+  const notice = c.req.query("notice") === "changed" ? "Alert changed. It starts again for every user." : undefined;
   const remove = (
     <a class="button quiet danger" href={`${at}/delete`}>
       Delete
@@ -53,7 +53,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
         <h2>Edit</h2>
         <p class="soft">
           Sends <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A change
-          begins anew: it may be sent again for users who are below already.
+          starts again: it may be sent again for users who are already below.
         </p>
         <FormToken c={c} />
         <div class="row">
@@ -71,10 +71,10 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
         </div>
       </form>
       <section class="card" id="users">
-        <h2>Users it went off for</h2>
+        <h2>Users for whom it fired</h2>
         <p class="soft">And who were not lifted since. Kept while the application has an endpoint that is on.</p>
         <Table
-          label="Users it went off for"
+          label="Users for whom it fired"
           head={["User"]}
           csv="alert-users"
           rows={users.map(({ userId }) => [<UserLink c={c} id={userId} />])}
@@ -82,7 +82,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
         />
         <Pager
           first={cursor === undefined ? null : at}
-          next={nextCursor && `${at}${query({ cursor: nextCursor })}`}
+          next={nextCursor && `${at}${queryString({ cursor: nextCursor })}`}
           words={["First users", "More users"]}
         />
       </section>
@@ -90,7 +90,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
   );
 }
 
-async function deletePage(c: Context<DashboardEnv>) {
+async function deleteAlertPage(c: Context<DashboardEnv>) {
   const alert = await readAlert(c);
   const { alertId, name } = alert;
   return page(
@@ -111,9 +111,9 @@ async function deletePage(c: Context<DashboardEnv>) {
   );
 }
 
-export const alertRoutes = createDashboardRoutes()
-  .get(ONE, async (c) => alertPage(c, await readAlert(c)))
-  .post(ONE, async (c) => {
+export const alertPages = createDashboardRoutes()
+  .get(ALERT_PATH, async (c) => alertPage(c, await readAlert(c)))
+  .post(ALERT_PATH, async (c) => {
     const alert = await readAlert(c);
     const { form, admin } = c.var;
     const done = await catchRefusal(async () => {
@@ -125,8 +125,8 @@ export const alertRoutes = createDashboardRoutes()
       ? c.redirect(pathIn(c, `alerts/${alert.alertId}?notice=changed`), 303)
       : alertPage(c, alert, done.refusal);
   })
-  .get(`${ONE}/delete`, deletePage)
-  .post(`${ONE}/delete`, async (c) => {
+  .get(`${ALERT_PATH}/delete`, deleteAlertPage)
+  .post(`${ALERT_PATH}/delete`, async (c) => {
     const { alertId } = await readAlert(c);
     await deleteAlert(c.var.admin, c.var.ctx.environment.appId, alertId);
     return c.redirect(pathIn(c, "alerts?notice=deleted"), 303);

@@ -15,12 +15,12 @@ import {
   parseForm,
   textField,
 } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { randomOf } from "./session.ts";
 import { Time } from "./time.tsx";
 
-const NOTICES: Readonly<Record<string, string>> = {
+const ALERT_NOTICES: Readonly<Record<string, string>> = {
   created: "Alert created.",
   deleted: "Alert deleted. It sends nothing more.",
   days: "Notices saved. They are in force now.",
@@ -39,7 +39,7 @@ export function belowField(form: Form): Record<string, unknown> {
 }
 
 export const belowOf = ({ below, unit }: AlertOutput) =>
-  "amount" in below ? `${amount(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
+  "amount" in below ? `${amountText(below.amount)} ${unit}` : `${below.percent} % of what was issued in ${unit}`;
 
 async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
@@ -48,7 +48,7 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { form } = c.var;
   return page(
     c,
-    { title: "Alerts", section: "alerts", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Alerts", section: "alerts", refusal, notice: ALERT_NOTICES[c.req.query("notice") ?? ""] },
     <>
       <section class="card">
         <h2>Alerts</h2>
@@ -66,13 +66,13 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             <Time at={alert.createdAt} />,
             <RowMenu label={`Actions for ${alert.name}`}>
               <a href={pathIn(c, `alerts/${alert.alertId}`)}>Edit</a>
-              <a href={pathIn(c, `alerts/${alert.alertId}#users`)}>Users it went off for</a>
+              <a href={pathIn(c, `alerts/${alert.alertId}#users`)}>Users for whom it fired</a>
               <a href={pathIn(c, `alerts/${alert.alertId}/delete`)}>Delete</a>
             </RowMenu>,
           ])}
           empty={
             <Empty icon="bell" title="No alerts yet">
-              Create one below. Your webhook endpoints are told when it goes off.
+              Create one below. It sends a message to your webhook endpoints when it fires.
             </Empty>
           }
         />

@@ -7,11 +7,11 @@ import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } fro
 import { FormToken, page } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
-const SHOWN_MAX = 200;
+const SHOWN_APPS_MAX = 200;
 
 async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: PurserError) {
   const { root } = c.var;
-  const { apps, unreachable = [] } = await listApps(root, SHOWN_MAX);
+  const { apps, unreachable = [] } = await listApps(root, SHOWN_APPS_MAX);
   return page(
     c,
     { title: "Applications", refusal },
@@ -35,7 +35,7 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
         {unreachable.length > 0 && (
           <p role="alert">Not reached: {unreachable.join(", ")}. Their applications are not in this list.</p>
         )}
-        {apps.length >= SHOWN_MAX && <p class="soft">Showing the first {SHOWN_MAX}.</p>}
+        {apps.length >= SHOWN_APPS_MAX && <p class="soft">Showing the first {SHOWN_APPS_MAX}.</p>}
       </section>
       <form method="post" action="/admin/apps" class="card">
         <h2>New application</h2>
@@ -62,7 +62,7 @@ export const appsRoutes = createDashboardRoutes()
   .get("/apps", (c) => appsPage(c, ""))
   // The script reads this list to fill the switcher.
   .get("/apps/list", async (c) => {
-    const { apps } = await listApps(c.var.root, SHOWN_MAX);
+    const { apps } = await listApps(c.var.root, SHOWN_APPS_MAX);
     return c.json({ apps: apps.map(({ appId, name }) => ({ appId, name })) });
   })
   .post("/apps", async (c) => {

@@ -3,7 +3,7 @@ import { type DashboardFile, referenceFile } from "../http/reference-file.ts";
 import type { DashboardEnv } from "./form.ts";
 
 /** The files that the pages load, built from clients/dashboard. The pages load nothing from another site. */
-const TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string]>> = {
+const CONTENT_TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string]>> = {
   "dashboard.css": ["dashboard.css", "text/css; charset=utf-8"],
   "dashboard.js": ["dashboard.js", "text/javascript; charset=utf-8"],
   "icon.svg": ["dashboard.svg", "image/svg+xml"],
@@ -11,8 +11,8 @@ const TYPES: Readonly<Record<string, readonly [file: DashboardFile, type: string
 
 /** Returns a file of the pages with its type, or null if there is no such file. */
 export async function readAsset(env: Env, name: string): Promise<{ text: string; type: string } | null> {
-  if (!Object.hasOwn(TYPES, name)) return null;
-  const [file, type] = TYPES[name] ?? [];
+  if (!Object.hasOwn(CONTENT_TYPES, name)) return null;
+  const [file, type] = CONTENT_TYPES[name] ?? [];
   return file === undefined || type === undefined ? null : { text: await referenceFile(env, file), type };
 }
 
@@ -24,6 +24,6 @@ export const withAssets = createMiddleware<DashboardEnv>(async (c, next) => {
   await next();
 });
 
-/** Returns the address of a file. It changes with the file, so that browsers may cache it for ever. */
+/** Returns the address of a file. It changes with the file, so that browsers may cache it forever. */
 export const assetPath = (name: "dashboard.css" | "dashboard.js" | "icon.svg"): string =>
   `/admin/assets/${name}?v=${version ?? ""}`;

@@ -4,11 +4,11 @@ import { searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
 import { Choice, Field, Pager, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
-const ROWS = 50;
+const AUDIT_ROWS = 50;
 
 async function auditPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
@@ -21,11 +21,11 @@ async function auditPage(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const user = filters.userId === undefined ? undefined : { mode, userId: filters.userId };
   const found = await catchRefusal(() =>
-    searchAudit(c.var.root, appId, { ...filters, user }, { limit: ROWS, cursor: textField(form, "cursor") }),
+    searchAudit(c.var.root, appId, { ...filters, user }, { limit: AUDIT_ROWS, cursor: textField(form, "cursor") }),
   );
   const { entries = [], nextCursor = null } = found.result ?? {};
   const isFiltered = Object.values(filters).some((value) => value !== undefined);
-  const link = (cursor?: string) => `${pathIn(c, "audit")}${query({ ...filters, cursor })}`;
+  const link = (cursor?: string) => `${pathIn(c, "audit")}${queryString({ ...filters, cursor })}`;
   return page(
     c,
     { title: "Audit", section: "audit", refusal: found.refusal },
@@ -48,7 +48,7 @@ async function auditPage(c: Context<DashboardEnv>) {
         </p>
         <Acts c={c} label="Acts" entries={entries} empty="No acts here." hasTargets />
         {isFiltered && nextCursor !== null && (
-          <p class="soft">This page searched {amount(searchedActsMax)} acts. Older pages may have more.</p>
+          <p class="soft">This page searched {amountText(searchedActsMax)} acts. Older pages may have more.</p>
         )}
         <Pager first={form.cursor === undefined ? null : link()} next={nextCursor && link(nextCursor)} />
       </section>
@@ -71,11 +71,11 @@ const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
 };
 
 /** Returns the page that shows the target of an act. Null for a target without a page of its own. */
-function pageOf(target: string, action?: AuditEntry["action"]): string | null {
+function auditPageOf(target: string, action?: AuditEntry["action"]): string | null {
   const page = action === undefined ? undefined : PAGES[action];
   if (page !== undefined) return page;
   if (action === "payment.settled") return `payments/${encodeURIComponent(target)}`;
-  if (target.startsWith("crb_")) return `users/balance${query({ balanceId: target })}`;
+  if (target.startsWith("crb_")) return `users/balance${queryString({ balanceId: target })}`;
   if (target.startsWith("cpk_")) return `packs/${target}`;
   if (target.startsWith("era_")) return `people/erasures/${target}`;
   if (target.startsWith("alr_")) return "alerts";
@@ -92,7 +92,7 @@ interface TargetProps {
 
 /** Shows the target of an act, in the act's mode: the audit has acts of both modes. */
 const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
-  const place = pageOf(target, action);
+  const place = auditPageOf(target, action);
   if (place === null) return <code>{target}</code>;
   const { environment } = c.var.ctx;
   const at = mode === "live" || mode === "test" ? mode : environment.mode;
@@ -110,28 +110,30 @@ interface UserProps {
 }
 
 /** The user whom an act was about, in their mode. */
-const User = ({ c, userId, details: { mode } }: UserProps) => {
+const AuditUser = ({ c, userId, details: { mode } }: UserProps) => {
   if (userId === null) return null;
   const { environment } = c.var.ctx;
   const at = mode === "live" || mode === "test" ? mode : environment.mode;
-  return <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/users${query({ userId })}`}>{userId}</a>;
+  return (
+    <a href={`/admin/apps/${encodeURIComponent(environment.appId)}/${at}/users${queryString({ userId })}`}>{userId}</a>
+  );
 };
 
-const asText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+const detailAsText = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
 
 /** Whether a detail is a ledger entry, which is shown as its amount with a link to its balance. */
 const isEntry = (value: unknown): value is { balanceId: string; unit: string; amount: number; seq: number } =>
   typeof value === "object" && value !== null && "balanceId" in value;
 
 const Word = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { value: unknown }) => {
-  if (typeof value === "number") return <>{amount(value)}</>;
+  if (typeof value === "number") return <>{amountText(value)}</>;
   if (typeof value === "string" && /^(?:crb|cpk)_/.test(value))
     return <Target c={c} target={value} details={details} />;
-  if (!isEntry(value)) return <>{asText(value)}</>;
+  if (!isEntry(value)) return <>{detailAsText(value)}</>;
   const { balanceId, unit, amount: moved, seq } = value;
   return (
     <>
-      {amount(moved)} {unit} of <Target c={c} target={balanceId} details={details} /> (entry {seq})
+      {amountText(moved)} {unit} of <Target c={c} target={balanceId} details={details} /> (entry {seq})
     </>
   );
 };
@@ -166,7 +168,7 @@ const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
       {before !== undefined && (
         <details>
           <summary>Before</summary>
-          <code>{asText(before)}</code>
+          <code>{detailAsText(before)}</code>
         </details>
       )}
     </>
@@ -195,7 +197,7 @@ export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps
       ...(hasTargets
         ? [
             <Target c={c} target={target} action={action} details={details} />,
-            <User c={c} userId={userId} details={details} />,
+            <AuditUser c={c} userId={userId} details={details} />,
           ]
         : []),
       <Details c={c} details={details} />,

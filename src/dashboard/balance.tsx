@@ -6,12 +6,12 @@ import { Acts } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { numbers, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { Rules } from "./packs.tsx";
+import { RuleList } from "./packs.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
 
-type Balance = Awaited<ReturnType<typeof readBalance>>;
+type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 
 async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
   const { ctx } = c.var;
@@ -22,7 +22,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
     findGrantAct(ctx, appId, balance),
     listActs(ctx, appId, [balanceId]),
   ]);
-  const ofUser = (place: string) => `${pathIn(c, place)}${query({ userId: balance.userId, balanceId })}`;
+  const ofUser = (place: string) => `${pathIn(c, place)}${queryString({ userId: balance.userId, balanceId })}`;
   return page(
     c,
     { title: `Balance ${balance.packName}`, section: "users" },
@@ -54,7 +54,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
           rows={siblings.map((each) => [
             <BalanceLink c={c} id={each.balanceId} />,
             <span class="num">
-              {amount(each.remaining)} of {amount(each.initial)} {each.unit}
+              {amountText(each.remaining)} of {amountText(each.initial)} {each.unit}
             </span>,
             <Tag kind={each.status}>{each.status}</Tag>,
           ])}
@@ -75,18 +75,18 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
 
 interface FactsProps {
   readonly c: Context<DashboardEnv>;
-  readonly balance: Balance;
+  readonly balance: BalanceView;
   readonly grantedBy: string | null;
 }
 
 const Facts = ({ c, balance, grantedBy }: FactsProps) => {
-  const left = `${amount(balance.remaining)} of ${amount(balance.initial)} ${balance.unit}`;
+  const left = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
   const held = fromSteps(balance.unit, balance.heldSteps);
   return (
     <>
       <p>
         <b>{left}</b> <Tag kind={balance.status}>{balance.status}</Tag>
-        {held > 0 ? ` ${amount(held)} ${balance.unit} more are held by open reservations.` : ""}
+        {held > 0 ? ` ${amountText(held)} ${balance.unit} more are held by open reservations.` : ""}
       </p>
       <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
       <dl class="facts">
@@ -108,17 +108,17 @@ const Facts = ({ c, balance, grantedBy }: FactsProps) => {
           )}
         </dd>
         <dt>Reference</dt>
-        <dd>{balance.externalRef === null ? "none" : <Reference c={c} reference={balance.externalRef} />}</dd>
+        <dd>{balance.externalRef === null ? "none" : <ReferenceLink c={c} reference={balance.externalRef} />}</dd>
         <dt>Granted (UTC)</dt>
         <dd>
-          {time(balance.grantedAt)}, {balance.source}
+          {timeText(balance.grantedAt)}, {balance.source}
           {grantedBy === null ? "" : `, by ${grantedBy}`}
         </dd>
         <dt>Expires (UTC)</dt>
-        <dd>{time(balance.expiresAt)}</dd>
+        <dd>{timeText(balance.expiresAt)}</dd>
         <dt>Pays for</dt>
         <dd>
-          <Rules matches={balance.matches} />, priority {balance.priority}
+          <RuleList matches={balance.matches} />, priority {balance.priority}
         </dd>
         {balance.notes !== null && (
           <>
@@ -132,7 +132,7 @@ const Facts = ({ c, balance, grantedBy }: FactsProps) => {
 };
 
 /** Shows a reference. The reference of a payment at Stripe begins with one of the payment's ids, which links to it. */
-const Reference = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
+const ReferenceLink = ({ c, reference }: { c: Context<DashboardEnv>; reference: string }) => {
   const [, paymentKey] = /^stripe:([^:]+)/.exec(reference) ?? [];
   if (paymentKey === undefined) return <code>{reference}</code>;
   return (
@@ -142,6 +142,6 @@ const Reference = ({ c, reference }: { c: Context<DashboardEnv>; reference: stri
   );
 };
 
-export const balanceRoutes = createDashboardRoutes().get("/users/balance", (c) =>
+export const balancePages = createDashboardRoutes().get("/users/balance", (c) =>
   balancePage(c, c.req.query("balanceId") ?? ""),
 );

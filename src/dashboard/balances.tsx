@@ -6,27 +6,29 @@ import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { Choice, Field, Hidden, numbers, Pager, Table, Tag } from "./components.tsx";
-import { SHOWN_MAX } from "./confirm.tsx";
+import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
 
-const ROWS = 50;
-const STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
+const BALANCE_ROWS = 50;
+const BALANCE_STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
 
 async function balancesPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const { userId = "" } = form;
-  const status = STATUSES.find((each) => each === form.status);
+  const status = BALANCE_STATUSES.find((each) => each === form.status);
   const filters = { status, packId: textField(form, "packId"), reference: textField(form, "reference") };
   const [{ packs }, found] = await Promise.all([
-    listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX),
-    catchRefusal(() => findBalances(c.var.ctx, userId, filters, { limit: ROWS, cursor: textField(form, "cursor") })),
+    listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX),
+    catchRefusal(() =>
+      findBalances(c.var.ctx, userId, filters, { limit: BALANCE_ROWS, cursor: textField(form, "cursor") }),
+    ),
   ]);
   const { balances = [], nextCursor = null } = found.result ?? {};
-  const link = (cursor?: string) => `${pathIn(c, "users/balances")}${query({ userId, ...filters, cursor })}`;
+  const link = (cursor?: string) => `${pathIn(c, "users/balances")}${queryString({ userId, ...filters, cursor })}`;
   return page(
     c,
     { title: `Balances of ${userId}`, section: "users", refusal: found.refusal },
@@ -40,7 +42,7 @@ async function balancesPage(c: Context<DashboardEnv>) {
           label="Status"
           name="status"
           value={status ?? ""}
-          options={[["", "all"], ...STATUSES.map((each) => [each, each] as const)]}
+          options={[["", "all"], ...BALANCE_STATUSES.map((each) => [each, each] as const)]}
         />
         <Choice
           label="Pack"
@@ -53,8 +55,8 @@ async function balancesPage(c: Context<DashboardEnv>) {
       </form>
       <section class="card">
         <BalanceTable c={c} balances={balances} />
-        {nextCursor !== null && balances.length < ROWS && (
-          <p class="soft">This page searched {amount(searchedBalancesMax)} balances. Older pages may have more.</p>
+        {nextCursor !== null && balances.length < BALANCE_ROWS && (
+          <p class="soft">This page searched {amountText(searchedBalancesMax)} balances. Older pages may have more.</p>
         )}
         <Pager first={form.cursor === undefined ? null : link()} next={nextCursor && link(nextCursor)} />
       </section>
@@ -72,7 +74,7 @@ const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: rea
       <BalanceLink c={c} id={balance.balanceId} />,
       balance.packName,
       <span class="num">
-        {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
+        {amountText(balance.remaining)} of {amountText(balance.initial)} {balance.unit}
       </span>,
       <Tag kind={balance.status}>{balance.status}</Tag>,
       balance.externalRef === null ? "" : <code>{balance.externalRef}</code>,
@@ -86,7 +88,7 @@ export const balancesRoutes = createDashboardRoutes().get("/users/balances", bal
 
 const AS_OF_ROWS = 100;
 
-type Found = Awaited<ReturnType<typeof balancesAsOf>>;
+type FoundBalances = Awaited<ReturnType<typeof balancesAsOf>>;
 
 /** Shows the balances that a user had at a moment. */
 async function asOfPage(c: Context<DashboardEnv>) {
@@ -94,7 +96,7 @@ async function asOfPage(c: Context<DashboardEnv>) {
   const { userId = "" } = form;
   const cursor = textField(form, "cursor");
   const isAsked = textField(form, "asOf") !== undefined;
-  const found: { result?: Found | undefined; refusal?: PurserError | undefined } = isAsked
+  const found: { result?: FoundBalances | undefined; refusal?: PurserError | undefined } = isAsked
     ? await catchRefusal(async () => {
         const { asOf } = parseForm(listInput, { userId, asOf: timeField(form, "asOf") });
         if (asOf === undefined) throw invalid("asOf", "is missing");
@@ -126,9 +128,9 @@ async function asOfPage(c: Context<DashboardEnv>) {
   );
 }
 
-const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>; found: Found }) => {
+const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>; found: FoundBalances }) => {
   const { userId, asOf, cursor } = c.req.query();
-  const link = (more: { cursor?: string }) => `${pathIn(c, "users/as-of")}${query({ userId, asOf, ...more })}`;
+  const link = (more: { cursor?: string }) => `${pathIn(c, "users/as-of")}${queryString({ userId, asOf, ...more })}`;
   const isPartial = balances.some(({ past }) => past === null);
   return (
     <section class="card">
@@ -144,7 +146,7 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
             : [
                 past.packName,
                 <span class="num">
-                  {amount(past.remaining)} of {amount(past.initial)} {past.unit}
+                  {amountText(past.remaining)} of {amountText(past.initial)} {past.unit}
                 </span>,
                 <Tag kind={past.status}>{past.status}</Tag>,
                 <Time at={past.expiresAt} />,
@@ -153,8 +155,8 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
       />
       {isPartial && (
         <p class="soft">
-          A page goes back over {amount(asOfEntriesMax)} entries. Of a balance that is not known more was written since:
-          the API tells it, by <code>GET /api/v1/credits?asOf=</code>.
+          A page goes back over {amountText(asOfEntriesMax)} entries. Of a balance that is not known more was written
+          since: the API tells it, by <code>GET /api/v1/credits?asOf=</code>.
         </p>
       )}
       <Pager

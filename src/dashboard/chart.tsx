@@ -1,4 +1,4 @@
-import { amount, shortAmount, time } from "./format.ts";
+import { amountText, shortAmount, timeText } from "./format.ts";
 
 interface Point {
   /** `2026-01-15`. */
@@ -26,7 +26,7 @@ interface DaysProps {
 /** Returns a chart as text, for screen readers. */
 function daysText({ label, total, series: [first] }: DaysProps): string {
   const top = first?.days.reduce((best, day) => (day.value > best.value ? day : best));
-  return `${label} by day: ${total}. The most: ${amount(top?.value ?? 0)} on ${top?.date ?? "no day"}.`;
+  return `${label} by day: ${total}. The most: ${amountText(top?.value ?? 0)} on ${top?.date ?? "no day"}.`;
 }
 
 /** Shows a figure by day. The script draws the chart from the table; without the script, only the table appears. */
@@ -72,7 +72,7 @@ export const DayChart = (props: DaysProps) => {
               <tr>
                 <td data-at={date}>{date}</td>
                 {series.map(({ days, hrefOf }) => (
-                  <Value value={days[index]?.value ?? 0} href={hrefOf?.(date)} />
+                  <ChartValue value={days[index]?.value ?? 0} href={hrefOf?.(date)} />
                 ))}
               </tr>
             ))}
@@ -90,23 +90,23 @@ const Caption = ({ label, href, total }: { label: string; href?: string | undefi
 );
 
 /** Shows a day's value. A value of 0 has no link. */
-const Value = ({ value, href }: { value: number; href?: string | undefined }) => (
+const ChartValue = ({ value, href }: { value: number; href?: string | undefined }) => (
   <td class="end" data-value={value}>
-    {href === undefined || value === 0 ? amount(value) : <a href={href}>{amount(value)}</a>}
+    {href === undefined || value === 0 ? amountText(value) : <a href={href}>{amountText(value)}</a>}
   </td>
 );
 
-export interface Step {
+export interface ChartStep {
   readonly at: string;
   readonly value: number;
 }
 
 /** Shows an amount over time as steps, oldest first. */
-export const StepChart = ({ label, steps }: { label: string; steps: readonly Step[] }) => {
+export const StepChart = ({ label, steps }: { label: string; steps: readonly ChartStep[] }) => {
   const [first, last] = [steps[0], steps.at(-1)];
   if (first === undefined || last === undefined || steps.length < 2) return null;
   const top = Math.max(...steps.map((step) => step.value));
-  const text = `${label}: from ${amount(first.value)} on ${first.at.slice(0, 10)} to ${amount(last.value)} on ${last.at.slice(0, 10)}, at most ${amount(top)}.`;
+  const text = `${label}: from ${amountText(first.value)} on ${first.at.slice(0, 10)} to ${amountText(last.value)} on ${last.at.slice(0, 10)}, at most ${amountText(top)}.`;
   return (
     <figure class="chart" data-chart="steps">
       <Caption label={label} total={shortAmount(last.value)} />
@@ -125,8 +125,8 @@ export const StepChart = ({ label, steps }: { label: string; steps: readonly Ste
           <tbody>
             {steps.map(({ at, value }) => (
               <tr>
-                <td data-at={at}>{time(at)}</td>
-                <Value value={value} />
+                <td data-at={at}>{timeText(at)}</td>
+                <ChartValue value={value} />
               </tr>
             ))}
           </tbody>

@@ -6,10 +6,10 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { Field } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
-import { query, span, time } from "./format.ts";
+import { queryString, span, timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
-const NOTICES: Readonly<Record<string, string>> = {
+const CLOCK_NOTICES: Readonly<Record<string, string>> = {
   set: "The clock was moved.",
   removed: "The clock was taken away: test mode has real time.",
 };
@@ -21,7 +21,7 @@ const JUMPS = [
 ] as const;
 
 /** Returns a moment as the value of a `datetime-local` field, to the second. */
-const fieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
+const clockFieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_000).slice(0, 19);
 
 const LiveHasNone = ({ c }: { c: Context<DashboardEnv> }) => (
   <p class="card">
@@ -33,7 +33,7 @@ const LiveHasNone = ({ c }: { c: Context<DashboardEnv> }) => (
 async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { ctx } = c.var;
   const { appId, mode } = ctx.environment;
-  const options = { title: "Test clock", section: "clock", refusal, notice: NOTICES[form.notice ?? ""] } as const;
+  const options = { title: "Test clock", section: "clock", refusal, notice: CLOCK_NOTICES[form.notice ?? ""] } as const;
   if (mode === "live") return page(c, options, <LiveHasNone c={c} />);
   const { now, status } = await readTestClock(c.var.root, appId);
   const nowMs = now === null ? ctx.realNow() : Date.parse(now);
@@ -45,7 +45,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
         <dl class="facts">
           <dt>Test time (UTC)</dt>
           <dd>
-            <b>{time(iso(nowMs))}</b>
+            <b>{timeText(iso(nowMs))}</b>
             {now === null
               ? ", which is real time: there is no clock"
               : `, ${span(nowMs - ctx.realNow())} ahead of real time`}
@@ -73,7 +73,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
             name="now"
             type="datetime-local"
             step="1"
-            value={form.now ?? fieldOf(nowMs + DAY_MS)}
+            value={form.now ?? clockFieldOf(nowMs + DAY_MS)}
             required
             refusal={refusal}
           />
@@ -82,7 +82,10 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
         <p>
           {JUMPS.map(([name, jumpMs]) => (
             <>
-              <a class="button quiet" href={`${pathIn(c, "clock/confirm")}${query({ now: fieldOf(nowMs + jumpMs) })}`}>
+              <a
+                class="button quiet"
+                href={`${pathIn(c, "clock/confirm")}${queryString({ now: clockFieldOf(nowMs + jumpMs) })}`}
+              >
                 {name} on
               </a>{" "}
             </>
@@ -120,10 +123,10 @@ async function confirmPage(c: Context<DashboardEnv>, form: Form) {
     <Confirm c={c} action="clock" fields={{ now: form.now ?? "" }} button="Move the clock" cancel="clock">
       <dl class="facts">
         <dt>From (UTC)</dt>
-        <dd>{time(iso(ctx.now()))}</dd>
+        <dd>{timeText(iso(ctx.now()))}</dd>
         <dt>To (UTC)</dt>
         <dd>
-          <b>{time(iso(read.result))}</b>, {span(read.result - ctx.now())} later
+          <b>{timeText(iso(read.result))}</b>, {span(read.result - ctx.now())} later
         </dd>
       </dl>
       <p>
@@ -134,7 +137,7 @@ async function confirmPage(c: Context<DashboardEnv>, form: Form) {
   );
 }
 
-export const clockRoutes = createDashboardRoutes()
+export const clockPages = createDashboardRoutes()
   .get("/clock", (c) => clockPage(c, c.req.query()))
   .get("/clock/confirm", (c) => confirmPage(c, c.req.query()))
   .post("/clock", async (c) => {

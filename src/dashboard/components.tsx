@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { Icon, type IconName } from "./icons.tsx";
 
 /** The properties of a field that shows the refusal of its argument. */
@@ -284,7 +284,7 @@ export const Amounts = ({ of, hrefOf }: AmountsProps) => (
   <div>
     {of.length === 0 && "nothing"}
     {of.map((each) => {
-      const text = `${amount(each.amount)} ${each.unit}`;
+      const text = `${amountText(each.amount)} ${each.unit}`;
       return <div class="num">{hrefOf === undefined ? text : <a href={hrefOf(each.unit)}>{text}</a>}</div>;
     })}
   </div>

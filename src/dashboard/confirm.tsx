@@ -6,11 +6,11 @@ import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Hidden } from "./components.tsx";
 import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 
 /** How many packs a form offers. */
-export const SHOWN_MAX = 200;
+export const SHOWN_FIELDS_MAX = 200;
 
 /** The longest reason. It must fit in a link, because a confirmation is a page that can be reloaded. */
 const REASON_MAX = 500;
@@ -26,7 +26,7 @@ export async function redirectAfter(
     return work();
   });
   if (done.refusal !== undefined) return showForm(done.refusal);
-  return c.redirect(`${pathIn(c, "users")}${query({ userId: c.var.form.userId, notice: done.result })}`, 303);
+  return c.redirect(`${pathIn(c, "users")}${queryString({ userId: c.var.form.userId, notice: done.result })}`, 303);
 }
 
 /** The amount of each unit from which a confirmation asks twice. */
@@ -39,7 +39,7 @@ const LARGE: Readonly<Record<Unit, number>> = {
 
 /** Returns the doubts about an amount, which a confirmation must ask about. */
 export function doubtsOfAmount(unit: Unit, value: number): readonly string[] {
-  return Math.abs(value) >= LARGE[unit] ? [`This is a large amount: ${amount(Math.abs(value))} ${unit}.`] : [];
+  return Math.abs(value) >= LARGE[unit] ? [`This is a large amount: ${amountText(Math.abs(value))} ${unit}.`] : [];
 }
 
 /** Returns the doubts about a user id, which a confirmation must ask about: spaces around it, and an id without a user. */
@@ -118,4 +118,4 @@ export function requireReason(form: Form, name: string): string {
   return reason;
 }
 
-export const userPath = (userId: string | undefined): string => `users${query({ userId })}`;
+export const userPath = (userId: string | undefined): string => `users${queryString({ userId })}`;

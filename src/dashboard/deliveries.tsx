@@ -4,21 +4,21 @@ import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/r
 import { listDeliveriesInput } from "../webhooks/schemas.ts";
 import { Hidden, Pager, Table, Tag } from "./components.tsx";
 import { type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 import { TICKED } from "./webhook-acts.ts";
-import { reasonOf } from "./webhooks.tsx";
+import { disabledReasonOf } from "./webhooks.tsx";
 
-const ROWS = 20;
-const STATUSES = ["", "pending", "delivered", "failed"] as const;
+const DELIVERY_ROWS = 20;
+const DELIVERY_STATUSES = ["", "pending", "delivered", "failed"] as const;
 
 /** Returns the page of an endpoint's deliveries that the query asks for. */
 export function readDeliveries(c: Context<DashboardEnv>, webhookId: string): Promise<ListDeliveriesOutput> {
   const asked = c.req.query();
   const fields = { status: textField(asked, "status"), cursor: textField(asked, "cursor") };
   const input = parseForm(listDeliveriesInput, fields);
-  return listDeliveries(c.var.root, c.var.ctx.environment.appId, webhookId, { ...input, limit: ROWS });
+  return listDeliveries(c.var.root, c.var.ctx.environment.appId, webhookId, { ...input, limit: DELIVERY_ROWS });
 }
 
 /** Shows an attempt: its status, or why there was no response, and how long it took. */
@@ -26,8 +26,8 @@ const AttemptLine = ({ attempt }: { attempt: Attempt }) => {
   const isSuccess = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
   return (
     <div>
-      <Time at={attempt.at} />: {isSuccess ? attempt.status : reasonOf(attempt)}{" "}
-      <span class="soft">{amount(attempt.durationMs)} ms</span>
+      <Time at={attempt.at} />: {isSuccess ? attempt.status : disabledReasonOf(attempt)}{" "}
+      <span class="soft">{amountText(attempt.durationMs)} ms</span>
     </div>
   );
 };
@@ -46,9 +46,9 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
     <section class="card">
       <h2>Deliveries (last 30 days)</h2>
       <p class="tabs">
-        {STATUSES.map((each) => (
+        {DELIVERY_STATUSES.map((each) => (
           <>
-            <a href={`${at}${query({ status: each })}`} aria-current={each === status ? "true" : undefined}>
+            <a href={`${at}${queryString({ status: each })}`} aria-current={each === status ? "true" : undefined}>
               {each === "" ? "all" : each}
             </a>{" "}
           </>
@@ -113,11 +113,11 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
         )}
       </form>
       {status !== "" && nextCursor !== null && (
-        <p class="soft">A page searches {amount(lookedAtDeliveriesMax)} deliveries. Older pages may have more.</p>
+        <p class="soft">A page searches {amountText(lookedAtDeliveriesMax)} deliveries. Older pages may have more.</p>
       )}
       <Pager
-        first={cursor === undefined ? null : `${at}${query({ status })}`}
-        next={nextCursor && `${at}${query({ status, cursor: nextCursor })}`}
+        first={cursor === undefined ? null : `${at}${queryString({ status })}`}
+        next={nextCursor && `${at}${queryString({ status, cursor: nextCursor })}`}
         words={["Newest", "Older deliveries"]}
       />
     </section>

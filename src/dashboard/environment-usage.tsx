@@ -9,7 +9,7 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
 import { Amounts, Empty, Field, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amount, query, shortAmount } from "./format.ts";
+import { amountText, queryString, shortAmount } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
@@ -172,8 +172,8 @@ const Grouped = ({ name, usage, nameOf }: GroupedProps) => {
         csv={`by-${name.toLowerCase()}`}
         rows={largest.map((total) => [
           nameOf(total),
-          amount(total.events),
-          ...units.map((unit) => amount(total.quantities[unit] ?? 0)),
+          amountText(total.events),
+          ...units.map((unit) => amountText(total.quantities[unit] ?? 0)),
         ])}
       />
       {usage.totals.length > SHOWN_GROUPS_MAX && <p class="soft">The {SHOWN_GROUPS_MAX} with the most events.</p>}
@@ -215,26 +215,26 @@ const TopUsers = ({ c, usage: { byUser, users }, days }: UsersProps) => {
           const user = users.find(({ userId }) => userId === total.userId);
           return [
             <UserLink c={c} id={total.userId ?? ""} />,
-            amount(total.events),
+            amountText(total.events),
             timesText(total.events, median),
             ...units.flatMap((unit) => {
               const used = total.quantities[unit] ?? 0;
-              return [amount(used), timesText(used, medians.get(unit) ?? 0)];
+              return [amountText(used), timesText(used, medians.get(unit) ?? 0)];
             }),
             user === undefined ? <span class="soft">see the user</span> : <Amounts of={user.remaining} />,
           ];
         })}
       />
       <p class="soft">
-        The median is that of the {amount(byUser.totals.length)} {byUser.totals.length === 1 ? "user" : "users"} listed,
-        over {amount(days)} {days === 1 ? "day" : "days"}.
+        The median is that of the {amountText(byUser.totals.length)} {byUser.totals.length === 1 ? "user" : "users"}{" "}
+        listed, over {amountText(days)} {days === 1 ? "day" : "days"}.
       </p>
     </section>
   );
 };
 
 const timesText = (value: number, median: number): string =>
-  median === 0 ? "–" : `${amount(Math.round((10 * value) / median) / 10)} ×`;
+  median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
 
 /** Shows whose credits end first if usage goes on, of those who used most. */
 const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
@@ -259,10 +259,12 @@ const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
         empty="Not known of anybody: nobody used credits of a unit that they have."
         rows={first.map(({ user, total, unit, left }) => [
           <UserLink c={c} id={user.userId} />,
-          `${amount(user.remaining.find((each) => each.unit === unit)?.amount ?? 0)} ${unit}`,
+          `${amountText(user.remaining.find((each) => each.unit === unit)?.amount ?? 0)} ${unit}`,
           `${shortAmount((total.quantities[unit] ?? 0) / days)} ${unit}`,
-          left < 1 ? "within a day" : `in about ${amount(Math.round(left))} ${Math.round(left) === 1 ? "day" : "days"}`,
-          <a class="button quiet small" href={`${pathIn(c, "users/grant")}${query({ userId: user.userId })}`}>
+          left < 1
+            ? "within a day"
+            : `in about ${amountText(Math.round(left))} ${Math.round(left) === 1 ? "day" : "days"}`,
+          <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId: user.userId })}`}>
             Grant
           </a>,
         ])}
@@ -271,4 +273,4 @@ const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
   );
 };
 
-export const environmentUsageRoutes = createDashboardRoutes().get("/usage", usagePage);
+export const environmentUsagePages = createDashboardRoutes().get("/usage", usagePage);

@@ -9,22 +9,22 @@ import type { TenantCtx } from "../runtime.ts";
 import { Choice, Field, Hidden, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { quantitiesText } from "./people-list.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
 
 /** Shows the numbers of rows: first the deleted ones, then those that the books keep. */
-const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: ErasureCounts }) => (
+const CountsTable = ({ counts: { erased, pseudonymised, revoked } }: { counts: ErasureCounts }) => (
   <>
     <Table
       label="Rows"
       head={["What", "Rows", "Becomes"]}
       empty=""
       rows={[
-        ...Object.entries(erased).map(([name, rows]) => [name, amount(rows ?? 0), "Deleted"]),
-        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amount(rows), "Kept, anonymised"]),
+        ...Object.entries(erased).map(([name, rows]) => [name, amountText(rows ?? 0), "Deleted"]),
+        ...Object.entries(pseudonymised).map(([name, rows]) => [name, amountText(rows), "Kept, anonymised"]),
       ]}
     />
     <p>Credits revoked: {quantitiesText(revoked) || "none"}.</p>
@@ -32,11 +32,14 @@ const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: Erasur
 );
 
 /** The most characters of the ids in the form. For longer lists the form carries a hash of the ids instead. */
-const CHARACTERS_MAX = 100_000;
+const REASON_CHARACTERS_MAX = 100_000;
 
-async function shownFields({ distinctIds = [], distinctIdCount }: ErasePersonOutput): Promise<Record<string, string>> {
+async function shownFormFields({
+  distinctIds = [],
+  distinctIdCount,
+}: ErasePersonOutput): Promise<Record<string, string>> {
   const text = JSON.stringify(distinctIds);
-  const isSent = distinctIds.length === distinctIdCount && text.length <= CHARACTERS_MAX;
+  const isSent = distinctIds.length === distinctIdCount && text.length <= REASON_CHARACTERS_MAX;
   return isSent
     ? { distinctIds: text }
     : { shown: await sha256(JSON.stringify([distinctIdCount, ...distinctIds.toSorted()])) };
@@ -55,7 +58,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
   });
   const { distinctIds = [], distinctIdCount, ...counts } = output;
   const unverified = new Set(await findUnverifiedIds(c.var.ctx, distinctId));
-  const shown = await shownFields(output);
+  const shown = await shownFormFields(output);
   const blockable =
     shown.distinctIds === undefined ? [] : [...distinctIds.entries()].filter(([, id]) => unverified.has(id));
   return page(
@@ -65,7 +68,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
       <section class="card">
         <h2>What would be erased</h2>
         <p>
-          {amount(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
+          {amountText(distinctIdCount)} {distinctIdCount === 1 ? "id" : "ids"}
           {distinctIdCount > distinctIds.length && `, of which these are the nearest`}:
         </p>
         <ul>
@@ -76,14 +79,14 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
             </li>
           ))}
         </ul>
-        <Counts counts={counts} />
+        <CountsTable counts={counts} />
       </section>
       <Confirm
         c={c}
         action="people/erase"
         fields={{ distinctId, ...shown }}
         button="Erase person"
-        cancel={`people${query({ distinctId })}`}
+        cancel={`people${queryString({ distinctId })}`}
         isDangerous
       >
         <p>
@@ -126,14 +129,17 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
           {[
             ["Erasure", <code>{receipt.erasureId}</code>],
             ["Status", isRunning ? "running: the cron goes on every minute" : "completed"],
-            ["Ids", amount(receipt.distinctIdCount)],
+            ["Ids", amountText(receipt.distinctIdCount)],
             ["Reason", receipt.reason?.replaceAll("_", " ") ?? "none given"],
             ["Consent log", receipt.keepConsent ? "kept under a keyed hash" : "deleted"],
             ["By", receipt.by],
-            ["Begun (UTC)", time(receipt.startedAt)],
-            ["Completed (UTC)", time(receipt.completedAt, "not yet")],
-            ["Recoverable from the database's history until (UTC)", time(receipt.recoverableUntil, "not yet known")],
-            ["Lifted (UTC)", time(receipt.liftedAt)],
+            ["Begun (UTC)", timeText(receipt.startedAt)],
+            ["Completed (UTC)", timeText(receipt.completedAt, "not yet")],
+            [
+              "Recoverable from the database's history until (UTC)",
+              timeText(receipt.recoverableUntil, "not yet known"),
+            ],
+            ["Lifted (UTC)", timeText(receipt.liftedAt)],
           ].map(([name, value]) => (
             <>
               <dt>{name}</dt>
@@ -141,7 +147,7 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
             </>
           ))}
         </dl>
-        <Counts counts={receipt} />
+        <CountsTable counts={receipt} />
         <p class="soft">This receipt names nobody. Print it for your records.</p>
       </section>
       {isRunning && (
@@ -153,7 +159,7 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
         <form method="post" action={pathIn(c, `people/erasures/${erasureId}/lift`)} class="card">
           <FormToken c={c} />
           <Hidden fields={{ erasureId }} />
-          <p>Lifting lets its ids begin anew, with nothing of before.</p>
+          <p>Lifting lets its ids be used again. Erased data does not come back.</p>
           <button type="submit" class="quiet">
             Lift
           </button>
@@ -173,7 +179,7 @@ async function requireShown(
   shown: string,
 ): Promise<Pick<ErasePersonInput, "distinctIds" | "distinctIdCount">> {
   const { output } = await erasePerson(ctx, { distinctId, dryRun: true, keepConsent: false });
-  if ((await shownFields(output)).shown !== shown) {
+  if ((await shownFormFields(output)).shown !== shown) {
     throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and confirm again.");
   }
   const { distinctIds = [], distinctIdCount } = output;

@@ -8,14 +8,14 @@ import { invalid } from "../errors.ts";
 import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Choice, Empty, Field, Hidden, type NumberHead, numbers, Pager, Table, Tag } from "./components.tsx";
-import { SHOWN_MAX } from "./confirm.tsx";
+import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
-import { amount, query, signed } from "./format.ts";
+import { amountText, queryString, signed } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
 
-interface Filters {
+interface FigureFilters {
   readonly unit: string | undefined;
   readonly packId: string | undefined;
   readonly fromMs: number;
@@ -28,9 +28,9 @@ interface Found {
   readonly nextCursor: string | null;
 }
 
-type Read = (c: Context<DashboardEnv>, filters: Filters, cursor: string | undefined) => Promise<Found>;
+type Read = (c: Context<DashboardEnv>, filters: FigureFilters, cursor: string | undefined) => Promise<Found>;
 
-interface Figure {
+interface FigureList {
   readonly title: string;
   /** Describes the list, and what may be missing from it. */
   /** A function if it formats a number: creating formats is slow, so none is created at the start. */
@@ -65,7 +65,7 @@ const FIGURES = {
   },
   minted: { title: "Export links created", about: linksAbout, read: exportLinks("minted"), hasUnits: false },
   opened: { title: "Export links opened", about: linksAbout, read: exportLinks("opened"), hasUnits: false },
-} as const satisfies Readonly<Record<string, Figure>>;
+} as const satisfies Readonly<Record<string, FigureList>>;
 export type FigureName = keyof typeof FIGURES;
 
 const isFigure = (name: string): name is FigureName => Object.hasOwn(FIGURES, name);
@@ -82,10 +82,10 @@ interface FigureLink {
 
 /** Returns the page that lists the entries of a figure of the overview. */
 export const figurePath = (figure: FigureName, { unit, packId, from, to }: FigureLink): string =>
-  `figures${query({ figure, unit: unit ?? undefined, packId, from, to })}`;
+  `figures${queryString({ figure, unit: unit ?? undefined, packId, from, to })}`;
 
 function linksAbout(): string {
-  return `The audit of exports, by distinct id, which is exact. A page searches ${amount(lookedAtLinksMax)} of its rows.
+  return `The audit of exports, by distinct id, which is exact. A page searches ${amountText(lookedAtLinksMax)} of its rows.
     Where a person was erased, the id is a hash.`;
 }
 
@@ -95,7 +95,7 @@ function entriesOf(kind: EntriesOf): Read {
     const reason = kind === "refunded" ? "admin_adjust" : kind === "granted" ? "grant" : "event_committed";
     const rows = entries.map((entry): Child[] => {
       const day = dateOf(entry.occurredAtMs);
-      const ledger = query({ userId: entry.userId, balanceId: entry.balanceId, reason, from: day, to: day });
+      const ledger = queryString({ userId: entry.userId, balanceId: entry.balanceId, reason, from: day, to: day });
       return [
         <a class="num" href={`${pathIn(c, "users")}${ledger}#ledger`}>
           <Time at={iso(entry.occurredAtMs)} />
@@ -125,7 +125,7 @@ function expiries(isSpent: boolean): Read {
       <Time at={balance.expiresAt} />,
       <UserLink c={c} id={balance.userId} />,
       <span class="num">
-        {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
+        {amountText(balance.remaining)} of {amountText(balance.initial)} {balance.unit}
       </span>,
       <a href={pathIn(c, `packs/${encodeURIComponent(balance.packId)}`)}>{balance.packName}</a>,
       <BalanceLink c={c} id={balance.balanceId} />,
@@ -149,7 +149,7 @@ function exportLinks(action: "minted" | "opened"): Read {
 }
 
 /** Returns the days of the form, both included; by default the last 30. */
-function readFilters(form: Form, nowMs: number): Filters {
+function readFigureFilters(form: Form, nowMs: number): FigureFilters {
   const dayOf = (name: string): number | undefined => {
     const text = timeField(form, name);
     const atMs = text === undefined ? undefined : Date.parse(text);
@@ -167,16 +167,19 @@ async function figuresPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const asked = form.figure ?? "";
   const name = isFigure(asked) ? asked : "granted";
-  const { title, about, read, hasUnits }: Figure = FIGURES[name];
+  const { title, about, read, hasUnits }: FigureList = FIGURES[name];
   const found = await catchRefusal(async () => {
-    const filters = readFilters(form, c.var.ctx.now());
+    const filters = readFigureFilters(form, c.var.ctx.now());
     return { filters, list: await read(c, filters, textField(form, "cursor")) };
   });
   const { unit, packId, fromMs, toMs } = found.result?.filters ?? {};
   const from = fromMs === undefined ? form.from : dateOf(fromMs);
   const to = toMs === undefined ? form.to : dateOf(toMs - DAY_MS);
-  const { packs } = hasUnits ? await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX) : { packs: [] };
-  const link = (cursor?: string) => `${pathIn(c, "figures")}${query({ figure: name, unit, packId, from, to, cursor })}`;
+  const { packs } = hasUnits
+    ? await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX)
+    : { packs: [] };
+  const link = (cursor?: string) =>
+    `${pathIn(c, "figures")}${queryString({ figure: name, unit, packId, from, to, cursor })}`;
   const { head = [], rows = [], nextCursor = null } = found.result?.list ?? {};
   return page(
     c,

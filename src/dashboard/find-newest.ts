@@ -47,19 +47,20 @@ const selectByEmail = query((value: ValueOf<Search>) =>
   ),
 );
 
-const selectPayments = query((value: ValueOf<{ environmentId: number; from: string; to: string; limit: number }>) =>
-  drizzle
-    .select(fields(paymentNames, "name"))
-    .from(paymentNames)
-    .where(
-      and(
-        eq(paymentNames.environmentId, value("environmentId")),
-        gte(paymentNames.name, value("from")),
-        lt(paymentNames.name, value("to")),
-      ),
-    )
-    .orderBy(paymentNames.name)
-    .limit(value("limit")),
+const selectNewestPayments = query(
+  (value: ValueOf<{ environmentId: number; from: string; to: string; limit: number }>) =>
+    drizzle
+      .select(fields(paymentNames, "name"))
+      .from(paymentNames)
+      .where(
+        and(
+          eq(paymentNames.environmentId, value("environmentId")),
+          gte(paymentNames.name, value("from")),
+          lt(paymentNames.name, value("to")),
+        ),
+      )
+      .orderBy(paymentNames.name)
+      .limit(value("limit")),
 );
 
 /**
@@ -73,7 +74,7 @@ export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
     selectNewestUsers(search),
     selectPeople(search),
     selectByEmail(q.includes("@") ? search : { ...search, environmentId: 0 }),
-    selectPayments({ environmentId, ...rangeOf(q), limit }),
+    selectNewestPayments({ environmentId, ...rangeOf(q), limit }),
   ]);
   return {
     userIds: users.map(({ userId }) => userId),

@@ -60,7 +60,7 @@ export async function catchRefusal<T>(
 }
 
 /** A sign-in to the dashboard. */
-export interface Session {
+export interface FormSession {
   /** The session's id, or one for the subject of Cloudflare Access. Form tokens are bound to it. */
   readonly sessionId: string;
   /** The token that every form contains. */
@@ -74,7 +74,7 @@ export interface Session {
 export interface DashboardEnv {
   Bindings: AppEnv["Bindings"];
   Variables: AppEnv["Variables"] & {
-    session: Session;
+    session: FormSession;
     ctx: TenantCtx;
     appName: string;
     /** The submitted form, set by `requireSignIn`. Empty for a GET. */

@@ -2,7 +2,7 @@
 let number: Intl.NumberFormat | undefined;
 let compact: Intl.NumberFormat | undefined;
 
-export function amount(value: number): string {
+export function amountText(value: number): string {
   number ??= new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
   return number.format(value);
 }
@@ -10,10 +10,10 @@ export function shortAmount(value: number): string {
   compact ??= new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
   return compact.format(value);
 }
-export const signed = (value: number): string => (value > 0 ? `+${amount(value)}` : amount(value));
+export const signed = (value: number): string => (value > 0 ? `+${amountText(value)}` : amountText(value));
 
 /** Returns `2026-01-15 12:00:00` for an ISO time. */
-export const time = (iso: string | null, otherwise = "never"): string =>
+export const timeText = (iso: string | null, otherwise = "never"): string =>
   iso === null ? otherwise : iso.slice(0, 19).replace("T", " ");
 
 const SPANS = [
@@ -27,11 +27,11 @@ const SPANS = [
 export function span(milliseconds: number): string {
   const [size, name] = SPANS.find(([each]) => milliseconds >= each) ?? [1_000, "second"];
   const count = Math.max(0, Math.floor(milliseconds / size));
-  return `${amount(count)} ${name}${count === 1 ? "" : "s"}`;
+  return `${amountText(count)} ${name}${count === 1 ? "" : "s"}`;
 }
 
 /** Returns a query string of the fields that have a value, with its question mark. Empty when none has. */
-export function query(fields: Readonly<Record<string, string | undefined>>): string {
+export function queryString(fields: Readonly<Record<string, string | undefined>>): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(fields)) if (value !== undefined && value !== "") search.set(name, value);
   return search.size === 0 ? "" : `?${search}`;
@@ -42,7 +42,7 @@ const WHOLE = new Set("bif clp djf gnf jpy kmf krw mga pyg rwf vnd vuv xaf xof x
 const THOUSANDTHS = new Set("bhd jod kwd omr tnd".split(" "));
 
 /** Returns `$15.00` for 1,500 of Stripe's smallest units. For an unknown currency, returns those units. */
-export function money(smallest: number, currency: string | null): string {
+export function moneyText(smallest: number, currency: string | null): string {
   if (currency === null) return smallest === 0 ? "–" : `${smallest.toLocaleString("en")} (smallest unit)`;
   const digits = WHOLE.has(currency) ? 0 : THOUSANDTHS.has(currency) ? 3 : 2;
   const format = { minimumFractionDigits: digits, maximumFractionDigits: digits };

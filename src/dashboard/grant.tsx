@@ -14,7 +14,7 @@ import {
   formFields,
   redirectAfter,
   requireReason,
-  SHOWN_MAX,
+  SHOWN_FIELDS_MAX,
   userPath,
 } from "./confirm.tsx";
 import {
@@ -27,14 +27,14 @@ import {
   textField,
   timeField,
 } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 
-const SOURCES = ["manual", "grant", "purchase", "refund"] as const;
+const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
 async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { root } = c.var;
-  const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX);
   const offered = packs.filter((pack) => pack.archivedAt === null);
   if (offered.length === 0 && refusal === undefined) return noPacksPage(c);
   return page(
@@ -86,7 +86,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           label="Source"
           name="source"
           value={form.source ?? "manual"}
-          options={SOURCES.map((each) => [each, each] as const)}
+          options={GRANT_SOURCES.map((each) => [each, each] as const)}
           refusal={refusal}
         />
       </div>
@@ -151,7 +151,7 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
       fields={{ ...formFields(form), ref: form.ref ?? root.newId("dashboard:") }}
       button="Grant credits"
       cancel={userPath(form.userId)}
-      change={`users/grant${query(formFields(form))}`}
+      change={`users/grant${queryString(formFields(form))}`}
       doubts={[...doubts, ...plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount))]}
     >
       <dl class="facts">
@@ -191,7 +191,7 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
     const issued = plan.amounts.filter((each) => each.unit === unit);
     const steps = issued.reduce((sum, each) => sum + BigInt(each.amountSteps), 0n);
     const before = totals.units.find((each) => each.unit === unit)?.remainingSteps ?? 0n;
-    return `${amount(amountOfSteps(unit, before))} → ${amount(amountOfSteps(unit, before + steps))} ${unit}`;
+    return `${amountText(amountOfSteps(unit, before))} → ${amountText(amountOfSteps(unit, before + steps))} ${unit}`;
   });
   return (
     <>
@@ -199,7 +199,7 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
       <dd>{plan.packName}</dd>
       <dt>Credits issued</dt>
       <dd>
-        <b>{plan.amounts.map((each) => `${amount(each.amount)} ${each.unit}`).join(", ")}</b>
+        <b>{plan.amounts.map((each) => `${amountText(each.amount)} ${each.unit}`).join(", ")}</b>
       </dd>
       <dt>The user's total afterwards</dt>
       <dd>
@@ -213,7 +213,7 @@ export const IssuedFacts = ({ plan, totals, quantity }: IssuedProps) => {
         </>
       )}
       <dt>Expires (UTC)</dt>
-      <dd>{time(plan.expiresAt)}</dd>
+      <dd>{timeText(plan.expiresAt)}</dd>
     </>
   );
 };

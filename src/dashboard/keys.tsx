@@ -14,14 +14,14 @@ import type { PurserError } from "../errors.ts";
 import { Choice, CopyBox, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { query, time } from "./format.ts";
+import { queryString, timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce, randomOf, takeOnce } from "./session.ts";
 import { Time } from "./time.tsx";
 import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
 
-const SHOWN_MAX = 100;
-const NOTICES: Readonly<Record<string, string>> = {
+const SHOWN_KEYS_MAX = 100;
+const KEY_NOTICES: Readonly<Record<string, string>> = {
   app: "Application created. Create its keys below.",
   created: "Key created.",
   revoked: "Key revoked. It can write nothing now, and read nothing within seconds.",
@@ -37,7 +37,7 @@ interface KeysPageOptions {
 
 async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {}) {
   const { appId, mode } = c.var.ctx.environment;
-  const wanted = { limit: SHOWN_MAX, cursor: textField(c.req.query(), "cursor") };
+  const wanted = { limit: SHOWN_KEYS_MAX, cursor: textField(c.req.query(), "cursor") };
   const { setting } = await readEndUserAuth(c.var.root, appId, mode);
   const listed = await listKeys(c.var.root, appId, wanted, mode);
   const made = await listActs(
@@ -47,7 +47,7 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
     "key.created",
   );
   const madeBy = new Map(made.map(({ target, by }) => [target, by]));
-  const notice = NOTICES[c.req.query("notice") ?? ""];
+  const notice = KEY_NOTICES[c.req.query("notice") ?? ""];
   const created = await takeOnce<CreateKeyOutput>(c, "key");
   return page(
     c,
@@ -121,7 +121,7 @@ async function confirmRevoke(c: Context<DashboardEnv>) {
           <dt>Name</dt>
           <dd>{key.name ?? "none"}</dd>
           <dt>Created (UTC)</dt>
-          <dd>{time(key.createdAt)}</dd>
+          <dd>{timeText(key.createdAt)}</dd>
           <dt>Last used (UTC)</dt>
           <dd>
             <b>{key.lastUsedOn ?? "not yet"}</b>
@@ -196,19 +196,19 @@ const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
         key.revokedAt === null ? (
           <a
             class="button quiet danger small"
-            href={`${pathIn(c, "keys/confirm")}${query({ keyId: key.keyId })}`}
+            href={`${pathIn(c, "keys/confirm")}${queryString({ keyId: key.keyId })}`}
             aria-label={`Revoke ${key.hint}`}
           >
             Revoke
           </a>
         ) : (
-          <Tag kind="revoked">revoked {time(key.revokedAt)}</Tag>
+          <Tag kind="revoked">revoked {timeText(key.revokedAt)}</Tag>
         ),
       ])}
     />
     <Pager
       first={textField(c.req.query(), "cursor") === undefined ? null : pathIn(c, "keys")}
-      next={next && `${pathIn(c, "keys")}${query({ cursor: next })}`}
+      next={next && `${pathIn(c, "keys")}${queryString({ cursor: next })}`}
       words={["First keys", "More keys"]}
     />
     <form method="post" action={pathIn(c, "keys")} class="row">

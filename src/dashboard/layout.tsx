@@ -7,7 +7,7 @@ import { iso } from "../lib/time.ts";
 import { assetPath } from "./assets.ts";
 import { FIELD_ERROR, RefusalText } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { query, time } from "./format.ts";
+import { queryString, timeText } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { Bar, Brand, OutsideBar, type Place, type Section, Sidebar, sectionNamed } from "./shell.tsx";
 import { NowContext } from "./time.tsx";
@@ -129,8 +129,8 @@ function placeIn(c: Context<DashboardEnv>, section: Section | undefined): Place 
     mode,
     at: pathIn(c, ""),
     section,
-    kept: query(section === "users" ? { userId } : section === "people" ? { distinctId } : {}),
-    clock: c.var.ctx.clock === null ? undefined : time(iso(c.var.ctx.now())),
+    kept: queryString(section === "users" ? { userId } : section === "people" ? { distinctId } : {}),
+    clock: c.var.ctx.clock === null ? undefined : timeText(iso(c.var.ctx.now())),
     q: c.req.path.endsWith("/search") ? c.req.query("q") : undefined,
   };
 }

@@ -6,7 +6,7 @@ import { setLimitsInput } from "../people/limits/schemas.ts";
 import { Meter } from "./chart.tsx";
 import { Field, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
-import { amount, time } from "./format.ts";
+import { amountText, timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
 const NAMES: Readonly<Record<ReachedLimit, string>> = {
@@ -45,8 +45,8 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           head={["Limit", numbers("Used"), numbers("At most"), "How near"]}
           rows={LIMITS.map((limit) => [
             NAMES[limit],
-            amount(used[limit]),
-            amount(analytics[limit]),
+            amountText(used[limit]),
+            amountText(analytics[limit]),
             <>
               <Meter
                 label={nearness(used[limit], analytics[limit])}
@@ -65,7 +65,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         <ul>
           {reached.map(({ limit, at }) => (
             <li>
-              {NAMES[limit]}: {time(at)}
+              {NAMES[limit]}: {timeText(at)}
             </li>
           ))}
         </ul>
@@ -80,11 +80,11 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
               label={NAMES[limit]}
               name={limit}
               value={
-                c.var.form[limit] ?? (analytics[limit] === analyticsDefaults[limit] ? "" : amount(analytics[limit]))
+                c.var.form[limit] ?? (analytics[limit] === analyticsDefaults[limit] ? "" : amountText(analytics[limit]))
               }
               refusal={refusal}
               param={`analytics.${limit}`}
-              placeholder={amount(analyticsDefaults[limit])}
+              placeholder={amountText(analyticsDefaults[limit])}
             />
           ))}
           <button type="submit">Save limits</button>

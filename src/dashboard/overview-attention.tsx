@@ -5,7 +5,7 @@ import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/cou
 import { countedDeliveriesMax } from "../webhooks/delete-old.ts";
 import type { EndpointHealth } from "../webhooks/read-health.ts";
 import type { DashboardEnv } from "./form.ts";
-import { amount, money, query, span } from "./format.ts";
+import { amountText, moneyText, queryString, span } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { paymentPath } from "./payment.tsx";
@@ -83,7 +83,7 @@ function ofDatabase(c: Context<DashboardEnv>, { fullness }: Overview): Matter[] 
 
 function ofPayments(c: Context<DashboardEnv>, { unmatched, payments }: Overview): Matter[] {
   const { count, oldestAt } = unmatched;
-  const many = count > countedUnmatchedMax ? `More than ${countedUnmatchedMax}` : amount(count);
+  const many = count > countedUnmatchedMax ? `More than ${countedUnmatchedMax}` : amountText(count);
   const disputed = payments.filter(({ withheld }) => withheld > 0);
   return [
     ...(count === 0
@@ -97,13 +97,13 @@ function ofPayments(c: Context<DashboardEnv>, { unmatched, payments }: Overview)
                 No user or no pack was found for {count === 1 ? "it" : "them"}; the oldest came <Time at={oldestAt} />.
               </>
             ),
-            href: pathIn(c, `payments${query({ status: "unmatched" })}`),
+            href: pathIn(c, `payments${queryString({ status: "unmatched" })}`),
             action: "Match them",
           },
         ]),
     ...disputed.slice(0, DISPUTES_SHOWN).map(({ paymentKey, withheld, currency }) => ({
       kind: "warn" as const,
-      title: `${money(withheld, currency)} is withheld by a dispute.`,
+      title: `${moneyText(withheld, currency)} is withheld by a dispute.`,
       detail: paymentKey,
       href: paymentPath(c, paymentKey),
       action: "Open the payment",
@@ -119,13 +119,17 @@ function ofEndpoints(c: Context<DashboardEnv>, { health, lag }: Overview): Matte
     const waits = waitingText(waiting?.waiting ?? 0, waiting?.oldestAt ?? null, nowMs);
     const to = { href: pathIn(c, `webhooks/${webhookId}`), action: "Open the endpoint" };
     if (!isEnabled) {
-      return [{ kind: "warn", title: `${nameOf(url)} is off.`, detail: "Nothing is sent to it.", ...to }];
+      return [{ kind: "warn", title: `${nameOfAttention(url)} is off.`, detail: "Nothing is sent to it.", ...to }];
     }
     if (isFailing(endpoint)) {
-      return [{ kind: "bad", title: `${nameOf(url)} is failing.`, detail: failingText(endpoint, waits), ...to }];
+      return [
+        { kind: "bad", title: `${nameOfAttention(url)} is failing.`, detail: failingText(endpoint, waits), ...to },
+      ];
     }
     const isLate = (waiting?.oldestAt ?? null) !== null && nowMs - Date.parse(waiting?.oldestAt ?? "") > WAITING_MS;
-    return isLate ? [{ kind: "warn", title: `Messages to ${nameOf(url)} are late.`, detail: waits, ...to }] : [];
+    return isLate
+      ? [{ kind: "warn", title: `Messages to ${nameOfAttention(url)} are late.`, detail: waits, ...to }]
+      : [];
   });
 }
 
@@ -138,14 +142,14 @@ const failingText = (endpoint: EndpointHealth, waits: string): Child => (
 
 function waitingText(waiting: number, oldestAt: string | null, nowMs: number): string {
   if (waiting === 0 || oldestAt === null) return "No message is waiting.";
-  const count = waiting > countedDeliveriesMax ? `More than ${amount(countedDeliveriesMax)}` : amount(waiting);
+  const count = waiting > countedDeliveriesMax ? `More than ${amountText(countedDeliveriesMax)}` : amountText(waiting);
   return `${count} waiting, the oldest for ${span(nowMs - Date.parse(oldestAt))}.`;
 }
 
 const NAME_MAX = 60;
 
 /** Returns an endpoint's URL without its scheme and query, which may contain a secret. */
-function nameOf(url: string): string {
+function nameOfAttention(url: string): string {
   if (!URL.canParse(url)) return url.slice(0, NAME_MAX);
   const { host, pathname } = new URL(url);
   const name = `${host}${pathname === "/" ? "" : pathname}`;
@@ -160,8 +164,8 @@ function ofShortages(c: Context<DashboardEnv>, { shortages }: Overview): Matter[
   return [
     {
       kind: "warn",
-      title: `${amount(today)} calls were refused today for insufficient credits (402).`,
-      detail: `The ${USUAL_DAYS} days before had ${amount(Math.round(usual * 10) / 10)} a day.`,
+      title: `${amountText(today)} calls were refused today for insufficient credits (402).`,
+      detail: `The ${USUAL_DAYS} days before had ${amountText(Math.round(usual * 10) / 10)} a day.`,
       href: pathIn(c, refusalsPath("shortage")),
       action: "See who was short",
     },

@@ -18,7 +18,7 @@ interface PacksProps {
 }
 
 /** How many packs are shown. */
-const SHOWN_MAX = 50;
+const SHOWN_FIGURES_MAX = 50;
 
 export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
   const outstanding = business?.byPack ?? [];
@@ -40,7 +40,7 @@ export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
         head={["Pack", numbers(`Granted, ${days} days`), numbers(`Spent, ${days} days`), numbers("Outstanding")]}
         empty=""
         rows={ids
-          .slice(0, SHOWN_MAX)
+          .slice(0, SHOWN_FIGURES_MAX)
           .map((packId) => [
             <a href={pathIn(c, `packs/${packId}`)}>
               {packs.find((figure) => figure.packId === packId)?.packName ?? packId}
@@ -54,7 +54,7 @@ export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
             ),
           ])}
       />
-      {(ids.length > SHOWN_MAX || business?.isPartial === true) && <p class="soft">Not all packs are shown.</p>}
+      {(ids.length > SHOWN_FIGURES_MAX || business?.isPartial === true) && <p class="soft">Not all packs are shown.</p>}
     </section>
   );
 };

@@ -5,7 +5,7 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amount, money, shortAmount } from "./format.ts";
+import { amountText, moneyText, shortAmount } from "./format.ts";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { type Overview, sumOfUnit, type TwoSpans } from "./read-overview.ts";
@@ -20,7 +20,7 @@ interface FiguresProps {
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
   if (before <= 0) return null;
   const percent = Math.round(((now - before) / before) * 100);
-  const title = `${amount(before)} in the ${days} days before`;
+  const title = `${amountText(before)} in the ${days} days before`;
   return (
     <span class="delta" title={title}>
       {percent !== 0 && <Icon name={percent > 0 ? "up" : "down"} />}
@@ -45,9 +45,9 @@ const Card = ({ title, href, children }: { title: string; href?: string; childre
 );
 
 /** Shows a value in its unit, with the exact value on hover. */
-const Value = ({ value, unit, children }: { value: number; unit: string; children?: Child }) => (
+const FigureValue = ({ value, unit, children }: { value: number; unit: string; children?: Child }) => (
   <p>
-    <span class="value" title={`${amount(value)} ${unit}`}>
+    <span class="value" title={`${amountText(value)} ${unit}`}>
       {shortAmount(value)} <small>{unit}</small>
     </span>{" "}
     {children}
@@ -66,10 +66,10 @@ export const Headline = ({ c, overview }: FiguresProps) => {
       <ByUnit c={c} title={`Spent, ${days} days`} figure="spent" spans={spent} overview={overview} />
       <Outstanding c={c} overview={overview} />
       <Card title="Users" href={pathIn(c, "users")}>
-        {users === undefined ? <NotYet /> : <Value value={users} unit="users" />}
+        {users === undefined ? <NotYet /> : <FigureValue value={users} unit="users" />}
         {active !== undefined && (
           <p class="soft" title="Users with any activity. Approximate.">
-            {amount(active.users)} active in {days} days
+            {amountText(active.users)} active in {days} days
           </p>
         )}
       </Card>
@@ -101,7 +101,7 @@ const Revenue = ({ c, overview }: FiguresProps) => {
       {now.length === 0 && <p class="value">–</p>}
       {now.map(({ currency, sum }) => (
         <p>
-          <span class="value">{money(sum, currency)}</span>{" "}
+          <span class="value">{moneyText(sum, currency)}</span>{" "}
           <Delta now={sum} before={earlier.find((each) => each.currency === currency)?.sum ?? 0} days={days} />
         </p>
       ))}
@@ -124,9 +124,9 @@ const ByUnit = ({ c, title, figure, spans, overview }: ByUnitProps) => {
       {units.map((unit) => {
         const now = sumOfUnit(spans.now, unit);
         return (
-          <Value value={now} unit={unit}>
+          <FigureValue value={now} unit={unit}>
             <Delta now={now} before={sumOfUnit(spans.before, unit)} days={overview.days} />
-          </Value>
+          </FigureValue>
         );
       })}
     </Card>
@@ -146,11 +146,11 @@ const Outstanding = ({ c, overview: { outstanding, business } }: FiguresProps) =
       {amounts === undefined && <NotYet />}
       {amounts?.length === 0 && <p class="value">0</p>}
       {amounts?.map((each) => (
-        <Value value={each.amount} unit={each.unit}>
+        <FigureValue value={each.amount} unit={each.unit}>
           {"held" in each && typeof each.held === "number" && each.held > 0 && (
             <span class="delta">{shortAmount(each.held)} held</span>
           )}
-        </Value>
+        </FigureValue>
       ))}
       {outstanding !== null ? <p class="soft">Now</p> : business !== null && <Updated at={business.finishedAt} />}
     </Card>
@@ -203,7 +203,7 @@ export const Equation = ({ c, overview }: FiguresProps) => {
             <tr>
               <th scope="row">Outstanding at the start</th>
               {columns.map(({ start }) => (
-                <td class="end">{amount(start)}</td>
+                <td class="end">{amountText(start)}</td>
               ))}
             </tr>
             {lines.map(({ label, sign, name, figure }) => (
@@ -223,7 +223,7 @@ export const Equation = ({ c, overview }: FiguresProps) => {
             <tr class="total">
               <th scope="row">{outstanding === null ? "Outstanding" : "Outstanding now, with what is held"}</th>
               {columns.map(({ end }) => (
-                <td class="end">{amount(end)}</td>
+                <td class="end">{amountText(end)}</td>
               ))}
             </tr>
           </tbody>
@@ -261,7 +261,7 @@ const LINES: readonly Line[] = [
 /** Shows a term with its sign. A term of 0 has no link, because its list is empty. */
 export const Term = ({ value, href }: { value: number; href?: string | undefined }) => {
   if (value === 0) return <>0</>;
-  const text = `${value > 0 ? "+" : "−"}${amount(Math.abs(value))}`;
+  const text = `${value > 0 ? "+" : "−"}${amountText(Math.abs(value))}`;
   return href === undefined ? <span>{text}</span> : <a href={href}>{text}</a>;
 };
 

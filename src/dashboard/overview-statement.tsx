@@ -5,7 +5,7 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty, Hidden } from "./components.tsx";
 import { type FigureName, figurePath } from "./figures.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { Term } from "./overview-figures.tsx";
 import type { Overview } from "./read-overview.ts";
@@ -115,7 +115,7 @@ const Lines = ({ c, month, lines }: LinesProps) => {
           <tr>
             <th scope="row">Opening</th>
             {units.map((unit) => (
-              <td class="end">{amount(sum(unit, ({ opening }) => opening))}</td>
+              <td class="end">{amountText(sum(unit, ({ opening }) => opening))}</td>
             ))}
           </tr>
           {LINES.filter(({ of }) => units.some((unit) => sum(unit, of) !== 0)).map(({ label, sign, of, figure }) => (
@@ -137,7 +137,7 @@ const Lines = ({ c, month, lines }: LinesProps) => {
           <tr class="total">
             <th scope="row">Closing, with what is held</th>
             {units.map((unit) => (
-              <td class="end">{amount(sum(unit, ({ closing }) => closing))}</td>
+              <td class="end">{amountText(sum(unit, ({ closing }) => closing))}</td>
             ))}
           </tr>
         </tbody>

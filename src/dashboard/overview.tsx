@@ -5,7 +5,7 @@ import type { Figure } from "./figures/read.ts";
 import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import { figurePath } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amount, query, shortAmount } from "./format.ts";
+import { amountText, queryString, shortAmount } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { FirstSteps, Packs } from "./overview-business.tsx";
@@ -48,7 +48,7 @@ async function overviewPage(c: Context<DashboardEnv>) {
 
 const Ranges = ({ c, days, isCompared }: { c: Context<DashboardEnv>; days: number; isCompared: boolean }) => {
   const link = (range: number, compare: boolean) =>
-    `${pathIn(c, "overview")}${query({ days: String(range), compare: compare ? "before" : undefined })}`;
+    `${pathIn(c, "overview")}${queryString({ days: String(range), compare: compare ? "before" : undefined })}`;
   return (
     <div class="ranges">
       {RANGES.map((range) => (
@@ -100,7 +100,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
         <div class="card">
           <DayChart
             label={`Expiring in ${AHEAD_DAYS} days, ${figure.unit}`}
-            href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...spanOf(figure) }))}
+            href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...overviewSpanOf(figure) }))}
             total={shortAmount(sumOf(figure))}
             series={[
               {
@@ -117,7 +117,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
   );
 };
 
-const spanOf = ({ days }: Pick<Figure, "days">) => ({ from: days[0]?.date ?? "", to: days.at(-1)?.date ?? "" });
+const overviewSpanOf = ({ days }: Pick<Figure, "days">) => ({ from: days[0]?.date ?? "", to: days.at(-1)?.date ?? "" });
 
 /** Shows the refusals, and the exports of people. */
 const Refusals = ({ c, overview }: OverviewProps) => {
@@ -125,8 +125,8 @@ const Refusals = ({ c, overview }: OverviewProps) => {
   const cards: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
     ["Insufficient credits (402)", shortages.now, refusalsPath("shortage")],
     ["Refused grants", refused, refusalsPath("failed_grant")],
-    ["Export links created", minted, figurePath("minted", spanOf(minted[0] ?? { days: [] }))],
-    ["Export links opened", opened, figurePath("opened", spanOf(opened[0] ?? { days: [] }))],
+    ["Export links created", minted, figurePath("minted", overviewSpanOf(minted[0] ?? { days: [] }))],
+    ["Export links opened", opened, figurePath("opened", overviewSpanOf(opened[0] ?? { days: [] }))],
     // A refused link leaves only its event.
     ["Identity links refused", links, undefined],
   ];
@@ -138,7 +138,7 @@ const Refusals = ({ c, overview }: OverviewProps) => {
           figures.map((figure) => {
             const sum = sumOf(figure);
             const href = path === undefined || sum === 0 ? undefined : pathIn(c, path);
-            const total = sum === 0 ? "0" : amount(sum);
+            const total = sum === 0 ? "0" : amountText(sum);
             return (
               <div class="card">
                 <DayChart label={label} href={href} total={total} series={[{ name: label, days: figure.days }]} />

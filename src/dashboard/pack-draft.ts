@@ -1,8 +1,8 @@
 import type { PackOutput } from "../catalog/packs/responses.ts";
-import { ITEMS_MAX, RULES_MAX } from "../catalog/packs/schemas.ts";
+import { ITEMS_MAX, PACK_RULES_MAX } from "../catalog/packs/schemas.ts";
 import { invalid } from "../errors.ts";
 import { type Form, numberField, textField } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 
 /** A pack as the texts typed into the form, valid or not. */
 export interface PackDraft {
@@ -50,7 +50,7 @@ export function draftOf(pack: PackOutput): PackDraft {
     kind: pack.items.length > 0 ? "items" : "legacy",
     items: pack.items.map((item) => ({
       packItemId: item.packItemId,
-      amount: amount(item.amount),
+      amount: amountText(item.amount),
       unit: item.unit,
       priority: asText(item.priority),
       rules: asRules(item.matches),
@@ -93,7 +93,7 @@ function readRules(row: Row | undefined): RuleDraft[] {
   const given = rules
     .map((fields) => ({ event: fields.get("event") ?? "", model: fields.get("model") ?? "" }))
     .filter((rule) => rule.event !== "" || rule.model !== "");
-  if (given.length > RULES_MAX) throw invalid("rules", `must have at most ${RULES_MAX} rules`);
+  if (given.length > PACK_RULES_MAX) throw invalid("rules", `must have at most ${PACK_RULES_MAX} rules`);
   return given;
 }
 

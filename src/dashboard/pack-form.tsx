@@ -89,7 +89,7 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
               refusal={refusal}
             />
           </div>
-          <Rules prefix="" rules={draft.rules} refusal={refusal} param="matches" />
+          <RuleFields prefix="" rules={draft.rules} refusal={refusal} param="matches" />
         </fieldset>
       </section>
       {/* Before the tester: Enter presses the first button of a form. */}
@@ -154,7 +154,7 @@ const Item = ({ item, index, refusal, param, isInNoscript = false }: ItemProps) 
           param={`${param}.priority`}
         />
       </div>
-      <Rules prefix={prefix} rules={item.rules} refusal={refusal} param={`${param}.matches`}>
+      <RuleFields prefix={prefix} rules={item.rules} refusal={refusal} param={`${param}.matches`}>
         <button type="button" class="quiet" data-remove>
           Remove this item
         </button>
@@ -166,7 +166,7 @@ const Item = ({ item, index, refusal, param, isInNoscript = false }: ItemProps) 
             </label>
           </noscript>
         )}
-      </Rules>
+      </RuleFields>
     </fieldset>
   );
 };
@@ -182,7 +182,7 @@ interface RulesProps {
 
 const blankRule: RuleDraft = { event: "", model: "" };
 
-const Rules = (props: RulesProps) => (
+const RuleFields = (props: RulesProps) => (
   <div data-scope>
     <div data-list="rule">
       {[...props.rules, blankRule].map((rule, index) => (

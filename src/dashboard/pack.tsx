@@ -12,20 +12,24 @@ import type { PurserError } from "../errors.ts";
 import { Acts } from "./audit.tsx";
 import { Confirm, formFields } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amount, time } from "./format.ts";
+import { amountText, timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { blankPack, bodyOf, draftOf, type PackDraft, readDraft, ruleLists } from "./pack-draft.ts";
 import { PackForm, type RuleTest } from "./pack-form.tsx";
-import { Contents, NOTICES } from "./packs.tsx";
+import { Contents, PACK_NOTICES } from "./packs.tsx";
 
 const noRuleTest: RuleTest = { event: "", model: "", verdicts: [] };
 
-interface Outcome {
+interface PackOutcome {
   readonly refusal?: PurserError | undefined;
   readonly ruleTest?: RuleTest;
 }
 
-const newPackPage = (c: Context<DashboardEnv>, draft: PackDraft, { refusal, ruleTest = noRuleTest }: Outcome = {}) =>
+const newPackPage = (
+  c: Context<DashboardEnv>,
+  draft: PackDraft,
+  { refusal, ruleTest = noRuleTest }: PackOutcome = {},
+) =>
   page(
     c,
     { title: "New pack", section: "packs", refusal },
@@ -39,7 +43,7 @@ async function packPage(
   c: Context<DashboardEnv>,
   pack: PackOutput,
   draft: PackDraft,
-  { refusal, ruleTest = noRuleTest }: Outcome = {},
+  { refusal, ruleTest = noRuleTest }: PackOutcome = {},
 ) {
   const { packId } = pack;
   const [history, recurring] = await Promise.all([
@@ -48,7 +52,7 @@ async function packPage(
   ]);
   return page(
     c,
-    { title: `Pack ${pack.packName}`, section: "packs", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    { title: `Pack ${pack.packName}`, section: "packs", refusal, notice: PACK_NOTICES[c.req.query("notice") ?? ""] },
     <>
       {pack.archivedAt !== null && <Archived c={c} pack={pack} />}
       {refusal?.code === "changed_meanwhile" && <Stored pack={pack} />}
@@ -67,8 +71,8 @@ async function packPage(
           Version {pack.version}. <code>{packId}</code>
         </p>
         <p class="soft">
-          {recurring > countedRecurringMax ? `More than ${amount(countedRecurringMax)}` : amount(recurring)} active{" "}
-          {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
+          {recurring > countedRecurringMax ? `More than ${amountText(countedRecurringMax)}` : amountText(recurring)}{" "}
+          active {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
           {c.var.ctx.environment.mode} mode.
         </p>
         <Acts c={c} label="History" entries={history} empty="No changes." />
@@ -82,7 +86,7 @@ const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) =
     <FormToken c={c} />
     <div class="row">
       <p>
-        <b>Archived</b> {time(pack.archivedAt)} (UTC). It cannot be granted, and its name can be given to another.
+        <b>Archived</b> {timeText(pack.archivedAt)} (UTC). It cannot be granted, and its name can be given to another.
       </p>
       <button type="submit">Restore pack</button>
     </div>

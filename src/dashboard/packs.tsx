@@ -5,12 +5,12 @@ import { listPacks } from "../catalog/packs/pack.ts";
 import type { PackOutput } from "../catalog/packs/responses.ts";
 import { Empty, Id, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
 /** Shows what a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
-export const Rules = ({ matches }: { matches: readonly MatchRule[] }) => (
+export const RuleList = ({ matches }: { matches: readonly MatchRule[] }) => (
   <span class="rules">
     {matches.length === 0 && <span class="soft">all events</span>}
     {matches.map((rule) => (
@@ -22,8 +22,8 @@ export const Rules = ({ matches }: { matches: readonly MatchRule[] }) => (
   </span>
 );
 
-const SHOWN_MAX = 200;
-export const NOTICES: Readonly<Record<string, string>> = {
+const SHOWN_PACKS_MAX = 200;
+export const PACK_NOTICES: Readonly<Record<string, string>> = {
   created: "Pack created.",
   saved: "Pack saved. Existing balances are unchanged.",
   archived: "Pack archived. Its name can be used again.",
@@ -34,18 +34,18 @@ export const NOTICES: Readonly<Record<string, string>> = {
 export const Contents = ({ pack }: { pack: PackOutput }) =>
   pack.items.length === 0 ? (
     <>
-      any quantity of {pack.unit} for <Rules matches={pack.matches ?? []} />
+      any quantity of {pack.unit} for <RuleList matches={pack.matches ?? []} />
     </>
   ) : (
     pack.items.map((item) => (
       <div>
-        {amount(item.amount)} {item.unit} for <Rules matches={item.matches} />
+        {amountText(item.amount)} {item.unit} for <RuleList matches={item.matches} />
       </div>
     ))
   );
 
 async function packsPage(c: Context<DashboardEnv>) {
-  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX);
   const table = (label: string, some: readonly PackOutput[], empty: Child) => (
     <Table
       label={label}
@@ -67,7 +67,7 @@ async function packsPage(c: Context<DashboardEnv>) {
     {
       title: "Credit packs",
       section: "packs",
-      notice: NOTICES[c.req.query("notice") ?? ""],
+      notice: PACK_NOTICES[c.req.query("notice") ?? ""],
       actions: (
         <a class="button" href={pathIn(c, "packs/new")}>
           New pack
@@ -84,7 +84,7 @@ async function packsPage(c: Context<DashboardEnv>) {
           </Empty>,
         )}
         <p class="soft">Live and test mode share packs.</p>
-        {packs.length === SHOWN_MAX && <p class="soft">Showing the first {SHOWN_MAX}.</p>}
+        {packs.length === SHOWN_PACKS_MAX && <p class="soft">Showing the first {SHOWN_PACKS_MAX}.</p>}
       </section>
       {archived.length > 0 && (
         <section class="card">

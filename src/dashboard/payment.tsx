@@ -10,9 +10,9 @@ import { settlePaymentInput } from "../payments/schemas.ts";
 import { previewSettlement, settlePayment } from "../payments/settle.ts";
 import type { Mode } from "../runtime.ts";
 import { Choice, Field, numbers, Table, Tag } from "./components.tsx";
-import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_MAX } from "./confirm.tsx";
+import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { amount, money, query } from "./format.ts";
+import { amountText, moneyText, queryString } from "./format.ts";
 import { IssuedFacts } from "./grant.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
@@ -64,11 +64,11 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           <dt>Granted by</dt>
           <dd>{payment.settledBy === "admin" ? "hand" : (payment.settledBy ?? "nobody yet")}</dd>
           <dt>Paid</dt>
-          <dd>{money(payment.captured, payment.currency)}</dd>
+          <dd>{moneyText(payment.captured, payment.currency)}</dd>
           <dt>Refunded</dt>
-          <dd>{money(payment.refunded, payment.currency)}</dd>
+          <dd>{moneyText(payment.refunded, payment.currency)}</dd>
           <dt>Withheld</dt>
-          <dd>{money(payment.withheld, payment.currency)}</dd>
+          <dd>{moneyText(payment.withheld, payment.currency)}</dd>
         </dl>
       </section>
       <section class="card">
@@ -79,9 +79,9 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           rows={payment.grants.map(({ balanceId, unit, initial, taken, short }) => [
             <BalanceLink c={c} id={balanceId} />,
             unit,
-            amount(initial),
-            amount(taken),
-            amount(short),
+            amountText(initial),
+            amountText(taken),
+            amountText(short),
           ])}
           empty="Nothing was granted."
         />
@@ -108,7 +108,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
 }
 
 async function packsOf(c: Context<DashboardEnv>) {
-  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX);
   return packs.filter(({ archivedAt }) => archivedAt === null);
 }
 
@@ -197,15 +197,15 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
     { title: `Refund of ${payment.paymentKey}`, section: "payments" },
     <>
       <section class="card">
-        <h2>A refund of {money(preview.amount, preview.currency)} would take</h2>
+        <h2>A refund of {moneyText(preview.amount, preview.currency)} would take</h2>
         <Table
           label="Balances"
           head={["Balance", "Unit", "Taken", "Then left"]}
           rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
             <BalanceLink c={c} id={balanceId} />,
             unit,
-            amount(taken),
-            amount(remaining),
+            amountText(taken),
+            amountText(remaining),
           ])}
           empty="Nothing was granted."
         />
@@ -215,7 +215,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
   );
 }
 
-const ONE = "/payments/:paymentKey";
+const PAYMENT_PATH = "/payments/:paymentKey";
 
 function readSettlement(c: Context<DashboardEnv>, form: Form) {
   const { mode } = c.var.ctx.environment;
@@ -250,13 +250,13 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
       fields={formFields(form)}
       button="Grant credits"
       cancel={`payments/${encodeURIComponent(key)}`}
-      change={`payments/${encodeURIComponent(key)}${query(formFields(form))}`}
+      change={`payments/${encodeURIComponent(key)}${queryString(formFields(form))}`}
       doubts={[...doubtsOfUser, ...doubts]}
     >
       <dl class="facts">
         <dt>Payment</dt>
         <dd>
-          {payment.paymentKey}: {money(payment.captured, payment.currency)} paid
+          {payment.paymentKey}: {moneyText(payment.captured, payment.currency)} paid
         </dd>
         <dt>User</dt>
         <dd>{input.userId}</dd>
@@ -266,7 +266,7 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
             <dt>Taken back at once</dt>
             <dd>
               The share of what is refunded or withheld at Stripe:{" "}
-              {money(payment.refunded + payment.withheld, payment.currency)}.
+              {moneyText(payment.refunded + payment.withheld, payment.currency)}.
             </dd>
           </>
         )}
@@ -275,11 +275,11 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
   );
 }
 
-export const paymentRoutes = createDashboardRoutes()
-  .get(ONE, (c) => paymentPage(c, c.req.param("paymentKey")))
-  .get(`${ONE}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
-  .get(`${ONE}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
-  .post(`${ONE}/settle`, async (c) => {
+export const paymentPages = createDashboardRoutes()
+  .get(PAYMENT_PATH, (c) => paymentPage(c, c.req.param("paymentKey")))
+  .get(`${PAYMENT_PATH}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
+  .get(`${PAYMENT_PATH}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
+  .post(`${PAYMENT_PATH}/settle`, async (c) => {
     const key = c.req.param("paymentKey");
     const { form } = c.var;
     const done = await catchRefusal(async () => {

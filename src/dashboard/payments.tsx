@@ -6,7 +6,7 @@ import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { Choice, Field, Hidden, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { money, query } from "./format.ts";
+import { moneyText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { paymentPath, StatusTag } from "./payment.tsx";
 import { UserLink } from "./people-list.tsx";
@@ -70,7 +70,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           {STATUSES.map((each) => (
             <>
               <a
-                href={pathIn(c, `payments${query({ ...filters, status: each })}`)}
+                href={pathIn(c, `payments${queryString({ ...filters, status: each })}`)}
                 aria-current={each === (status ?? "") ? "true" : undefined}
               >
                 {each === "" ? "all" : each}
@@ -81,12 +81,12 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         <FilterForm c={c} filters={filters} />
         {sums.map(({ currency, captured, refunded, withheld }) => (
           <p>
-            {currency}: {money(captured, currency)} paid, {money(refunded, currency)} refunded,{" "}
-            {money(withheld, currency)} withheld
+            {currency}: {moneyText(captured, currency)} paid, {moneyText(refunded, currency)} refunded,{" "}
+            {moneyText(withheld, currency)} withheld
           </p>
         ))}
         {debt.map(({ currency, amount }) => (
-          <p>The user owes {money(amount, currency)} of what was credited and had been spent.</p>
+          <p>The user owes {moneyText(amount, currency)} of what was credited and had been spent.</p>
         ))}
         <Table
           label="Payments"
@@ -98,16 +98,16 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
             </a>,
             <StatusTag payment={payment} />,
             payment.userId === null ? "" : <UserLink c={c} id={payment.userId} />,
-            money(payment.captured, payment.currency),
-            money(payment.refunded, payment.currency),
-            money(payment.withheld, payment.currency),
+            moneyText(payment.captured, payment.currency),
+            moneyText(payment.refunded, payment.currency),
+            moneyText(payment.withheld, payment.currency),
             <Time at={payment.createdAt} />,
           ])}
           empty="No payments."
         />
         {nextCursor !== null && (
           <p>
-            <a href={pathIn(c, `payments${query({ ...filters, cursor: nextCursor })}`)}>Older payments</a>
+            <a href={pathIn(c, `payments${queryString({ ...filters, cursor: nextCursor })}`)}>Older payments</a>
           </p>
         )}
       </section>

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/person-walk.ts";
 import { Field, Id, numbers, Pager, Table, Tag } from "./components.tsx";
 import { type DashboardEnv, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
@@ -14,7 +14,7 @@ interface LinkProps {
 /** Returns a component that links to the page of another object. */
 const linkTo = (page: string, name: string, isName = false) =>
   function Link({ c, id }: LinkProps) {
-    return <Id id={id} href={`${pathIn(c, page)}${query({ [name]: id })}`} isName={isName} />;
+    return <Id id={id} href={`${pathIn(c, page)}${queryString({ [name]: id })}`} isName={isName} />;
   };
 
 export const UserLink = linkTo("users", "userId", true);
@@ -26,17 +26,17 @@ export const ReservationLink = linkTo("users/reservation", "reservationId");
 /** Returns quantities as text: `1 count, 500 tokens`. */
 export const quantitiesText = (quantities: object): string =>
   Object.entries(quantities)
-    .map(([unit, value]) => `${typeof value === "number" ? amount(value) : value} ${unit}`)
+    .map(([unit, value]) => `${typeof value === "number" ? amountText(value) : value} ${unit}`)
     .join(", ");
 
-const ROWS = 50;
+const PEOPLE_ROWS = 50;
 
 export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distinctId?: string | undefined }) => (
   <form method="get" action={pathIn(c, "people")} class="card row">
     <Field label="Distinct id" name="q" value={distinctId} />
     <button type="submit">Search</button>
     {distinctId !== undefined && (
-      <a class="button quiet" href={`${pathIn(c, "users")}${query({ userId: distinctId })}`}>
+      <a class="button quiet" href={`${pathIn(c, "users")}${queryString({ userId: distinctId })}`}>
         View credits
       </a>
     )}
@@ -51,10 +51,10 @@ export const FindPerson = ({ c, distinctId }: { c: Context<DashboardEnv>; distin
 async function readPeople(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
   const { ctx } = c.var;
   if (q === undefined && c.req.query("by") !== "id") {
-    const recent = await recentPeople(ctx, { limit: ROWS, cursor });
+    const recent = await recentPeople(ctx, { limit: PEOPLE_ROWS, cursor });
     if (recent.people.length > 0 || cursor !== undefined) return { ...recent, isRecent: true };
   }
-  return { ...(await findPeople(ctx, { beginning: q ?? "", limit: ROWS, cursor })), isRecent: false };
+  return { ...(await findPeople(ctx, { beginning: q ?? "", limit: PEOPLE_ROWS, cursor })), isRecent: false };
 }
 
 /** Shows people whose ids begin with a text. Opens the person if only one matches. */
@@ -63,10 +63,10 @@ export async function peopleList(c: Context<DashboardEnv>) {
   const [q, cursor] = [textField(form, "q")?.trim() || undefined, textField(form, "cursor")];
   const { people, nextCursor, isRecent } = await readPeople(c, q, cursor);
   const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
-  const open = `${pathIn(c, "people")}${query({ distinctId: q })}`;
+  const open = `${pathIn(c, "people")}${queryString({ distinctId: q })}`;
   if (q !== undefined && isAlone && cursor === undefined) return c.redirect(open, 303);
   const by = isRecent || q !== undefined ? undefined : "id";
-  const link = (more: { cursor?: string }) => `${pathIn(c, "people")}${query({ q, by, ...more })}`;
+  const link = (more: { cursor?: string }) => `${pathIn(c, "people")}${queryString({ q, by, ...more })}`;
   return page(
     c,
     { title: "People", section: "people" },
@@ -81,7 +81,7 @@ export async function peopleList(c: Context<DashboardEnv>) {
         {isRecent && (
           <p class="soft">
             The latest activity first, by the day. Approximate. Devices without an identified person are not listed.{" "}
-            <a href={`${pathIn(c, "people")}${query({ by: "id" })}`}>All ids, by id</a>
+            <a href={`${pathIn(c, "people")}${queryString({ by: "id" })}`}>All ids, by id</a>
           </p>
         )}
         <Table

@@ -8,7 +8,7 @@ import { exportPersonInput, revokeLinksInput } from "../exports/schemas.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, Hidden, numbers, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { query, time } from "./format.ts";
+import { queryString, timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { FindPerson, PersonLink, peopleList } from "./people-list.tsx";
 import { keepOnce, takeOnce } from "./session.ts";
@@ -35,12 +35,12 @@ async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
     <>
       <FindPerson c={c} distinctId={distinctId} />
       <PersonFacts profile={profile} />
-      <Claims c={c} profile={profile} />
+      <ClaimsView c={c} profile={profile} />
       <Export c={c} distinctId={distinctId} link={link} audit={audit} />
       <Events c={c} events={profile.events} />
       <Consents consents={profile.consents} />
       <p>
-        <a href={`${pathIn(c, "people/erase")}${query({ distinctId })}`}>Erase this person…</a>
+        <a href={`${pathIn(c, "people/erase")}${queryString({ distinctId })}`}>Erase this person…</a>
       </p>
     </>,
   );
@@ -60,7 +60,7 @@ const PersonFacts = ({ profile }: { profile: Profile }) => (
         </dd>
         <dt>First and last seen (UTC)</dt>
         <dd>
-          {time(profile.person.createdAt)} to {time(profile.person.lastSeenAt)}
+          {timeText(profile.person.createdAt)} to {timeText(profile.person.lastSeenAt)}
         </dd>
         <dt>Properties</dt>
         <dd>
@@ -71,9 +71,9 @@ const PersonFacts = ({ profile }: { profile: Profile }) => (
   </section>
 );
 
-type Claim = Profile["claims"][number];
+type ClaimView = Profile["claims"][number];
 
-const FLAWS: Readonly<Record<Claim["flaws"][number], string>> = {
+const FLAWS: Readonly<Record<ClaimView["flaws"][number], string>> = {
   identified: "it is an identified user",
   known: "your server or its own page said that it is a user",
   account: "it has credits or usage, asked for some, or paid",
@@ -81,7 +81,7 @@ const FLAWS: Readonly<Record<Claim["flaws"][number], string>> = {
 };
 
 /** Shows whether a claim counts now, and if not, why. A claim on an id that became a user no longer counts (P2). */
-const ClaimState = ({ claim }: { claim: Claim }) => {
+const ClaimState = ({ claim }: { claim: ClaimView }) => {
   if (claim.isVerified) return <Tag kind="active">verified</Tag>;
   if (claim.counts) return <Tag kind="granted">counted</Tag>;
   return (
@@ -91,7 +91,7 @@ const ClaimState = ({ claim }: { claim: Claim }) => {
   );
 };
 
-const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) => (
+const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) => (
   <section class="card" id="claims">
     <h2>Linked ids</h2>
     <p class="soft">
@@ -115,7 +115,7 @@ const Claims = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) 
         <Time at={claim.linkedAt} otherwise="" />,
         <ClaimState claim={claim} />,
         <span class="num">{claim.eventCount}</span>,
-        <a href={`${pathIn(c, "users")}${query({ userId: claim.distinctId })}`}>credits</a>,
+        <a href={`${pathIn(c, "users")}${queryString({ userId: claim.distinctId })}`}>credits</a>,
       ])}
     />
     {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}
@@ -134,7 +134,7 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
     <h2>Data export</h2>
     {link !== undefined && (
       <>
-        <CopyBox label={`Download link, valid until ${time(link.expiresAt)} UTC`} value={link.downloadUrl} />
+        <CopyBox label={`Download link, valid until ${timeText(link.expiresAt)} UTC`} value={link.downloadUrl} />
         <p class="soft">Anyone with this link can download the data. It is not shown again.</p>
       </>
     )}
@@ -188,7 +188,7 @@ const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["even
           <code>{event.properties}</code>
           {event.isCut && (
             <>
-              … <a href={`${pathIn(c, "people/properties")}${query({ uuid: event.uuid })}`}>All properties</a>
+              … <a href={`${pathIn(c, "people/properties")}${queryString({ uuid: event.uuid })}`}>All properties</a>
             </>
           )}
         </details>,
@@ -231,13 +231,14 @@ export const peopleRoutes = createDashboardRoutes()
     );
     if (link.refusal === undefined) {
       await keepOnce(c, `link ${distinctId}`, link.result);
-      return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
+      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
     }
     return page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
   })
   .post("/people/links/revoke", async (c) => {
     const { distinctId } = c.var.form;
     const ended = await catchRefusal(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
-    if (ended.refusal === undefined) return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
+    if (ended.refusal === undefined)
+      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
     return page(c, { title: "People", section: "people", refusal: ended.refusal }, <FindPerson c={c} />);
   });

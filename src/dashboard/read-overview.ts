@@ -5,7 +5,7 @@ import { countUnmatched, listPayments } from "../payments/list.ts";
 import { readFullness } from "../people/limits/measure-size.ts";
 import { readLag } from "../webhooks/delete-old.ts";
 import { readHealth } from "../webhooks/read-health.ts";
-import { type Figure, readActivity, readPacks } from "./figures/read.ts";
+import { type Figure, readActivity, readPackFigures } from "./figures/read.ts";
 import { readBusiness } from "./figures/read-business.ts";
 import { readOutstanding } from "./figures/read-outstanding.ts";
 import { AHEAD_DAYS } from "./figures/walk-business.ts";
@@ -44,7 +44,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     readNewestStatement(c),
     readBusiness(ctx),
     readOutstanding(ctx),
-    readPacks(ctx, past, days),
+    readPackFigures(ctx, past, days),
     readLag(ctx),
     readHealth(ctx),
     countUnmatched(ctx),

@@ -3,12 +3,20 @@ import { cancelRecurring, resumeRecurring } from "../books/recurring/change.ts";
 import { createRecurring } from "../books/recurring/create.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
 import type { RecurringOutput } from "../books/recurring/responses.ts";
-import { cancelRecurringInput, createRecurringInput, every } from "../books/recurring/schemas.ts";
+import { cancelRecurringInput, createRecurringInput, everyPeriod } from "../books/recurring/schemas.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/call-verb.ts";
 import { Choice, Field, Hidden, Id, LongText, Table, Tag } from "./components.tsx";
-import { Confirm, doubtsOfId, formFields, redirectAfter, requireReason, SHOWN_MAX, userPath } from "./confirm.tsx";
+import {
+  Confirm,
+  doubtsOfId,
+  formFields,
+  redirectAfter,
+  requireReason,
+  SHOWN_FIELDS_MAX,
+  userPath,
+} from "./confirm.tsx";
 import {
   catchRefusal,
   createDashboardRoutes,
@@ -18,13 +26,13 @@ import {
   parseForm,
   timeField,
 } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
 const PATH = "users/recurring";
 
-const refers = ({ userId, recurringId }: RecurringOutput) => query({ userId, recurringId });
+const refers = ({ userId, recurringId }: RecurringOutput) => queryString({ userId, recurringId });
 
 /** What can be done with a recurring grant. */
 const Actions = ({ c, grant }: { c: Context<DashboardEnv>; grant: RecurringOutput }) => (
@@ -47,7 +55,13 @@ const Actions = ({ c, grant }: { c: Context<DashboardEnv>; grant: RecurringOutpu
 );
 
 /** Shows a user's recurring grants. Nothing where there are none. */
-export const Recurring = ({ c, recurring }: { c: Context<DashboardEnv>; recurring: readonly RecurringOutput[] }) =>
+export const RecurringGrants = ({
+  c,
+  recurring,
+}: {
+  c: Context<DashboardEnv>;
+  recurring: readonly RecurringOutput[];
+}) =>
   recurring.length === 0 ? null : (
     <section class="card" id="recurring">
       <h2>Recurring grants</h2>
@@ -56,12 +70,12 @@ export const Recurring = ({ c, recurring }: { c: Context<DashboardEnv>; recurrin
         head={["Pack", "Every", "State", "Period that runs", "Next", "Rollover", "Id", ""]}
         empty=""
         rows={recurring.map((grant) => [
-          grant.quantity === null ? grant.packName : `${grant.packName}, ${amount(grant.quantity)}`,
+          grant.quantity === null ? grant.packName : `${grant.packName}, ${amountText(grant.quantity)}`,
           grant.every,
           <>
             <Tag kind={grant.status}>{grant.status}</Tag> {grant.reason !== null && <code>{grant.reason}</code>}
           </>,
-          grant.period === null ? "none" : `${grant.period.n}, until ${time(grant.period.to)}`,
+          grant.period === null ? "none" : `${grant.period.n}, until ${timeText(grant.period.to)}`,
           <Time at={grant.nextAt} otherwise="never" />,
           grant.rolloverPeriods === null ? "as the pack says" : `${grant.rolloverPeriods} periods`,
           <Id id={grant.recurringId} />,
@@ -73,7 +87,7 @@ export const Recurring = ({ c, recurring }: { c: Context<DashboardEnv>; recurrin
 
 async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { root, ctx } = c.var;
-  const { packs } = await listPacks(root, ctx.environment.appId, SHOWN_MAX);
+  const { packs } = await listPacks(root, ctx.environment.appId, SHOWN_FIELDS_MAX);
   const offered = packs.filter((pack) => pack.archivedAt === null);
   return page(
     c,
@@ -101,7 +115,7 @@ async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserErr
           label="Every"
           name="every"
           value={form.every ?? "month"}
-          options={every.unwrap().options.map((each) => [each, each])}
+          options={everyPeriod.unwrap().options.map((each) => [each, each])}
           refusal={refusal}
         />
       </div>
@@ -157,7 +171,7 @@ async function confirmNew(c: Context<DashboardEnv>, form: Form, refused?: Purser
   });
   if (read.result === undefined) return newPage(c, form, read.refusal);
   const { input, doubts } = read.result;
-  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_MAX);
+  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX);
   return page(
     c,
     { title: "Confirm recurring grant", section: "users", refusal: refused },
@@ -167,7 +181,7 @@ async function confirmNew(c: Context<DashboardEnv>, form: Form, refused?: Purser
       fields={formFields(form)}
       button="Make recurring grant"
       cancel={userPath(form.userId)}
-      change={`${PATH}${query(formFields(form))}`}
+      change={`${PATH}${queryString(formFields(form))}`}
       doubts={doubts}
     >
       <dl class="facts">
@@ -231,7 +245,7 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   );
 }
 
-export const recurringRoutes = createDashboardRoutes()
+export const recurringPages = createDashboardRoutes()
   .get(`/${PATH}`, (c) => newPage(c, c.req.query()))
   .get(`/${PATH}/confirm`, (c) => confirmNew(c, c.req.query()))
   .post(`/${PATH}`, (c) =>

@@ -6,7 +6,7 @@ import { callVerb } from "../http/call-verb.ts";
 import { Field, Hidden, LongText, numbers, Table } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 
 function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
@@ -70,7 +70,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
       fields={{ ...formFields(form), refundRef }}
       button="Refund"
       cancel={userPath(input.userId)}
-      change={`users/refund${query(formFields({ ...form, refundRef }))}`}
+      change={`users/refund${queryString(formFields({ ...form, refundRef }))}`}
       isDangerous
     >
       <dl class="facts">
@@ -81,7 +81,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
           <code>{input.externalRef}</code>
         </dd>
         <dt>Share</dt>
-        <dd>{share === undefined ? "all that is left" : `${amount(share.part)} of ${amount(share.of)}`}</dd>
+        <dd>{share === undefined ? "all that is left" : `${amountText(share.part)} of ${amountText(share.of)}`}</dd>
         <dt>Reason</dt>
         <dd>{input.reason}</dd>
       </dl>
@@ -90,10 +90,10 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
         head={["Balance", numbers("Balance afterwards"), numbers("Granted"), numbers("Already spent")]}
         empty=""
         rows={balances.map(({ balanceId, packName, unit, initial, remaining, taken, short, revokes }) => [
-          <a href={`${pathIn(c, "users/balance")}${query({ balanceId })}`}>{packName}</a>,
-          `${amount(remaining)} → ${amount(remaining - taken)} ${unit}${revokes ? ", revoked" : ""}`,
-          `${amount(initial)} ${unit}`,
-          `${amount(short)} ${unit}`,
+          <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packName}</a>,
+          `${amountText(remaining)} → ${amountText(remaining - taken)} ${unit}${revokes ? ", revoked" : ""}`,
+          `${amountText(initial)} ${unit}`,
+          `${amountText(short)} ${unit}`,
         ])}
       />
       <p>This cannot be undone. What reservations hold of it is taken when it returns.</p>
@@ -101,7 +101,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
   );
 }
 
-export const refundRoutes = createDashboardRoutes()
+export const refundPages = createDashboardRoutes()
   .get("/users/refund", (c) => refundForm(c, c.req.query()))
   .get("/users/refund/confirm", (c) => confirmRefund(c, c.req.query()))
   .post("/users/refund", (c) => {

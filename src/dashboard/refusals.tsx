@@ -2,12 +2,12 @@ import type { Context } from "hono";
 import { type RefusalKind, readRefusals } from "../db/activity/refusals.ts";
 import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { quantitiesText, UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
 
-type Reason = Awaited<ReturnType<typeof readRefusals>>[number]["reason"];
+type ReasonText = Awaited<ReturnType<typeof readRefusals>>[number]["reason"];
 
 const WHY: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
@@ -17,17 +17,17 @@ const WHY: Readonly<Record<string, string>> = {
 };
 
 /** Returns why a grant was refused, in words for people. */
-function whyRefused({ code, param }: Reason): string {
+function whyRefused({ code, param }: ReasonText): string {
   const why = WHY[String(code)] ?? String(code);
   return typeof param === "string" ? `${why} (${param})` : why;
 }
 
-const LISTS = {
+const REFUSAL_LISTS = {
   shortage: {
     title: "Insufficient credits",
     about: "Usage that was refused with 402, because the user's balances did not cover it.",
     head: ["User", "Event", "Not covered, the last time", numbers("Times"), "Last"],
-    reasonText: (reason: Reason) => quantitiesText(reason),
+    reasonText: (reason: ReasonText) => quantitiesText(reason),
   },
   failed_grant: {
     title: "Refused grants",
@@ -38,11 +38,11 @@ const LISTS = {
 } as const;
 
 /** Returns the page that lists the refusals of a figure: each user, code and reason. */
-export const refusalsPath = (kind: RefusalKind): string => `refusals${query({ kind })}`;
+export const refusalsPath = (kind: RefusalKind): string => `refusals${queryString({ kind })}`;
 
 async function refusalsPage(c: Context<DashboardEnv>) {
   const kind: RefusalKind = c.req.query("kind") === "failed_grant" ? "failed_grant" : "shortage";
-  const { title, about, head, reasonText } = LISTS[kind];
+  const { title, about, head, reasonText } = REFUSAL_LISTS[kind];
   const refusals = await readRefusals(c.var.ctx, kind);
   return page(
     c,
@@ -61,7 +61,7 @@ async function refusalsPage(c: Context<DashboardEnv>) {
           userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />,
           <code>{subject}</code>,
           reasonText(reason),
-          <span class="num">{amount(times)}</span>,
+          <span class="num">{amountText(times)}</span>,
           <Time at={lastAt} />,
         ])}
       />

@@ -7,7 +7,7 @@ import { callVerb } from "../http/call-verb.ts";
 import { LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
-import { amount, time } from "./format.ts";
+import { amountText, timeText } from "./format.ts";
 import { page } from "./layout.tsx";
 
 /** Shows the form, which asks for the confirmation itself, so one page is enough. */
@@ -17,7 +17,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   const held =
     heldSteps === 0
       ? ""
-      : ` What reservations hold of it, ${amount(fromSteps(unit, heldSteps))} ${unit}, is lost when it returns.`;
+      : ` What reservations hold of it, ${amountText(fromSteps(unit, heldSteps))} ${unit}, is lost when it returns.`;
   return page(
     c,
     { title: "Revoke balance", section: "users", refusal },
@@ -38,18 +38,18 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
           <dd>{userId}</dd>
           <dt>Balance</dt>
           <dd>
-            {packName} <code>{balanceId}</code>, expires: {time(balance.expiresAt)}
+            {packName} <code>{balanceId}</code>, expires: {timeText(balance.expiresAt)}
           </dd>
           <dt>Balance afterwards</dt>
           <dd>
             <b>
-              {amount(remaining)} → 0 {unit}
+              {amountText(remaining)} → 0 {unit}
             </b>
           </dd>
         </dl>
         <p>
-          The remaining {amount(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are not
-          refunded.{held}
+          The remaining {amountText(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are
+          not refunded.{held}
         </p>
         <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required refusal={refusal} />
       </Confirm>

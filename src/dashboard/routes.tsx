@@ -7,15 +7,15 @@ import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";
 import { adjustRoutes } from "./adjust.tsx";
 import { adminKeysRoutes } from "./admin-keys.tsx";
-import { alertRoutes } from "./alert.tsx";
+import { alertPages } from "./alert.tsx";
 import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { readAsset, withAssets } from "./assets.ts";
 import { auditRoutes } from "./audit.tsx";
-import { balanceRoutes } from "./balance.tsx";
+import { balancePages } from "./balance.tsx";
 import { asOfRoutes, balancesRoutes } from "./balances.tsx";
-import { clockRoutes } from "./clock.tsx";
-import { environmentUsageRoutes } from "./environment-usage.tsx";
+import { clockPages } from "./clock.tsx";
+import { environmentUsagePages } from "./environment-usage.tsx";
 import { eraseRoutes } from "./erase.tsx";
 import { figuresRoutes } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
@@ -26,11 +26,11 @@ import { limitsRoutes } from "./limits.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packArchiveRoutes, packRoutes } from "./pack.tsx";
 import { packsRoutes } from "./packs.tsx";
-import { paymentRoutes } from "./payment.tsx";
+import { paymentPages } from "./payment.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
-import { recurringRoutes } from "./recurring.tsx";
-import { refundRoutes } from "./refund.tsx";
+import { recurringPages } from "./recurring.tsx";
+import { refundPages } from "./refund.tsx";
 import { refusalsRoutes } from "./refusals.tsx";
 import { revokeRoutes } from "./revoke.tsx";
 import { searchRoutes } from "./search.tsx";
@@ -39,12 +39,12 @@ import { sessionsRoutes } from "./sessions.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { statementsRoutes } from "./statements.tsx";
 import { stripeEventsRoutes } from "./stripe-events.tsx";
-import { usageRoutes } from "./usage.tsx";
-import { usageLimitRoutes } from "./usage-limits.tsx";
+import { usagePages } from "./usage.tsx";
+import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
 import { usersRoutes } from "./users.tsx";
 import { verifyRoutes } from "./verify.tsx";
-import { webhookRoutes } from "./webhook.tsx";
+import { webhookPages } from "./webhook.tsx";
 import { webhooksRoutes } from "./webhooks.tsx";
 
 /** Sets `ctx` for the application and mode of the path. */
@@ -77,27 +77,27 @@ const environmentRoutes = createDashboardRoutes()
   .route("/", asOfRoutes)
   .route("/", verifyRoutes)
   .route("/", grantRoutes)
-  .route("/", recurringRoutes)
+  .route("/", recurringPages)
   .route("/", adjustRoutes)
   .route("/", revokeRoutes)
-  .route("/", refundRoutes)
-  .route("/", balanceRoutes)
-  .route("/", usageRoutes)
+  .route("/", refundPages)
+  .route("/", balancePages)
+  .route("/", usagePages)
   .route("/", peopleRoutes)
   .route("/", eraseRoutes)
   .route("/", paymentsRoutes)
   .route("/", stripeEventsRoutes)
-  .route("/", paymentRoutes)
+  .route("/", paymentPages)
   .route("/", keysRoutes)
   .route("/", alertsRoutes)
-  .route("/", alertRoutes)
-  .route("/", usageLimitRoutes)
+  .route("/", alertPages)
+  .route("/", usageLimitPages)
   .route("/", webhooksRoutes)
-  .route("/", webhookRoutes)
+  .route("/", webhookPages)
   .route("/", limitsRoutes)
   .route("/", statementsRoutes)
-  .route("/", environmentUsageRoutes)
-  .route("/", clockRoutes)
+  .route("/", environmentUsagePages)
+  .route("/", clockPages)
   .route("/", auditRoutes);
 
 function titleOf(refusal: PurserError): string {

@@ -10,16 +10,16 @@ import { findPeople } from "../people/person-walk.ts";
 import { Empty, Id } from "./components.tsx";
 import { findNewest, searchedIdsMax, searchedPropertiesMax } from "./find-newest.ts";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { Icon, type IconName } from "./icons.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, UserLink } from "./people-list.tsx";
 import { exists, pageOfId } from "./users.tsx";
 
-const SHOWN_MAX = 10;
+const SHOWN_FOUND_MAX = 10;
 /** How many packs and keys a search examines. */
-const LISTED_MAX = 200;
-const CHARACTERS_MAX = 500;
+const SEARCH_LISTED_MAX = 200;
+const SEARCH_CHARACTERS_MAX = 500;
 
 interface Group {
   readonly title: string;
@@ -27,20 +27,20 @@ interface Group {
   readonly found: readonly Child[];
 }
 
-const unique = (texts: readonly string[]): readonly string[] => [...new Set(texts)].slice(0, SHOWN_MAX);
+const unique = (texts: readonly string[]): readonly string[] => [...new Set(texts)].slice(0, SHOWN_FOUND_MAX);
 
 async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly Group[]> {
   const { ctx, root } = c.var;
   const { appId, mode } = ctx.environment;
-  const page = { beginning: q, limit: SHOWN_MAX };
+  const page = { beginning: q, limit: SHOWN_FOUND_MAX };
   const [users, people, newest, references, isEvent, { packs }, { keys }] = await Promise.all([
     findUsers(ctx, page),
     findPeople(ctx, page),
-    findNewest(ctx, q, SHOWN_MAX),
-    findReferences(ctx, q, SHOWN_MAX),
+    findNewest(ctx, q, SHOWN_FOUND_MAX),
+    findReferences(ctx, q, SHOWN_FOUND_MAX),
     exists(() => readUsageEvent(ctx, q)),
-    listPacks(root, appId, LISTED_MAX),
-    listKeys(root, appId, { limit: LISTED_MAX }, mode),
+    listPacks(root, appId, SEARCH_LISTED_MAX),
+    listKeys(root, appId, { limit: SEARCH_LISTED_MAX }, mode),
   ]);
   const has = (...texts: readonly (string | null)[]) =>
     texts.some((text) => text?.toLowerCase().includes(q.toLowerCase()) === true);
@@ -79,7 +79,7 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
       icon: "packs",
       found: packs
         .filter(({ packId, packName }) => has(packId, packName))
-        .slice(0, SHOWN_MAX)
+        .slice(0, SHOWN_FOUND_MAX)
         .map(({ packId, packName }) => <a href={pathIn(c, `packs/${packId}`)}>{packName}</a>),
     },
     {
@@ -87,7 +87,7 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
       icon: "key",
       found: keys
         .filter(({ keyId, hint, name }) => has(keyId, hint, name) || q.endsWith(hint.slice(-4)))
-        .slice(0, SHOWN_MAX)
+        .slice(0, SHOWN_FOUND_MAX)
         .map(({ hint, name, kind }) => (
           <a href={pathIn(c, "keys")}>
             {name ?? kind} <code>{hint}</code>
@@ -99,7 +99,8 @@ async function readGroups(c: Context<DashboardEnv>, q: string): Promise<readonly
 
 async function searchPage(c: Context<DashboardEnv>) {
   const q = textField(c.req.query(), "q")?.trim() ?? "";
-  if ([...q].length > CHARACTERS_MAX) throw invalid("q", `must have at most ${CHARACTERS_MAX} characters`);
+  if ([...q].length > SEARCH_CHARACTERS_MAX)
+    throw invalid("q", `must have at most ${SEARCH_CHARACTERS_MAX} characters`);
   const place = q === "" ? null : await pageOfId(c, q);
   if (place !== null) return c.redirect(pathIn(c, place), 303);
   const groups = q === "" ? [] : (await readGroups(c, q)).filter(({ found }) => found.length > 0);
@@ -117,7 +118,7 @@ async function searchPage(c: Context<DashboardEnv>) {
               <li>{each}</li>
             ))}
           </ul>
-          {found.length === SHOWN_MAX && <p class="soft">The first {SHOWN_MAX}. Type more to narrow it.</p>}
+          {found.length === SHOWN_FOUND_MAX && <p class="soft">The first {SHOWN_FOUND_MAX}. Type more to narrow it.</p>}
         </section>
       ))}
       {groups.length === 0 && (
@@ -129,14 +130,14 @@ async function searchPage(c: Context<DashboardEnv>) {
       )}
       {q !== "" && (
         <p>
-          <a href={`${pathIn(c, "users")}${query({ userId: q })}`}>Open the user “{q}”</a> ·{" "}
-          <a href={`${pathIn(c, "people")}${query({ distinctId: q })}`}>Open the person “{q}”</a>
+          <a href={`${pathIn(c, "users")}${queryString({ userId: q })}`}>Open the user “{q}”</a> ·{" "}
+          <a href={`${pathIn(c, "people")}${queryString({ distinctId: q })}`}>Open the person “{q}”</a>
         </p>
       )}
       <p class="soft">
         Ids are found by their beginning, whichever they are. A part of an id is found among the{" "}
-        {amount(searchedIdsMax)} users and people of the latest activity, an e-mail address in properties among{" "}
-        {amount(searchedPropertiesMax)}, packs and keys among {LISTED_MAX}.
+        {amountText(searchedIdsMax)} users and people of the latest activity, an e-mail address in properties among{" "}
+        {amountText(searchedPropertiesMax)}, packs and keys among {SEARCH_LISTED_MAX}.
       </p>
     </>,
   );

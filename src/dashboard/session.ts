@@ -9,7 +9,7 @@ import { DIGITS } from "../lib/encoding.ts";
 import { signHmac } from "../lib/hash.ts";
 import { openSealed, sealText } from "../lib/seal.ts";
 import type { Settings } from "../settings.ts";
-import type { DashboardEnv, Session } from "./form.ts";
+import type { DashboardEnv, FormSession } from "./form.ts";
 
 export const COOKIE = "purser_session";
 
@@ -31,7 +31,7 @@ export function adminTokenOf(settings: Settings): string {
  * Returns the session, or null when a sign-in is needed. Throws `forbidden` when Cloudflare Access did not authorize the
  * request.
  */
-export async function findSession(c: Context<DashboardEnv>): Promise<Session | null> {
+export async function findSession(c: Context<DashboardEnv>): Promise<FormSession | null> {
   const { settings } = c.var.root;
   const adminToken = adminTokenOf(settings);
   if (settings.access !== null) {
@@ -71,7 +71,7 @@ async function accessUser(access: NonNullable<Settings["access"]>, c: Context<Da
   }
 }
 
-const HEADERS = {
+const SESSION_HEADERS = {
   "Content-Security-Policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -86,7 +86,7 @@ const HEADERS = {
 
 /** Sets the headers of every dashboard response: no foreign scripts, files or frames, and no caching. */
 export const protect = createMiddleware<DashboardEnv>(async (c, next) => {
-  for (const [name, value] of Object.entries(HEADERS)) c.header(name, value);
+  for (const [name, value] of Object.entries(SESSION_HEADERS)) c.header(name, value);
   await next();
 });
 

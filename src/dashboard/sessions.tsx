@@ -3,7 +3,7 @@ import { endSession, listSessions } from "../auth/admin-session.ts";
 import { iso } from "../lib/time.ts";
 import { Hidden, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { time } from "./format.ts";
+import { timeText } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
@@ -30,7 +30,7 @@ async function sessionsPage(c: Context<DashboardEnv>) {
           <form method="post" action="/admin/apps/sessions/end">
             <FormToken c={c} />
             <Hidden fields={{ sessionId }} />
-            <button type="submit" class="quiet" aria-label={`End the session of ${by}, ${time(iso(beganAtMs))}`}>
+            <button type="submit" class="quiet" aria-label={`End the session of ${by}, ${timeText(iso(beganAtMs))}`}>
               End
             </button>
           </form>,

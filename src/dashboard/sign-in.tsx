@@ -144,7 +144,7 @@ function signInPage(c: Context<DashboardEnv>, { next, kept = null, name, refusal
  * Returns the operator's name for the audit. It is required, and must not look like an e-mail address or a key: the audit shows
  * those only where they were proved. Throws `invalid_request`.
  */
-function readName(name: string): string {
+function readActorName(name: string): string {
   if (/[@:]/.test(name) || name.toLowerCase() === "api") throw invalid("name", "must not contain @ or :, nor be `api`");
   return parseForm(z.object({ name: displayName() }), { name }).name;
 }
@@ -191,7 +191,7 @@ export const signInRoutes = createDashboardRoutes()
     let cookie: string;
     try {
       await checkToken(c, token);
-      const by = readName(name);
+      const by = readActorName(name);
       cookie = await beginSession(c.var.root, adminToken, by);
     } catch (error) {
       if (!(error instanceof PurserError)) throw error;

@@ -5,7 +5,7 @@ import { createStatement, listStatements, readStatement, statementCsv } from "..
 import type { PurserError } from "../errors.ts";
 import { Field, numbers, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { Time } from "./time.tsx";
 
@@ -90,7 +90,7 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
             line.packName,
             line.unit,
             // A sum may have more digits than a double: its JSON has all of them.
-            ...SIGNS.map(([, of]) => amount(Number(JSON.stringify(of(line))))),
+            ...SIGNS.map(([, of]) => amountText(Number(JSON.stringify(of(line))))),
           ])}
         />
         <p>

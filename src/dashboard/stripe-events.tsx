@@ -3,7 +3,7 @@ import { listStripeEvents } from "../payments/list-events.ts";
 import { listStripeEventsInput, OUTCOMES } from "../payments/schemas.ts";
 import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { query } from "./format.ts";
+import { queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { paymentPath, stripeUrl } from "./payment.tsx";
 import { UserLink } from "./people-list.tsx";
@@ -24,7 +24,7 @@ async function eventsPage(c: Context<DashboardEnv>) {
         {["", ...OUTCOMES].map((each) => (
           <>
             <a
-              href={pathIn(c, `stripe-events${query({ outcome: each })}`)}
+              href={pathIn(c, `stripe-events${queryString({ outcome: each })}`)}
               aria-current={each === (outcome ?? "") ? "true" : undefined}
             >
               {each === "" ? "all" : each}
@@ -56,7 +56,7 @@ async function eventsPage(c: Context<DashboardEnv>) {
       />
       {nextCursor !== null && (
         <p>
-          <a href={pathIn(c, `stripe-events${query({ outcome, cursor: nextCursor })}`)}>Older events</a>
+          <a href={pathIn(c, `stripe-events${queryString({ outcome, cursor: nextCursor })}`)}>Older events</a>
         </p>
       )}
     </section>,

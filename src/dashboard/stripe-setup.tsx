@@ -7,7 +7,7 @@ import { setStripe } from "../payments/stripe-setting.ts";
 import { CopyBox, Field, LongText } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { type DashboardEnv, parseForm, textField } from "./form.ts";
-import { time } from "./format.ts";
+import { timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
 const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
@@ -43,12 +43,13 @@ export const StripeSetup = (props: {
       <section class="card">
         <h2>What to enter at Stripe</h2>
         <p>
-          Last event received: <b>{time(lastEventAt, "none yet")}</b>
+          Last event received: <b>{timeText(lastEventAt, "none yet")}</b>
           {setting === null ? ". Not set: no events are taken." : ""}
         </p>
         {refused !== null && (
           <p>
-            Something without a valid signature came at <b>{time(refused.at, "")}</b> ({REFUSED_WORDS[refused.reason]}).
+            Something without a valid signature came at <b>{timeText(refused.at, "")}</b> (
+            {REFUSED_WORDS[refused.reason]}).
           </p>
         )}
         <CopyBox label="Endpoint URL" value={`${origin}/api/v1/stripe/${appId}/${mode}`} />

@@ -6,7 +6,7 @@ export const NowContext = createContext(0);
 let relative: Intl.RelativeTimeFormat | undefined;
 let date: Intl.DateTimeFormat | undefined;
 
-const UNITS = [
+const TIME_UNITS = [
   [86_400_000, "day"],
   [3_600_000, "hour"],
   [60_000, "minute"],
@@ -19,7 +19,7 @@ function nearText(atMs: number, nowMs: number): string {
   relative ??= new Intl.RelativeTimeFormat("en", { numeric: "always" });
   date ??= new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric", timeZone: "UTC" });
   const away = atMs - nowMs;
-  const [size, unit] = UNITS.find(([each]) => Math.abs(away) >= each) ?? [0, null];
+  const [size, unit] = TIME_UNITS.find(([each]) => Math.abs(away) >= each) ?? [0, null];
   if (unit === null) return away <= 0 ? "just now" : "in less than a minute";
   if (Math.abs(away) >= RELATIVE_DAYS_MAX * 86_400_000) return date.format(atMs);
   return relative.format(Math.trunc(away / size), unit);

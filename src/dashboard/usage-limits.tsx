@@ -9,17 +9,17 @@ import { PurserError } from "../errors.ts";
 import { Choice, Empty, Field, Hidden, numbers, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { randomOf } from "./session.ts";
 import { Time } from "./time.tsx";
 
-const NOTICES: Readonly<Record<string, string>> = {
+const LIMIT_NOTICES: Readonly<Record<string, string>> = {
   created: "Limit created. It counts from now on.",
   changed: "Limit changed. It judges what is used so far.",
   deleted: "Limit deleted. It refuses nothing any more.",
 };
-const ONE = "/usage-limits/:limitId";
+const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
 const Rules = ({ of }: { of: UsageLimitOutput["matches"] }) =>
   of.length === 0 ? (
@@ -28,13 +28,13 @@ const Rules = ({ of }: { of: UsageLimitOutput["matches"] }) =>
     <code>{of.map(({ event = "*", model }) => (model === undefined ? event : `${event} (${model})`)).join(", ")}</code>
   );
 
-async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const { limits } = await listLimits(c.var.root, appId, mode);
   const { form } = c.var;
   return page(
     c,
-    { title: "Usage limits", section: "usage-limits", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Usage limits", section: "usage-limits", refusal, notice: LIMIT_NOTICES[c.req.query("notice") ?? ""] },
     <>
       <section class="card">
         <h2>Usage limits</h2>
@@ -47,7 +47,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           head={["Name", numbers("Amount"), "Every", "Events", "Created", ""]}
           rows={limits.map((limit) => [
             <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>{limit.name}</a>,
-            `${amount(limit.amount)} ${limit.unit}`,
+            `${amountText(limit.amount)} ${limit.unit}`,
             limit.every,
             <Rules of={limit.matches} />,
             <Time at={limit.createdAt} />,
@@ -120,7 +120,7 @@ async function readLimit(c: Context<DashboardEnv>): Promise<UsageLimitOutput> {
 async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refusal?: PurserError) {
   const { limitId, name, unit, every } = limit;
   const at = pathIn(c, `usage-limits/${limitId}`);
-  const form = { name, amount: amount(limit.amount), ...c.var.form };
+  const form = { name, amount: amountText(limit.amount), ...c.var.form };
   const remove = (
     <a class="button quiet danger" href={`${at}/delete`}>
       Delete
@@ -145,7 +145,7 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refu
   );
 }
 
-async function deletePage(c: Context<DashboardEnv>) {
+async function deleteLimitPage(c: Context<DashboardEnv>) {
   const { limitId, name } = await readLimit(c);
   return page(
     c,
@@ -175,12 +175,12 @@ export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =
       <h2>Usage limits</h2>
       <Table
         label="Usage limits"
-        head={["Limit", "Used", "Share", "Begins anew"]}
+        head={["Limit", "Used", "Share", "Resets at"]}
         rows={limits.map(({ name, unit, every, amount: of, used, resetsAt }) => [
           name,
           of === null
-            ? `${amount(used)} ${unit} ${PERIODS[every]}, no limit`
-            : `${amount(used)} of ${amount(of)} ${unit} ${PERIODS[every]}`,
+            ? `${amountText(used)} ${unit} ${PERIODS[every]}, no limit`
+            : `${amountText(used)} of ${amountText(of)} ${unit} ${PERIODS[every]}`,
           of === null ? (
             ""
           ) : (
@@ -193,8 +193,8 @@ export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =
     </section>
   );
 
-export const usageLimitRoutes = createDashboardRoutes()
-  .get("/usage-limits", (c) => limitsPage(c))
+export const usageLimitPages = createDashboardRoutes()
+  .get("/usage-limits", (c) => usageLimitsPage(c))
   .post("/usage-limits", async (c) => {
     const { appId, mode } = c.var.ctx.environment;
     const { form, admin } = c.var;
@@ -208,10 +208,10 @@ export const usageLimitRoutes = createDashboardRoutes()
     });
     return created.refusal === undefined
       ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)
-      : limitsPage(c, created.refusal);
+      : usageLimitsPage(c, created.refusal);
   })
-  .get(ONE, async (c) => limitPage(c, await readLimit(c)))
-  .post(ONE, async (c) => {
+  .get(USAGE_LIMIT_PATH, async (c) => limitPage(c, await readLimit(c)))
+  .post(USAGE_LIMIT_PATH, async (c) => {
     const limit = await readLimit(c);
     const changed = await catchRefusal(async () => {
       const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
@@ -221,8 +221,8 @@ export const usageLimitRoutes = createDashboardRoutes()
       ? c.redirect(`${pathIn(c, "usage-limits")}?notice=changed`, 303)
       : limitPage(c, limit, changed.refusal);
   })
-  .get(`${ONE}/delete`, deletePage)
-  .post(`${ONE}/delete`, async (c) => {
+  .get(`${USAGE_LIMIT_PATH}/delete`, deleteLimitPage)
+  .post(`${USAGE_LIMIT_PATH}/delete`, async (c) => {
     const { limitId } = await readLimit(c);
     await deleteLimit(c.var.admin, c.var.ctx.environment.appId, limitId);
     return c.redirect(`${pathIn(c, "usage-limits")}?notice=deleted`, 303);

@@ -6,7 +6,7 @@ import type { PurserError } from "../errors.ts";
 import { numbers, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, quantitiesText, ReservationLink, UserLink } from "./people-list.tsx";
 
@@ -33,9 +33,9 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
         <dt>Not covered</dt>
         <dd>{event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)}</dd>
         <dt>Occurred (UTC)</dt>
-        <dd>{time(event.occurredAt)}</dd>
+        <dd>{timeText(event.occurredAt)}</dd>
         <dt>Received (UTC)</dt>
-        <dd>{time(event.receivedAt)}</dd>
+        <dd>{timeText(event.receivedAt)}</dd>
         {event.reservationId !== null && (
           <>
             <dt>Reservation</dt>
@@ -53,9 +53,9 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
         rows={event.debits.map((debit) => [
           <BalanceLink c={c} id={debit.balanceId} />,
           <span class="num">
-            {amount(debit.amount)} {debit.unit}
+            {amountText(debit.amount)} {debit.unit}
           </span>,
-          <span class="num">{amount(debit.remaining)}</span>,
+          <span class="num">{amountText(debit.remaining)}</span>,
         ])}
       />
     </section>,
@@ -84,16 +84,16 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           <dt>Reserved</dt>
           <dd>{quantitiesText(reservation.quantities)}</dd>
           <dt>Created (UTC)</dt>
-          <dd>{time(reservation.createdAt)}</dd>
+          <dd>{timeText(reservation.createdAt)}</dd>
           <dt>Expires (UTC)</dt>
           <dd>
-            {time(reservation.expiresAt)}
+            {timeText(reservation.expiresAt)}
             {reservation.status === "open"
               ? `, then it is ${reservation.onExpiry === "charge" ? "charged" : "returned"}`
               : ""}
           </dd>
           <dt>Settled (UTC)</dt>
-          <dd>{time(reservation.settledAt, "not yet")}</dd>
+          <dd>{timeText(reservation.settledAt, "not yet")}</dd>
           {reservation.eventId !== null && (
             <>
               <dt>Event</dt>
@@ -111,7 +111,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
           rows={reservation.holds.map((hold) => [
             <BalanceLink c={c} id={hold.balanceId} />,
             <span class="num">
-              {amount(hold.amount)} {hold.unit}
+              {amountText(hold.amount)} {hold.unit}
             </span>,
           ])}
         />
@@ -132,22 +132,22 @@ const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleasePr
     action="users/reservation/release"
     fields={{ reservationId, userId }}
     button="Release reservation"
-    cancel={`users${query({ userId })}`}
+    cancel={`users${queryString({ userId })}`}
   >
     <p>
-      {holds.map((hold) => `${amount(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again. Whoever
-      made the reservation can no longer commit it.
+      {holds.map((hold) => `${amountText(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again.
+      Whoever made the reservation can no longer commit it.
     </p>
   </Confirm>
 );
 
-export const usageRoutes = createDashboardRoutes()
+export const usagePages = createDashboardRoutes()
   .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
   .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
   .post("/users/reservation/release", async (c) => {
     const { userId, reservationId = "" } = c.var.form;
     const done = await catchRefusal(() => releaseReservation(c.var.ctx, reservationId));
     return done.refusal === undefined
-      ? c.redirect(`${pathIn(c, "users")}${query({ userId, notice: "released" })}`, 303)
+      ? c.redirect(`${pathIn(c, "users")}${queryString({ userId, notice: "released" })}`, 303)
       : reservationPage(c, reservationId, done.refusal);
   });

@@ -5,12 +5,12 @@ import type { ReservationOutput } from "../books/usage/responses.ts";
 import { Meter } from "./chart.tsx";
 import { Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amount, query, time } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.ts";
 import { pathIn } from "./layout.tsx";
-import { Rules } from "./packs.tsx";
+import { RuleList } from "./packs.tsx";
 import { quantitiesText, ReservationLink } from "./people-list.tsx";
 
-export type ShownBalance = BalanceList["balances"][number];
+export type UserBalanceRowView = BalanceList["balances"][number];
 
 /** Shows the user's balances in spending order, each with a bar for the remaining amount. */
 export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => (
@@ -27,7 +27,9 @@ export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId
     {list.balances.length > 0 && (
       <p class="soft">
         {list.isTruncated ? "Not all balances are shown here. " : ""}
-        <a href={`${pathIn(c, "users/balances")}${query({ userId })}`}>All balances, by status, pack and reference</a>
+        <a href={`${pathIn(c, "users/balances")}${queryString({ userId })}`}>
+          All balances, by status, pack and reference
+        </a>
       </p>
     )}
   </section>
@@ -39,44 +41,52 @@ const OPEN_MAX = 6;
 interface CardsProps {
   readonly c: Context<DashboardEnv>;
   readonly userId: string;
-  readonly balances: readonly ShownBalance[];
+  readonly balances: readonly UserBalanceRowView[];
 }
 
 const Cards = ({ c, userId, balances }: CardsProps) => (
   <div class="cards">
     {balances.map((balance) => (
-      <Balance c={c} userId={userId} balance={balance} />
+      <ListedBalance c={c} userId={userId} balance={balance} />
     ))}
   </div>
 );
 
-const Balance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: ShownBalance }) => {
+const ListedBalance = ({
+  c,
+  userId,
+  balance,
+}: {
+  c: Context<DashboardEnv>;
+  userId: string;
+  balance: UserBalanceRowView;
+}) => {
   const { balanceId } = balance;
-  const left = `${amount(balance.remaining)} of ${amount(balance.initial)} ${balance.unit}`;
+  const left = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
   return (
     <article class="card">
       <h3>
-        <a href={`${pathIn(c, "users/balance")}${query({ balanceId })}`}>{balance.packName}</a>{" "}
+        <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{balance.packName}</a>{" "}
         <Tag kind={balance.status}>{balance.status}</Tag>
       </h3>
       <b>{left}</b>
       <Meter label={`${left} remaining`} remaining={balance.remaining} initial={balance.initial} />
       <p class="soft">
-        Pays for <Rules matches={balance.matches} />
+        Pays for <RuleList matches={balance.matches} />
         <br />
-        Priority {balance.priority}, expires {time(balance.expiresAt)}
+        Priority {balance.priority}, expires {timeText(balance.expiresAt)}
         <br />
-        Granted {time(balance.grantedAt)} ({balance.source})
+        Granted {timeText(balance.grantedAt)} ({balance.source})
       </p>
       {balance.notes !== null && <p class="soft">“{balance.notes}”</p>}
       <p>
-        <a href={`${pathIn(c, "users")}${query({ userId, balanceId })}#ledger`}>Ledger</a>
+        <a href={`${pathIn(c, "users")}${queryString({ userId, balanceId })}#ledger`}>Ledger</a>
         {balance.status !== "revoked" && (
           <>
             {" · "}
-            <a href={`${pathIn(c, "users/adjust")}${query({ userId, balanceId })}`}>Adjust</a>
+            <a href={`${pathIn(c, "users/adjust")}${queryString({ userId, balanceId })}`}>Adjust</a>
             {" · "}
-            <a href={`${pathIn(c, "users/revoke")}${query({ userId, balanceId })}`}>Revoke</a>
+            <a href={`${pathIn(c, "users/revoke")}${queryString({ userId, balanceId })}`}>Revoke</a>
           </>
         )}
       </p>
@@ -94,14 +104,14 @@ export const Totals = ({ totals }: { totals: Awaited<ReturnType<typeof readUserT
         <>
           <dt>{unit}</dt>
           <dd>
-            <b class="num">{amount(remaining)}</b> can be spent now
-            {held > 0 ? `, and ${amount(held)} more are held by open reservations` : ""}
+            <b class="num">{amountText(remaining)}</b> can be spent now
+            {held > 0 ? `, and ${amountText(held)} more are held by open reservations` : ""}
           </dd>
         </>
       ))}
     </dl>
     {totals.isPartial && (
-      <p class="soft">At least: only {amount(totals.balances)} balances and reservations are added up.</p>
+      <p class="soft">At least: only {amountText(totals.balances)} balances and reservations are added up.</p>
     )}
   </section>
 );
@@ -127,10 +137,10 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
           {reservation.holds.map((hold) => quantitiesText({ [hold.unit]: hold.amount })).join(", ")}
         </span>,
         <span class="num">
-          {time(reservation.expiresAt)}, then {reservation.onExpiry === "charge" ? "charged" : "returned"}
+          {timeText(reservation.expiresAt)}, then {reservation.onExpiry === "charge" ? "charged" : "returned"}
         </span>,
         <a
-          href={`${pathIn(c, "users/reservation")}${query({ reservationId: reservation.reservationId })}`}
+          href={`${pathIn(c, "users/reservation")}${queryString({ reservationId: reservation.reservationId })}`}
           aria-label={`Release ${reservation.reservationId}`}
         >
           Release

@@ -12,27 +12,28 @@ import type { TenantCtx } from "../runtime.ts";
 import { StepChart } from "./chart.tsx";
 import { Choice, Field, Hidden, numbers, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amount, query, signed, time } from "./format.ts";
+import { amountText, queryString, signed, timeText } from "./format.ts";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, quantitiesText, ReservationLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
-import type { ShownBalance } from "./user-balances.tsx";
+import type { UserBalanceRowView } from "./user-balances.tsx";
 
 interface LedgerProps {
   readonly c: Context<DashboardEnv>;
   readonly form: Form;
-  readonly balances: readonly ShownBalance[];
+  readonly balances: readonly UserBalanceRowView[];
   readonly page: LedgerPage;
   /** The usage events that caused the page's entries. */
   readonly events: ReadonlyMap<string, EventDescription>;
   /** The balance that the chart shows, and its newest entries. Null when the user has no balance. */
-  readonly chart: { readonly balance: ShownBalance; readonly rows: readonly LedgerRow[] } | null;
+  readonly chart: { readonly balance: UserBalanceRowView; readonly rows: readonly LedgerRow[] } | null;
 }
 
 export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) => {
   const { userId = "", balanceId = "", reason = "", from = "", to = "" } = form;
   const filters = { userId, balanceId, reason, from, to };
-  const link = (fields: Record<string, string>) => `${pathIn(c, "users")}${query({ ...filters, ...fields })}#ledger`;
+  const link = (fields: Record<string, string>) =>
+    `${pathIn(c, "users")}${queryString({ ...filters, ...fields })}#ledger`;
   return (
     <section class="card" id="ledger">
       <h2>Ledger</h2>
@@ -49,7 +50,7 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
               (balance) =>
                 [
                   balance.balanceId,
-                  `${balance.packName}, ${amount(balance.initial)} ${balance.unit}, ${time(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
+                  `${balance.packName}, ${amountText(balance.initial)} ${balance.unit}, ${timeText(balance.grantedAt)}, …${balance.balanceId.slice(-4)}`,
                 ] as const,
             ),
           ]}
@@ -65,13 +66,15 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
         <button type="submit" class="quiet">
           Filter
         </button>
-        <a class="button quiet" href={`${pathIn(c, "users/ledger.csv")}${query(filters)}`}>
+        <a class="button quiet" href={`${pathIn(c, "users/ledger.csv")}${queryString(filters)}`}>
           Download CSV
         </a>
       </form>
       <Entries c={c} balances={balances} rows={page.rows} events={events} />
       {(reason !== "" || from !== "") && page.nextCursor !== null && (
-        <p class="soft">This page searched {amount(searchedEntriesMax)} entries. Older pages may have more of these.</p>
+        <p class="soft">
+          This page searched {amountText(searchedEntriesMax)} entries. Older pages may have more of these.
+        </p>
       )}
       <Pager first={form.cursor ? link({}) : null} next={page.nextCursor && link({ cursor: page.nextCursor })} />
     </section>
@@ -95,11 +98,11 @@ const Entries = ({ c, balances, rows, events }: EntriesProps) => {
         <span class={row.deltaSteps > 0 ? "num plus" : "num"}>
           {signed(fromSteps(row.unit, row.deltaSteps))} {row.unit}
         </span>,
-        <span class="num">{amount(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
+        <span class="num">{amountText(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
         row.reason,
         row.cause,
         row.writtenBy,
-        <Source c={c} row={row} event={row.eventId === null ? undefined : events.get(row.eventId)} />,
+        <SourceLinks c={c} row={row} event={row.eventId === null ? undefined : events.get(row.eventId)} />,
         row.note ?? "",
       ])}
     />
@@ -107,7 +110,7 @@ const Entries = ({ c, balances, rows, events }: EntriesProps) => {
 };
 
 /** Shows the cause of an entry: its usage event with the quantities, or its reservation. */
-const Source = ({
+const SourceLinks = ({
   c,
   row,
   event,
@@ -124,7 +127,7 @@ const Source = ({
 );
 
 /** Shows a balance's remaining amount over time, oldest first. */
-const BalanceChart = ({ balance, rows }: { balance: ShownBalance; rows: readonly LedgerRow[] }) => (
+const BalanceChart = ({ balance, rows }: { balance: UserBalanceRowView; rows: readonly LedgerRow[] }) => (
   <StepChart
     label={`${balance.packName}: ${balance.unit} remaining`}
     steps={rows.toReversed().map((row) => ({
@@ -136,11 +139,11 @@ const BalanceChart = ({ balance, rows }: { balance: ShownBalance; rows: readonly
 
 const PAGE_ROWS = 500;
 /** The most entries in a file, the newest ones, so that the number of reads is bounded. */
-const ROWS_MAX = 10_000;
+const LEDGER_ROWS_MAX = 10_000;
 
 const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,cause,by,eventId,reservationId,note";
 
-const line = (row: LedgerRow): string =>
+const ledgerLine = (row: LedgerRow): string =>
   [
     iso(row.occurredAtMs),
     row.balanceId,
@@ -169,10 +172,10 @@ export function ledgerCsv(ctx: TenantCtx, input: Pick<HistoryInput, "userId" | "
       pull: async (controller) => {
         const page = await ledgerPage(ctx, { ...input, limit: PAGE_ROWS, ...(cursor === undefined ? {} : { cursor }) });
         const rows = page.rows.filter((row) => passesFilters(row, filters));
-        controller.enqueue(encoder.encode(rows.map((row) => `${line(row)}\r\n`).join("")));
+        controller.enqueue(encoder.encode(rows.map((row) => `${ledgerLine(row)}\r\n`).join("")));
         sent += page.rows.length;
         cursor = page.nextCursor ?? undefined;
-        if (cursor === undefined || sent >= ROWS_MAX) controller.close();
+        if (cursor === undefined || sent >= LEDGER_ROWS_MAX) controller.close();
       },
     },
     { highWaterMark: 0 },

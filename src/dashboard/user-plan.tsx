@@ -4,7 +4,7 @@ import type { PlanOutput } from "../books/usage/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Hidden, numbers, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { pathIn } from "./layout.tsx";
 
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {
@@ -53,7 +53,7 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
     const balance = list.balances.find((each) => each.balanceId === balanceId);
     return balance === undefined ? balanceId : `${balance.packName}, ${balance.unit}`;
   };
-  const short = Object.entries(plan.uncovered ?? {}).map(([unit, value]) => `${amount(value ?? 0)} ${unit}`);
+  const short = Object.entries(plan.uncovered ?? {}).map(([unit, value]) => `${amountText(value ?? 0)} ${unit}`);
   return (
     <>
       <p class={`verdict ${plan.uncovered === null ? "yes" : "no"}`}>
@@ -66,9 +66,9 @@ const PlanResult = ({ list, plan }: { list: BalanceList; plan: PlanOutput }) => 
         rows={plan.debits.map((debit) => [
           nameOf(debit.balanceId),
           <span class="num">
-            {amount(debit.amount)} {debit.unit}
+            {amountText(debit.amount)} {debit.unit}
           </span>,
-          <span class="num">{amount(debit.remaining)}</span>,
+          <span class="num">{amountText(debit.remaining)}</span>,
         ])}
       />
       {plan.skipped.length > 0 && (

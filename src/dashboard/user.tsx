@@ -26,9 +26,9 @@ import {
   textField,
   timeField,
 } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
-import { Recurring } from "./recurring.tsx";
+import { RecurringGrants } from "./recurring.tsx";
 import { UserLimits } from "./usage-limits.tsx";
 import { Balances, Holds, Totals } from "./user-balances.tsx";
 import { Ledger, ledgerCsv } from "./user-ledger.tsx";
@@ -45,12 +45,12 @@ export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: strin
   </form>
 );
 
-const BALANCES_MAX = 100;
+const SHOWN_BALANCES_MAX = 100;
 const LEDGER_ROWS = 50;
 const CHART_ROWS = 200;
-const HOLDS_MAX = 50;
+const SHOWN_HOLDS_MAX = 50;
 
-const NOTICES: Readonly<Record<string, string>> = {
+const USER_NOTICES: Readonly<Record<string, string>> = {
   granted: "Credits granted. See the ledger below.",
   "granted-before": "These credits were granted before. Nothing was granted again.",
   adjusted: "Balance adjusted. See the ledger below.",
@@ -65,7 +65,7 @@ const NOTICES: Readonly<Record<string, string>> = {
 };
 
 /** Returns the event of the form, in the form of the API. */
-function eventFields(form: Form): unknown {
+function userEventFields(form: Form): unknown {
   const quantities = Object.fromEntries(
     (["count", "tokens", "seconds", "cents"] as const)
       .map((unit) => [unit, numberField(form, unit)] as const)
@@ -94,7 +94,7 @@ function readFilters(form: Form): LedgerFilters {
 }
 
 function tooManyToPlan(balances: number): PurserError {
-  const why = `cannot be previewed here: the user has ${amount(balances)} balances or more. POST /api/v1/credits/plan does it`;
+  const why = `cannot be previewed here: the user has ${amountText(balances)} balances or more. POST /api/v1/credits/plan does it`;
   return invalid("event", why);
 }
 
@@ -111,9 +111,9 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const input = readHistory(form);
   const { userId } = input;
   const [list, totals, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
-    listAllBalances(ctx, userId, BALANCES_MAX),
+    listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
     readUserTotals(ctx, userId),
-    listReservations(ctx, { userId, status: "open", limit: HOLDS_MAX }),
+    listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
     searchLedger(ctx, input, readFilters(form)),
     readUserLimits(ctx, { userId }),
     listRecurring(ctx, { userId }),
@@ -138,7 +138,7 @@ export async function userPage(c: Context<DashboardEnv>) {
           const { totals } = found.result;
           // A plan reads every balance that can pay.
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
-          return planUsage(c.var.ctx, parseForm(planInput, eventFields(form)));
+          return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
   const { list, totals, reservations, ledger, limits, recurring, events, chart } = found.result;
   if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
@@ -146,14 +146,16 @@ export async function userPage(c: Context<DashboardEnv>) {
   }
   return page(
     c,
-    { title: `User ${userId}`, section: "users", notice: NOTICES[form.notice ?? ""], refusal: answer?.refusal },
+    { title: `User ${userId}`, section: "users", notice: USER_NOTICES[form.notice ?? ""], refusal: answer?.refusal },
     <>
       <FindUser c={c} value={userId} />
-      <Actions c={c} userId={userId} />
+      <UserActions c={c} userId={userId} />
       <Totals totals={totals} />
       <UserLimits limits={limits} />
-      <Recurring c={c} recurring={recurring} />
-      {reservations.length > 0 && <Holds c={c} reservations={reservations} isAll={reservations.length < HOLDS_MAX} />}
+      <RecurringGrants c={c} recurring={recurring} />
+      {reservations.length > 0 && (
+        <Holds c={c} reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />
+      )}
       <Balances c={c} userId={userId} list={list} />
       <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
       <Plan c={c} form={form} list={list} plan={answer?.result} refusal={answer?.refusal} />
@@ -172,19 +174,19 @@ const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
       <div class="card">
         <p>
           No user has this id in {mode} mode: <code>{userId}</code>. Ids are compared exactly.{" "}
-          <a href={`/admin/apps/${appId}/${other}/users${query({ userId })}`}>Look in {other} mode</a>
+          <a href={`/admin/apps/${appId}/${other}/users${queryString({ userId })}`}>Look in {other} mode</a>
           {trimmed !== userId && trimmed !== "" && (
             <>
-              , or <a href={`${pathIn(c, "users")}${query({ userId: trimmed })}`}>without the spaces around it</a>
+              , or <a href={`${pathIn(c, "users")}${queryString({ userId: trimmed })}`}>without the spaces around it</a>
             </>
           )}
           .
         </p>
         <p class="row">
-          <a class="button quiet" href={`${pathIn(c, "users/grant")}${query({ userId })}`}>
+          <a class="button quiet" href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>
             Grant to a new user?
           </a>
-          <a class="button quiet" href={`${pathIn(c, "people")}${query({ distinctId: userId })}`}>
+          <a class="button quiet" href={`${pathIn(c, "people")}${queryString({ distinctId: userId })}`}>
             Look for a person
           </a>
         </p>
@@ -193,7 +195,7 @@ const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
   );
 };
 
-const Actions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
+const UserActions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
   const links = [
     ["users/grant", "Grant credits", { userId }],
     ["users/recurring", "Grant every period", { userId }],
@@ -205,7 +207,7 @@ const Actions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
   return (
     <div class="row">
       {links.map(([place, name, fields]) => (
-        <a class="button quiet" href={`${pathIn(c, place)}${query(fields)}`}>
+        <a class="button quiet" href={`${pathIn(c, place)}${queryString(fields)}`}>
           {name}
         </a>
       ))}

@@ -8,7 +8,7 @@ import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { Amounts, numbers, Pager, RowMenu, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, UserLink } from "./people-list.tsx";
 import { Time } from "./time.tsx";
@@ -27,14 +27,14 @@ export async function exists(read: () => Promise<unknown>): Promise<boolean> {
 export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
   const { ctx } = c.var;
   if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
-    return `users/balance${query({ balanceId: id })}`;
+    return `users/balance${queryString({ balanceId: id })}`;
   }
   const { appId, mode } = ctx.environment;
   if (/^(pi|cs|in|ch)_/.test(id) && (await exists(() => findPayment(c.var.root, appId, mode, id)))) {
     return `payments/${encodeURIComponent(id)}`;
   }
   const isReservation = id.startsWith("res_") && (await exists(() => readReservation(ctx, id)));
-  return isReservation ? `users/reservation${query({ reservationId: id })}` : null;
+  return isReservation ? `users/reservation${queryString({ reservationId: id })}` : null;
 }
 
 /**
@@ -63,11 +63,11 @@ async function usersPage(c: Context<DashboardEnv>) {
   const referenced = q === undefined ? [] : await findReferences(c.var.ctx, q, ROWS);
   const isAlone = users.length === 0 || (users.length === 1 && users[0]?.userId === q);
   if (q !== undefined && isAlone && !isEvent && referenced.length === 0 && cursor === undefined) {
-    return c.redirect(`${pathIn(c, "users")}${query({ userId: q })}`, 303);
+    return c.redirect(`${pathIn(c, "users")}${queryString({ userId: q })}`, 303);
   }
   const by = isRecent || q !== undefined ? undefined : "id";
-  const link = (more: { cursor?: string }) => `${pathIn(c, "users")}${query({ q, by, ...more })}`;
-  const byId = `${pathIn(c, "users")}${query({ by: "id" })}`;
+  const link = (more: { cursor?: string }) => `${pathIn(c, "users")}${queryString({ q, by, ...more })}`;
+  const byId = `${pathIn(c, "users")}${queryString({ by: "id" })}`;
   return page(
     c,
     { title: "Users", section: "users" },
@@ -80,10 +80,11 @@ async function usersPage(c: Context<DashboardEnv>) {
               A usage event has this id: <EventLink c={c} id={q} />.{" "}
             </>
           )}
-          <a href={`${pathIn(c, "users")}${query({ userId: q })}`}>Open the user “{q}”</a>, whether or not there is one.
+          <a href={`${pathIn(c, "users")}${queryString({ userId: q })}`}>Open the user “{q}”</a>, whether or not there
+          is one.
         </p>
       )}
-      {referenced.length > 0 && <References c={c} balances={referenced} />}
+      {referenced.length > 0 && <ReferenceList c={c} balances={referenced} />}
       <section class="card">
         {isRecent && (
           <p class="soft">
@@ -118,7 +119,7 @@ interface ReferencesProps {
 }
 
 /** Shows balances of any user whose reference was searched for. */
-const References = ({ c, balances }: ReferencesProps) => (
+const ReferenceList = ({ c, balances }: ReferencesProps) => (
   <section class="card">
     <h2>Granted under such a reference</h2>
     <Table
@@ -131,7 +132,7 @@ const References = ({ c, balances }: ReferencesProps) => (
         <BalanceLink c={c} id={balance.balanceId} />,
         balance.packName,
         <span class="num">
-          {amount(balance.remaining)} of {amount(balance.initial)} {balance.unit}
+          {amountText(balance.remaining)} of {amountText(balance.initial)} {balance.unit}
         </span>,
         <Tag kind={balance.status}>{balance.status}</Tag>,
         <Time at={balance.grantedAt} />,
@@ -165,9 +166,9 @@ const UserTable = ({ c, users, empty }: UserTableProps) => (
       </span>,
       <Time at={user.lastEntryAt} otherwise="none" />,
       <RowMenu label={`Actions for ${user.userId}`}>
-        <a href={`${pathIn(c, "users/grant")}${query({ userId: user.userId })}`}>Grant credits</a>
-        <a href={`${pathIn(c, "people")}${query({ distinctId: user.userId })}`}>View person</a>
-        <a href={`${pathIn(c, "users/verify")}${query({ userId: user.userId })}`}>Verify the ledger</a>
+        <a href={`${pathIn(c, "users/grant")}${queryString({ userId: user.userId })}`}>Grant credits</a>
+        <a href={`${pathIn(c, "people")}${queryString({ distinctId: user.userId })}`}>View person</a>
+        <a href={`${pathIn(c, "users/verify")}${queryString({ userId: user.userId })}`}>Verify the ledger</a>
       </RowMenu>,
     ])}
   />

@@ -6,11 +6,11 @@ import { verifyUsers } from "../books/credits/verify-users.ts";
 import type { PurserError } from "../errors.ts";
 import { numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amount, query } from "./format.ts";
+import { amountText, queryString } from "./format.ts";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
 
-const FLAWS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
+const FLAW_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   sum: "what remains is not the sum of its entries",
   gap: "an entry is missing",
   chain: "an entry does not go on from the one before it",
@@ -19,7 +19,7 @@ const FLAWS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   owed: "it owes more to a refund than open reservations hold of it",
 };
 
-const Verdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput }) => (
+const VerifyVerdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput }) => (
   <>
     <p class={`verdict ${result.isSound ? "yes" : "no"}`}>
       {result.isSound ? "✓ Sound" : `✗ ${result.flaws.length} flaws`}
@@ -28,7 +28,7 @@ const Verdict = ({ c, result }: { c: Context<DashboardEnv>; result: VerifyOutput
       <ul>
         {result.flaws.map(({ balanceId, kind }) => (
           <li>
-            {balanceId === null ? "The ledger" : <BalanceLink c={c} id={balanceId} />}: {FLAWS[kind]}
+            {balanceId === null ? "The ledger" : <BalanceLink c={c} id={balanceId} />}: {FLAW_TEXTS[kind]}
           </li>
         ))}
       </ul>
@@ -51,7 +51,7 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }:
     <section class="card">
       <p class="soft">
         Every balance is computed again from the ledger, and compared with what is stored. A page verifies up to{" "}
-        {amount(VERIFIED_ENTRIES_MAX)} entries.
+        {amountText(VERIFIED_ENTRIES_MAX)} entries.
       </p>
       <Table
         label="Verification"
@@ -59,9 +59,9 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }:
         empty="There is nothing to verify."
         rows={results.map((result) => [
           <UserLink c={c} id={result.userId} />,
-          <span class="num">{amount(result.balances)}</span>,
-          <span class="num">{amount(result.entries)}</span>,
-          <Verdict c={c} result={result} />,
+          <span class="num">{amountText(result.balances)}</span>,
+          <span class="num">{amountText(result.entries)}</span>,
+          <VerifyVerdict c={c} result={result} />,
         ])}
       />
       <p>{next === null ? "These were the last." : <a href={pathIn(c, next)}>Verify the next entries</a>}</p>
@@ -77,7 +77,7 @@ export const verifyRoutes = createDashboardRoutes()
     );
     if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
     const { nextCursor } = done.result;
-    const next = nextCursor === null ? null : `users/verify${query({ userId, cursor: nextCursor })}`;
+    const next = nextCursor === null ? null : `users/verify${queryString({ userId, cursor: nextCursor })}`;
     return verifyPage(c, { title, results: [done.result], next });
   })
   .get("/verify", async (c) => {
@@ -88,6 +88,6 @@ export const verifyRoutes = createDashboardRoutes()
     return verifyPage(c, {
       title,
       results: users,
-      next: nextCursor === null ? null : `verify${query({ cursor: nextCursor })}`,
+      next: nextCursor === null ? null : `verify${queryString({ cursor: nextCursor })}`,
     });
   });

@@ -82,7 +82,7 @@ export const resend: WebhookAct = async (c, { webhookId }) => {
   return `/${webhookId}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
 
-export const replay: WebhookAct = async (c, { webhookId }) => {
+export const replayPage: WebhookAct = async (c, { webhookId }) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
   await replayMessages(await repeatable(c), appIdOf(c), webhookId, parseForm(replayInput, span));

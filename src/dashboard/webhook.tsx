@@ -9,16 +9,16 @@ import { Confirm } from "./confirm.tsx";
 import { Deliveries, readDeliveries } from "./deliveries.tsx";
 import { EndpointFields, fieldsOfTypes } from "./endpoint-fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { time } from "./format.ts";
+import { timeText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { takeOnce } from "./session.ts";
 import { Time } from "./time.tsx";
-import { change, remove, replay, resend, rotate, secretOf, test, type WebhookAct } from "./webhook-acts.ts";
+import { change, remove, replayPage, resend, rotate, secretOf, test, type WebhookAct } from "./webhook-acts.ts";
 import { failureText, HealthTag, isFailing, rateText } from "./webhooks.tsx";
 
 const ONE = "/webhooks/:webhookId";
 
-const NOTICES: Readonly<Record<string, string>> = {
+const WEBHOOK_NOTICES: Readonly<Record<string, string>> = {
   created: "Endpoint created. It is told of what happens from now on.",
   changed: "Endpoint changed. It takes effect now.",
   rotated: "New secret made. The one before signs as well for 24 hours.",
@@ -49,8 +49,8 @@ function whyOff({ failingSinceMs }: Endpoint, { deliveries }: ListDeliveriesOutp
     .flatMap(({ attempts }) => attempts)
     .reduce<Attempt | null>((last, one) => (last === null || one.at > last.at ? one : last), null);
   if (latest?.status === 410)
-    return `Purser switched it off, because it answered 410 (gone) at ${time(latest.at)} UTC.`;
-  return `Purser switched it off, because every attempt since ${time(iso(failingSinceMs))} UTC has failed.`;
+    return `Purser switched it off, because it answered 410 (gone) at ${timeText(latest.at)} UTC.`;
+  return `Purser switched it off, because every attempt since ${timeText(iso(failingSinceMs))} UTC has failed.`;
 }
 
 async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?: PurserError) {
@@ -60,7 +60,7 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
   const created = await takeOnce<{ secret: string }>(c, secretOf(webhookId));
   return page(
     c,
-    { title: "Endpoint", section: "webhooks", refusal, notice: NOTICES[c.req.query("notice") ?? ""] },
+    { title: "Endpoint", section: "webhooks", refusal, notice: WEBHOOK_NOTICES[c.req.query("notice") ?? ""] },
     <>
       {created !== null && (
         <section class="card">
@@ -228,7 +228,7 @@ async function act(c: Context<DashboardEnv>, work: WebhookAct) {
     : webhookPage(c, webhook, done.refusal);
 }
 
-export const webhookRoutes = createDashboardRoutes()
+export const webhookPages = createDashboardRoutes()
   .get(ONE, async (c) => webhookPage(c, await readEndpoint(c)))
   .post(ONE, (c) => act(c, change))
   .get(`${ONE}/rotate`, rotatePage)
@@ -237,4 +237,4 @@ export const webhookRoutes = createDashboardRoutes()
   .post(`${ONE}/delete`, (c) => act(c, remove))
   .post(`${ONE}/test`, (c) => act(c, test))
   .post(`${ONE}/resend`, (c) => act(c, resend))
-  .post(`${ONE}/replay`, (c) => act(c, replay));
+  .post(`${ONE}/replay`, (c) => act(c, replayPage));

@@ -7,7 +7,7 @@ import { createWebhookInput } from "../webhooks/schemas.ts";
 import { Empty, Hidden, RowMenu, Table, Tag } from "./components.tsx";
 import { EndpointFields, typesField } from "./endpoint-fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amount } from "./format.ts";
+import { amountText } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce } from "./session.ts";
 import { Time } from "./time.tsx";
@@ -17,27 +17,27 @@ import { repeatable, secretOf } from "./webhook-acts.ts";
 export const isFailing = ({ isEnabled, failingSince, attempted, failed }: EndpointHealth): boolean =>
   isEnabled && attempted > 0 && (failingSince !== null ? failed > 0 : failed * 2 > attempted);
 
-const REASONS: Readonly<Record<string, string>> = {
+const DISABLED_REASONS: Readonly<Record<string, string>> = {
   timeout: "It did not answer within 10 seconds.",
   unreachable: "It could not be reached.",
   secrets_unavailable: "Its secret could not be read: SETTINGS_SECRET is not set.",
 };
 
 /** Returns why an attempt failed, in words. */
-export function reasonOf({ status, error }: Attempt): string {
-  if (status === null) return REASONS[error ?? ""] ?? "There was no answer.";
+export function disabledReasonOf({ status, error }: Attempt): string {
+  if (status === null) return DISABLED_REASONS[error ?? ""] ?? "There was no answer.";
   if (status === 410) return "It answered 410 (gone).";
   if (status >= 300 && status < 400) return `It answered ${status}: redirects are not followed.`;
   return `It answered ${status}.`;
 }
 
 export const failureText = ({ lastFailure }: EndpointHealth): string =>
-  lastFailure === null ? "" : reasonOf(lastFailure);
+  lastFailure === null ? "" : disabledReasonOf(lastFailure);
 
 export const rateText = ({ attempted, failed }: EndpointHealth): string =>
   attempted === 0
     ? "Nothing was sent to it yet."
-    : `${amount(failed)} of its newest ${amount(attempted)} messages failed (${Math.round((100 * failed) / attempted)} %).`;
+    : `${amountText(failed)} of its newest ${amountText(attempted)} messages failed (${Math.round((100 * failed) / attempted)} %).`;
 
 /** Shows the state of an endpoint: off, failing or healthy. */
 export const HealthTag = ({ health }: { health: EndpointHealth }) => {

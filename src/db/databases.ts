@@ -9,11 +9,11 @@ export interface Database {
   readonly d1: D1Database;
 }
 
-const nameOf = (index: number): string => (index === 0 ? "DB" : `DB_${index}`);
+const bindingName = (index: number): string => (index === 0 ? "DB" : `DB_${index}`);
 
 /** The database of an index; null where none is bound. */
 export function databaseAt(env: object, index: number): Database | null {
-  const name = nameOf(index);
+  const name = bindingName(index);
   // Further databases are bound by the deployment, so their bindings have no generated type.
   const d1 = Reflect.get(env, name) as D1Database | undefined;
   return d1 === undefined ? null : { index, name, d1 };

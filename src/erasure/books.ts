@@ -17,7 +17,7 @@ import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./ids-of-page.ts";
-import { isGiven, namesOf, newName } from "./page-of-books.ts";
+import { erasureNamesOf, isGiven, newName } from "./page-of-books.ts";
 
 const ACCOUNTS_MAX = 10;
 const HOLDS_MAX = 200;
@@ -87,7 +87,7 @@ export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
 
 type Referring = typeof creditBalances | typeof creditRefunds;
 const hasReferenceName = (account: SQL | SQLiteColumn, reference: SQL | SQLiteColumn) =>
-  sql`EXISTS (SELECT 1 ${namesOf(account, "reference", reference)})`;
+  sql`EXISTS (SELECT 1 ${erasureNamesOf(account, "reference", reference)})`;
 
 /** References from callers that are not hashed yet. */
 export const selectReferences = query((value: ValueOf<ErasurePage>) => {

@@ -10,6 +10,7 @@ import { all, batch } from "../db/sql.ts";
 import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones/secret.ts";
 import { guards } from "../db/views.ts";
 import { assert } from "../lib/assert.ts";
+import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
@@ -24,7 +25,6 @@ const ERASURE_PAGES_A_RUN_MAX = 4;
 const ERASURE_QUERIES_A_PAGE = 60;
 const ROWS_OF_PAGE = 8_000;
 const ERASURES_MAX = 200;
-const MINUTE_MS = 60_000;
 
 const selectRunning = query((value: ValueOf<{ limit: number }>) =>
   drizzle

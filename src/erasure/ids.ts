@@ -7,7 +7,7 @@ import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
 import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { claimCounts, isVerified, person, withPerson } from "../people/person-walk.ts";
+import { claimCounts, isVerified, personTable, withPerson } from "../people/person-walk.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { selectCountsOf } from "./counts.ts";
 import { type ErasureKey, id, isIdOf } from "./ids-of-page.ts";
@@ -28,20 +28,23 @@ const isFree = ({ environmentId, distinctId }: Readonly<Record<"environmentId" |
   )`;
 
 /** The table that `withIds` defines, and its column that `person` has too. */
-const ids = alias(distinctIds, "ids");
+const idsTable = alias(distinctIds, "ids");
 const isVerifiedId = sql`ids.verified`;
 
 /** WITH: the person's ids, without those of another erasure. */
 const withIds = (value: ValueOf<PersonKey>, idsMax: number): SQL =>
-  sql`${withPerson(value, { idsMax })}, ${ids} AS (SELECT * FROM ${person} WHERE ${isFree(person)})`;
+  sql`${withPerson(value, { idsMax })}, ${idsTable} AS (SELECT * FROM ${personTable} WHERE ${isFree(personTable)})`;
 
 /** An id of the person. `isVerified`: whether only verified claims lead to it. */
-const foundId = () => ({ ...fields(ids, "distinctId"), ...computed({ isVerified: isVerifiedId.mapWith(Boolean) }) });
+const foundId = () => ({
+  ...fields(idsTable, "distinctId"),
+  ...computed({ isVerified: isVerifiedId.mapWith(Boolean) }),
+});
 export type FoundId = RowsOf<[ReturnType<typeof selectIds>]>[0][number];
 
 /** The person's ids, nearest first: at most one more than a response lists. */
 export const selectIds = query((value: ValueOf<PersonKey>) =>
-  read(foundId(), (list) => sql`${withIds(value, idsListedMax + 1)} SELECT ${list} FROM ${ids}`),
+  read(foundId(), (list) => sql`${withIds(value, idsListedMax + 1)} SELECT ${list} FROM ${idsTable}`),
 );
 
 /** The given ids that belong to the person. */
@@ -49,7 +52,7 @@ export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>
   read(
     foundId(),
     (list) => sql`${withIds(value, ERASED_IDS_MAX)}
-      SELECT ${list} FROM ${ids} WHERE ${ids.distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
+      SELECT ${list} FROM ${idsTable} WHERE ${idsTable.distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
   ),
 );
 
@@ -59,7 +62,7 @@ export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>
  */
 export const selectCounts = query((value: ValueOf<PersonKey & { given: string | null }>) => {
   const isGiven = sql`(
-    ${value("given")} IS NULL OR ${ids.distinctId} IN (SELECT value FROM json_each(${value("given")}))
+    ${value("given")} IS NULL OR ${idsTable.distinctId} IN (SELECT value FROM json_each(${value("given")}))
   )`;
   return read(
     computed({
@@ -67,7 +70,7 @@ export const selectCounts = query((value: ValueOf<PersonKey & { given: string | 
       counts: sql<string>`(${selectCountsOf(sql`erased`)})`,
     }),
     (list) => sql`${withIds(value, ERASED_IDS_MAX)},
-      erased AS (SELECT * FROM ${ids} WHERE ${isVerifiedId} = 1 OR ${isGiven}) SELECT ${list}`,
+      erased AS (SELECT * FROM ${idsTable} WHERE ${isVerifiedId} = 1 OR ${isGiven}) SELECT ${list}`,
   );
 });
 
@@ -217,13 +220,13 @@ export const guardIds = query((value: ValueOf<PersonKey & ErasureKey & { leavesO
   const own = alias(erasureIds, "own");
   const isOther = and(
     sql`(${isVerified} = 1 OR ${value("leavesOut")} = 0)`,
-    sql`${person.distinctId} NOT IN (SELECT ${own.distinctId} FROM ${own})`,
-    isFree(person),
+    sql`${personTable.distinctId} NOT IN (SELECT ${own.distinctId} FROM ${own})`,
+    isFree(personTable),
   );
   const holds = sql`(${withPerson(value, { idsMax: idsListedMax + 1 })},
     ${own} (${names(own.distinctId)}) AS (SELECT ${erasureIds.distinctId} FROM ${erasureIds} WHERE ${isIdOf(value)})
-    SELECT NOT EXISTS (SELECT 1 FROM ${person} WHERE ${isOther}) AND NOT EXISTS (
-      SELECT 1 FROM ${own} WHERE ${own.distinctId} NOT IN (SELECT ${person.distinctId} FROM ${person})
+    SELECT NOT EXISTS (SELECT 1 FROM ${personTable} WHERE ${isOther}) AND NOT EXISTS (
+      SELECT 1 FROM ${own} WHERE ${own.distinctId} NOT IN (SELECT ${personTable.distinctId} FROM ${personTable})
     )
   )`;
   return insertFrom(guards, { name: sql`'people'`, holds }, sql``);

@@ -67,7 +67,7 @@ const usagePage = (value: OfBooksPage) => {
   return sql`${openIds(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
     AND ${place} > (${id.usageFromMs}, ${id.usageFrom}) AND ${place} <= (${id.usageToMs}, ${id.usageTo})`;
 };
-const reservationPage = (value: OfBooksPage) => sql`(
+const erasedReservationPage = (value: OfBooksPage) => sql`(
     SELECT r.* FROM ${openIds(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
       ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
       AND ${ofRow(reservations.requestHash)} <> ''
@@ -112,7 +112,7 @@ const usage: Book = {
 const holds: Book = {
   table: reservations,
   key: [reservations.environmentId, reservations.id],
-  page: reservationPage,
+  page: erasedReservationPage,
   emptied: assignments(reservations, { requestHash: noHash }),
   ids: [reservations.id, reservations.settledEventId],
 };
@@ -139,13 +139,13 @@ const recurringBook: Book = {
 type NameKind = typeof erasureNames.$inferSelect.kind;
 
 /** FROM: an account's name and its replacement. */
-export const namesOf = (account: SQL | SQLiteColumn, kind: NameKind, name: SQL | SQLiteColumn): SQL =>
+export const erasureNamesOf = (account: SQL | SQLiteColumn, kind: NameKind, name: SQL | SQLiteColumn): SQL =>
   sql`FROM ${erasureNames} WHERE ${erasureNames.accountId} = ${account} AND ${erasureNames.kind} = ${kind}
     AND ${erasureNames.oldName} = ${name}`;
 
 /** The replacement for the name in a column. Null when the column holds no name. */
 export const newName = (table: TableOfBooks, column: SQLiteColumn, kind: NameKind): SQL =>
-  sql`(SELECT ${erasureNames.newName} ${namesOf(table.accountId, kind, column)})`;
+  sql`(SELECT ${erasureNames.newName} ${erasureNamesOf(table.accountId, kind, column)})`;
 
 const foundNames = alias(erasureNames, "found");
 
@@ -164,7 +164,7 @@ const nameIds = ({ table, page, ids }: Book) =>
         oldName: foundNames.oldName,
         newName: sql`iif(${foundNames.oldName} GLOB 're[sc]_*', substr(${foundNames.oldName}, 1, 4), '') || lower(hex(randomblob(16)))`,
       },
-      sql`FROM (${namesOfPage}) AS ${foundNames} WHERE NOT EXISTS (SELECT 1 ${namesOf(foundNames.accountId, "id", foundNames.oldName)})`,
+      sql`FROM (${namesOfPage}) AS ${foundNames} WHERE NOT EXISTS (SELECT 1 ${erasureNamesOf(foundNames.accountId, "id", foundNames.oldName)})`,
     );
   });
 

@@ -51,7 +51,7 @@ const grantedInPage = (value: OfPage) =>
   sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${erasedLedgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
 
 /** Payments that name the person: those of the granted balances, and those without a grant. */
-const paymentPage = (value: OfPage) => sql`(
+const erasedPaymentPage = (value: OfPage) => sql`(
   SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
 )`;
 // The reason stays, so that a repeated event, or one that read the payment earlier, does not restore the customer.
@@ -69,7 +69,7 @@ const erasePayments = query((value: OfPage) =>
       and(
         isRowHere(value, payments),
         sql`${payments.id} IN (
-          SELECT * FROM ${paymentPage(value)} UNION
+          SELECT * FROM ${erasedPaymentPage(value)} UNION
           SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
           WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
         )`,
@@ -90,7 +90,7 @@ const eraseFacts = query((value: OfPage) =>
     .where(
       and(
         isRowHere(value, paymentFacts),
-        sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${paymentPage(value)}`,
+        sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${erasedPaymentPage(value)}`,
       ),
     ),
 );

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
+import { time } from "../http/responses.ts";
 import { erasureReason } from "./schemas.ts";
 
-const time = z.string().meta({ format: "date-time" });
 const rows = z.int();
 
 const countsOutput = {

@@ -6,7 +6,7 @@ import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEve
 import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { person, withPerson } from "../people/person-walk.ts";
+import { personTable, withPerson } from "../people/person-walk.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import type { Bound, ListSize } from "./span-cursor.ts";
 
@@ -69,46 +69,46 @@ const columns = [
 const lastSeqs = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
   sql`(SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1)`;
 const recordOfId = (table: { readonly environmentId: SQLiteColumn; readonly distinctId: SQLiteColumn }) =>
-  and(eq(table.environmentId, person.environmentId), eq(table.distinctId, person.distinctId));
+  and(eq(table.environmentId, personTable.environmentId), eq(table.distinctId, personTable.distinctId));
 const rowOfAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq(accountId, accounts.id);
 
 /** Control characters separate ids and fields, because ids contain none (W9). */
 const TAB = sql`char(9)`;
 /** SQL: who claims an id. Empty for the requested id, because it claims the most. */
 const claimer = (value: ValueOf<PersonKey>) =>
-  sql`iif(${person.claimedBy} = ${value("distinctId")}, '', coalesce(${person.claimedBy}, ''))`;
+  sql`iif(${personTable.claimedBy} = ${value("distinctId")}, '', coalesce(${personTable.claimedBy}, ''))`;
 
 /** SQL: an id, its claimer, and its fields in the order in which `presentLine` reads them. */
 function idLine(value: ValueOf<PersonKey>): SQL {
   const fields = [
-    person.claimedAtMs,
-    sql`iif(${person.claimedVia} = 'alias', 1, 0) + 2 * coalesce(${person.claimIsVerified}, 0)`,
-    sql`nullif(${person.eventCount}, 0)`,
+    personTable.claimedAtMs,
+    sql`iif(${personTable.claimedVia} = 'alias', 1, 0) + 2 * coalesce(${personTable.claimIsVerified}, 0)`,
+    sql`nullif(${personTable.eventCount}, 0)`,
     lastSeqs(usageEvents.seq, rowOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
     lastSeqs(creditLedger.seq, rowOfAccount(creditLedger)),
     lastSeqs(consentLog.seq, recordOfId(consentLog)),
     lastSeqs(exportAudit.seq, recordOfId(exportAudit)),
     idProperties.version,
     sql`octet_length(${idProperties.properties})`,
-    sql`nullif(${person.deletedCount}, 0)`,
+    sql`nullif(${personTable.deletedCount}, 0)`,
   ];
   const joined = sql.join(
     fields.map((field) => sql`${field}`),
     sql`, ',', `,
   );
-  return sql`${person.distinctId} || ${TAB} || ${claimer(value)} || ${TAB} || rtrim(concat(${joined}), ',')`;
+  return sql`${personTable.distinctId} || ${TAB} || ${claimer(value)} || ${TAB} || rtrim(concat(${joined}), ',')`;
 }
 
 /** FROM: the ids of `person` with their accounts and properties. */
-const fromPerson = () => sql`FROM ${person}
+const fromPerson = () => sql`FROM ${personTable}
   LEFT JOIN ${accounts} ON ${and(
-    eq(accounts.environmentId, person.environmentId),
-    eq(accounts.userId, person.distinctId),
+    eq(accounts.environmentId, personTable.environmentId),
+    eq(accounts.userId, personTable.distinctId),
   )}
   LEFT JOIN ${idProperties} ON ${recordOfId(idProperties)}`;
 
 const isSmallOrOwn = (value: ValueOf<PersonKey>) => sql`(
-  ${person.distinctId} = ${value("distinctId")} OR octet_length(${idProperties.properties}) <= ${FIRST_PROPERTIES_BYTES_MAX}
+  ${personTable.distinctId} = ${value("distinctId")} OR octet_length(${idProperties.properties}) <= ${FIRST_PROPERTIES_BYTES_MAX}
 )`;
 
 export interface ChunkRow {
@@ -131,9 +131,9 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
     lines: sql<string | null>`${idLine(value)}`,
     ids: sql<number>`1`,
-    firstSeenAtMs: sql<number | null>`${person.firstSeenAtMs}`,
-    lastSeenAtMs: sql<number | null>`${person.lastSeenAtMs}`,
-    analyticsBytes: sql<number | null>`${person.eventBytes}`,
+    firstSeenAtMs: sql<number | null>`${personTable.firstSeenAtMs}`,
+    lastSeenAtMs: sql<number | null>`${personTable.lastSeenAtMs}`,
+    analyticsBytes: sql<number | null>`${personTable.eventBytes}`,
     propertiesBytes: sql<number | null>`octet_length(${idProperties.properties})`,
     propertiesCount: sql<number>`${idProperties.version} IS NOT NULL`,
     properties: sql<string | null>`iif(${isSmallOrOwn(value)}, ${idProperties.properties}, NULL)`,
@@ -163,9 +163,9 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const [first, chunk] = [asInteger(sql`${FIRST_PROPERTIES}`), asInteger(sql`${IDS_OF_CHUNK}`)];
   const { properties } = idProperties;
   const ids = sql`
-    SELECT row_number() OVER w AS n, sum(length(${person.distinctId}) + length(${claimer(value)})) OVER w AS characters,
+    SELECT row_number() OVER w AS n, sum(length(${personTable.distinctId}) + length(${claimer(value)})) OVER w AS characters,
       ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
-      ${person.firstSeenAtMs} AS earliest, ${person.lastSeenAtMs} AS latest, ${person.eventBytes} AS analytics,
+      ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
       octet_length(${properties}) AS heavy,
       iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown,
       ${storedRecurring()} AS recurring

@@ -5,9 +5,9 @@ import { grantSource } from "../books/ledger/schemas.ts";
 import { userLimitOutput } from "../books/limits/responses.ts";
 import { recurringOutput } from "../books/recurring/responses.ts";
 import { mode } from "../http/fields.ts";
+import { time } from "../http/responses.ts";
 import { consentEntry } from "../people/responses.ts";
 
-const time = z.string().meta({ format: "date-time" });
 const format = z.literal("json");
 
 export const exportPersonOutput = z

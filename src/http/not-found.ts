@@ -7,13 +7,13 @@ import { plainName } from "./wrong-names.ts";
 type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
 
 /** The method that Hono gives to a middleware. */
-const ANY = "ALL";
+const ANY_SEGMENT = "ALL";
 
 /** Returns the methods that a path supports, in alphabetical order. */
 function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
-  const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY));
+  const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY_SEGMENT));
   const matched = [...known].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
-  const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY));
+  const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY_SEGMENT));
   if (methods.size === 0) return [];
   if (methods.has("GET")) methods.add("HEAD");
   if (matched.some((route) => route.handler === allowBrowsers)) methods.add("OPTIONS");
@@ -40,7 +40,7 @@ export function answerUnknownPath(app: RoutedApp) {
     const methods = methodsAt(app, c.req.path);
     if (methods.length === 0) {
       // An integrator never means a page of the dashboard.
-      const routes = app.routes.filter(({ method, path }) => method !== ANY && !path.startsWith("/admin"));
+      const routes = app.routes.filter(({ method, path }) => method !== ANY_SEGMENT && !path.startsWith("/admin"));
       throw nothingHere(
         pathMeant(
           routes.map((route) => route.path),

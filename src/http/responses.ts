@@ -1,6 +1,9 @@
 import * as z from "zod";
 import { type ErrorCode, errorStatus } from "../errors.ts";
 
+/** A time in a response: ISO 8601 in UTC, with milliseconds (W10). */
+export const time = z.string().meta({ format: "date-time" });
+
 /**
  * The description of an error, in the body of a refusal and in the result of one event of a list (W4). The reference describes
  * `details` by code (reference/error-details.ts).

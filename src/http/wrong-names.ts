@@ -14,10 +14,10 @@ const KEY = "id uuid key idempotencyKey idempotencyId requestId transactionId me
 const TEXT = "note notes comment description memo text metadata meta data reason";
 const TIME = "timestamp time date at ts createdAt eventTime";
 const EXPIRY = "expires expiry expiration expireAt expiresIn expiresInSeconds expiresInDays validUntil ttl";
-const EVERY = "interval period frequency recurrence per window cycle";
+const EVERY_NAMES = "interval period frequency recurrence per window cycle";
 const RULES = "match rule rules filter filters event events model models";
 const BELOW = "threshold amount percent limit value when";
-const SECONDS = "expires expiry expiration expireAt expiresAt expiresIn seconds ttl timeout duration";
+const SECONDS_NAMES = "expires expiry expiration expireAt expiresAt expiresIn seconds ttl timeout duration";
 
 const quantityNames = {
   quantities: "amount value quantity qty credits units usage tokensUsed cost",
@@ -49,7 +49,7 @@ const settingNames = {
   "setting.origins": "origins",
 };
 const itemNames = { amount: "quantity value credits", matches: RULES };
-const pack = {
+const packNames = {
   packName: "name title",
   defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}`,
   '!write what the pack grants into `items`, such as `[{ amount: 1000, unit: "tokens" }]`':
@@ -109,8 +109,8 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
     "/model": "model",
     "/properties": "properties",
   },
-  CreateReservation: { reservationId: `holdId ${KEY}`, ...used, expiresInSeconds: SECONDS, ...held },
-  ExtendReservation: { expiresInSeconds: SECONDS },
+  CreateReservation: { reservationId: `holdId ${KEY}`, ...used, expiresInSeconds: SECONDS_NAMES, ...held },
+  ExtendReservation: { expiresInSeconds: SECONDS_NAMES },
   CommitReservation: {
     eventId: KEY,
     ...quantityNames,
@@ -122,7 +122,7 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
     userId: USER_NAMES,
     packId: PACK,
     quantity: "amount value qty credits units",
-    every: EVERY,
+    every: EVERY_NAMES,
     startsAt: "start startDate startAt from anchor",
     endsAt: "end endDate endAt to until expiresAt",
     rolloverPeriods: "rollover rollsOver carryOver",
@@ -138,8 +138,8 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
   CreateApp: { name: "title label appName displayName" },
   CreateApiKey: { kind: "type keyType", mode: "environment env", name: "title label keyName" },
   SetEndUserAuth: { mode: "environment env", ...settingNames },
-  CreateCreditPack: pack,
-  UpdateCreditPack: pack,
+  CreateCreditPack: packNames,
+  UpdateCreditPack: packNames,
   CreateCreditPackItem: itemNames,
   UpdateCreditPackItem: { packItemId: "id itemId", ...itemNames },
   CreateWebhook: { url: "endpoint uri", types: "type events eventTypes" },
@@ -152,7 +152,7 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
     name: "title label",
     matches: RULES,
     amount: "limit max quantity",
-    every: EVERY,
+    every: EVERY_NAMES,
   },
   MatchRule: { event: "events name type eventName", model: "models" },
   CreateAdminKey: { modes: "mode", apps: "app appId appIds", scopes: "scope permissions" },

@@ -61,7 +61,12 @@ interface GrantOf extends PlanOf, Terms {
 }
 
 /** A grant, and in the same batch the amounts that are already due back. Otherwise the reason why there is no grant. */
-export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: Storing): Decision<true> | Refusal {
+export function decidePaymentGrant(
+  ctx: TenantCtx,
+  move: Move,
+  of: GrantOf,
+  storing: Storing,
+): Decision<true> | Refusal {
   const { books, state, account, paymentId } = of;
   const planned = planGrants(move, of);
   if (typeof planned === "string") return planned;
@@ -88,7 +93,10 @@ export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: St
     },
     {
       act: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
-      messages: () => [...granted(account.userId, grants, plan.motions.length), ...moved(account.userId, plan.motions)],
+      messages: () => [
+        ...granted(account.userId, grants, plan.motions.length),
+        ...movedMessages(account.userId, plan.motions),
+      ],
     },
   );
 }
@@ -144,7 +152,7 @@ export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing
     (rows) => countTaken(ctx, account, rows),
     {
       act: { action: "payment.settled", target: shownKey(state.names) },
-      messages: () => moved(account.userId, motions),
+      messages: () => movedMessages(account.userId, motions),
     },
   );
 }
@@ -159,7 +167,7 @@ function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: 
 }
 
 /** The messages about a batch's motions, which are its last entries: for each payment the taken amounts, then the returned ones. */
-function moved(userId: string, motions: readonly PlannedMotion[]): LedgerMessage[] {
+function movedMessages(userId: string, motions: readonly PlannedMotion[]): LedgerMessage[] {
   const groups: { readonly of: PlannedMotion; count: number }[] = [];
   for (const motion of motions) {
     const last = groups.at(-1);

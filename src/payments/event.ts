@@ -247,7 +247,7 @@ function readInvoice(object: unknown, { created: at }: { readonly created: numbe
     asked: askedOf("invoice", metadata, metadata?.user || null),
     credits: taken.flatMap((one, index) => {
       const read = lines[index];
-      return read === undefined || read.net >= 0 ? [] : (creditOf(fact, one, read) ?? []);
+      return read === undefined || read.net >= 0 ? [] : (creditOfLine(fact, one, read) ?? []);
     }),
   };
 }
@@ -272,7 +272,7 @@ function readLine(found: FoundLine, subscription: string | null): InvoiceLine {
   };
 }
 
-function creditOf({ id, at, data }: InvoiceFact, found: FoundLine, read: InvoiceLine): Credit | null {
+function creditOfLine({ id, at, data }: InvoiceFact, found: FoundLine, read: InvoiceLine): Credit | null {
   const { price, subscription } = read;
   if (price === null) return null;
   const named = (found.proration_details ?? parentOf(found)?.proration_details)?.credited_items ?? null;

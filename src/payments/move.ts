@@ -21,7 +21,7 @@ import {
   readBooks,
   selectBooks,
 } from "./books.ts";
-import { decideGrant, decideMotions, type Move, type Storing } from "./decide.ts";
+import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
 import { factsOf } from "./facts.ts";
 import { hintOf, QUANTITY_DISREGARDED } from "./hints.ts";
 import { logStatement, selectLogged } from "./log.ts";
@@ -284,7 +284,7 @@ class Run {
         const terms = { nowMs: account.nowMs, newId: this.#newId, newDebtId: this.#newDebtId, ...found };
         this.#remark = settle === undefined && disregardsQuantity(state, found) ? QUANTITY_DISREGARDED : null;
         const of = { books, state, account, offers: own, paymentId: this.#idOf(state), ...terms };
-        const decided = decideGrant(this.#ctx, this.#move, of, this.#storing(books, GRANTED, userId));
+        const decided = decidePaymentGrant(this.#ctx, this.#move, of, this.#storing(books, GRANTED, userId));
         if (typeof decided !== "string") return decided;
         this.#refusal = decided;
         return replay(true);

@@ -79,7 +79,7 @@ function stepFor(books: Books, { needs, deficits }: AccountPlan): Step {
 
 /** Stores news that move no credits. */
 function storeNews(own: PaymentState, books: Books, offers: readonly Offer[], refusal: Refusal | null): Step {
-  const standing = standingOf(own, offers, refusal);
+  const standing = paymentStandingOf(own, offers, refusal);
   const [before] = own.known;
   const isNews = standing.status !== before?.status || standing.reason !== before.reason;
   if (!books.payments.some(({ isChanged }) => isChanged) && !isNews) return { kind: "none" };
@@ -91,10 +91,10 @@ function storeNews(own: PaymentState, books: Books, offers: readonly Offer[], re
 
 /** The status of a payment that the event does not grant. */
 export function standingOfKnown({ known, grants }: Pick<PaymentState, "known" | "grants">): PaymentStanding {
-  return standingOf({ known, grants }, [], null);
+  return paymentStandingOf({ known, grants }, [], null);
 }
 
-function standingOf(
+function paymentStandingOf(
   { known, grants }: { readonly known: readonly StoredPayment[]; readonly grants: readonly unknown[] },
   offers: readonly Offer[],
   refusal: Refusal | null,

@@ -133,7 +133,7 @@ function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string
     const input = { ...common, quantity: isNothing ? 1 : quantity, expiresAt };
     const planned = planGrant(input, pack, nowMs, terms.newId);
     if (isNothing) return { ...planned, balances: [] };
-    return isOnce ? (timesOf(planned, times) ?? "quantity") : planned;
+    return isOnce ? (multiplyGrant(planned, times) ?? "quantity") : planned;
   } catch (error) {
     if (!(error instanceof PurserError)) throw error;
     return error.code === "invalid_quantity" ? "quantity" : "period_over";
@@ -162,7 +162,7 @@ const shareOf = (steps: number, { numerator, denominator }: Fraction): bigint =>
   (BigInt(steps) * numerator) / denominator;
 
 /** The balances of a pack with items times a factor, without empty ones. Null when one exceeds its unit's maximum. */
-function timesOf(grant: NewBalances, times: Fraction): NewBalances | null {
+function multiplyGrant(grant: NewBalances, times: Fraction): NewBalances | null {
   const balances = grant.balances.map((balance) => {
     const steps = Number(shareOf(balance.amountSteps, times)) as Steps;
     return { ...balance, amountSteps: toSteps(balance.unit, fromSteps(balance.unit, steps)) };

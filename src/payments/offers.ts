@@ -40,7 +40,7 @@ function ofInvoice(
   let isUntold = false;
   for (const line of lines) {
     const price = setting.prices.find((candidate) => candidate.price === line.price);
-    const times = price === undefined ? null : timesOf(invoice, line, price, setting.currency);
+    const times = price === undefined ? null : timesOfLine(invoice, line, price, setting.currency);
     if (price === undefined || times === null) continue;
     if (times === "proration") isUntold = true;
     else parts.push(partOf(invoice, line, price, times));
@@ -51,7 +51,7 @@ function ofInvoice(
 }
 
 /** How many times a line buys its price's pack. Null for nothing. `proration` when the share is unknown. */
-function timesOf(
+function timesOfLine(
   { data }: InvoiceFact,
   line: InvoiceLine,
   price: PriceSetting,

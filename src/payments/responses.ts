@@ -1,12 +1,12 @@
 import * as z from "zod";
 import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
+import { time } from "../http/responses.ts";
 import { LOG_REASONS } from "./hints.ts";
 import { REASONS } from "./offer.ts";
 import { expires, stripeOutcome as outcome, paymentRefunds, paymentSettler, paymentStatus } from "./schemas.ts";
 import { SIGNATURE_FAULTS } from "./signature.ts";
 
-const time = z.string().meta({ format: "date-time" });
 const money = z.int().describe("In the currency's smallest unit, as at Stripe.");
 
 export const stripeEventOutput = z

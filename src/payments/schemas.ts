@@ -44,7 +44,7 @@ const price = z.lazy(() =>
     .meta({ id: "StripePrice" }),
 );
 
-const setting = z.lazy(() =>
+const settingInput = z.lazy(() =>
   z
     .strictObject({
       signingSecrets: z
@@ -80,7 +80,7 @@ export const setStripeInput = z.lazy(() =>
   z
     .strictObject({
       mode,
-      setting: setting
+      setting: settingInput
         .nullable()
         .describe(
           "The whole setting, except `signingSecrets`, which may be left out. Null: no more events are accepted.",

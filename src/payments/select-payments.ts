@@ -41,7 +41,7 @@ const isWanted = (value: ValueOf<PaymentFilters>) => {
 };
 
 /** The payments of a user: those whose grants the user has, that name the user, or whose customer the user is. */
-const ofUser = (value: ValueOf<PaymentFilters>) => sql`
+const paymentsOfUser = (value: ValueOf<PaymentFilters>) => sql`
   SELECT ${paymentGrants.paymentId} FROM ${accounts}
   CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${accounts.id}
   AND ${creditBalances.externalRef} IS NOT NULL
@@ -63,7 +63,7 @@ const ofRef = (value: ValueOf<PaymentFilters>) => sql`
 type Source = (value: ValueOf<PaymentFilters>) => SQL;
 /** The sources of a list, the smallest first. Each uses an index with only these payments. */
 const SOURCES = {
-  ofUser: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${ofUser(value)})
+  ofUser: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${paymentsOfUser(value)})
     AND (${value("externalRef")} IS NULL OR ${payments.id} IN (${ofRef(value)}))`,
   ofRef: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${ofRef(value)})`,
   disputed: (value) =>

@@ -1,5 +1,5 @@
 import { fromSteps } from "../books/amounts/amount.ts";
-import { grantOutput } from "../books/credits/grant.ts";
+import { presentGrant } from "../books/credits/grant.ts";
 import type { GrantOutput } from "../books/credits/responses.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";
 import type { Outcome } from "../books/ledger/decision.ts";
@@ -39,7 +39,7 @@ export async function settlePayment(
   const ctx = inEnvironmentOf(admin, environment);
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
   const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
-  const setting = settingOf(stored);
+  const setting = selectSettleSetting(stored);
   const plan = (state: PaymentState, terms: SettleTerms) => [
     { line: settledLine(state), grant: planSettlement(input, state, setting, terms) },
   ];
@@ -97,13 +97,13 @@ function settledLine({ facts }: PaymentState): string | null {
   return invoice === undefined ? null : lineKey(invoice.id, "");
 }
 
-const settingOf = (stored: { readonly setting: string | null } | undefined) =>
+const selectSettleSetting = (stored: { readonly setting: string | null } | undefined) =>
   stored?.setting == null ? { currency: "", prices: [] } : readStoredSetting(stored.setting);
 
 function outputOf({ grants }: StoredPayment): GrantOutput {
   const own = grants.filter(({ isSurplus }) => isSurplus === 0);
   assert(own.length > 0, "a payment that is granted has its grant");
-  return grantOutput(own.map((grant) => ({ ...grant, id: grant.balanceId })));
+  return presentGrant(own.map((grant) => ({ ...grant, id: grant.balanceId })));
 }
 
 /** The balances that a settlement would issue now. It refuses like `settlePayment`, except for the test quota. */
@@ -118,7 +118,7 @@ export async function previewSettlement(ctx: TenantCtx, paymentKey: string, inpu
   const state = stateOf(rows.map(readPayment), { names, facts: [], customer: null }, null);
   const packOf = () => choosePack(input.packId, packs);
   const terms = { nowMs: ctx.now(), newId: String, packOf };
-  const { packName, balances, expiresAtMs } = planSettlement(input, state, settingOf(stored), terms);
+  const { packName, balances, expiresAtMs } = planSettlement(input, state, selectSettleSetting(stored), terms);
   return {
     packName,
     ignoresQuantity: (packOf()?.items.length ?? 0) > 0 && typeof input.quantity === "number",

@@ -62,7 +62,7 @@ const ofCustomer = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
   WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.customer} = ${value("customer")}
   AND ${value("customer")} <> ''`;
 
-const ofUser = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
+const debtsOfUser = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
   FROM ${paymentDebts} INDEXED BY payment_debts_of
   WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${value("userId")} <> ''
   AND ${paymentDebts.accountId} = (
@@ -78,7 +78,7 @@ export const selectDebts = query((value: ValueOf<Sought>) =>
   read(
     debtFields,
     (list) => sql`SELECT ${list}
-      FROM (${ofNames(value)} UNION ${ofCustomer(value)} UNION ${ofUser(value)}) AS found CROSS JOIN ${paymentDebts}
+      FROM (${ofNames(value)} UNION ${ofCustomer(value)} UNION ${debtsOfUser(value)}) AS found CROSS JOIN ${paymentDebts}
       ON ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.id} = found.debt`,
   ),
 );

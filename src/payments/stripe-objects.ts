@@ -3,24 +3,26 @@ import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/validate.ts";
 
 /** The used fields of Stripe's objects. Other fields are ignored, because Stripe may add fields at any time. */
-const text = z.lazy(() => z.string().nullish());
+const nullableText = z.lazy(() => z.string().nullish());
 const whole = z.lazy(() => z.int());
-const metadata = z.lazy(() => z.looseObject({ user: text, pack: text, quantity: text }).nullish());
+const metadata = z.lazy(() =>
+  z.looseObject({ user: nullableText, pack: nullableText, quantity: nullableText }).nullish(),
+);
 
 export const session = z.lazy(() =>
   z.object({
     id: z.string(),
     mode: z.string(),
     payment_status: z.string(),
-    payment_intent: text,
-    invoice: text,
-    customer: text,
-    client_reference_id: text,
+    payment_intent: nullableText,
+    invoice: nullableText,
+    customer: nullableText,
+    client_reference_id: nullableText,
     metadata,
     amount_subtotal: whole.nullish(),
     amount_total: whole.nullish(),
     total_details: z.object({ amount_discount: whole.nullish() }).nullish(),
-    currency: text,
+    currency: nullableText,
   }),
 );
 
@@ -31,14 +33,16 @@ export const intent = z.lazy(() =>
     currency: z.string(),
     metadata,
     // Of API versions before 2025-03-31.
-    invoice: text,
+    invoice: nullableText,
   }),
 );
 
-const credited = z.lazy(() => z.object({ invoice: text, invoice_line_items: z.array(z.string()).nullish() }));
+const credited = z.lazy(() => z.object({ invoice: nullableText, invoice_line_items: z.array(z.string()).nullish() }));
 const prorationDetails = z.lazy(() => z.object({ credited_items: credited.nullish() }).nullish());
 const lineParent = z.lazy(() =>
-  z.object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: text }).nullish(),
+  z
+    .object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: nullableText })
+    .nullish(),
 );
 export const stripeLine = z.lazy(() =>
   z.object({
@@ -48,28 +52,28 @@ export const stripeLine = z.lazy(() =>
     quantity: whole.nullish(),
     proration: z.boolean().nullish(),
     proration_details: prorationDetails,
-    subscription: text,
+    subscription: nullableText,
     price: z.object({ id: z.string(), unit_amount: whole.nullish() }).nullish(),
-    pricing: z.object({ price_details: z.object({ price: text }).nullish() }).nullish(),
+    pricing: z.object({ price_details: z.object({ price: nullableText }).nullish() }).nullish(),
     parent: z.object({ subscription_item_details: lineParent, invoice_item_details: lineParent }).nullish(),
     period: z.object({ start: whole, end: whole }),
   }),
 );
 
-const subscriptionDetails = z.lazy(() => z.object({ metadata, subscription: text }).nullish());
+const subscriptionDetails = z.lazy(() => z.object({ metadata, subscription: nullableText }).nullish());
 export const invoice = z.lazy(() =>
   z.object({
     id: z.string(),
-    customer: text,
+    customer: nullableText,
     metadata,
     amount_paid: whole,
     total: z.nullish(whole),
     currency: z.string(),
     // Of API versions before 2025-03-31, as are `subscription` and `subscription_details` here, and of lines `price`, `proration`,
     // `proration_details` and `subscription`.
-    payment_intent: text,
-    charge: text,
-    subscription: text,
+    payment_intent: nullableText,
+    charge: nullableText,
+    subscription: nullableText,
     subscription_details: subscriptionDetails,
     parent: z.object({ subscription_details: subscriptionDetails }).nullish(),
     lines: z.object({ data: z.array(stripeLine), has_more: z.boolean().nullish() }),
@@ -82,14 +86,14 @@ export const invoicePayment = z.lazy(() =>
     invoice: z.string(),
     amount_paid: whole.nullish(),
     currency: z.string(),
-    payment: z.object({ payment_intent: text, charge: text }),
+    payment: z.object({ payment_intent: nullableText, charge: nullableText }),
   }),
 );
 
 export const charge = z.lazy(() =>
   z.object({
     id: z.string(),
-    payment_intent: text,
+    payment_intent: nullableText,
     amount_captured: whole,
     amount_refunded: whole,
     currency: z.string(),
@@ -97,17 +101,17 @@ export const charge = z.lazy(() =>
 );
 
 export const refund = z.lazy(() =>
-  z.object({ id: z.string(), charge: text, payment_intent: text, amount: whole, status: text }),
+  z.object({ id: z.string(), charge: nullableText, payment_intent: nullableText, amount: whole, status: nullableText }),
 );
 
 export const dispute = z.lazy(() =>
   z.object({
     id: z.string(),
     charge: z.string(),
-    payment_intent: text,
+    payment_intent: nullableText,
     amount: whole,
     currency: z.string(),
-    status: text,
+    status: nullableText,
     balance_transactions: z.array(z.object({ amount: whole, currency: z.string() })).nullish(),
   }),
 );

@@ -31,7 +31,7 @@ type StripeEnvironment = { environmentId: number };
 const settingOfEnvironment = (value: ValueOf<StripeEnvironment>) =>
   eq(stripeSettings.environmentId, value("environmentId"));
 
-const settingOf = (value: ValueOf<StripeEnvironment>) =>
+const selectSettingOf = (value: ValueOf<StripeEnvironment>) =>
   drizzle
     .select({
       ...fields(stripeSettings, "setting", "refusedAtMs", "refusedReason"),
@@ -39,8 +39,8 @@ const settingOf = (value: ValueOf<StripeEnvironment>) =>
     })
     .from(stripeSettings)
     .where(settingOfEnvironment(value));
-type StoredStripe = RowOfBuilt<ReturnType<typeof settingOf>>;
-export const selectSetting = query(settingOf);
+type StoredStripe = RowOfBuilt<ReturnType<typeof selectSettingOf>>;
+export const selectSetting = query(selectSettingOf);
 
 function presentStripeSetting(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
   const { setting = null, lastEventAtMs = 0, refusedAtMs = null, refusedReason = null } = stored ?? {};
@@ -61,7 +61,7 @@ export async function readStripe(root: SystemCtx, appId: string, mode: Mode): Pr
 }
 
 type SettingValues = StripeEnvironment & { stored: string | null };
-const audit = insertAct<SettingValues>((value) => {
+const auditStripeSet = insertAct<SettingValues>((value) => {
   const before = drizzle
     .select(fields(stripeSettings, "setting"))
     .from(stripeSettings)
@@ -92,7 +92,11 @@ export async function setStripe(admin: AdminCtx, appId: string, input: SetStripe
   const details = { mode: input.mode, prices: input.setting?.prices.map(({ price }) => price) ?? null };
   const act = newAct(admin, { appId, action: "stripe.set", target: appId, details });
   const values = { ...act, environmentId, stored };
-  const [, , [after]] = await batch(admin.db, [audit(values), updateSetting(values), selectSetting({ environmentId })]);
+  const [, , [after]] = await batch(admin.db, [
+    auditStripeSet(values),
+    updateSetting(values),
+    selectSetting({ environmentId }),
+  ]);
   return presentStripeSetting(input.mode, after);
 }
 

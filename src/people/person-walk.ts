@@ -41,7 +41,7 @@ export function claimFlaws(record: IdRecord & { readonly isIdentified: SQLiteCol
 }
 
 /** The table that `withPerson` defines, with the requested columns of each id. */
-export const person = alias(distinctIds, "person");
+export const personTable = alias(distinctIds, "person");
 /** Whether only verified claims lead to the id of `person`. */
 export const isVerified = sql`person.verified`;
 
@@ -68,13 +68,13 @@ export function withPerson(value: ValueOf<PersonKey>, { idsMax, fanMax, columns 
   const ofOwn = and(eq(own.environmentId, environments.id), eq(own.distinctId, value("distinctId")));
   const isClaimed = and(
     sql`${isVerified} = 1`,
-    eq(environmentId, person.environmentId),
-    eq(claimedBy, person.distinctId),
+    eq(environmentId, personTable.environmentId),
+    eq(claimedBy, personTable.distinctId),
     sql`${claimedBy} IS NOT NULL`,
     claimCounts(distinctIds),
     fanMax === undefined ? undefined : claimsAtMost(fanMax),
   );
-  return sql`WITH RECURSIVE ${person} (
+  return sql`WITH RECURSIVE ${personTable} (
       ${names(environmentId, distinctId)}, verified${sql.join(columns.map((name) => sql`, ${names(distinctIds[name])}`))}
     ) AS (
       SELECT ${environments.id}, ${value("distinctId")}, 1${columnsOf(own)}
@@ -82,7 +82,7 @@ export function withPerson(value: ValueOf<PersonKey>, { idsMax, fanMax, columns 
       WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
       UNION ALL
       SELECT ${environmentId}, ${distinctId}, ${claimIsVerified}${columnsOf(distinctIds)}
-      FROM ${person} CROSS JOIN ${distinctIds} INDEXED BY distinct_ids_claimed_by WHERE ${isClaimed}
+      FROM ${personTable} CROSS JOIN ${distinctIds} INDEXED BY distinct_ids_claimed_by WHERE ${isClaimed}
       LIMIT ${idsMax}
     )`;
 }
@@ -93,7 +93,7 @@ function claimsAtMost(max: number): SQL {
   return sql`(
     SELECT count(*) FROM (
       SELECT 1 FROM ${distinctIds} AS ${fan} INDEXED BY distinct_ids_claimed_by
-      WHERE ${fan.environmentId} = ${person.environmentId} AND ${fan.claimedBy} = ${person.distinctId}
+      WHERE ${fan.environmentId} = ${personTable.environmentId} AND ${fan.claimedBy} = ${personTable.distinctId}
         AND ${fan.claimedBy} IS NOT NULL LIMIT ${max + 1}
     )
   ) <= ${max}`;

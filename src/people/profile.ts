@@ -12,8 +12,8 @@ import {
   claimCounts,
   claimFlaws,
   type PersonKey,
-  person,
   personIdOf,
+  personTable,
   withPerson,
 } from "./person-walk.ts";
 
@@ -47,12 +47,12 @@ type ProfileIdRow = RowOf<ReturnType<typeof profileIdFields>>;
 
 // Ids that claim more than a page shows are not followed, so that the page's cost is bounded.
 const walk = (value: ValueOf<PersonKey>) => withPerson(value, { idsMax: IDS_MAX, fanMax: IDS_MAX });
-const ofPerson = sql`${distinctIdRow.environmentId} = ${person.environmentId} AND ${distinctIdRow.distinctId} = ${person.distinctId}`;
+const ofPerson = sql`${distinctIdRow.environmentId} = ${personTable.environmentId} AND ${distinctIdRow.distinctId} = ${personTable.distinctId}`;
 
 const idsOfPerson = query((value: ValueOf<PersonKey>) =>
   read(
     profileIdFields(),
-    (list) => sql`${walk(value)} SELECT ${list} FROM ${person} CROSS JOIN ${distinctIdRow} ON ${ofPerson}`,
+    (list) => sql`${walk(value)} SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIdRow} ON ${ofPerson}`,
   ),
 );
 
@@ -91,7 +91,7 @@ const lastEvents = query((value: ValueOf<PersonKey>) => {
       }),
     },
     (list) => sql`${walk(value)}
-      SELECT ${list} FROM ${person} CROSS JOIN ${distinctIdRow} ON ${ofPerson}
+      SELECT ${list} FROM ${personTable} CROSS JOIN ${distinctIdRow} ON ${ofPerson}
       CROSS JOIN ${e} ON ${e.environmentId} = ${distinctIdRow.environmentId} AND ${e.distinctId} = ${distinctIdRow.distinctId}
         AND ${e.seq} > ${distinctIdRow.eventCount} - ${ROWS_OF_ID}
       ORDER BY ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
@@ -117,14 +117,14 @@ const lastConsents = query((value: ValueOf<PersonKey>) => {
   const [c, last] = [consentLog, alias(consentLog, "last")];
   const lastSeq = sql`(
     SELECT ${last.seq} FROM ${consentLog} AS ${last}
-    WHERE ${last.environmentId} = ${person.environmentId} AND ${last.distinctId} = ${person.distinctId}
+    WHERE ${last.environmentId} = ${personTable.environmentId} AND ${last.distinctId} = ${personTable.distinctId}
     ORDER BY ${last.seq} DESC LIMIT 1
   )`;
   return read(
     consentFields(),
     (list) => sql`${walk(value)}
-      SELECT ${list} FROM ${person} CROSS JOIN ${c} ON ${c.environmentId} = ${person.environmentId}
-        AND ${c.distinctId} = ${person.distinctId} AND ${c.seq} > ${lastSeq} - ${ROWS_OF_ID}
+      SELECT ${list} FROM ${personTable} CROSS JOIN ${c} ON ${c.environmentId} = ${personTable.environmentId}
+        AND ${c.distinctId} = ${personTable.distinctId} AND ${c.seq} > ${lastSeq} - ${ROWS_OF_ID}
       ORDER BY ${c.receivedAtMs} DESC, ${c.seq} DESC LIMIT ${ROWS_OF_ID}`,
   );
 });

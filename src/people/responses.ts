@@ -1,7 +1,6 @@
 import * as z from "zod";
+import { time } from "../http/responses.ts";
 import { decision } from "./schemas.ts";
-
-const time = z.string().meta({ format: "date-time" });
 
 export const consentEntry = z
   .strictObject({

@@ -2,25 +2,37 @@ import * as z from "zod";
 import { unit } from "../books/amounts/schemas.ts";
 import { debit } from "../books/ledger/responses.ts";
 import { mode } from "../http/fields.ts";
+import { time } from "../http/responses.ts";
 import { message } from "../webhooks/responses.ts";
 import type { DescribedMessage } from "./describe.ts";
 
-const time = z.string().meta({ format: "date-time" });
-const text = z.string();
-const userIdSchema = text;
+const textSchema = z.string();
+const userIdSchema = textSchema;
 const seq = z
   .int()
   .describe("The last seq in the user's ledger that the effect wrote. A receiver orders a user's messages by it.");
-const movingSchema = { balanceId: text, unit, delta: z.number(), remaining: z.number() };
-const motion = { ...movingSchema, note: text.nullable() };
+const movingSchema = { balanceId: textSchema, unit, delta: z.number(), remaining: z.number() };
+const motion = { ...movingSchema, note: textSchema.nullable() };
 const quantitiesSchema = z.strictObject({
   count: z.number().optional(),
   tokens: z.number().optional(),
   seconds: z.number().optional(),
   cents: z.number().optional(),
 });
-const expiry = { userId: userIdSchema, balanceId: text, packId: text, unit, remaining: z.number(), expiresAt: time };
-const moved = { userId: userIdSchema, paymentKey: text, balances: z.array(z.strictObject(movingSchema)), seq };
+const expiry = {
+  userId: userIdSchema,
+  balanceId: textSchema,
+  packId: textSchema,
+  unit,
+  remaining: z.number(),
+  expiresAt: time,
+};
+const movedSchema = {
+  userId: userIdSchema,
+  paymentKey: textSchema,
+  balances: z.array(z.strictObject(movingSchema)),
+  seq,
+};
 
 const data: Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>> = {
   "credits.granted": [
@@ -29,17 +41,17 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       userId: userIdSchema,
       balances: z.array(
         z.strictObject({
-          balanceId: text,
-          packId: text,
-          packItemId: text.nullable(),
+          balanceId: textSchema,
+          packId: textSchema,
+          packItemId: textSchema.nullable(),
           unit,
           initial: z.number(),
           expiresAt: time.nullable(),
         }),
       ),
-      externalRef: text.nullable(),
+      externalRef: textSchema.nullable(),
       source: z.enum(["purchase", "grant", "refund", "manual"]),
-      recurringId: text.nullable(),
+      recurringId: textSchema.nullable(),
       seq,
     },
   ],
@@ -47,12 +59,12 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     "A refund took back what balances were issued with.",
     {
       userId: userIdSchema,
-      refundRef: text,
-      externalRef: text,
+      refundRef: textSchema,
+      externalRef: textSchema,
       balances: z.array(
         z.strictObject({
-          balanceId: text,
-          packItemId: text.nullable(),
+          balanceId: textSchema,
+          packItemId: textSchema.nullable(),
           unit,
           taken: z.number(),
           short: z.number(),
@@ -66,12 +78,20 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "credits.adjusted": ["A balance was adjusted.", { userId: userIdSchema, ...motion, seq }],
   "credits.low": [
     "What remains fell below an alert's threshold.",
-    { userId: userIdSchema, alertId: text, name: text, unit, remaining: z.number(), threshold: z.number(), seq },
+    {
+      userId: userIdSchema,
+      alertId: textSchema,
+      name: textSchema,
+      unit,
+      remaining: z.number(),
+      threshold: z.number(),
+      seq,
+    },
   ],
   "credits.depleted": ["Nothing remains in any unit.", { userId: userIdSchema, seq }],
   "recurring.suspended": [
     "A period of a recurring grant was refused, for an error of this code. Resume it when the cause is gone.",
-    { userId: userIdSchema, recurringId: text, reason: text },
+    { userId: userIdSchema, recurringId: textSchema, reason: textSchema },
   ],
   "balance.expiring": ["A balance expires in so many days.", { ...expiry, days: z.int() }],
   "balance.expired": ["A balance expired with something left.", expiry],
@@ -79,11 +99,11 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     "Usage was recorded: an event, a commit or a charge. Only for endpoints that ask for it.",
     {
       userId: userIdSchema,
-      eventId: text,
+      eventId: textSchema,
       debits: z.array(debit),
       uncovered: quantitiesSchema.nullable(),
-      event: text,
-      model: text.nullable(),
+      event: textSchema,
+      model: textSchema.nullable(),
       quantities: quantitiesSchema,
       occurredAt: time,
       properties: z.record(z.string(), z.unknown()).nullable().describe("Null where none were sent, and above 16 KiB."),
@@ -93,8 +113,8 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "usage.limit_reached": [
     "A user has reached the amount of a usage limit, or is above. Once a window.",
     {
-      ...{ userId: userIdSchema, limitId: text, name: text, unit, amount: z.number(), used: z.number() },
-      resetsAt: text.meta({ format: "date-time" }),
+      ...{ userId: userIdSchema, limitId: textSchema, name: textSchema, unit, amount: z.number(), used: z.number() },
+      resetsAt: textSchema.meta({ format: "date-time" }),
       seq,
     },
   ],
@@ -102,24 +122,27 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     "Nobody settled a reservation in time, and its holds returned.",
     {
       userId: userIdSchema,
-      reservationId: text,
-      event: text,
-      holds: z.array(z.strictObject({ balanceId: text, packId: text, unit, amount: z.number() })),
+      reservationId: textSchema,
+      event: textSchema,
+      holds: z.array(z.strictObject({ balanceId: textSchema, packId: textSchema, unit, amount: z.number() })),
       seq: seq.nullable(),
     },
   ],
   "person.exported": [
     "A link to a person's data was made, or opened.",
-    { distinctId: text, action: z.enum(["minted", "opened"]) },
+    { distinctId: textSchema, action: z.enum(["minted", "opened"]) },
   ],
-  "person.erased": ["A person was erased.", { erasureId: text }],
+  "person.erased": ["A person was erased.", { erasureId: textSchema }],
   "limits.reached": [
     "A limit of the environment's analytics was met, once a day and limit.",
-    { limit: text, environment: mode },
+    { limit: textSchema, environment: mode },
   ],
-  "payment.unmatched": ["A payment granted nothing, and waits to be settled.", { paymentKey: text, reason: text }],
-  "payment.taken": ["A refund or dispute of a payment took back credits.", moved],
-  "payment.restored": ["Credits came back that a refund or dispute had taken.", moved],
+  "payment.unmatched": [
+    "A payment granted nothing, and waits to be settled.",
+    { paymentKey: textSchema, reason: textSchema },
+  ],
+  "payment.taken": ["A refund or dispute of a payment took back credits.", movedSchema],
+  "payment.restored": ["Credits came back that a refund or dispute had taken.", movedSchema],
   "purser.test": ["A test, which was asked for.", {}],
 };
 

@@ -51,7 +51,7 @@ function Parameters({ operation }: { operation: DescribedOperation }) {
   );
 }
 
-function Body({ operation }: { operation: DescribedOperation }) {
+function BodyView({ operation }: { operation: DescribedOperation }) {
   const content = Object.entries(operation.requestBody?.content ?? {});
   if (content.length === 0) return null;
   return (
@@ -141,7 +141,7 @@ export function OperationView({ listed, origin }: { listed: ListedOperation; ori
         </p>
         <Security operation={operation} />
         <Parameters operation={operation} />
-        <Body operation={operation} />
+        <BodyView operation={operation} />
         {success !== undefined && <Success response={success} />}
         <Errors responses={responses.filter(([status]) => status !== "200")} />
       </div>

@@ -7,7 +7,7 @@ import { InlineText, Paragraphs } from "./text.tsx";
 
 const anchorOf = (tag: string): string => `tag-${tag.toLowerCase().replace(/[^a-z]+/g, "-")}`;
 
-function Contents() {
+function ContentsView() {
   const { tags, components } = readReference();
   return (
     <ul class="contents">
@@ -132,12 +132,12 @@ export function Page({ origin }: { origin: string }) {
           Skip to content
         </a>
         <nav class="side" aria-label="Contents">
-          <Contents />
+          <ContentsView />
         </nav>
         <details class="top">
           <summary>Contents</summary>
           <nav aria-label="Contents">
-            <Contents />
+            <ContentsView />
           </nav>
         </details>
         <main id="main">

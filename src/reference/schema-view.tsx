@@ -61,7 +61,7 @@ function boundsOfSchema(schema: Schema): string[] {
   return limits;
 }
 
-export interface FieldProps {
+export interface FieldViewProps {
   readonly name: string;
   readonly schema: Schema;
   /** Shown only where it differs from the default: a request's fields are optional, a response's fields are present. */
@@ -71,7 +71,7 @@ export interface FieldProps {
   readonly isResponse?: boolean;
 }
 
-export function FieldView({ name, schema, mark, description, hint, isResponse = false }: FieldProps) {
+export function FieldView({ name, schema, mark, description, hint, isResponse = false }: FieldViewProps) {
   const text = [description ?? schema.description ?? "", ...boundsOfSchema(schema)]
     .filter((part) => part !== "")
     .join(" ");
@@ -123,7 +123,7 @@ interface SchemaProps {
   readonly isResponse?: boolean;
 }
 
-function markOfSchema(isRequired: boolean, isResponse: boolean): FieldProps["mark"] {
+function markOfSchema(isRequired: boolean, isResponse: boolean): FieldViewProps["mark"] {
   if (isResponse) return isRequired ? null : "may be absent";
   return isRequired ? "required" : null;
 }

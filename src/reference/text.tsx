@@ -29,7 +29,7 @@ export function Paragraphs({ text }: { text: string }) {
 
 const JSON_TOKEN = /("(?:[^"\\]|\\.)*"(?:\s*:)?|\b(?:true|false|null)\b|-?\d+(?:\.\d+)?)/;
 
-const classOf = (token: string): string => {
+const codeClassOf = (token: string): string => {
   if (token.endsWith(":")) return "key";
   return token.startsWith('"') ? "string" : "literal";
 };
@@ -38,6 +38,6 @@ const classOf = (token: string): string => {
 export function ColouredJson({ text }: { text: string }) {
   const parts: Child[] = text
     .split(JSON_TOKEN)
-    .map((part, index) => (index % 2 === 1 ? <span class={classOf(part)}>{part}</span> : part));
+    .map((part, index) => (index % 2 === 1 ? <span class={codeClassOf(part)}>{part}</span> : part));
   return <>{parts}</>;
 }

@@ -8,7 +8,7 @@ import { iso } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { requireEndpoint } from "./endpoint.ts";
 import { messageText } from "./message.ts";
-import type { Attempt, ListDeliveriesOutput, Message } from "./responses.ts";
+import type { Attempt, ListDeliveriesOutput, MessageOutput } from "./responses.ts";
 import type { ListDeliveriesInput } from "./schemas.ts";
 
 /** How many deliveries a page of one status reads, because no index has the status. */
@@ -81,7 +81,7 @@ export async function listDeliveries(
       status: row.status,
       nextAttemptAt: row.status === "pending" ? iso(row.nextAttemptAtMs) : null,
       // Purser wrote both JSON texts.
-      message: JSON.parse(messageText({ ...row, appId, mode })) as Message,
+      message: JSON.parse(messageText({ ...row, appId, mode })) as MessageOutput,
       attempts: JSON.parse(row.attempts) as Attempt[],
     })),
     nextCursor: last === undefined ? null : encodeTextCursor(last.id, scope),

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { mode } from "../http/fields.ts";
+import { time } from "../http/responses.ts";
 import { deliveryStatus } from "./schemas.ts";
-
-const time = z.string().meta({ format: "date-time" });
 
 const endpointOutputFields = {
   webhookId: z.string(),
@@ -57,7 +56,7 @@ export const message = z
     data: z.looseObject({}),
   })
   .meta({ id: "Message" });
-export type Message = z.infer<typeof message>;
+export type MessageOutput = z.infer<typeof message>;
 
 export const listDeliveriesOutput = z
   .strictObject({

@@ -1,5 +1,5 @@
 import { Webhook } from "standardwebhooks";
-import { DAY_MS } from "../lib/time.ts";
+import { DAY_MS, MINUTE_MS } from "../lib/time.ts";
 
 /** The headers of an attempt: a signature for each secret, `whsec_` and base64. */
 export function signedHeaders(
@@ -19,7 +19,6 @@ export function signedHeaders(
 }
 
 const SECOND_MS = 1_000;
-const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
 /** The delays between one attempt and the next (H4). */

@@ -71,7 +71,7 @@ describe("a write that always conflicts", () => {
         clock,
         hookedD1(env.DB, async (trip) => {
           if (trip % 2 === 0) throw new Error("D1_ERROR: reservations_settled_once: SQLITE_CONSTRAINT");
-          if (trip > 200) throw new Error("it goes on for ever");
+          if (trip > 200) throw new Error("it does not end");
         }),
       );
     const code = (work: Promise<unknown>) => work.then(() => null).catch((error) => refusalIn(error)?.code);

@@ -2,7 +2,7 @@ import { Validator } from "@cfworker/json-schema";
 import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
-import { createApp } from "../../src/app.ts";
+import { createWorkerApp } from "../../src/app.ts";
 import { errorStatus } from "../../src/errors.ts";
 import { apiDocument, operations } from "../../src/reference/api-document.ts";
 import { errorCodes } from "../../src/reference/operation.ts";
@@ -17,7 +17,7 @@ const NOT_DESCRIBED: readonly RegExp[] = [
 ];
 
 const served = (): string[] =>
-  createApp()
+  createWorkerApp()
     .routes.filter((route) => route.method !== "ALL")
     .map((route) => `${route.method} ${route.path.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}")}`);
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
-import { createApp } from "../../src/app.ts";
+import { createWorkerApp } from "../../src/app.ts";
 import { SCOPES } from "../../src/auth/scopes.ts";
 import type { Mode, Scope } from "../../src/runtime.ts";
 import { makeAdminKey } from "../support/admin-keys.ts";
@@ -41,7 +41,7 @@ const byToken = async (method: string, path: string, body?: object): Promise<Ans
   return answer;
 };
 
-/** What a path may name, made anew in a mode. */
+/** Rows that a path may name, made for each test in a mode. */
 const rows: Readonly<Record<string, (mode: Mode) => Promise<string>>> = {
   keyId: async (mode) => (await byToken("POST", `/apps/${app.appId}/keys`, { kind: "secret", mode })).body.keyId,
   publishableKeyId: async (mode) =>
@@ -231,7 +231,7 @@ describe.each(ROWS)("$route by $scope", (row) => {
 });
 
 /** The routes of administration that the Worker has. */
-const routes = createApp()
+const routes = createWorkerApp()
   .routes.filter(({ method, path }) => method !== "ALL" && path.startsWith(`${ADMIN}/`))
   .map(({ method, path }) => `${method} ${path.slice(ADMIN.length)}`);
 const TOKEN_ALONE = [

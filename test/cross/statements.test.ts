@@ -103,7 +103,7 @@ const MEANT: readonly Meant[] = [
       detail: "SEARCH accounts USING COVERING INDEX accounts_user (environment_id=?)",
       text: 'FROM (select "accounts"."id" as "id" from "accounts"',
     },
-  ].map((plan) => ({ ...plan, why: "The overview reads 301 users at the most." })),
+  ].map((plan) => ({ ...plan, why: "The overview reads at most 301 users." })),
   ...["accounts USING COVERING INDEX accounts_user", "api_keys USING INDEX api_keys_created"].map((of) => ({
     detail: `SEARCH ${of} (environment_id=?)`,
     text: 'INSERT INTO "environments"',

@@ -165,7 +165,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await page.locator("article").count()).toBe(2);
     expect(await page.locator("#ledger .scroll tbody tr").count()).toBe(2);
     await page.locator("#ledger").getByText(`goodwill ${EVIL}`).first().waitFor();
-    // The confirmation can be gone back to, and the page of the act reloaded.
+    // The confirmation can be reopened with Back, and the page after it reloaded.
     await page.goBack();
     await page.getByRole("heading", { name: "Confirm grant" }).waitFor();
     await submit("Grant credits");

@@ -251,9 +251,9 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     const { app, page, requests, complaints } = await visit({ request_batching: false, disable_compression: true });
     const device = await idOf(page);
     await page.evaluate((id) => {
-      posthog.capture("looked", { item: "Zq7 of before" });
+      posthog.capture("looked", { item: "Zq7 earlier" });
       posthog.identify(id, { email: id });
-      posthog.capture("bought", { item: "Zq7 of before" });
+      posthog.capture("bought", { item: "Zq7 earlier" });
     }, ana);
     const sent = (name: string) =>
       eventually(

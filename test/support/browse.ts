@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { createApp } from "../../src/app.ts";
+import { createWorkerApp } from "../../src/app.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { type Bindings, bound, Clock, type Deliver } from "./world.ts";
 
@@ -10,7 +10,7 @@ export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) }
 
 /** A browser of one's own: it keeps a cookie, and sends forms from the pages that it read. */
 export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: Deliver = async () => {}) {
-  const app = createApp({ isolate: {}, now: clock.now, newId: randomId }, deliver);
+  const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId }, deliver);
   let cookie = "";
   /** What the next page shows once. */
   let once = "";

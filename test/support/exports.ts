@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type Schema, Validator } from "@cfworker/json-schema";
-import { createApp } from "../../src/app.ts";
+import { createWorkerApp } from "../../src/app.ts";
 import { signToken } from "../../src/exports/create-link.ts";
 import { type ExportDocument, exportDocumentSchema } from "../../src/exports/responses.ts";
 import { randomId } from "../../src/lib/ids.ts";
@@ -29,7 +29,7 @@ export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mod
 
 /** Opens a link without reading the response's body. */
 export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
-  const app = createApp({ isolate: {}, now: clock.now, newId: randomId });
+  const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
   return app.request(link, { method }, bound({ DB: d1 }), createExecutionContext());
 }
 

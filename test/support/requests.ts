@@ -103,7 +103,7 @@ function someSpent(random: Random, known: Known): Spent {
   };
 }
 
-/** Some events, which may share their ids with each other and with events of before. */
+/** Some events, which may share their ids with each other and with earlier events. */
 function someEvents(random: Random, known: Known): Request {
   const past = known.past.flatMap((request) => (request.kind === "event" ? [request] : []));
   const list: { use: Use; spent: Spent }[] = [];

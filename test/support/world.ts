@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import { createApp } from "../../src/app.ts";
+import { createWorkerApp } from "../../src/app.ts";
 import { writeKey } from "../../src/auth/key.ts";
 import { keyIdOf } from "../../src/auth/key-session.ts";
 import { systemCtx } from "../../src/auth/require-admin.ts";
@@ -213,7 +213,7 @@ export function atRandom(count: number, random: Random): PickIsolate {
 }
 
 /** What makes the first attempts of messages: nobody, unless a test says so. */
-export type Deliver = NonNullable<Parameters<typeof createApp>[1]>;
+export type Deliver = NonNullable<Parameters<typeof createWorkerApp>[1]>;
 
 /**
  * Calls the app in process, on the real D1 or a double around it, at the clock's time: in one isolate, or in several. Every
@@ -226,9 +226,9 @@ export function makeClient(
   pick: PickIsolate = () => 0,
   deliver: Deliver = async () => {},
 ): Client {
-  const apps: ReturnType<typeof createApp>[] = [];
+  const apps: ReturnType<typeof createWorkerApp>[] = [];
   const appAt = (index: number) => {
-    const app = apps[index] ?? createApp({ isolate: {}, now: clock.now, newId }, deliver);
+    const app = apps[index] ?? createWorkerApp({ isolate: {}, now: clock.now, newId }, deliver);
     apps[index] = app;
     return app;
   };

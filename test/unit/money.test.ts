@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
-import { money } from "../../src/dashboard/format.ts";
+import { moneyText } from "../../src/dashboard/format.ts";
 
 it("shows amounts in Stripe's smallest units as amounts of their currency", () => {
-  expect(money(150_000, "usd")).toBe("$1,500.00");
-  expect(money(1, "eur")).toBe("€0.01");
-  expect(money(1_500, "jpy")).toBe("¥1,500");
-  expect(money(1_500, "kwd")).toBe("KWD\u00a01.500");
+  expect(moneyText(150_000, "usd")).toBe("$1,500.00");
+  expect(moneyText(1, "eur")).toBe("€0.01");
+  expect(moneyText(1_500, "jpy")).toBe("¥1,500");
+  expect(moneyText(1_500, "kwd")).toBe("KWD\u00a01.500");
   // Stripe counts it in hundredths, though it has none.
-  expect(money(1_500, "isk")).toBe("ISK\u00a015.00");
-  expect(money(0, null)).toBe("–");
+  expect(moneyText(1_500, "isk")).toBe("ISK\u00a015.00");
+  expect(moneyText(0, null)).toBe("–");
 });

@@ -1,12 +1,12 @@
 import { createExecutionContext } from "cloudflare:test";
 import { expect, it, vi } from "vitest";
 import { InsufficientCredits, Purser, verifyWebhook } from "../../clients/typescript/src/index.ts";
-import { createApp } from "../../src/app.ts";
+import { createWorkerApp } from "../../src/app.ts";
 import { bound, makeApp, makeLegacyPack } from "../support/world.ts";
 
 it("the client works inside workerd: calls, pages, holds, errors and signatures", async () => {
   const { appId, keys } = await makeApp();
-  const app = createApp();
+  const app = createWorkerApp();
   await makeLegacyPack(appId, "Tokens", "tokens");
   const purser = new Purser({
     url: "https://purser.example",
@@ -35,7 +35,7 @@ it("the client works inside workerd: calls, pages, holds, errors and signatures"
 
 it("the client hands warnings on with their operation, and without a setting says each once", async () => {
   const { appId, keys } = await makeApp();
-  const app = createApp();
+  const app = createWorkerApp();
   await makeLegacyPack(appId, "Tokens", "tokens");
   const settings = {
     url: "https://purser.example",

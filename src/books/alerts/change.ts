@@ -23,8 +23,8 @@ const updateAlert = query((value: ValueOf<AlertKey & Changed>) =>
 );
 
 /**
- * Changes the given fields of an alert (H5). The alert then starts again like a new one: it may go off again for users for whom
- * it went off before. Throws `not_found`, and `temporarily_unavailable` when it went off for so many users that another call
+ * Changes the given fields of an alert (H5). The alert then starts again like a new one: it may fire again for users for whom
+ * it fired before. Throws `not_found`, and `temporarily_unavailable` when it fired for so many users that another call
  * must continue.
  */
 export async function changeAlert(

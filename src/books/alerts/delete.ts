@@ -11,7 +11,7 @@ const auditAlertDeleted = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertK
 const deleteAlertRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
 
 /**
- * Deletes an alert, and returns it as it was. Throws `not_found`, and `temporarily_unavailable` when it went off for so many
+ * Deletes an alert, and returns it as it was. Throws `not_found`, and `temporarily_unavailable` when it fired for so many
  * users that another call must continue.
  */
 export async function deleteAlert(admin: AdminCtx, appId: string, alertId: string): Promise<AlertOutput> {

@@ -173,7 +173,7 @@ export const insertNotices = query((value: ValueOf<ExpiryPage & { messageId: str
   return returning(fields(webhookMessages, "id"), (list) => sql`${insert} RETURNING ${list}`);
 });
 
-/** Writes the messages of alerts that go off because the balances of the page expired (H5). */
+/** Writes the messages of alerts that fire because the balances of the page expired (H5). */
 export const goOffByExpiries = query((value: ValueOf<ExpiryPage & { messageId: string; endpoints: string }>) => {
   const { accountId, hasRemaining } = creditBalances;
   const hasHold = hasRow(reservations, and(eq(reservations.accountId, accountId), isOpen()));

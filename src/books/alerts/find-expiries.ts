@@ -83,16 +83,16 @@ function readDue(value: ValueOf<ExpiriesUntil>, isOfExpiry: SQL | undefined, isE
 // Environments with a test clock have their own time (src/clocks).
 const selectDueNotices = query((value: ValueOf<ExpiriesUntil>) => readDue(value, undefined, sql`${clockOf()} IS NULL`));
 
-const selectNext = query((value: ValueOf<ExpiriesUntil & { environmentId: number }>) =>
+const selectNextNotice = query((value: ValueOf<ExpiriesUntil & { environmentId: number }>) =>
   readDue(value, eq(firstExpiry.environmentId, value("environmentId")), undefined),
 );
 
 /** The next page of an environment's notices, with the features that decide how they are sent. */
-export type NextExpiry = RowsOf<[ReturnType<typeof selectNext>]>[0][number];
+export type NextExpiry = RowsOf<[ReturnType<typeof selectNextNotice>]>[0][number];
 
 /** Returns the query of the next moment up to `untilMs` at which an environment has a notice to send, seen from `nowMs`. */
 export const selectNextExpiry = (environmentId: number, nowMs: number, untilMs: number): Statement<NextExpiry> =>
-  selectNext({ environmentId, nowMs, untilMs, limit: 1 });
+  selectNextNotice({ environmentId, nowMs, untilMs, limit: 1 });
 
 /** Sends the due notices of a page, at the environment's time. */
 export async function tellExpiries(

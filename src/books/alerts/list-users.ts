@@ -27,7 +27,7 @@ const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; lim
 );
 
 /**
- * Returns the users for whom an alert has gone off and was not lifted since, the oldest user first. Throws `not_found` and
+ * Returns the users for whom an alert has fired and is not re-armed, the oldest user first. Throws `not_found` and
  * `invalid_request`.
  */
 export async function listAlertUsers(

@@ -37,7 +37,7 @@ export async function requireAlert(
   throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
 }
 
-/** Deletes a limited number of an alert's states. A state records that the alert went off for a user. */
+/** Deletes a limited number of an alert's states. A state records that the alert fired for a user. */
 export const deleteStates = query((value: ValueOf<AlertKey>) => {
   const { environmentId, alertId, accountId } = alertStates;
   const step = drizzle
@@ -59,5 +59,5 @@ export async function endStates(admin: AdminCtx, key: AlertKey): Promise<void> {
   for (let step = 0; step < STATE_STEPS_MAX; step++) {
     if ((await all(admin.db, deleteStates(key))).length < STATES_A_STEP) return;
   }
-  throw temporarilyUnavailable("The alert went off for very many users. Call again to go on.");
+  throw temporarilyUnavailable("The alert has fired for very many users. Call again to continue.");
 }

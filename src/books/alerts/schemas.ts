@@ -42,7 +42,7 @@ const newAlertInput = () =>
     event: identifier()
       .optional()
       .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
-    below: below.describe("The alert goes off when less than this remains."),
+    below: below.describe("The alert fires when less than this remains."),
   });
 
 type Below = z.infer<typeof below>;

@@ -12,7 +12,7 @@ const READ_CHARACTERS_MAX = 200_000;
 let readCharacters = 0;
 
 /** Reads stored rules: JSON that Purser wrote from a validated list. Returns the same list for the same text. */
-export function readRules(stored: string): readonly MatchRule[] {
+export function readStoredRules(stored: string): readonly MatchRule[] {
   if (stored === "[]") return NO_RULES;
   const known = readLists.get(stored);
   if (known !== undefined) return known;

@@ -79,7 +79,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
           const message = "Another adjustment was made under this id.";
           throw idempotencyConflict(message, "adjustmentId", earlier.requestHash, stamp);
         }
-        return replay({ output: adjustOutput(balance, earlier.remainingSteps), replayed: whose === "replay" });
+        return replay({ output: presentAdjustment(balance, earlier.remainingSteps), replayed: whose === "replay" });
       }
       const [returned = balance] = withReturns([balance], writing.due);
       const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
@@ -102,7 +102,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
         ([written]) => {
           assert(written !== undefined, "an adjustment that was written is there");
           countActivity(ctx.environment, "adjusted", writing.nowMs, balance.unit, deltaSteps);
-          return { output: adjustOutput(balance, written.remainingSteps), replayed: false };
+          return { output: presentAdjustment(balance, written.remainingSteps), replayed: false };
         },
       );
     },
@@ -159,7 +159,7 @@ const countAdjusted = query((value: ValueOf<{ balanceId: string; deltaSteps: num
     .where(eq(paymentGrants.balanceId, value("balanceId"))),
 );
 
-function adjustOutput({ id, unit }: BalanceToAdjust, remainingSteps: Steps): AdjustOutput {
+function presentAdjustment({ id, unit }: BalanceToAdjust, remainingSteps: Steps): AdjustOutput {
   return { balanceId: id, remaining: fromSteps(unit, remainingSteps) };
 }
 

@@ -198,15 +198,15 @@ function newRows({ packId, packName, expiresAtMs, balances }: NewBalances, grant
 }
 
 function storedOutput(rows: readonly GrantedRow[]): GrantOutput {
-  return grantOutput(rows.toSorted((a, b) => a.grantSeq - b.grantSeq));
+  return presentGrant(rows.toSorted((a, b) => a.grantSeq - b.grantSeq));
 }
 
 function newOutput({ balances, expiresAtMs }: NewBalances): GrantOutput {
-  return grantOutput(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
+  return presentGrant(balances.map((balance) => ({ ...balance, remainingSteps: balance.amountSteps, expiresAtMs })));
 }
 
 /** Returns the response of a grant. */
-export function grantOutput(
+export function presentGrant(
   rows: readonly Pick<GrantedRow, "id" | "packItemId" | "unit" | "remainingSteps" | "expiresAtMs">[],
 ): GrantOutput {
   const balances = rows.map((row) => ({

@@ -5,7 +5,7 @@ import { all, batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { readRules, rulesPassFilter } from "../amounts/match.ts";
+import { readStoredRules, rulesPassFilter } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import {
   type BalanceRow,
@@ -140,7 +140,7 @@ export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<Li
     ...balancesOfPeriods(periods).filter((row) => input.includeExpired || row.expiresAtMs > nowMs),
   ];
   if (rows.length > LISTED_MAX) throw tooManyListed();
-  const covering = rows.filter((row) => event === undefined || rulesPassFilter(readRules(row.matches), event));
+  const covering = rows.filter((row) => event === undefined || rulesPassFilter(readStoredRules(row.matches), event));
   return { credits: inSpendingOrder(covering).map((row) => presentBalance(row, atMs)) };
 }
 

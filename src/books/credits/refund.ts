@@ -72,7 +72,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
       throw idempotencyConflict(message, "refundRef", stored.requestHash, stamp);
     }
     const due = planRefundDue(coveredBy(stored, issued), refunds.slice(0, ordinal), storedShare(stored));
-    return replay({ output: refundOutput(input, due, taken), replayed: whose === "replay" });
+    return replay({ output: presentRefund(input, due, taken), replayed: whose === "replay" });
   }
 
   const covered = balancesOf(input, issued);
@@ -121,7 +121,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
         if (unit !== undefined && deltaSteps !== 0)
           countActivity(ctx.environment, "refunded", account.nowMs, unit, -deltaSteps);
       }
-      return { output: refundOutput(input, due, rows), replayed: false };
+      return { output: presentRefund(input, due, rows), replayed: false };
     },
   );
 }
@@ -198,7 +198,7 @@ function tooManyRefunds(): PurserError {
   });
 }
 
-function refundOutput(
+function presentRefund(
   input: RefundInput,
   due: readonly DueShare<IssuedRow>[],
   taken: readonly TakenRow[],

@@ -1,9 +1,8 @@
 import * as z from "zod";
+import { time } from "../../http/responses.ts";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { balance, ledgerEntry } from "../ledger/responses.ts";
-
-const time = z.string().meta({ format: "date-time" });
 
 const issuedBalance = z
   .strictObject({

@@ -1,7 +1,7 @@
 import type { creditBalances } from "../../db/schema.ts";
 import { iso } from "../../lib/time.ts";
 import { fromSteps } from "../amounts/amount.ts";
-import { readRules } from "../amounts/match.ts";
+import { readStoredRules } from "../amounts/match.ts";
 import { type Spendable, spendingOrder } from "./burn-down.ts";
 
 /** `expiresAtMs` of a balance that never expires. It sorts after every date, so that active balances are one index range. */
@@ -63,7 +63,7 @@ export function asSpendable(row: PayingRow): SpendableBalance {
     packId: row.packId,
     packName: row.packName,
     unit: row.unit,
-    rules: readRules(row.matches),
+    rules: readStoredRules(row.matches),
     priority: row.priority,
     remainingSteps: row.remainingSteps,
     grantedAtMs: row.grantedAtMs,
@@ -96,7 +96,7 @@ export function presentExpiry(expiresAtMs: number): string | null {
 
 /** A balance as the API returns it. */
 export function presentBalance(row: PresentedRow, nowMs: number) {
-  const matches = readRules(row.matches);
+  const matches = readStoredRules(row.matches);
   return {
     balanceId: row.id,
     packId: row.packId,

@@ -1,9 +1,8 @@
 import * as z from "zod";
 import { creditLedger } from "../../db/schema.ts";
+import { time } from "../../http/responses.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
 import { ledgerReason } from "./schemas.ts";
-
-const time = z.string().meta({ format: "date-time" });
 
 export const balance = z
   .strictObject({

@@ -112,16 +112,16 @@ export const selectNewestDead = accountQuery((value: ValueOf<AtNow>, account) =>
     .limit(deadBalancesMax),
 );
 
-const shown = () => drizzle.select(fields(creditBalances, ...BALANCE_FIELDS));
+const listedBalanceFields = () => drizzle.select(fields(creditBalances, ...BALANCE_FIELDS));
 
 /** All public fields of up to `limit` balances that can pay now. */
 export const selectActiveUpTo = accountQuery((value: ValueOf<AtNow & { limit: number }>, account) =>
-  shown().from(creditBalances).where(isSpendable(value, account)).limit(value("limit")),
+  listedBalanceFields().from(creditBalances).where(isSpendable(value, account)).limit(value("limit")),
 );
 
 /** All public fields of up to `limit` balances of the user. */
 export const selectBalancesUpTo = accountQuery((value: ValueOf<{ limit: number }>, account) =>
-  shown().from(creditBalances).where(ofAccount(account)).limit(value("limit")),
+  listedBalanceFields().from(creditBalances).where(ofAccount(account)).limit(value("limit")),
 );
 
 type AtNow = { nowMs: number };

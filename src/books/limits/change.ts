@@ -20,7 +20,7 @@ import type { UsageLimitOutput } from "./responses.ts";
 import { type ChangeLimitInput, readAmount } from "./schemas.ts";
 
 const standing = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
-const audit = insertAct<LimitKey>((value) => hasRow(usageLimits, standing(value)));
+const auditLimitChanged = insertAct<LimitKey>((value) => hasRow(usageLimits, standing(value)));
 const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "nameKey" | "amountSteps">>) =>
   drizzle
     .update(usageLimits)
@@ -52,7 +52,7 @@ export async function changeLimit(
   const key = { environmentId: row.environmentId, limitId };
   const act = newAct(admin, { appId, action: "usage_limit.changed", target: limitId, details: { mode, changed } });
   await batch(admin.db, [
-    audit({ ...act, ...key }),
+    auditLimitChanged({ ...act, ...key }),
     updateLimit({ ...key, name: next.name, nameKey: nameKey(next.name), amountSteps: next.amountSteps }),
     syncLimits({ environmentId: row.environmentId }),
   ]).catch((error: unknown) => {
@@ -90,7 +90,7 @@ export async function deleteLimit(admin: AdminCtx, appId: string, limitId: strin
   const { environmentId } = row;
   const key = { environmentId, limitId };
   const act = newAct(admin, { appId, action: "usage_limit.deleted", target: limitId, details: { mode } });
-  await batch(admin.db, [audit({ ...act, ...key }), markDeleted(key), syncLimits({ environmentId })]);
+  await batch(admin.db, [auditLimitChanged({ ...act, ...key }), markDeleted(key), syncLimits({ environmentId })]);
   for (let step = 0; ; step++) {
     if (step === STEPS_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to go on.");
     if ((await all(admin.db, deleteCounters(key))).length < COUNTERS_A_STEP) break;

@@ -20,7 +20,7 @@ export interface LimitsAtRead {
 }
 
 /** A user's usage against one limit in the current window. */
-export interface Standing {
+export interface LimitStanding {
   readonly usedSteps: Steps;
   /** Null when the user is unlimited. */
   readonly amountSteps: Steps | null;
@@ -33,7 +33,7 @@ export function standingOf(
   { every, amountSteps }: Pick<UsageLimit, "every" | "amountSteps">,
   counter: Omit<Counter, "limitId"> | undefined,
   nowMs: number,
-): Standing {
+): LimitStanding {
   const { fromMs, toMs: resetsAtMs } = windowOf(every, Math.max(nowMs, counter?.windowMs ?? 0));
   const usedSteps = counter?.windowMs === fromMs ? counter.usedSteps : (0 as Steps);
   return {
@@ -47,7 +47,7 @@ export function standingOf(
 /** A usage's count for a limit, and the user's state before it. */
 interface Judged {
   readonly count: NewCount;
-  readonly standing: Standing;
+  readonly standing: LimitStanding;
 }
 
 function judge(state: LimitsAtRead, { event, model, quantities }: Usage, isJudged: boolean): readonly Judged[] {

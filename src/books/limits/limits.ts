@@ -24,7 +24,7 @@ import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
-import { readRules } from "../amounts/match.ts";
+import { readStoredRules } from "../amounts/match.ts";
 import type { ListLimitsOutput, UsageLimitOutput } from "./responses.ts";
 import type { CreateLimitInput } from "./schemas.ts";
 
@@ -34,7 +34,7 @@ export type LimitKey = { environmentId: number; limitId: string };
 /** A usage limit as the API returns it (Q1). */
 export function presentLimit({ id, name, matches, unit, amountSteps, every, createdAtMs }: LimitRow, mode: Mode) {
   return {
-    ...{ limitId: id, mode, name, matches: [...readRules(matches)], unit },
+    ...{ limitId: id, mode, name, matches: [...readStoredRules(matches)], unit },
     ...{ amount: fromSteps(unit, amountSteps), every, createdAt: iso(createdAtMs) },
   } satisfies UsageLimitOutput;
 }

@@ -5,7 +5,7 @@ import { all, type Statement } from "../../db/sql.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps } from "../amounts/amount.ts";
-import { readRules } from "../amounts/match.ts";
+import { readStoredRules } from "../amounts/match.ts";
 import type { Counter } from "../ledger/counters.ts";
 import { standingOf } from "./judge.ts";
 import type { UsageLimit } from "./limit.ts";
@@ -60,7 +60,10 @@ export function counterOf({
 }
 
 /** The limit of a row, in the form of the features. */
-export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({ ...row, matches: readRules(matches) });
+export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({
+  ...row,
+  matches: readStoredRules(matches),
+});
 
 /** A user's usage against a limit, as the API returns it (Q6). */
 export function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {

@@ -1,3 +1,5 @@
+import { MINUTE_MS } from "../../lib/time.ts";
+
 /** The windows of usage limits (Q1), by the calendar in UTC. */
 export const EVERY = ["minute", "hour", "day", "week", "month"] as const;
 export type WindowLength = (typeof EVERY)[number];
@@ -8,7 +10,6 @@ export interface Window {
   readonly toMs: number;
 }
 
-const MINUTE_MS = 60_000;
 const DAYS_MS = 24 * 60 * MINUTE_MS;
 const WEEK_MS = 7 * DAYS_MS;
 /** 1970 began on a Thursday: the first Monday was three days before it. */

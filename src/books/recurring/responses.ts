@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { every } from "./schemas.ts";
+import { everyPeriod } from "./schemas.ts";
 
 export const recurringOutput = z
   .strictObject({
@@ -8,7 +8,7 @@ export const recurringOutput = z
     packId: z.string(),
     packName: z.string().describe("The pack's name when the recurring grant was made."),
     quantity: z.number().nullable().describe("Null for a pack with items."),
-    every,
+    every: everyPeriod,
     startsAt: z.string().describe("The anchor: every period is computed from it."),
     endsAt: z.string().nullable(),
     rolloverPeriods: z.number().nullable(),

@@ -6,7 +6,7 @@ const recurringIdPattern = /^rec_[A-Za-z0-9_-]{1,60}$/;
 const ROLLOVER_MAX = 12;
 const rolloverRange = `must be a whole number from 0 to ${ROLLOVER_MAX}, or null`;
 
-export const every = z.lazy(() => z.enum(["day", "week", "month", "year"]).meta({ id: "Every" }));
+export const everyPeriod = z.lazy(() => z.enum(["day", "week", "month", "year"]).meta({ id: "Every" }));
 
 export const createRecurringInput = z.lazy(() =>
   z
@@ -21,7 +21,7 @@ export const createRecurringInput = z.lazy(() =>
       quantity: anyNumber
         .nullish()
         .describe("The amount in the pack's unit, for legacy packs. Ignored for packs with items."),
-      every: every.describe("The length of a period, by the calendar in UTC."),
+      every: everyPeriod.describe("The length of a period, by the calendar in UTC."),
       startsAt: timestamp
         .optional()
         .describe("When the first period begins, at most a year from now or ago. Default: now."),

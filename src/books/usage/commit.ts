@@ -111,7 +111,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
       const isDue = account.due.some((hold) => hold.id === reservationId);
       if (reservation.settledEventId !== null) throw reservationClosed("The reservation is already committed.");
       if (reservation.state !== "open" || isDue) {
-        return replay(releaseOutput(reservation, reservation.state === "released" ? "released" : "expired"));
+        return replay(presentRelease(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
       // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
@@ -119,7 +119,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
       const target = balanceIds[0] ?? ctx.environment.appId;
       return writeAll(
         settleHolds(account, [hold], { state: "released" }),
-        () => releaseOutput(reservation, "released"),
+        () => presentRelease(reservation, "released"),
         {
           act: { action: "reservation.released", target, balanceIds },
           changes: { entries: returnEntries(hold), settledReservationId: reservationId },
@@ -135,6 +135,6 @@ function recallReservation(reservation: ReservationRow | undefined): [Reservatio
   return reservation === undefined ? null : [[reservation]];
 }
 
-function releaseOutput(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {
+function presentRelease(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {
   return { reservationId: reservation.id, status, returned: asHold(reservation).legs.map(presentLeg) };
 }

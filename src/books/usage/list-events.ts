@@ -47,7 +47,7 @@ const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: numbe
 );
 
 /** Whether a text matches a filter: none, a name or a glob. */
-const passesFilter = (filter: string | undefined, text: string | null): boolean =>
+const passesEventFilter = (filter: string | undefined, text: string | null): boolean =>
   filter === undefined || (text !== null && filterCovers(filter, text));
 
 /**
@@ -65,7 +65,7 @@ export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: 
   const isFiltered = event !== undefined || model !== undefined;
   const lookedAtMax = isFiltered ? LOOKED_AT_MAX : limit + 1;
   const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: lookedAtMax }));
-  const passing = rows.filter((row) => passesFilter(event, row.event) && passesFilter(model, row.model));
+  const passing = rows.filter((row) => passesEventFilter(event, row.event) && passesEventFilter(model, row.model));
   const page = passing.slice(0, limit);
   const shown =
     ctx.caller.kind === "publishable"

@@ -2,7 +2,7 @@ import type { Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
-import { readRules, rulesCover } from "../amounts/match.ts";
+import { readStoredRules, rulesCover } from "../amounts/match.ts";
 import { inSpendingOrder, type PayingRow, statusOf } from "../ledger/balance.ts";
 import { burnDown, type Usage } from "../ledger/burn-down.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
@@ -95,6 +95,6 @@ function planLimits(
 function whySkipped(row: PayingRow, usage: Usage, nowMs: number): PlanOutput["skipped"][number]["reason"] {
   const status = statusOf(row, nowMs);
   if (status !== "active") return status;
-  if (!rulesCover(readRules(row.matches), usage.event, usage.model)) return "no_match";
+  if (!rulesCover(readStoredRules(row.matches), usage.event, usage.model)) return "no_match";
   return (usage.quantities[row.unit] ?? 0) === 0 ? "wrong_unit" : "not_needed";
 }

@@ -64,7 +64,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
         const changes = { entries, newReservation: reservationForMemory(reservationId, values, payment) };
         return writeReturning({ returning, after, changes, counts, isShort: entries.length === 0 }, ([row]) => {
           assert(row !== undefined, "the insert returns the reservation's row");
-          return { output: reserveOutput(reservationId, row), replayed: false };
+          return { output: presentNewReservation(reservationId, row), replayed: false };
         });
       },
     }),
@@ -76,7 +76,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
 
 type StoredReservation = Pick<typeof reservations.$inferSelect, "legs" | "expiresAtMs">;
 
-function reserveOutput(reservationId: string, stored: StoredReservation): ReserveOutput {
+function presentNewReservation(reservationId: string, stored: StoredReservation): ReserveOutput {
   const holds = readLegs(stored.legs).map((leg) => ({
     ...presentLeg(leg),
     remaining: fromSteps(leg.unit, leg.remainingSteps),
@@ -98,7 +98,7 @@ function answerReservationRepeat(
       stamp,
     );
   }
-  return { output: reserveOutput(id, stored), replayed: whose === "replay" };
+  return { output: presentNewReservation(id, stored), replayed: whose === "replay" };
 }
 
 const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof reservationValues>>) =>

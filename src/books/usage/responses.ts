@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { errorDetail } from "../../http/responses.ts";
+import { errorDetail, time } from "../../http/responses.ts";
 import { quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
 import { debit } from "../ledger/responses.ts";
@@ -32,8 +32,6 @@ export type EventListOutput = z.infer<typeof eventListOutput>;
 /** The amount that a reservation holds of one balance. */
 const hold = debit.extend({ remaining: z.number().describe("The balance after the hold.") }).meta({ id: "Hold" });
 const heldAmount = hold.omit({ remaining: true }).meta({ id: "HeldAmount" });
-
-const time = z.string().meta({ format: "date-time" });
 
 export const reserveOutput = z
   .strictObject({

@@ -5,14 +5,13 @@ import { assignments, fields, insertFrom, names, query, read, type ValueOf } fro
 import { accounts, usageDays, usageEvents, usageToSum } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
-import { DAY_MS } from "../../lib/time.ts";
+import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
 /** The names of so many events fit into one value of D1. */
 const EVENTS_A_PAGE_MAX = 1_000;
 const SUM_PAGES_A_RUN_MAX = 200;
 const SUM_QUERIES_A_PAGE = 3;
-const MINUTE_MS = 60_000;
 /** A prime, so that runs begin at accounts spread over the whole range. */
 const STRIDE = 7_919;
 /** The upper and the lower bits are summed separately, so that both sums are exact. */

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
+import { time } from "../../http/responses.ts";
 import { kind } from "./schemas.ts";
-
-const time = z.string().meta({ format: "date-time" });
 
 export const appOutputSchema = z
   .strictObject({

@@ -1,7 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { fromSteps, toSteps } from "../../books/amounts/amount.ts";
-import { readRules } from "../../books/amounts/match.ts";
+import { readStoredRules } from "../../books/amounts/match.ts";
 import { drizzle, fields, insertFrom, optional, query, type ValueOf } from "../../db/query.ts";
 import { creditPackItems, creditPacks } from "../../db/schema.ts";
 import { all, type RowsOf } from "../../db/sql.ts";
@@ -182,11 +182,11 @@ export function presentPack(pack: Pack): PackOutput {
       packItemId: item.id,
       amount: fromSteps(item.unit, item.amountSteps),
       unit: item.unit,
-      matches: [...readRules(item.matches)],
+      matches: [...readStoredRules(item.matches)],
       priority: item.priority,
     })),
     unit: isLegacy ? pack.unit : null,
-    matches: isLegacy ? [...readRules(pack.matches)] : null,
+    matches: isLegacy ? [...readStoredRules(pack.matches)] : null,
     priority: isLegacy ? pack.priority : null,
     createdAt: iso(pack.createdAtMs),
     archivedAt: pack.archivedAtMs === null ? null : iso(pack.archivedAtMs),

@@ -1,7 +1,6 @@
 import * as z from "zod";
 import { matchRule, unit } from "../../books/amounts/schemas.ts";
-
-const time = z.string().meta({ format: "date-time" });
+import { time } from "../../http/responses.ts";
 
 export const pack = z
   .strictObject({

@@ -4,13 +4,13 @@ import { matchRule, unit } from "../../books/amounts/schemas.ts";
 import { anyNumber, displayName, identifier } from "../../http/fields.ts";
 
 export const ITEMS_MAX = 100;
-export const RULES_MAX = 100;
+export const PACK_RULES_MAX = 100;
 const PRIORITY_MAX = 1_000_000;
 const EXPIRY_DAYS_MAX = 36_500;
 
 const packName = () =>
   displayName().describe("Unique among the application's packs that are not archived. Letter case does not matter.");
-const packMatches = z.lazy(() => z.array(matchRule).max(RULES_MAX, `must have at most ${RULES_MAX} rules`));
+const packMatches = z.lazy(() => z.array(matchRule).max(PACK_RULES_MAX, `must have at most ${PACK_RULES_MAX} rules`));
 const priority = () => z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).describe("Lower values are spent first.");
 const defaultExpiryDays = () =>
   z

@@ -9,21 +9,21 @@ import type { TenantCtx } from "../../runtime.ts";
 /** The most users that a page adds up. The cron adds up larger environments hourly. */
 const USERS_MAX = 300;
 const OUTSTANDING_BALANCES_MAX = 600;
-const HOLDS_MAX = 100;
+const OUTSTANDING_HOLDS_MAX = 100;
 /** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
-const STEPS_APART = 1_000_000;
+const OUTSTANDING_STEPS_APART = 1_000_000;
 
-type Environment = { environmentId: number };
+type OutstandingEnvironment = { environmentId: number };
 const user = alias(accounts, "user");
 
-const ofUsers = (value: ValueOf<Environment>) =>
+const ofUsers = (value: ValueOf<OutstandingEnvironment>) =>
   drizzle
     .select(fields(accounts, "id"))
     .from(accounts)
     .where(eq(accounts.environmentId, value("environmentId")))
     .limit(USERS_MAX + 1);
 
-const countUsers = query((value: ValueOf<Environment>) =>
+const countUsers = query((value: ValueOf<OutstandingEnvironment>) =>
   read(
     computed({ all: sql<number>`count(*)`, users: sql<number | null>`sum(${accounts.isErased} = 0)` }),
     (list) => sql`SELECT ${list} FROM (
@@ -32,10 +32,10 @@ const countUsers = query((value: ValueOf<Environment>) =>
   ),
 );
 
-const selectBalances = query((value: ValueOf<Environment & { nowMs: number }>) => {
+const selectBalances = query((value: ValueOf<OutstandingEnvironment & { nowMs: number }>) => {
   const steps = creditBalances.remainingSteps;
   // D1 binds numbers as REAL, for which a division has no remainder.
-  const apart = asInteger(sql`${STEPS_APART}`);
+  const apart = asInteger(sql`${OUTSTANDING_STEPS_APART}`);
   const { accountId, unit, expiresAtMs, hasRemaining } = creditBalances;
   return read(
     computed({
@@ -52,17 +52,17 @@ const selectBalances = query((value: ValueOf<Environment & { nowMs: number }>) =
   );
 });
 
-const selectHolds = query((value: ValueOf<Environment>) => {
+const selectHolds = query((value: ValueOf<OutstandingEnvironment>) => {
   const { accountId, state, legs } = reservations;
   return read(
     fields(reservations, "legs"),
     (list) => sql`SELECT ${list} FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${reservations}
       INDEXED BY reservations_open ON ${accountId} = ${user.id} AND ${state} = 'open'
-      WHERE ${legs} <> '[]' LIMIT ${HOLDS_MAX + 1}`,
+      WHERE ${legs} <> '[]' LIMIT ${OUTSTANDING_HOLDS_MAX + 1}`,
   );
 });
 
-interface Leg {
+interface HeldAmount {
   readonly unit: Unit;
   readonly amountSteps: number;
 }
@@ -80,13 +80,17 @@ export async function readOutstanding(ctx: TenantCtx) {
   ]);
   const users = counted?.users ?? 0;
   const balanceCount = balances.reduce((sum, row) => sum + row.balances, 0);
-  if ((counted?.all ?? 0) > USERS_MAX || balanceCount > OUTSTANDING_BALANCES_MAX || holds.length > HOLDS_MAX)
+  if (
+    (counted?.all ?? 0) > USERS_MAX ||
+    balanceCount > OUTSTANDING_BALANCES_MAX ||
+    holds.length > OUTSTANDING_HOLDS_MAX
+  )
     return null;
   // Purser wrote this JSON.
-  const legs = holds.flatMap((row) => JSON.parse(row.legs) as readonly Leg[]);
+  const legs = holds.flatMap((row) => JSON.parse(row.legs) as readonly HeldAmount[]);
   const amounts = UNITS.flatMap((unit) => {
     const row = balances.find((each) => each.unit === unit);
-    const spendable = row === undefined ? 0n : BigInt(row.whole) * BigInt(STEPS_APART) + BigInt(row.rest);
+    const spendable = row === undefined ? 0n : BigInt(row.whole) * BigInt(OUTSTANDING_STEPS_APART) + BigInt(row.rest);
     const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.amountSteps) : sum), 0n);
     if (spendable + held === 0n) return [];
     return [{ unit, amount: amountOfSteps(unit, spendable + held), held: amountOfSteps(unit, held) }];

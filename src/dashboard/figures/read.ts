@@ -74,7 +74,7 @@ export interface PackFigure {
 /** The most rows that are added up: packs times days. */
 const PACK_ROWS_MAX = 20_000;
 
-const selectPacks = query((value: ValueOf<Days & { appId: string }>) => {
+const selectPackFigures = query((value: ValueOf<Days & { appId: string }>) => {
   const { kind, unit, amount } = dailyActivity;
   const counted = sql`SELECT * FROM ${dailyActivity} WHERE ${ofDays(value)} AND ${kind} IN ('granted_of', 'spent_of')
     LIMIT ${PACK_ROWS_MAX}`;
@@ -102,10 +102,10 @@ const selectPacks = query((value: ValueOf<Days & { appId: string }>) => {
 });
 
 /** Returns the amounts granted and spent of each pack, counted as in `readActivity`. */
-export async function readPacks(ctx: TenantCtx, firstMs: number, count: number): Promise<readonly PackFigure[]> {
+export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: number): Promise<readonly PackFigure[]> {
   const firstDay = Math.floor(firstMs / DAY_MS);
   const { id: environmentId, appId } = ctx.environment;
-  const rows = await all(ctx.db, selectPacks({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
+  const rows = await all(ctx.db, selectPackFigures({ appId, environmentId, firstDay, lastDay: firstDay + count - 1 }));
   return rows.flatMap(({ unit, whole, rest, ...row }) =>
     isUnit(unit) ? [{ ...row, unit, amount: amountOfSteps(unit, BigInt(whole) * 1_000_000n + BigInt(rest)) }] : [],
   );

@@ -31,7 +31,7 @@ const EXPIRED_DAYS = 90;
 export const STEPS_APART = 1_000_000;
 
 type Moment = { nowMs: number };
-const now = (value: ValueOf<Moment>) => asInteger(value("nowMs"));
+const walkNow = (value: ValueOf<Moment>) => asInteger(value("nowMs"));
 
 const selectWalk = query(() =>
   drizzle
@@ -43,10 +43,10 @@ const selectWalk = query(() =>
 /** Begins a walk, unless one is running or the last one is recent. Two Workers at the same time begin only one. */
 const beginWalk = query((value: ValueOf<Moment>) => {
   const { beganAtMs, finishedAtMs } = businessWalks;
-  const isYoung = gt(beganAtMs, sql`${now(value)} - ${AGE_MS}`);
+  const isYoung = gt(beganAtMs, sql`${walkNow(value)} - ${AGE_MS}`);
   const isAny = or(hasRow(accounts, undefined), hasRow(refusals, undefined));
   const isDue = and(not(hasRow(businessWalks, or(isNull(finishedAtMs), isYoung))), isAny);
-  return insertFrom(businessWalks, { beganAtMs: now(value), afterAccountId: sql`0` }, sql`WHERE ${isDue}`);
+  return insertFrom(businessWalks, { beganAtMs: walkNow(value), afterAccountId: sql`0` }, sql`WHERE ${isDue}`);
 });
 
 const selectEnd = query((value: ValueOf<{ afterId: number }>) => {
@@ -89,7 +89,7 @@ function figuresOf(value: ValueOf<BusinessPage>) {
   const balances = sql`FROM ${accounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
     ON ${creditBalances.accountId} = ${id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage}`;
   // The time of the account's environment.
-  const time = sql`(${now(value)} + coalesce((SELECT ahead.ms FROM ahead WHERE ahead.place = ${environmentId}), 0))`;
+  const time = sql`(${walkNow(value)} + coalesce((SELECT ahead.ms FROM ahead WHERE ahead.place = ${environmentId}), 0))`;
   return sql`
     SELECT ${environmentId}, 'outstanding', ${packId}, ${unit}, ${parts}
     ${balances} AND ${expiresAtMs} > ${time} GROUP BY 1, 3, 4
@@ -115,7 +115,7 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
   const { features } = environments;
   // How far the test clocks are ahead (D3). Few environments have a test clock, and the query reads only those.
   const ahead = sql`
-    SELECT ${environments.id}, coalesce(${features} ->> '$.clock.atMs' - ${now(value)}, ${features} ->> '$.clock.aheadMs')
+    SELECT ${environments.id}, coalesce(${features} ->> '$.clock.atMs' - ${walkNow(value)}, ${features} ->> '$.clock.aheadMs')
     FROM ${environments} INDEXED BY environments_clock WHERE ${features} ->> '$.clock' IS NOT NULL`;
   const figure = {
     environmentId: sql`figure.place`,
@@ -141,7 +141,7 @@ const addPage = query((value: ValueOf<BusinessPage>) => {
 const finishWalk = query((value: ValueOf<BusinessPosition & Moment>) =>
   drizzle
     .update(businessWalks)
-    .set({ finishedAtMs: now(value) })
+    .set({ finishedAtMs: walkNow(value) })
     .where(isAt(value)),
 );
 const isOld = ({ beganAtMs }: typeof businessWalks | typeof businessFigures) => {
@@ -160,7 +160,7 @@ const deleteOldRefusals = query((value: ValueOf<Moment>) => {
       SELECT ${environmentId}, ${userId}, ${kind}, ${subject}
       FROM ${environments} CROSS JOIN json_each('["shortage", "failed_grant"]') AS k
       CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${environmentId} = ${environments.id} AND ${kind} = k.value
-        AND ${lastAtMs} < ${now(value)} - ${REFUSAL_DAYS * DAY_MS}
+        AND ${lastAtMs} < ${walkNow(value)} - ${REFUSAL_DAYS * DAY_MS}
     )`;
 });
 

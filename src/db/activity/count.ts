@@ -39,7 +39,7 @@ const FORGOTTEN_AFTER_MS = 30_000;
 /** Bounds the memory of an isolate that never gets to write. */
 const COUNTS_MAX = 10_000;
 
-let counts = new Map<string, number>();
+let activityCounts = new Map<string, number>();
 let flushDueMs: number | null = null;
 
 /** Counts one occurrence, or `amountSteps` of a unit, on the day of `atMs`. */
@@ -52,7 +52,8 @@ export function countActivity(
 ): void {
   // JSON for `flushCounts`: no unit and no id of a pack has a character to escape. A grant counts twice for each of its items.
   const key = `[${environment.database},${environment.id},"${kind}",${Math.floor(atMs / DAY_MS)},"${unit}"]`;
-  if (counts.size < COUNTS_MAX || counts.has(key)) counts.set(key, (counts.get(key) ?? 0) + amountSteps);
+  if (activityCounts.size < COUNTS_MAX || activityCounts.has(key))
+    activityCounts.set(key, (activityCounts.get(key) ?? 0) + amountSteps);
 }
 
 /** Counts a refusal, and notes who asked for what. */
@@ -94,8 +95,10 @@ export async function flushActivity(env: object): Promise<void> {
 
 async function flushCounts(env: object): Promise<void> {
   // JSON.parse of a key that `countActivity` wrote; the amount goes beside it.
-  const rows = [...counts].map(([key, amount]) => [...(JSON.parse(key) as [number, ...unknown[]]), amount] as const);
-  counts = new Map();
+  const rows = [...activityCounts].map(
+    ([key, amount]) => [...(JSON.parse(key) as [number, ...unknown[]]), amount] as const,
+  );
+  activityCounts = new Map();
   const writes = [...Map.groupBy(rows, ([index]) => index)].map(async ([index, ofDatabase]) => {
     const { text, params } = addCounts({ rows: JSON.stringify(ofDatabase.map(([, ...row]) => row)) });
     await databaseAt(env, index)
@@ -108,7 +111,7 @@ async function flushCounts(env: object): Promise<void> {
 
 /** The write to run after a response. Null when there is nothing to write or another write is still running. */
 export function pendingFlush(env: object, nowMs: number): Promise<void> | null {
-  if ((counts.size === 0 && !isAnySeen()) || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS))
+  if ((activityCounts.size === 0 && !isAnySeen()) || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS))
     return null;
   flushDueMs = nowMs + FLUSH_AFTER_MS;
   return scheduler

@@ -142,6 +142,6 @@ export async function findErased(
 /** 409 for every write for an erased id, and for its pseudonymous books. */
 export function personErased(param?: string): PurserError {
   const message =
-    "This person was erased, and nothing more is kept about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids begin anew.";
+    "This person was erased, and nothing more is kept about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids be used again.";
   return new PurserError("person_erased", message, param === undefined ? {} : { param });
 }

@@ -87,7 +87,7 @@ export interface ScannedBody {
 const batchEventsMax = 10_000;
 
 const ENVELOPE = namesWithKey("batch", "sent_at");
-const KEY_NAMES = namesWithKey();
+const BODY_KEY_NAMES = namesWithKey();
 
 /** Splits a body: `{ api_key, batch, sent_at }`, one event, or a bare list. Throws `invalid_request` when it is not JSON. */
 function scanBody(bytes: Uint8Array): ScannedBody {
@@ -161,7 +161,9 @@ export function keyOfRequest(body: ScannedBody): string | null {
   const { json, events } = body;
   const keys = new Set(
     events.map(({ start }) =>
-      json.kindAt(start) === "object" ? keyOf(json, readEventFields(json, start, KEY_NAMES, keyInProperties)) : null,
+      json.kindAt(start) === "object"
+        ? keyOf(json, readEventFields(json, start, BODY_KEY_NAMES, keyInProperties))
+        : null,
     ),
   );
   if (keys.size > 1) throw invalid("batch", "must carry one key");
@@ -190,7 +192,7 @@ export function findKey(bytes: Uint8Array): string | null {
   try {
     const start = json.space(0);
     const first = json.kindAt(start) === "list" ? json.space(start + 1) : start;
-    if (json.kindAt(first) === "object") json.members(first, look(KEY_NAMES));
+    if (json.kindAt(first) === "object") json.members(first, look(BODY_KEY_NAMES));
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
   }

@@ -78,7 +78,7 @@ export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Pr
 
 type LimitsSetting = { environmentId: number; stored: string | null };
 const analyticsOfEnvironment = (value: ValueOf<LimitsSetting>) => eq(environments.id, value("environmentId"));
-const audit = insertAct<LimitsSetting>((value) =>
+const auditAnalyticsLimitsSet = insertAct<LimitsSetting>((value) =>
   hasRow(
     environments,
     and(analyticsOfEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`),
@@ -103,7 +103,7 @@ export async function setLimits(admin: AdminCtx, appId: string, input: SetLimits
   const act = newAct(admin, { appId, action: "limits.set", target: appId, details });
   const values = { ...act, environmentId, stored };
   const [, , [today], reached] = await batch(admin.db, [
-    audit(values),
+    auditAnalyticsLimitsSet(values),
     updateLimits(values),
     ...limitReads({ environmentId, dayMs: admin.now() }),
   ]);

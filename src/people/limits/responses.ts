@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { mode } from "../../http/fields.ts";
+import { time } from "../../http/responses.ts";
 
-const time = z.string().meta({ format: "date-time" });
 const analyticsLimitOutput = z
   .enum(["eventsADay", "bytesADay", "eventsADayOfOneId", "bytesADayOfOneId", "databaseBytes"])
   .meta({ id: "ReachedAnalyticsLimit" })

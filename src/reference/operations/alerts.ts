@@ -31,7 +31,7 @@ export const alertOperations: readonly Operation[] = [
     access,
     summary: "Create an alert",
     description:
-      "For one mode, at most 20. It sends `credits.low` when a debit, commit, refund, revoke, adjustment or expiry brings what remains of a user's live balances of the unit, holds counted, from at or above the threshold to below. It goes off again only after a grant, a restored payment or an adjustment has lifted it.",
+      "For one mode, at most 20. It sends `credits.low` when a debit, commit, refund, revoke, adjustment or expiry brings what remains of a user's live balances of the unit, holds counted, from at or above the threshold to below. It fires again only after a grant, a restored payment or an adjustment has lifted it.",
     params: ofApp,
     body: { schema: createAlertInput, example: newAlert },
     success: { description: "The alert.", schema: alertOutput, example: alert, warns: true },
@@ -58,7 +58,7 @@ export const alertOperations: readonly Operation[] = [
     access,
     summary: "Change an alert",
     description:
-      "Fields that are left out stay as they are; the unit cannot change. The alert begins anew, as a new one would, so it may go off again for users for whom it went off before.",
+      "Fields that are left out stay as they are; the unit cannot change. The alert starts again like a new one, so it may fire again for users for whom it has fired before.",
     params: ofAlert,
     body: { schema: changeAlertInput, example: { below: { percent: 10 } } },
     success: { description: "The alert.", schema: alertOutput, example: { ...alert, below: { percent: 10 } } },
@@ -70,7 +70,7 @@ export const alertOperations: readonly Operation[] = [
     path: path("/apps/{appId}/alerts/{alertId}/users"),
     tag,
     access,
-    summary: "List users for whom an alert went off",
+    summary: "List users for whom an alert has fired",
     description: "And was not lifted since. Kept only while the environment has an endpoint that is on.",
     params: ofAlert,
     query: listAlertUsersInput,

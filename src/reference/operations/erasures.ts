@@ -79,8 +79,8 @@ export const erasureOperations: readonly Operation[] = [
     method: "post",
     path: "/api/v1/erasures/{erasureId}/lift",
     tag: "People",
-    summary: "Let the ids of an erasure begin anew",
-    description: "Nothing of before comes back. An erasure that is running cannot be lifted yet.",
+    summary: "Let the ids of an erasure be used again",
+    description: "Erased data does not come back. An erasure that is running cannot be lifted yet.",
     access: "secret",
     params,
     success: {
@@ -98,7 +98,7 @@ export const erasureOperations: readonly Operation[] = [
     summary: "Give up the erased ids of a lost secret",
     description:
       "While erased ids stand whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, because it cannot tell " +
-      "whether that id was erased. If the secret is lost, this gives up those ids: they may begin anew, as after a lift.",
+      "whether that id was erased. If the secret is lost, this deletes their tombstones: the ids can be used again, as after a lift.",
     access: "admin",
     params: z.object({ appId: z.string().describe("The id of the application, `app_…`.") }),
     body: { schema: forgetTombstonesInput, example: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" } },

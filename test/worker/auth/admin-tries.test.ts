@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
+import { createWorkerApp } from "../../../src/app.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { bound, Clock } from "../../support/world.ts";
 
@@ -23,7 +23,7 @@ function deployment(bindings: Partial<Env> = {}) {
   const clock = new Clock();
   const shared = bound({ ADMIN_TRIES: platform(), ...bindings });
   const isolate = () => {
-    const app = createApp({ isolate: {}, now: clock.now, newId: randomId });
+    const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
     const status = async (path: string, init: RequestInit, address: string) => {
       const headers = new Headers(init.headers);
       headers.set("cf-connecting-ip", address);

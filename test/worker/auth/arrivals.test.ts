@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { createApp } from "../../../src/app.ts";
+import { createWorkerApp } from "../../../src/app.ts";
 import { writeKey } from "../../../src/auth/key.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { JsonBytes } from "../../../src/lib/json-bytes.ts";
@@ -50,7 +50,7 @@ const CAPTURES = /^\/(batch|e|i\/v0\/e|capture|track|i\/v1\/analytics\/events)\/
 const tooManyAt = (path: string) => (CAPTURES.test(path) ? "temporarily_unavailable" : "rate_limited");
 
 /** Every route that the Worker has, with names for the parameters of its path. */
-const routes = createApp()
+const routes = createWorkerApp()
   .routes.filter(({ method }) => method !== "ALL")
   .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)(\{[^}]*\})?/g, "x").replace("*", "x") }))
   .filter(
@@ -60,7 +60,7 @@ const routes = createApp()
 describe("a request beyond its address's share", () => {
   it.each(routes)("sends no query to D1, whatever it contains: $method $path", async ({ method, path }) => {
     const { d1, spent } = countingD1(env.DB);
-    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }, async () => {});
+    const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId }, async () => {});
     const none = bound({ DB: d1, SPARE: d1, PUBLIC_REQUESTS: full, STRIPE_REQUESTS: full });
     const walk = vi.spyOn(JsonBytes.prototype, "skip");
     const key = writeKey("publishable", { id: 1, appId: `app_${"0".repeat(23)}`, mode: "live" }, "p".repeat(22));

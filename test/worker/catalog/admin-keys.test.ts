@@ -89,7 +89,7 @@ describe("an administration key", () => {
     expect(answer.body.error.message).toContain("administration key");
   });
 
-  it("is told of before the shape, its scope too; what arguments decide after it", async () => {
+  it("is checked before the shape, with its scope; limits on arguments are checked after it", async () => {
     const { appId } = await makeApp();
     const { key: reads } = await makeAdminKey(call, { scopes: ["read"], modes: ["live"] });
     const send = (path: string, body: string) => call("POST", `${ADMIN}/apps/${appId}/${path}`, { key: reads, body });

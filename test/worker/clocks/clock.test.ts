@@ -214,7 +214,7 @@ describe("a clock that is moved far", () => {
 });
 
 describe("taking the clock away", () => {
-  it("goes back to real time while nothing is held, once, and setting it begins anew", async () => {
+  it("returns to real time once while the environment is empty, and can be set again", async () => {
     const w = await clockWorld();
     await w.listen();
     expect((await w.admin("DELETE", "/clock")).body).toEqual({ now: null, status: "ready" });

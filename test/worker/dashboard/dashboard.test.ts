@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { createApp } from "../../../src/app.ts";
+import { createWorkerApp } from "../../../src/app.ts";
 import { beginSession } from "../../../src/auth/admin-session.ts";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../src/books/credits/schemas.ts";
@@ -62,14 +62,14 @@ describe("signing in", () => {
     const plain = (await browse().signIn()).headers.get("set-cookie") ?? "";
     for (const part of ["HttpOnly", "SameSite=Strict", "Path=/admin", "Max-Age=28800"]) expect(plain).toContain(part);
     expect(plain).not.toContain("Secure");
-    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId });
+    const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId });
     const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN, name: "Ana" }) };
     const answer = await app.request("https://purser.test/admin/sign-in", init, bound({ ADMIN_TRIES }));
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
   it("may be tried ten times a minute from one address, and then not with the right token either", async () => {
-    const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId });
+    const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId });
     const attempt = (token: string, address: string) =>
       app.request(
         `${HOST}/admin/sign-in`,
@@ -612,7 +612,7 @@ describe("a page's cost", () => {
     for (const id of ["id1", "id2", "id7"]) {
       expect(await readsOf(app, clock, `people?distinctId=${id}`), id).toBeLessThan(1_500);
     }
-    // Two rows for each balance that is outstanding, of which it reads 600 at the most.
+    // Two rows for each balance that is outstanding, of which it reads 600 at most.
     expect(await readsOf(app, clock, "overview")).toBeLessThan(1_300);
     const endpointId = await makeEndpoint(app.environments.live);
     await env.DB.batch([

@@ -15,7 +15,7 @@ import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
-// An isolate notes so many at the most, and other files' notes may wait in it.
+// An isolate notes so many at most, and other files' notes may wait in it.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 

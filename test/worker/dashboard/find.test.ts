@@ -8,7 +8,7 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
 
-// An isolate notes so many at the most, and other files' notes may wait in it.
+// An isolate notes so many at most, and other files' notes may wait in it.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 

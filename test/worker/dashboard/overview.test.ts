@@ -11,7 +11,7 @@ import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
-// An isolate notes so many at the most, and other files' notes may wait in it.
+// An isolate notes so many at most, and other files' notes may wait in it.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 

@@ -18,7 +18,7 @@ const DAY = Math.floor(Date.UTC(2026, 0, 15) / 86_400_000);
 
 /** The most rows that a page reads, whatever there is. */
 const ROWS_MAX = 4_000;
-/** Of one user's page: totals add up 10,000 balances at the most. */
+/** Of one user's page: totals add up 10,000 balances at most. */
 const ROWS_OF_USER_MAX = 25_000;
 /** A search looks at 10,000 users, each by an index and its row, at as many people, and at what packs and keys there are. */
 const ROWS_OF_SEARCH_MAX = 38_000;

@@ -54,7 +54,7 @@ it.each([1, 40, 400])(
   },
 );
 
-it("reads no table from its beginning, and of none all that an environment has, whosever rows are in it", async () => {
+it("scans no table, and never reads all rows of an environment", async () => {
   const tables = await env.DB.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all<{ name: string }>();
   const names = new Set(tables.results.map(({ name }) => name));
   const scans: string[] = [];

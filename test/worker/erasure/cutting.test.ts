@@ -53,7 +53,7 @@ describe("an id that only claims by publishable keys reach", () => {
     expect(await personIds(call, app, "bob")).toEqual(["bob", DEVICE]);
   });
 
-  it("is erased, and begins anew with what comes under it, while the others stay blocked", async () => {
+  it("is erased, and can be used again by later events, while the others stay blocked", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     const isolate = makeClient(world.clock);
@@ -85,7 +85,7 @@ describe("an id that only claims by publishable keys reach", () => {
     ["a grant", "credits/grant", { userId: DEVICE, packId: "Two" }],
     ["usage", "usage/events", { eventId: "e", userId: DEVICE, event: "x", quantities: { count: 0 } }],
     ["a consent", "consent", { distinctId: DEVICE, purpose: "ads", decision: "denied", isDevice: true }],
-  ])("begins anew with %s", async (_, path, body) => {
+  ])("is used again after %s", async (_, path, body) => {
     const world = await linkedWorld();
     await erase(world);
     expect((await world.post(path, body)).status).toBe(200);
@@ -93,7 +93,7 @@ describe("an id that only claims by publishable keys reach", () => {
     expect(await propertiesOf(world, OTHER)).toEqual([{ $device_id: DEVICE }]);
   });
 
-  it("begins anew with a verified claim that names it", async () => {
+  it("is used again after a verified claim that names it", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     await erase(world);

@@ -172,7 +172,7 @@ describe("an erased id", () => {
     expect(await findInDatabase([ANA, DEVICE], app.environments.live.id)).toEqual([]);
   });
 
-  it("begins anew when its erasure is lifted, with nothing of before", async () => {
+  it("can be used again after its erasure is lifted, without any earlier data", async () => {
     const world = await erasureWorld();
     const { app, post, get, call } = world;
     await fillPerson(world);
@@ -191,7 +191,7 @@ describe("an erased id", () => {
 });
 
 describe("an isolate that remembers somebody from before an erasure that was lifted", () => {
-  it("spends the credits of now, and writes nothing into the books of before", async () => {
+  it("spends the new credits, and writes nothing into the old books", async () => {
     const world = await erasureWorld();
     const { app, clock, post, get } = world;
     const other = makeClient(clock);
@@ -209,7 +209,7 @@ describe("an isolate that remembers somebody from before an erasure that was lif
     expect(entries.map(({ reason }: { reason: string }) => reason)).toEqual(["event_committed", "grant", "grant"]);
   });
 
-  it("takes no balance of before for one of now, when a list was read past its memory", async () => {
+  it("does not use an old balance for a new one after a list was read without its memory", async () => {
     const { app, clock, post } = await erasureWorld();
     const other = makeClient(clock);
     const elsewhere = (path: string, body: object) => other("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });

@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
+import { createWorkerApp } from "../../../src/app.ts";
 import { systemCtx } from "../../../src/auth/require-admin.ts";
 import { oldLinkEndsPart } from "../../../src/exports/end-links.ts";
 import { randomId } from "../../../src/lib/ids.ts";
@@ -168,7 +168,7 @@ describe("a link that is not valid, in a browser", () => {
     const clock = new Clock();
     const path = "/api/v1/export-download?token=x";
     const get = (accept: string, method = "GET") =>
-      createApp({ isolate: {}, now: clock.now, newId: randomId }).request(
+      createWorkerApp({ isolate: {}, now: clock.now, newId: randomId }).request(
         path,
         { method, headers: { accept } },
         bound(),

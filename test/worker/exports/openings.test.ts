@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
+import { createWorkerApp } from "../../../src/app.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { auditOf, linkTo } from "../../support/exports.ts";
 import { seedPerson } from "../../support/lives.ts";
@@ -10,7 +10,7 @@ it("opens a link 60 times an hour, and refuses more before anything is read or w
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, {}, ["ana", "bo"]);
-  const purser = createApp({ isolate: {}, now: clock.now, newId: randomId });
+  const purser = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
   const ask = async (link: string, method = "GET") => {
     const response = await purser.request(link, { method }, bound(), createExecutionContext());
     return { status: response.status, headers: response.headers, body: method === "HEAD" ? "" : await response.text() };

@@ -134,10 +134,10 @@ it.each([
 });
 
 it.each([
-  { name: "is", isLifted: false },
-  { name: "is, and begins anew,", isLifted: true },
+  { name: "is erased", isLifted: false },
+  { name: "is erased, and the erasure lifted,", isLifted: true },
 ])(
-  "never ends a document whose person $name erased while it streams, and notes the failure under the hash",
+  "never completes a document whose person $name while it streams, and records the failure under the hash",
   async ({ isLifted }) => {
     const clock = new Clock();
     const app = await makeApp();
@@ -196,7 +196,7 @@ it.each([
   { name: "while pages of their books are read", fits: false, last: false },
   { name: "between the last page and the audit's row", fits: false, last: true },
   { name: "between a small document's reading and the audit's row", fits: true, last: true },
-])("gives out nothing of before where its person is erased and begins anew $name", async ({ fits, last }) => {
+])("contains no earlier data when its person is erased $name", async ({ fits, last }) => {
   const clock = new Clock();
   const app = await makeApp();
   const { live } = app.environments;

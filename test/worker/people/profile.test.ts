@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { createApp } from "../../../src/app.ts";
+import { createWorkerApp } from "../../../src/app.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { readProfile } from "../../../src/people/profile.ts";
 import { exportOf, type SentEvent, send } from "../../support/people.ts";
@@ -67,7 +67,7 @@ it("shows who claims an id, and none of the claimer's data", async () => {
 
 it("is a page on which every id is a link, and each reason is said in words", async () => {
   const { app, clock } = await ana();
-  const site = createApp({ isolate: {}, now: clock.now, newId: randomId });
+  const site = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
   const limiter: RateLimit = { limit: async () => ({ success: true }) };
   const ask = (path: string, init: RequestInit = {}) =>
     site.request(`https://purser.example${path}`, init, { ...env, ADMIN_TRIES: limiter });

@@ -27,7 +27,7 @@ async function granting(answer?: Parameters<typeof receiverWorld>[0]) {
 }
 
 describe("a message", () => {
-  it("goes out behind the answer that caused it, signed as Standard Webhooks says, and is delivered once", async () => {
+  it("is sent after the response that caused it, signed as Standard Webhooks says, and is delivered once", async () => {
     const { app, clock, received, grant, settled, create, deliveries, cron } = await granting();
     const { webhookId, secret } = await create();
     const { balanceId } = await grant();

@@ -60,7 +60,7 @@ describe("endpoints", () => {
     expect(JSON.stringify(audit)).not.toMatch(/example|whsec|Mine/);
   });
 
-  it("are ten in an environment at the most, however many are made at once", async () => {
+  it("are at most ten in an environment, even with concurrent requests", async () => {
     const { admin, app } = await receiverWorld();
     const made = await Promise.all(Array.from({ length: 14 }, () => admin("POST", "/webhooks", { mode: "live", url })));
     const refused = made.filter(({ status }) => status !== 200);

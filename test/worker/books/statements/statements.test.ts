@@ -37,7 +37,7 @@ async function world() {
 }
 
 describe("the statement of a month", () => {
-  it("takes two trips a page, and reads what remains and what moved since the month began, not the balances of before", async () => {
+  it("takes two trips a page, and reads what remains and what moved since the month began, not older balances", async () => {
     const { clock, ask, post, packId } = await world();
     const used = Array.from({ length: 20 }, (_, n) => `old ${n}`);
     for (const externalRef of used) {

@@ -307,7 +307,7 @@ describe("a charge and whatever comes at the same moment", () => {
     expect(await read(spender)).toMatchObject({ status: "expired", eventId: null });
   });
 
-  it("is planned anew when its balance is revoked between its read and its write", async () => {
+  it("is planned again when its balance is revoked between its read and its write", async () => {
     const spender = await makeSpender([wallet, { amountSteps: 1_000_000, unit: "cents", priority: 200 }]);
     await charged(spender, "res_1", 4);
     spender.clock.advance(60_000);

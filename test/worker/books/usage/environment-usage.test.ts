@@ -1,7 +1,7 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { createApp } from "../../../../src/app.ts";
+import { createWorkerApp } from "../../../../src/app.ts";
 import { systemCtx } from "../../../../src/auth/require-admin.ts";
 import { sumDays } from "../../../../src/books/usage/sum-days.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
@@ -136,7 +136,7 @@ describe("the usage of an environment", () => {
     const exact = '"tokens":9235897673318400.001';
     const text = async (path: string, key: string) => {
       const headers = { authorization: `Bearer ${key}` };
-      const purser = createApp({ isolate: {}, now: clock.now, newId: randomId });
+      const purser = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
       return (await purser.request(path, { headers }, bound(), createExecutionContext())).text();
     };
     const ofApp = `/api/v1/admin/apps/${app.appId}/usage?mode=live&from=${FROM}&to=${TO}&groupBy`;

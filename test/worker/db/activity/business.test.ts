@@ -11,7 +11,7 @@ import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
 
-// An isolate notes so many at the most, and other files' notes may wait in it.
+// An isolate notes so many at most, and other files' notes may wait in it.
 beforeEach(async () => {
   await flushActivity(bound());
   // A walk is one for the whole database, and another file's would be younger.
@@ -88,7 +88,7 @@ describe("the figures of the cron", () => {
   });
 });
 
-it("notes the day of a key's last use and of a user's activity once, behind the answers", async () => {
+it("notes the day of a key's last use and of a user's activity once, after the responses", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makeLegacyPack(app.appId, "Any", "count");

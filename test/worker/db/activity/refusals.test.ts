@@ -30,7 +30,7 @@ async function world() {
 
 const short = new PurserError("insufficient_credits", "x", { details: { uncovered: { tokens: 1 } } });
 
-describe("what was refused of late", () => {
+describe("recent refusals", () => {
   it("says who was short of credits, for which event and by how much, by every verb, one row for a user's event", async () => {
     const { app, clock, post, read } = await world();
     const packId = await makeLegacyPack(app.appId, "Some", "tokens");

@@ -210,7 +210,7 @@ describe("over a limit of the environment", () => {
     expect((await v0([seen()])).body).toEqual(LIMITED);
   });
 
-  it("the next UTC day begins anew, and so does a raised limit at once; a lowered one drops at once", async () => {
+  it("counts start again with the next UTC day; a raised or lowered limit takes effect immediately", async () => {
     const { clock, v0, set, read } = await world({ eventsADay: 2 });
     await v0(many(2));
     expect((await v0([seen()])).body).toEqual(LIMITED);

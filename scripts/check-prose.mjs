@@ -1,0 +1,94 @@
+/**
+ * Checks names and prose. Fails on top-level names that several files of src share, on expressions that readers stumble over, and
+ * where docs/architecture.md names a room, a file or an identifier that does not exist.
+ */
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+
+/** How many top-level names may occur in more than one file of src, most of them in descriptions of the reference. */
+const SHARED_NAMES_MAX = 30;
+
+/** Expressions that are hard to read, each with a plain one. */
+const DENIED = [
+  [/\bof before\b/i, "earlier, previous"],
+  [/\bof late\b/i, "recent, recently"],
+  [/\bgoes? off\b|\bgone off\b|\bwent off\b/i, "fire"],
+  [/\bbehind (?:the|an|its|each) (?:answer|response)s?\b/i, "after the response"],
+  [/\bat the most\b/i, "at most"],
+  [/\b(?:begins?|made|makes?|planned|judges?|told|stored) anew\b/i, "again"],
+  [/\bfor ever\b/i, "forever"],
+  [/\bgone back to\b/i, "resubmitted"],
+  [/\bwhosever\b|\bwhosoever\b/i, "any"],
+];
+const PROSE = [
+  "src/**/*.{ts,tsx}",
+  "test/**/*.{ts,tsx}",
+  "scripts/**/*.mjs",
+  "bench/**/*.ts",
+  "docs/**/*.md",
+  "*.md",
+  "clients/*/README.md",
+];
+
+const flaws = [];
+const read = (file) => readFileSync(file, "utf8");
+
+const DECLARED = /^(?:export )?(?:declare )?(?:async )?(?:function\*?|const|let|class|interface|type) (\w+)/gm;
+const filesByName = new Map();
+const identifiers = new Set();
+for (const file of globSync("src/**/*.{ts,tsx}").sort()) {
+  const text = read(file);
+  for (const [, name] of text.matchAll(DECLARED)) {
+    filesByName.set(name, (filesByName.get(name) ?? new Set()).add(file));
+  }
+  for (const [name] of text.matchAll(/\w+/g)) identifiers.add(name);
+}
+for (const file of globSync(["drizzle/*.sql", "scripts/*.mjs", "test/**/*.ts", "package.json"])) {
+  for (const [name] of read(file).matchAll(/\w+/g)) identifiers.add(name);
+}
+const shared = [...filesByName].filter(([, files]) => files.size > 1);
+if (shared.length > SHARED_NAMES_MAX) {
+  const list = shared.map(([name, files]) => `  ${name}: ${[...files].join(", ")}`).join("\n");
+  flaws.push(
+    `${shared.length} top-level names occur in several files of src, at most ${SHARED_NAMES_MAX} may:\n${list}`,
+  );
+}
+
+for (const file of globSync(PROSE).sort()) {
+  if (file === "scripts/check-prose.mjs") continue;
+  read(file)
+    .split("\n")
+    .forEach((line, index) => {
+      if (/^\s*for \(/.test(line)) return;
+      for (const [expression, instead] of DENIED) {
+        const found = expression.exec(line)?.[0];
+        if (found !== undefined) flaws.push(`${file}:${index + 1}: "${found}"; write: ${instead}`);
+      }
+    });
+}
+
+const ARCHITECTURE = "docs/architecture.md";
+const architecture = read(ARCHITECTURE);
+const [, tree] = /^## The house\n[\s\S]*?```\n([\s\S]*?)```/m.exec(architecture) ?? [];
+const rooms = (folder) =>
+  readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name);
+for (const room of [...rooms("src"), ...rooms("src/books")]) {
+  if (!tree?.includes(` ${room}/`)) flaws.push(`${ARCHITECTURE}: the room ${room} is missing from the tree`);
+}
+for (const [, room] of (tree ?? "").matchAll(/^ {2,4}(\w+)\/ /gm)) {
+  if (!existsSync(`src/${room}`) && !existsSync(`src/books/${room}`)) flaws.push(`${ARCHITECTURE}: no room ${room}`);
+}
+const prose = architecture.replace(/^```[\s\S]*?^```/gm, "");
+for (const [, code] of prose.matchAll(/`([^`\n]+)`/g)) {
+  const isPath = /^[\w./-]+\.(?:tsx?|mjs|sql|md|json)$/.test(code);
+  const isFile = (path) => globSync([path, `{src,test,scripts,docs}/**/${path}`]).length > 0;
+  if (isPath && !code.startsWith(".") && !isFile(code)) flaws.push(`${ARCHITECTURE}: no file ${code}`);
+  const [, name] = /^([a-z]+[A-Z]\w*)(?:\(.*\))?$/.exec(code) ?? [];
+  if (name !== undefined && !identifiers.has(name)) flaws.push(`${ARCHITECTURE}: nothing is called ${name}`);
+}
+
+if (flaws.length > 0) {
+  console.error(flaws.join("\n"));
+  process.exitCode = 1;
+}
