@@ -311,7 +311,7 @@ describe("what Stripe's events cost", () => {
     { pack: "One", n: 1 },
     { pack: "Ten", n: 10 },
   ])(
-    "of an invoice with $n balances, its credit, its debt and what pays it is the same, and 3 rows a debt, beside a thousand debts",
+    "of an invoice with $n balances, its tie and its refund is the same beside a thousand debts, and of its credit and what pays its debt 36n + 80 read, 11n + 24 written",
     async ({ pack, n }) => {
       const price = { price: `price_${pack}`, packId: pack, expires: "pack", amount: 1000 } as const;
       const setting = { currency: "usd", prices: [price] };
@@ -319,7 +319,7 @@ describe("what Stripe's events cost", () => {
       await env.DB.prepare(
         `WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < 1000)
          INSERT INTO payment_debts (environment_id, id, account_id, customer, currency, amount, since_ms)
-         SELECT ?, 'dbt_${pack}_' || n, 1000000 + n, 'cus_${pack}_' || n, 'usd', 5, 1 FROM each`,
+         SELECT ?, 'dbt_${pack}_' || n, 1000000 + n, 'cus_${pack}_' || n, 'usd', 0, 1 FROM each`,
       )
         .bind(environmentId)
         .run();
@@ -343,9 +343,11 @@ describe("what Stripe's events cost", () => {
             expect((await take()).outcome, `${index}`).toMatch(/granted|taken|remembered/),
           );
           const name = `${pack} ${userId} ${index} ${JSON.stringify(cost)}`;
-          expect(cost.roundTrips, name).toBeLessThanOrEqual(4);
-          expect(cost.rowsWritten, name).toBeLessThanOrEqual(7 * n + 14 + 3);
-          expect(cost.rowsRead, name).toBeLessThanOrEqual(32 * n + 48);
+          // The third credits lines of another payment, and the fifth is taken in part as it grants.
+          const isDouble = index === 2 || index === 4;
+          expect(cost.roundTrips, name).toBeLessThanOrEqual(3);
+          expect(cost.rowsWritten, name).toBeLessThanOrEqual(isDouble ? 11 * n + 24 : 7 * n + 14);
+          expect(cost.rowsRead, name).toBeLessThanOrEqual(isDouble ? 36 * n + 80 : 32 * n + 48);
           const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
           expect(again.rowsWritten).toBe(0);
         }
