@@ -18,6 +18,7 @@ const root = join(import.meta.dirname, "..");
 export const HEAP_MB = 64;
 
 const EXPORT_SECRET = randomBytes(16).toString("hex");
+export const ADMIN_TOKEN = randomBytes(32).toString("hex");
 
 export interface Bench {
   readonly urls: Readonly<Record<string, string>>;
@@ -38,7 +39,7 @@ export async function startBench(scripts: Readonly<Record<string, string>>): Pro
       modules: [{ type: "ESModule" as const, path: `${name}.js`, contents }],
       compatibilityDate: "2026-10-01",
       d1Databases: { DB: "purser" },
-      bindings: { ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, ERASURE_SECRET: EXPORT_SECRET },
+      bindings: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, ERASURE_SECRET: EXPORT_SECRET },
       unsafeDirectSockets: [{ port: 0 }],
     });
   }

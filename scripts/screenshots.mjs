@@ -1,15 +1,19 @@
 /**
- * Takes the screenshots of docs/dashboard.md, from a server with its own database, which is filled with a month of data.
+ * Takes the pictures of the dashboard and of the balance element, from a server with its own database, which is filled with a
+ * month of data.
  */
 import { mkdirSync } from "node:fs";
+import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 import { createTestHarness } from "wrangler";
 import { STARTER } from "./seed.mjs";
+import { userToken } from "./user-token.mjs";
 
 // The local runtime would send a request to find its location.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
 
 const ADMIN_TOKEN = "administrator-token-of-the-pictures-01";
+const END_USER_SECRET = "end-user-secret-of-the-pictures-0001";
 const DAYS = 30;
 const DAY_MS = 86_400_000;
 
@@ -18,7 +22,11 @@ async function startServer() {
     workers: [
       {
         configPath: "wrangler.toml",
-        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: "export-secret-of-the-pictures" },
+        secrets: {
+          ADMIN_TOKEN,
+          ANALYTICS_EXPORT_SECRET: "export-secret-of-the-pictures",
+          SETTINGS_SECRET: "settings-secret-of-the-pictures-0001",
+        },
       },
     ],
   });
@@ -58,7 +66,10 @@ async function fill(url) {
       quantities: isCall ? { seconds: 20 + ((index * 37) % 90) } : { tokens: 400 + ((index * 733) % 1_900) },
     });
   }
-  return appId;
+  const setting = { type: "hs256", secret: END_USER_SECRET };
+  await send(url, "PUT", `/admin/apps/${appId}/end-user-auth`, ADMIN_TOKEN, { mode: "live", setting });
+  const publishable = await admin(`/apps/${appId}/keys`, { kind: "publishable", mode: "live", name: "Page" });
+  return { appId, publishableKey: publishable.key };
 }
 
 /** Fills the overview's table, which has figures by day. */
@@ -88,14 +99,22 @@ async function fillDays(db, appId) {
     .run();
 }
 
-async function takePictures(url, appId) {
+async function takePictures(url, { appId, publishableKey }) {
   const browser = await chromium.launch({
     executablePath: process.env.CHROMIUM_PATH ?? "/usr/bin/chromium",
     args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
   });
   try {
+    const shop = await browser.newPage({ viewport: { width: 560, height: 300 }, deviceScaleFactor: 2 });
+    const token = await userToken(END_USER_SECRET, "ada");
+    const values = new URLSearchParams({ url, key: publishableKey, user: "ada", token });
+    await shop.goto(`${pathToFileURL("examples/balance.html")}#${values}`);
+    await shop.locator("purser-balance[data-state=ok], purser-balance[data-state=low]").waitFor();
+    await shop.screenshot({ path: "docs/balance-element.png" });
+    console.log("docs/balance-element.png");
     const page = await browser.newPage({ viewport: { width: 1_100, height: 820 }, colorScheme: "light" });
     await page.goto(`${url}/admin`);
+    await page.getByLabel("Your name").fill("Ana");
     await page.getByLabel("Admin token").fill(ADMIN_TOKEN);
     await page.getByRole("button", { name: "Sign in" }).click();
     await page.getByRole("heading", { name: "Applications" }).waitFor();
@@ -114,11 +133,11 @@ async function takePictures(url, appId) {
 mkdirSync("docs", { recursive: true });
 const server = await startServer();
 try {
-  const appId = await fill(server.url);
+  const app = await fill(server.url);
   // The Worker writes its own figures a few seconds later. They must not be added to these.
   await new Promise((resolve) => setTimeout(resolve, 4_000));
-  await fillDays(server.db, appId);
-  await takePictures(server.url, appId);
+  await fillDays(server.db, app.appId);
+  await takePictures(server.url, app);
 } finally {
   await server.close();
 }

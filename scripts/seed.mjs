@@ -106,8 +106,13 @@ function usageEvents(run, startMs) {
     userId: PERSON,
     ...(index % 5 === 0
       ? { event: "transcribe", quantities: { seconds: 4 + (index % 7), cents: 0.6 } }
-      : { event: "chat.completion", model: "small-2", quantities: { tokens: 120 + index, cents: 0.036 } }),
-    occurredAt: new Date(startMs + 2 * DAY_MS + index * 3_000_000).toISOString(),
+      : {
+          event: "chat.completion",
+          model: index % 3 === 0 ? "small-3" : "small-2",
+          quantities: { tokens: 120 + index, cents: 0.036 },
+        }),
+    // Until now, so that a page of this week's usage has something to show.
+    occurredAt: new Date(startMs + 2 * DAY_MS + index * 5_180_000).toISOString(),
     properties: { conversation: `c${index % 12}` },
     onShortage: "partial",
   }));

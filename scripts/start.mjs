@@ -31,6 +31,8 @@ function stopOnSignal() {
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => stop(0));
   const parent = process.ppid;
   setInterval(() => process.ppid !== parent && stop(0), 500).unref();
+  // A reader such as `head` may close the output.
+  process.stdout.on("error", () => stop(0));
 }
 
 /** Cron triggers do not run on a local Worker, so they are called from here. */

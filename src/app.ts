@@ -87,7 +87,7 @@ export function createApp(runtime: Runtime = realRuntime, deliver: Deliver = del
     .route("/api/v1/stripe", stripeRoutes)
     .route("/api/v1", openApiRoutes)
     .route("/docs", docsRoutes)
-    .route("/admin", dashboardRoutes())
+    .route("/admin", dashboardRoutes)
     .route("/", fileRoutes);
   app.onError(answerError);
   return app.notFound(answerUnknownPath(app));

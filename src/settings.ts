@@ -35,14 +35,16 @@ const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
 const DATABASE_BYTES_MAX_DEFAULT = 10_000_000_000;
 
 // wrangler types every secret as `string`, but a secret that was never set is undefined.
-const secretOf = (value: string | undefined, charactersMin: number): string | null =>
+const configuredSecret = (value: string | undefined, charactersMin: number): string | null =>
   value !== undefined && [...value].length >= charactersMin ? value : null;
 
 /** Returns a secret and the previous one. Null when there is no current secret. */
 function rotatingSecret(now: string | undefined, before: string | undefined, charactersMin: number) {
-  const current = secretOf(now, charactersMin);
+  const current = configuredSecret(now, charactersMin);
   // The previous secret must differ from the current one; otherwise every sealed text would be sealed again for ever.
-  return current === null ? null : { current, previous: before === now ? null : secretOf(before, charactersMin) };
+  return current === null
+    ? null
+    : { current, previous: before === now ? null : configuredSecret(before, charactersMin) };
 }
 
 /** Reads the Access settings. The domain is `myteam.cloudflareaccess.com`, with or without `https://`. */
@@ -90,7 +92,7 @@ export function readSettings(env: Partial<Env>): Settings {
 function settingsIn(env: Partial<Env>): Settings {
   const quota = env.TEST_BALANCE_QUOTA;
   return {
-    adminToken: secretOf(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
+    adminToken: configuredSecret(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
     exportSecrets: rotatingSecret(
       env.ANALYTICS_EXPORT_SECRET,
       env.ANALYTICS_EXPORT_SECRET_PREVIOUS,

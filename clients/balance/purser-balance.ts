@@ -53,6 +53,8 @@ export class PurserBalance extends Base {
   #request: AbortController | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #bookmark = "";
+  /** Whether `connectedCallback` has run. An upgrade reports each attribute before it, and must not read for each. */
+  #isOnPage = false;
   readonly #root = this.attachShadow({ mode: "open" });
   readonly #box = document.createElement("div");
 
@@ -78,10 +80,11 @@ export class PurserBalance extends Base {
     this.#getToken = getToken ?? null;
     // The page's script runs after this one. A framework sets another function at each rendering, which is no reason to read
     // again.
-    if (isFirst && this.isConnected) this.#refresh();
+    if (isFirst && this.#isOnPage) this.#refresh();
   }
 
   connectedCallback(): void {
+    this.#isOnPage = true;
     addEventListener("online", this.#refresh);
     addEventListener("offline", this.#refresh);
     addEventListener("purser-refresh", this.#refresh);
@@ -90,6 +93,7 @@ export class PurserBalance extends Base {
   }
 
   disconnectedCallback(): void {
+    this.#isOnPage = false;
     removeEventListener("online", this.#refresh);
     removeEventListener("offline", this.#refresh);
     removeEventListener("purser-refresh", this.#refresh);
@@ -104,7 +108,7 @@ export class PurserBalance extends Base {
   };
 
   attributeChangedCallback(_name: string, before: string | null, after: string | null): void {
-    if (!this.isConnected || before === after) return;
+    if (!this.#isOnPage || before === after) return;
     // Another user's credits must not stay visible while this user's are read.
     this.#show("loading", []);
     this.#refresh();

@@ -31,16 +31,16 @@ const insertSession = query((value: ValueOf<{ sessionId: string; by: string; end
     .values({ id: value("sessionId"), actor: value("by"), endsAtMs: value("endsAtMs") })
     .onConflictDoNothing(),
 );
-const ofSession = (value: ValueOf<{ sessionId: string }>) => eq(dashboardSessions.id, value("sessionId"));
-const isOpen = (value: ValueOf<{ nowMs: number }>) => gt(dashboardSessions.endsAtMs, value("nowMs"));
+const sessionRow = (value: ValueOf<{ sessionId: string }>) => eq(dashboardSessions.id, value("sessionId"));
+const isSessionOpen = (value: ValueOf<{ nowMs: number }>) => gt(dashboardSessions.endsAtMs, value("nowMs"));
 const selectSession = query((value: ValueOf<{ sessionId: string; nowMs: number }>) =>
   drizzle
     .select(fields(dashboardSessions, { sessionId: "id", by: "actor" }))
     .from(dashboardSessions)
-    .where(and(ofSession(value), isOpen(value))),
+    .where(and(sessionRow(value), isSessionOpen(value))),
 );
 const deleteSession = query((value: ValueOf<{ sessionId: string }>) =>
-  drizzle.delete(dashboardSessions).where(ofSession(value)),
+  drizzle.delete(dashboardSessions).where(sessionRow(value)),
 );
 
 /** Begins a session and returns its cookie: the id, signed with the administrator's token. A new token ends all sessions. */
@@ -56,7 +56,11 @@ export async function beginSession(root: SystemCtx, adminToken: string, by: stri
 export const sessionIdOf = (cookie: string): string => cookie.split(".")[0] ?? "";
 
 /** Returns the session of a cookie. Null when the cookie is not signed, or the session has ended. */
-export async function openSession(root: SystemCtx, adminToken: string, cookie: string): Promise<AdminSession | null> {
+export async function openAdminSession(
+  root: SystemCtx,
+  adminToken: string,
+  cookie: string,
+): Promise<AdminSession | null> {
   const [sessionId = "", signature = "", ...rest] = cookie.split(".");
   const mac = decodeBase64url(signature);
   if (rest.length > 0 || mac === null) return null;
@@ -74,7 +78,7 @@ const selectSessions = query((value: ValueOf<{ nowMs: number; limit: number }>) 
   drizzle
     .select(fields(dashboardSessions, { sessionId: "id", by: "actor", endsAtMs: "endsAtMs" }))
     .from(dashboardSessions)
-    .where(isOpen(value))
+    .where(isSessionOpen(value))
     .orderBy(desc(dashboardSessions.endsAtMs), desc(dashboardSessions.id))
     .limit(value("limit")),
 );

@@ -18,12 +18,12 @@ const SHARES = {
   /** Beyond the public share: requests with secret, relay and administration keys that the isolate does not know. */
   newKeys: { binding: "NEW_KEY_REQUESTS", aMinuteMax: 60 },
 } as const;
-type Share = keyof typeof SHARES;
+type AddressShare = keyof typeof SHARES;
 
 const MINUTE_MS = 60_000;
 
 /** The kind of a key that is counted. */
-type Counted = { readonly kind: Key["kind"] | "admin" };
+type CountedArrival = { readonly kind: Key["kind"] | "admin" };
 
 /** The counts and keys that an isolate remembers for a minute. They never decide whether a key is valid (W3a). */
 class Arrivals {
@@ -43,7 +43,7 @@ const arrivalsOf = ofIsolates(() => new Arrivals());
  * Counts a request for its address. Returns the seconds to wait before the next try, or null when the request is within the
  * share.
  */
-async function take(c: Arrived, share: Share): Promise<number | null> {
+async function takeShare(c: Arrived, share: AddressShare): Promise<number | null> {
   const { isolate, now } = c.var.runtime;
   const { binding, aMinuteMax } = SHARES[share];
   const address = addressOf(c);
@@ -63,7 +63,7 @@ function tooMany(seconds: number, isCapture: boolean): PurserError {
 
 /** Counts a request against the public share of its address. Throws when the share is used up (L2). */
 export async function countArrival(c: Arrived, isCapture = false): Promise<void> {
-  const seconds = await take(c, "public");
+  const seconds = await takeShare(c, "public");
   const { isolate, now } = c.var.runtime;
   const { beyond } = arrivalsOf(isolate);
   if (seconds !== null) {
@@ -81,7 +81,7 @@ export const limitArrivals = factory.createMiddleware(async (c, next) => {
 
 /** Does the same for Stripe, which sends the events of all its accounts from few addresses. */
 export const limitStripe = factory.createMiddleware(async (c, next) => {
-  const seconds = await take(c, "stripe");
+  const seconds = await takeShare(c, "stripe");
   if (seconds !== null) throw tooMany(seconds, false);
   await next();
 });
@@ -106,7 +106,12 @@ function isOfServer(c: Arrived): boolean {
  * proves unknown. Above its public share, an address has a separate share for keys that the isolate does not know. Returns
  * whether it counted the request. Throws the errors of `countArrival`.
  */
-export async function countKey(c: Arrived, key: Counted | null, text: string, isCapture: boolean): Promise<boolean> {
+export async function countKey(
+  c: Arrived,
+  key: CountedArrival | null,
+  text: string,
+  isCapture: boolean,
+): Promise<boolean> {
   if (key === null || key.kind === "publishable") {
     if (isCapture) return countCapture(c);
     await countArrival(c);
@@ -117,7 +122,7 @@ export async function countKey(c: Arrived, key: Counted | null, text: string, is
   const nowMs = now();
   // The code that refuses a key known to be invalid counts that request.
   if (!beyond.has(addressOf(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
-  const seconds = await take(c, "newKeys");
+  const seconds = await takeShare(c, "newKeys");
   if (seconds !== null) throw tooMany(seconds, isCapture);
   return false;
 }
@@ -129,7 +134,7 @@ export function isFoundUnknown(c: Arrived, text: string): boolean {
 }
 
 /** Remembers for a minute that a key is in force, or that the primary does not know it. */
-export function noteFound(c: Arrived, key: Counted, text: string, isInForce: boolean): void {
+export function noteFound(c: Arrived, key: CountedArrival, text: string, isInForce: boolean): void {
   const { isolate, now } = c.var.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);
   const untilMs = now() + MINUTE_MS;

@@ -116,31 +116,35 @@ const storedSetting = z.lazy(() =>
   ]),
 );
 
-type Owner = Pick<Environment, "appId" | "mode">;
-type HasSettings = { readonly settings: Pick<Settings, "settingsSecrets"> };
+type SettingOwner = Pick<Environment, "appId" | "mode">;
+type NeedsEndUserSetting = { readonly settings: Pick<Settings, "settingsSecrets"> };
 
-const placeOf = (environment: Owner) => ({ purpose: "end_user_auth" as const, environment });
+const settingPlace = (environment: SettingOwner) => ({ purpose: "end_user_auth" as const, environment });
 
 /** Returns the setting as JSON to store. Throws `secrets_unavailable` when it has a secret and `SETTINGS_SECRET` is not set. */
-export async function sealEndUserSetting(ctx: HasSettings, owner: Owner, setting: EndUserSetting): Promise<string> {
+export async function sealEndUserSetting(
+  ctx: NeedsEndUserSetting,
+  owner: SettingOwner,
+  setting: EndUserSetting,
+): Promise<string> {
   const { origins, ...others } = setting;
   const kept = origins === undefined || origins.length === 0 ? others : { ...others, origins };
   if (kept.type !== "hs256") return JSON.stringify(kept);
   const { secret, ...rest } = kept;
-  return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, placeOf(owner), secret) });
+  return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, settingPlace(owner), secret) });
 }
 
 /** Returns the stored setting, or null when there is none. Throws `secrets_unavailable` when its secret cannot be read. */
 export async function openEndUserSetting(
-  ctx: HasSettings,
-  owner: Owner,
+  ctx: NeedsEndUserSetting,
+  owner: SettingOwner,
   stored: string | null,
 ): Promise<EndUserSetting | null> {
   if (stored === null) return null;
   const setting = storedSetting.parse(JSON.parse(stored));
   if (setting.type !== "hs256") return endUserSetting.parse(setting);
   const { sealed, ...rest } = setting;
-  return endUserSetting.parse({ ...rest, secret: await openSecret(ctx, placeOf(owner), sealed) });
+  return endUserSetting.parse({ ...rest, secret: await openSecret(ctx, settingPlace(owner), sealed) });
 }
 
 /** Returns the stored setting without its secret. */
@@ -164,7 +168,7 @@ export interface SecretPlace {
   readonly environment: Pick<Environment, "appId" | "mode">;
 }
 
-const contextOf = ({ purpose, environment }: SecretPlace) => `${purpose}\n${environment.appId}\n${environment.mode}`;
+const sealContext = ({ purpose, environment }: SecretPlace) => `${purpose}\n${environment.appId}\n${environment.mode}`;
 
 function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
   const message =
@@ -175,16 +179,24 @@ function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
 }
 
 /** Returns a secret as it is stored. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
-export async function sealSecret({ settings }: HasSettings, place: SecretPlace, secret: string): Promise<string> {
+export async function sealSecret(
+  { settings }: NeedsEndUserSetting,
+  place: SecretPlace,
+  secret: string,
+): Promise<string> {
   if (settings.settingsSecrets === null) throw unavailable("not_set_up");
-  return sealText(settings.settingsSecrets.current, contextOf(place), secret);
+  return sealText(settings.settingsSecrets.current, sealContext(place), secret);
 }
 
 /** Returns a stored secret in plain text. Throws `secrets_unavailable` without the setting that sealed it. */
-export async function openSecret({ settings }: HasSettings, place: SecretPlace, sealed: string): Promise<string> {
+export async function openSecret(
+  { settings }: NeedsEndUserSetting,
+  place: SecretPlace,
+  sealed: string,
+): Promise<string> {
   if (settings.settingsSecrets === null) throw unavailable("not_set_up");
   const { current, previous } = settings.settingsSecrets;
-  const secret = await openSealed([current, ...(previous === null ? [] : [previous])], contextOf(place), sealed);
+  const secret = await openSealed([current, ...(previous === null ? [] : [previous])], sealContext(place), sealed);
   if (secret === null) throw unavailable("secret_unreadable");
   return secret;
 }

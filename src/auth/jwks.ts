@@ -5,13 +5,13 @@ import { isAsymmetric, keysFlaw, type PublishedKeys, publishedKeysOf, type Token
 const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
 /** After this many failures of a key server, Purser does not ask it for the rest of the minute. */
-const FAILURES_A_MINUTE_MAX = 5;
-const LOOK_EVERY_MS = 20;
+const KEY_SERVER_FAILURES_MAX = 5;
+const FETCH_EVERY_MS = 20;
 /** The age after which keys are fetched again for a signature that none of them made. */
 const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
 /** A counter for the minute that began at `startMs`. */
-class Minute {
+class FailureMinute {
   #startMs = 0;
   #count = 0;
 
@@ -29,8 +29,8 @@ class Minute {
 /** The keys of one URL that this isolate has. */
 class KeySet {
   readonly #url: string;
-  readonly #reloads = new Minute();
-  readonly #failures = new Minute();
+  readonly #reloads = new FailureMinute();
+  readonly #failures = new FailureMinute();
   #keys: PublishedKeys | null = null;
   #fetchedAtMs = 0;
   /** How many requests are fetching the keys now. */
@@ -65,9 +65,9 @@ class KeySet {
 
   /** Waits for the fetches of other requests, up to a limit: a cancelled request never reports that its fetch ended. */
   async #waitForOthers(): Promise<void> {
-    for (let waitedMs = 0; this.#fetching >= FAILURES_A_MINUTE_MAX; waitedMs += LOOK_EVERY_MS) {
+    for (let waitedMs = 0; this.#fetching >= KEY_SERVER_FAILURES_MAX; waitedMs += FETCH_EVERY_MS) {
       if (waitedMs >= fetchMsMax) this.#fetching = 0;
-      else await scheduler.wait(LOOK_EVERY_MS);
+      else await scheduler.wait(FETCH_EVERY_MS);
     }
   }
 
@@ -78,7 +78,7 @@ class KeySet {
   async #load(nowMs: number, isAnew: boolean): Promise<PublishedKeys> {
     await this.#waitForOthers();
     if (!isAnew && this.#keys !== null) return this.#keys;
-    if (this.#failures.count(nowMs) >= FAILURES_A_MINUTE_MAX) throw keyServerFault("It failed a moment ago.");
+    if (this.#failures.count(nowMs) >= KEY_SERVER_FAILURES_MAX) throw keyServerFault("It failed a moment ago.");
     let fetched: FetchedKeySet;
     this.#fetching++;
     try {
@@ -135,8 +135,8 @@ function keyServerFault(cause: unknown): PurserError {
 /** How long published keys are trusted after they were fetched, in the platform's cache and in an isolate. */
 const keySetFreshMs = 600_000;
 
-const BYTES_MAX = 256 * 1024;
-const KEYS_MAX = 100;
+const JWKS_BYTES_MAX = 256 * 1024;
+const JWKS_KEYS_MAX = 100;
 /** How long a key server may take to answer. */
 const fetchMsMax = 5_000;
 /** The header that stores, in the platform's cache, when an answer was fetched. */
@@ -165,7 +165,7 @@ async function fetchKeySet(url: string, nowMs: number, isAnew: boolean): Promise
     await response.body?.cancel();
     throw new Error(`The key server answered ${response.status}.`);
   }
-  const text = await readWithin(response);
+  const text = await readResponseWithin(response);
   const fetched = { keys: readKeys(text), fetchedAtMs: nowMs };
   await writeCache(url, text, nowMs);
   return fetched;
@@ -175,11 +175,11 @@ function readKeys(text: string): readonly unknown[] {
   const value: unknown = JSON.parse(text);
   const keys = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
   if (!Array.isArray(keys)) throw new Error("The key server's answer is no set of keys.");
-  if (keys.length > KEYS_MAX) throw new Error(`The key server's answer has more than ${KEYS_MAX} keys.`);
+  if (keys.length > JWKS_KEYS_MAX) throw new Error(`The key server's answer has more than ${JWKS_KEYS_MAX} keys.`);
   return keys;
 }
 
-async function readWithin({ body }: Response): Promise<string> {
+async function readResponseWithin({ body }: Response): Promise<string> {
   const decoder = new TextDecoder();
   const reader = body?.getReader();
   let text = "";
@@ -187,9 +187,9 @@ async function readWithin({ body }: Response): Promise<string> {
     const { done, value } = (await reader?.read()) ?? { done: true };
     if (done) return text + decoder.decode();
     size += value.byteLength;
-    if (size > BYTES_MAX) {
+    if (size > JWKS_BYTES_MAX) {
       await reader?.cancel();
-      throw new Error(`The key server's answer is larger than ${BYTES_MAX} bytes.`);
+      throw new Error(`The key server's answer is larger than ${JWKS_BYTES_MAX} bytes.`);
     }
     text += decoder.decode(value, { stream: true });
   }

@@ -8,14 +8,14 @@ import type { Db, RowsOf, Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import { clockMoved, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/hash.ts";
-import { remember } from "../lib/remember.ts";
+import { rememberUpTo } from "../lib/remember.ts";
 import { isOriginAllowed } from "./end-user-setting.ts";
 import { invalidKey, type Key } from "./key.ts";
 
 /** The values by which a key is found. */
 export type KeyValues = { hash: string; environmentId: number; kind: Key["kind"] };
 
-const isInForce = (value: ValueOf<KeyValues>) =>
+const isKeyInForce = (value: ValueOf<KeyValues>) =>
   and(
     eq(apiKeys.hash, value("hash")),
     eq(apiKeys.environmentId, value("environmentId")),
@@ -24,18 +24,18 @@ const isInForce = (value: ValueOf<KeyValues>) =>
   );
 
 /** Returns the key's row if the key is in force: the end-user token setting as JSON, and the test clock as text (db/clock.ts). */
-const selectKey = query((value: ValueOf<KeyValues>) =>
+const selectCheckedKey = query((value: ValueOf<KeyValues>) =>
   drizzle
     .select({ ...fields(environments, "endUserAuth"), ...computed({ clock: clockOf() }) })
     .from(apiKeys)
     .crossJoin(environments)
-    .where(and(isInForce(value), eq(environments.id, apiKeys.environmentId))),
+    .where(and(isKeyInForce(value), eq(environments.id, apiKeys.environmentId))),
 );
-export type KeyRow = RowsOf<[ReturnType<typeof selectKey>]>[0][number];
+export type CheckedKeyRow = RowsOf<[ReturnType<typeof selectCheckedKey>]>[0][number];
 
 /** Aborts the batch with `guard_key` if the key is not in force. */
 const guardKey = query((value: ValueOf<KeyValues>) =>
-  insertFrom(guards, { name: sql`'key'`, holds: hasRow(apiKeys, isInForce(value)) }, sql``),
+  insertFrom(guards, { name: sql`'key'`, holds: hasRow(apiKeys, isKeyInForce(value)) }, sql``),
 );
 
 /** Aborts the batch with `guard_origin` if the environment's setting lists origins, but not this one (L4). */
@@ -48,7 +48,7 @@ const guardOrigin = query((value: ValueOf<{ environmentId: number; origin: strin
 });
 
 /** Returns the hash of a key, cached. Whether the key is in force is not cached. */
-const hashOf = remember(100, sha256);
+const hashOf = rememberUpTo(100, sha256);
 
 /**
  * The database session of a request with a key. The first trip carries the key check together with the verb's statements (W3a):
@@ -84,7 +84,7 @@ interface Opening {
   /** Called when the database has another test clock. */
   readonly learn: (clock: string | null) => void;
   /** Checks what else must hold before rows are returned, such as the end-user's token. Throws to refuse. */
-  readonly admit: (row: KeyRow) => Promise<void>;
+  readonly admit: (row: CheckedKeyRow) => Promise<void>;
 }
 
 /** Returns the id of a key, computed from its hash, so that no query is needed. */
@@ -104,10 +104,12 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
   let refusal: PurserError | null = null;
 
   /** Returns the row of the key, and the rows of the statements that travel with it. */
-  const ask = async (statements: readonly Statement[]): Promise<{ row: KeyRow | undefined; rows: unknown[][] }> => {
-    const [keys = [], ...rows] = await session.send([selectKey(values), ...statements]);
+  const ask = async (
+    statements: readonly Statement[],
+  ): Promise<{ row: CheckedKeyRow | undefined; rows: unknown[][] }> => {
+    const [keys = [], ...rows] = await session.send([selectCheckedKey(values), ...statements]);
     // The rows of `selectKey`.
-    const row = keys[0] as KeyRow | undefined;
+    const row = keys[0] as CheckedKeyRow | undefined;
     isInForce = row !== undefined;
     return { row, rows };
   };
@@ -190,7 +192,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
 
 /** Returns the refusal of the caller, judged by the key's row; null for none. Throws faults. */
 async function findFlaw(
-  row: KeyRow | undefined,
+  row: CheckedKeyRow | undefined,
   { origin, admit }: Pick<Opening, "origin" | "admit">,
   isForUser: boolean,
 ): Promise<PurserError | null> {

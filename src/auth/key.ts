@@ -3,7 +3,7 @@ import { databaseIndexOf } from "../db/databases.ts";
 import { PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { crc32, fromBase62, toBase62 } from "../lib/encoding.ts";
-import { remember } from "../lib/remember.ts";
+import { rememberUpTo } from "../lib/remember.ts";
 import type { Environment, Mode } from "../runtime.ts";
 
 const BEARER = /^Bearer +([^\s]+) *$/i;
@@ -36,8 +36,8 @@ export interface Key {
   readonly environment: Environment;
 }
 
-const PREFIXES = { secret: "sk", publishable: "pk", relay: "rk" } as const;
-const KINDS: ReadonlyMap<string, Key["kind"]> = new Map([
+const KEY_PREFIXES = { secret: "sk", publishable: "pk", relay: "rk" } as const;
+const KEY_KINDS: ReadonlyMap<string, Key["kind"]> = new Map([
   ["sk", "secret"],
   ["pk", "publishable"],
   ["rk", "relay"],
@@ -50,7 +50,7 @@ const CHECKSUM_CHARACTERS = 6;
  * made-up key of another form is detected without a query.
  */
 const KEY_CHARACTERS_MAX = 67;
-const KEY = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
+const KEY_FORM = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
 
 const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
 
@@ -60,7 +60,7 @@ export function writeKey(
   { id, appId, mode }: Pick<Environment, "id" | "appId" | "mode">,
   random: string,
 ): string {
-  const text = `${PREFIXES[kind]}_${mode}_${random}${appId.slice("app_".length)}${toBase62(id)}`;
+  const text = `${KEY_PREFIXES[kind]}_${mode}_${random}${appId.slice("app_".length)}${toBase62(id)}`;
   return `${text}${checksum(text)}`;
 }
 
@@ -79,18 +79,18 @@ export const isAdminKey = (text: string): boolean =>
 const HINT_CHARACTERS = 4;
 
 /** Returns the short text by which people recognise a key. */
-export const hintOf = (key: string): string =>
+export const keyHint = (key: string): string =>
   `${key.slice(0, key.lastIndexOf("_") + 1)}…${key.slice(-HINT_CHARACTERS)}`;
 
 /** Parses a key. Returns null for text that is not a key. */
-export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readForm(text));
+export const readKey = (text: string): Key | null => (text.length > KEY_CHARACTERS_MAX ? null : readKeyForm(text));
 
-const readForm = remember(100, (text): Key | null => {
-  const parts = KEY.exec(text);
+const readKeyForm = rememberUpTo(100, (text): Key | null => {
+  const parts = KEY_FORM.exec(text);
   if (parts === null) return null;
   const [, prefix = "", mode, , app, environment = "", sum] = parts;
   if (checksum(text.slice(0, -CHECKSUM_CHARACTERS)) !== sum) return null;
-  const kind = KINDS.get(prefix);
+  const kind = KEY_KINDS.get(prefix);
   const id = fromBase62(environment);
   const appId = `app_${app}`;
   const database = databaseIndexOf(appId);

@@ -48,7 +48,7 @@ export const openRoot = factory.createMiddleware(async (c, next) => {
 const FAILURES_A_MINUTE_MAX = 10;
 
 /** The longest token that is hashed. No token sent by mistake is longer. */
-const CHARACTERS_MAX = 1_000;
+const TOKEN_CHARACTERS_MAX = 1_000;
 
 const failuresOf = ofIsolates(() => new MinuteCounts());
 
@@ -70,7 +70,7 @@ export async function isAdminToken(
     const message = `Too many attempts with a wrong admin token. Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.`;
     return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
   };
-  const isShort = given.length <= Math.max(CHARACTERS_MAX, adminToken.length);
+  const isShort = given.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
   const isRight = isShort && (await equalSecrets(given, adminToken));
   // Nothing is awaited between this check and the count, so at most ten simultaneous guesses are answered.
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();

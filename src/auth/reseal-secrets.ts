@@ -17,24 +17,27 @@ const ofStripe = sql`${stripeSettings} CROSS JOIN ${environments} ON ${environme
 const ofWebhooks = sql`${webhookEndpoints} CROSS JOIN ${environments} ON ${environments.id} = ${webhookEndpoints.environmentId}`;
 
 /** The columns with sealed texts. */
-const COLUMNS = {
+const SEALED_COLUMNS = {
   end_user_auth: { table: environments, from: sql`${environments}`, id: environments.id, text: endUserAuth },
   stripe: { table: stripeSettings, from: ofStripe, id: stripeSettings.environmentId, text: setting },
   webhook: { table: webhookEndpoints, from: ofWebhooks, id: webhookEndpoints.id, text: secret },
   webhook_previous: { table: webhookEndpoints, from: ofWebhooks, id: webhookEndpoints.id, text: previousSecret },
 } as const;
-type ColumnName = keyof typeof COLUMNS;
+type ColumnName = keyof typeof SEALED_COLUMNS;
 
 const storedFields = (column: ColumnName) => ({
   ...computed({ column: sql<ColumnName>`${column}` }),
   ...fields(environments, "appId", "mode"),
-  ...computed({ id: sql<number | string>`${COLUMNS[column].id}`, text: sql<string>`${COLUMNS[column].text}` }),
+  ...computed({
+    id: sql<number | string>`${SEALED_COLUMNS[column].id}`,
+    text: sql<string>`${SEALED_COLUMNS[column].text}`,
+  }),
 });
 
 /** Returns rows sealed by the previous secret. `mark` is the prefix of its sealed texts. */
 const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: number }>) => {
   const oldOf = (column: ColumnName) => {
-    const { from, text } = COLUMNS[column];
+    const { from, text } = SEALED_COLUMNS[column];
     return drizzle
       .select(storedFields(column))
       .from(from)
@@ -47,12 +50,12 @@ const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: n
     () => sql`${sql.join(parts, sql` UNION ALL `)} LIMIT ${value("limit")} OFFSET ${value("offset")}`,
   );
 });
-type Stored = RowsOf<[ReturnType<typeof selectOld>]>[0][number];
+type StoredSecret = RowsOf<[ReturnType<typeof selectOld>]>[0][number];
 
 /** Writes the new text only if the column has not changed meanwhile. */
 const update = (column: ColumnName) =>
-  query((value: ValueOf<Pick<Stored, "id" | "text"> & { now: string }>) => {
-    const { table, id, text } = COLUMNS[column];
+  query((value: ValueOf<Pick<StoredSecret, "id" | "text"> & { now: string }>) => {
+    const { table, id, text } = SEALED_COLUMNS[column];
     return sql`UPDATE ${table} SET ${names(text)} = ${value("now")} WHERE ${id} = ${value("id")} AND ${text} = ${value("text")}`;
   });
 const updates = {
@@ -96,7 +99,7 @@ export const oldSealsPart: CronPart = {
   work: resealSecrets,
 };
 
-async function resealed(root: SystemCtx, { column, id, text, ...environment }: Stored, mark: string) {
+async function resealed(root: SystemCtx, { column, id, text, ...environment }: StoredSecret, mark: string) {
   const purpose = column === "webhook_previous" ? "webhook" : column;
   const place = { purpose, environment } satisfies SecretPlace;
   let now = text;

@@ -19,7 +19,7 @@ export const SCOPES: Readonly<Record<Scope, string>> = {
 export const MODES: readonly Mode[] = ["live", "test"];
 
 /** A scope that an argument or the row decides. Without `is`, every value of it counts. */
-export interface Choice {
+export interface ScopeChoice {
   readonly by: "kind" | "userId" | "groupBy";
   readonly is?: string;
   readonly needs: Scope;
@@ -32,23 +32,23 @@ export interface Choice {
  */
 export type ModeOf = "argument" | "row" | "test" | "none" | "own";
 
-export interface Demand {
-  readonly scope: Scope | Choice;
+export interface ScopeDemand {
+  readonly scope: Scope | ScopeChoice;
   readonly mode: ModeOf;
   /** Whether it needs a key for all applications. */
   readonly needsAllApps?: boolean;
 }
 
-const demand = (scope: Scope | Choice, mode: ModeOf): Demand => ({ scope, mode });
-const byKind: Choice = { by: "kind", is: "publishable", needs: "settings", otherwise: "access" };
-const byGroup: Choice = { by: "groupBy", is: "user", needs: "people", otherwise: "read" };
-const byUser: Choice = { by: "userId", needs: "people", otherwise: "read" };
+const demand = (scope: Scope | ScopeChoice, mode: ModeOf): ScopeDemand => ({ scope, mode });
+const byKind: ScopeChoice = { by: "kind", is: "publishable", needs: "settings", otherwise: "access" };
+const byGroup: ScopeChoice = { by: "groupBy", is: "user", needs: "people", otherwise: "read" };
+const byUser: ScopeChoice = { by: "userId", needs: "people", otherwise: "read" };
 
 /**
  * Every route of administration below `/api/v1/admin`. Null: it takes the admin token alone. An administration key on a route
  * that is missing here is refused, and a test fails.
  */
-export const ROUTES: Readonly<Record<string, Demand | null>> = {
+export const ROUTES: Readonly<Record<string, ScopeDemand | null>> = {
   "POST /keys": null,
   "GET /keys": null,
   "DELETE /keys/:adminKeyId": null,
@@ -113,7 +113,7 @@ export const ROUTES: Readonly<Record<string, Demand | null>> = {
   "DELETE /apps/:appId/usage-limits/:limitId": demand("write", "row"),
 };
 
-const CHOICES: Readonly<Record<Choice["by"], string>> = {
+const SCOPE_CHOICES: Readonly<Record<ScopeChoice["by"], string>> = {
   kind: "for a publishable key",
   userId: "with `userId`",
   groupBy: "with `groupBy=user`",
@@ -128,7 +128,7 @@ export function demandText(route: string): string {
   const scopes =
     typeof scope === "string"
       ? `\`${scope}\``
-      : `\`${scope.needs}\` ${CHOICES[scope.by]}, otherwise \`${scope.otherwise}\``;
+      : `\`${scope.needs}\` ${SCOPE_CHOICES[scope.by]}, otherwise \`${scope.otherwise}\``;
   const apps = needsAllApps === true ? " The key must be for all applications." : "";
   const modes =
     mode === "none" ? " The key must be for both modes." : mode === "test" ? " The key must be for test mode." : "";
@@ -136,7 +136,7 @@ export function demandText(route: string): string {
 }
 
 /** What an argument or a row says of the thing that a route is about. */
-type Facts = Readonly<Record<string, unknown>>;
+type RequestFacts = Readonly<Record<string, unknown>>;
 
 const forbidden = (message: string, details: Readonly<Record<string, string | null>> = {}) =>
   new PurserError("forbidden", message, { details });
@@ -151,11 +151,11 @@ function requireMode({ modes }: AdminRights, mode: Mode): void {
   throw forbidden(`The administration key is not for ${mode} mode.`, { mode });
 }
 
-const isChosen = ({ by, is }: Choice, facts: Facts): boolean =>
+const isChosen = ({ by, is }: ScopeChoice, facts: RequestFacts): boolean =>
   is === undefined ? facts[by] !== undefined : facts[by] === is;
 
 /** Judges what only an argument or a row says. Throws `forbidden`. */
-function judgeFacts(rights: AdminRights, { scope, mode }: Demand, facts: Facts): void {
+function judgeFacts(rights: AdminRights, { scope, mode }: ScopeDemand, facts: RequestFacts): void {
   if (typeof scope !== "string") requireScope(rights, isChosen(scope, facts) ? scope.needs : scope.otherwise);
   if (mode !== "argument" && mode !== "row") return;
   const found = MODES.find((each) => each === facts.mode);
@@ -185,24 +185,24 @@ export function judgeRoute(rights: AdminRights, appId: string | undefined): ((va
   return (values) => judgeFacts(rights, found, { ...values });
 }
 
-type Caller = Pick<SystemCtx, "rights">;
+type KeyCaller = Pick<SystemCtx, "rights">;
 
 /**
  * Returns the row that an id in the path names. Where an administration key calls, judges it by the row first: a verb that finds
  * what is of a mode passes it through here (`mode: "row"`). Throws `forbidden`.
  */
-export function admitRow<Row extends { readonly mode: Mode }>({ rights }: Caller, row: Row): Row {
+export function admitRow<Row extends { readonly mode: Mode }>({ rights }: KeyCaller, row: Row): Row {
   const found = rights === undefined ? undefined : ROUTES[rights.route];
   if (rights !== undefined && found?.mode === "row") judgeFacts(rights, found, { ...row });
   return row;
 }
 
 /** Returns whether the caller may see users, and what leads to them. */
-export const mayName = ({ rights }: Caller): boolean => rights === undefined || rights.scopes.includes("people");
+export const mayName = ({ rights }: KeyCaller): boolean => rights === undefined || rights.scopes.includes("people");
 
 /** Returns whether an application is the caller's. */
-export const ownsApp = ({ rights }: Caller, appId: string): boolean => rights?.apps?.includes(appId) ?? true;
+export const ownsApp = ({ rights }: KeyCaller, appId: string): boolean => rights?.apps?.includes(appId) ?? true;
 
 /** Returns the only mode that the caller may see; null for both. */
-export const onlyModeOf = ({ rights }: Caller): Mode | null =>
+export const onlyModeOf = ({ rights }: KeyCaller): Mode | null =>
   rights === undefined || rights.modes === null || rights.modes.length > 1 ? null : (rights.modes[0] ?? null);

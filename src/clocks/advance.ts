@@ -3,8 +3,8 @@ import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts
 import { settleDueHolds } from "../books/ledger/write.ts";
 import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
 import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
+import { isConflict } from "../db/attempt.ts";
 import { clockOf, guardClock, readClock, type TestClock, timesOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { changeFeature } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
@@ -13,15 +13,15 @@ import { refusalIn } from "../errors.ts";
 import { type NextUnmatched, selectNextUnmatched, tellOne } from "../payments/tell-unmatched.ts";
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** What time brings about in an environment: a period begins, a hold ends, a balance expires or will, a payment stays unmatched. */
-export type Due =
+/** An event that is due in an environment: a period begins, a hold ends, a balance expires or will, a payment is still unmatched. */
+export type DueEvent =
   | { readonly kind: "period"; readonly momentMs: number; readonly row: NextPeriod }
   | { readonly kind: "hold"; readonly momentMs: number; readonly row: NextHold }
   | { readonly kind: "expiry"; readonly momentMs: number; readonly row: NextExpiry }
   | { readonly kind: "unmatched"; readonly momentMs: number; readonly row: NextUnmatched };
 
-/** What is due next, up to `untilMs`; null for nothing. Of one moment periods come first, then holds: a notice tells what returned as well. */
-async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null> {
+/** The next due event up to `untilMs`, or null. At equal times periods come first, then holds, so that notices include returns. */
+async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | null> {
   const { id } = ctx.environment;
   const [[period], [hold], [expiry], [unmatched]] = await batch(ctx.db, [
     selectNextPeriod(id, untilMs),
@@ -29,7 +29,7 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null>
     selectNextExpiry(id, ctx.now(), untilMs),
     selectNextUnmatched(id, untilMs),
   ] as const);
-  const found: Due[] = [];
+  const found: DueEvent[] = [];
   if (period !== undefined) found.push({ kind: "period", momentMs: period.momentMs, row: period });
   if (hold !== undefined) found.push({ kind: "hold", momentMs: hold.momentMs, row: hold });
   if (expiry !== undefined) found.push({ kind: "expiry", momentMs: expiry.momentMs, row: expiry });
@@ -37,15 +37,14 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<Due | null>
   return found.toSorted((a, b) => a.momentMs - b.momentMs)[0] ?? null;
 }
 
-/** Does what is due, at the environment's time. Whoever was faster has done it. */
-async function settleDue(ctx: TenantCtx, due: Due): Promise<void> {
-  if (due.kind === "hold" || due.kind === "period")
-    await settleDueHolds(ctx, { accountId: due.row.accountId }, ctx.newId(""));
+/** Processes a due event at the environment's time. It does nothing if another call has processed it. */
+async function processDue(ctx: TenantCtx, due: DueEvent): Promise<void> {
+  if (due.kind === "hold" || due.kind === "period") await settleDueHolds(ctx, { accountId: due.row.accountId });
   else if (due.kind === "expiry") return tellExpiries(ctx, due.row);
   else return tellOne(ctx, due.row);
 }
 
-/** What a step takes, as a rule, with the messages that it sends. */
+/** The usual queries of a step, including its messages. */
 const QUERIES_A_STEP = 20;
 
 const mayStep = ({ now }: Pick<SystemCtx, "now">, { has, untilMs }: Allowance): boolean =>
@@ -58,15 +57,15 @@ const selectClock = query((value: ValueOf<{ environmentId: number }>) =>
     .where(eq(environments.id, value("environmentId"))),
 );
 
-/** The statements that set a test clock, once, where it still is `before`. Else the batch aborts with `guard_environment`. */
+/** The statements that set a test clock if it still is `before`. Otherwise the batch aborts with `guard_environment`. */
 export function clockWrites(environmentId: number, before: string | null, after: TestClock | null): Statement[] {
   return [guardClock({ environmentId, clock: before }), changeFeature(environmentId, "clock", after)];
 }
 
 /**
- * Moves an environment's test clock on to the time that it was set to (D3), from moment to moment: what is due at each is done
- * before the next is reached. It may be cut anywhere, and several may do it at once: each step is a batch of its own. Answers
- * whether the clock runs again.
+ * Advances an environment's test clock to the time that was set (D3), step by step: all events due at a moment are processed before
+ * the next moment. It may be interrupted and may run concurrently, because each step is one batch. Returns whether the clock runs
+ * again.
  */
 export async function advanceClock(
   root: SystemCtx,
@@ -78,54 +77,54 @@ export async function advanceClock(
     const clock = row?.clock ?? null;
     if (clock === null || readClock(clock).atMs === undefined) return "ready";
     if (!mayStep(root, allowance)) return "advancing";
-    await unlessFaster(() => step(tenantOf(root, environment, clock), readClock(clock)));
+    await unlessFaster(() => step(tenantOfClock(root, environment, clock), readClock(clock)));
   }
 }
 
-/** Does the first thing that is due, else goes to the next moment at which something is, else has the clock run. */
+/** Processes the first due event, or else moves to the next moment with one, or else lets the clock run. */
 async function step(ctx: TenantCtx, clock: TestClock): Promise<void> {
   const { setMs, aheadMs } = clock;
   const due = await findNextDue(ctx, setMs);
-  if (due !== null && isDueAt(due, ctx.now())) return settleDue(ctx, due);
+  if (due !== null && isDueAt(due, ctx.now())) return processDue(ctx, due);
   const after: TestClock =
     due === null ? { aheadMs: Math.max(aheadMs, setMs - ctx.realNow()), setMs } : { ...clock, atMs: due.momentMs };
   await batch(ctx.db, clockWrites(ctx.environment.id, ctx.clock, after));
 }
 
-const isDueAt = ({ momentMs }: Due, atMs: number): boolean => momentMs <= atMs;
+const isDueAt = ({ momentMs }: DueEvent, atMs: number): boolean => momentMs <= atMs;
 
-/** Does what is due in an environment whose clock runs. */
-async function settleAllDue(
+/** Processes all due events of an environment whose clock runs. */
+async function processAllDue(
   root: SystemCtx,
   environment: Environment,
   clock: string,
   allowance: Allowance,
 ): Promise<void> {
-  const ctx = tenantOf(root, environment, clock);
+  const ctx = tenantOfClock(root, environment, clock);
   while (mayStep(root, allowance)) {
     const due = await findNextDue(ctx, ctx.now());
     if (due === null) return;
-    await unlessFaster(() => settleDue(ctx, due));
+    await unlessFaster(() => processDue(ctx, due));
   }
 }
 
-function tenantOf(root: SystemCtx, environment: Environment, clock: string): TenantCtx {
+function tenantOfClock(root: SystemCtx, environment: Environment, clock: string): TenantCtx {
   return { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
 }
 
-/** Where somebody else moved the clock on meanwhile, it is looked at again. */
+/** Ignores a conflict with another call that advanced the clock. The caller then reads the clock again. */
 async function unlessFaster(step: () => Promise<void>): Promise<void> {
   try {
     await step();
   } catch (error) {
-    if (constraintOf(error) !== "guard_environment" && refusalIn(error)?.fault !== "clock_moved") throw error;
+    if (!isConflict(error) && refusalIn(error)?.fault !== "clock_moved") throw error;
   }
 }
 
 const CLOCKS_A_RUN_MAX = 100;
 const MINUTE_MS = 60_000;
 
-/** The environments with a test clock: first those that are being moved, then in an order that differs from run to run. */
+/** The environments with a test clock: first those being advanced, then the others in an order that changes with each run. */
 const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => {
   const { id, features } = environments;
   return drizzle
@@ -140,8 +139,8 @@ const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => 
 });
 
 /**
- * Goes on with the test clocks that are being moved, and does what is due in the environments whose clock runs (D3). Answers the
- * errors of environments, which take only their own down.
+ * Continues test clocks that are being advanced, and processes due events of environments whose clock runs (D3). Returns the errors;
+ * each concerns only its own environment.
  */
 async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
   const { allowance, database } = root;
@@ -153,7 +152,7 @@ async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
     const isMoved = readClock(clock).atMs !== undefined;
     const done = isMoved
       ? advanceClock(root, environment, allowance)
-      : settleAllDue(root, environment, clock, allowance);
+      : processAllDue(root, environment, clock, allowance);
     await done.catch((error: unknown) => failures.push(error));
   }
   return failures;

@@ -1,10 +1,10 @@
 import { eq, sql } from "drizzle-orm";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { attempt } from "../db/attempt.ts";
 import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/clock.ts";
 import { constraintOf } from "../db/constraint.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { expiryNotices } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -16,15 +16,12 @@ import type { SetClockInput } from "./schemas.ts";
 
 const STEPS_A_REQUEST = 60;
 const MS_A_REQUEST = 15_000;
-/** The constraint that fails where the clock was moved after it was read. */
-const CONFLICTS = new Set(["guard_environment"] as const);
-
 const auditSet = insertAct();
 
 /**
- * Sets the time of an application's test environment (D3), and does what lies in between, as far as one request goes: the cron
- * does the rest. The same time again is the same clock, and goes on with it. Throws `not_found`, and `invalid_request` for a time
- * that is not later than the environment's, or more than ten years ahead.
+ * Sets the time of an application's test environment (D3), and processes the events in between, as many as fit into a request; the
+ * cron does the rest. Setting the same time again continues. Throws `not_found`, and `invalid_request` for a time that is not later
+ * than the environment's, or more than ten years ahead.
  */
 export async function setClock(
   admin: AdminCtx,
@@ -33,7 +30,7 @@ export async function setClock(
   steps = STEPS_A_REQUEST,
 ): Promise<{ readonly output: ClockOutput; readonly replayed: boolean }> {
   const act = newAct(admin, { appId, action: "clock.set", target: appId, details: { mode: "test", now: iso(setMs) } });
-  const { environment, replayed } = await retryOnConflict(CONFLICTS, admin.newId(""), async () => {
+  const { environment, replayed } = await attempt(admin, async () => {
     const { clock, endUserAuth: _, ...environment } = await requireEnvironment(admin, appId, "test");
     const before = clock === null ? null : readClock(clock);
     if (before?.setMs === setMs) return { environment, replayed: true };
@@ -47,7 +44,7 @@ export async function setClock(
   return { output: { now: iso(setMs), status }, replayed };
 }
 
-/** The clock once it is set: it stands where it is until what lies in between is done. */
+/** The clock after it was set. It stands still until the events in between are processed. */
 function afterSetting(before: TestClock | null, realMs: number, setMs: number): TestClock {
   const { aheadMs = 0 } = before ?? {};
   const atMs = before === null ? realMs : timeOf(before, realMs);
@@ -70,7 +67,7 @@ export async function readTestClock(root: SystemCtx, appId: string): Promise<Clo
 }
 
 const auditRemoved = insertAct();
-/** What was set in the environment's time is in force from now on. */
+/** Notices that were set at a later time of the clock take effect now. */
 const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: number }>) =>
   drizzle
     .update(expiryNotices)
@@ -79,12 +76,12 @@ const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: numbe
 );
 
 /**
- * Takes an environment back to real time (D3). Throws `not_found`, and `invalid_request` while it holds credits, usage, payments
- * or people, whose times would then lie in the future.
+ * Returns an environment to real time (D3). Throws `not_found`, and `invalid_request` while it has credits, usage, payments or
+ * people, whose times would then be in the future.
  */
 export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
   const act = newAct(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
-  return retryOnConflict(CONFLICTS, admin.newId(""), async () => {
+  return attempt(admin, async () => {
     const { id: environmentId, clock } = await requireEnvironment(admin, appId, "test");
     if (clock === null) return NO_CLOCK;
     const reset = resetNotices({ environmentId, nowMs: admin.now() });

@@ -5,7 +5,7 @@ import { validate } from "../http/validate.ts";
 import { readTestClock, removeClock, setClock } from "./clock.ts";
 import { setClockInput } from "./schemas.ts";
 
-/** A part of the administration API. */
+/** Administration routes of test clocks. */
 export const clockRoutes = createRoutes()
   .put("/apps/:appId/clock", requireAdmin, readBody, validate("json", setClockInput), async (c) => {
     const { output, replayed } = await setClock(c.var.admin, c.req.param("appId"), c.req.valid("json"));

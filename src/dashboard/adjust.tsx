@@ -91,21 +91,20 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
   );
 }
 
-export const adjustRoutes = () =>
-  createDashboardRoutes()
-    .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
-    .get("/users/adjust/confirm", (c) => confirmAdjust(c, c.req.query()))
-    .post("/users/adjust", (c) => {
-      const { form, root } = c.var;
-      const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
-      return redirectAfter(
-        c,
-        async () => {
-          const { replayed } = await callVerb(c, (ctx) =>
-            adjustBalance(ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
-          );
-          return replayed ? "adjusted-before" : "adjusted";
-        },
-        (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),
-      );
-    });
+export const adjustRoutes = createDashboardRoutes()
+  .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
+  .get("/users/adjust/confirm", (c) => confirmAdjust(c, c.req.query()))
+  .post("/users/adjust", (c) => {
+    const { form, root } = c.var;
+    const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
+    return redirectAfter(
+      c,
+      async () => {
+        const { replayed } = await callVerb(c, (ctx) =>
+          adjustBalance(ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
+        );
+        return replayed ? "adjusted-before" : "adjusted";
+      },
+      (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),
+    );
+  });

@@ -130,21 +130,18 @@ function readInput(form: Form) {
   });
 }
 
-export const adminKeysRoutes = () =>
-  createDashboardRoutes()
-    .get("/apps/admin-keys", (c) => adminKeysPage(c))
-    .post("/apps/admin-keys", async (c) => {
-      const { form, admin } = c.var;
-      const created = await catchRefusal(async () =>
-        createAdminKey(admin, readInput(form), await randomOf(c, form.nonce ?? admin.newId(""))),
-      );
-      if (created.refusal !== undefined) return adminKeysPage(c, form, created.refusal);
-      await keepOnce(c, "admin key", created.result);
-      return c.redirect(`${PATH}?notice=created`, 303);
-    })
-    .post("/apps/admin-keys/revoke", async (c) => {
-      const done = await catchRefusal(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
-      return done.refusal === undefined
-        ? c.redirect(`${PATH}?notice=revoked`, 303)
-        : adminKeysPage(c, {}, done.refusal);
-    });
+export const adminKeysRoutes = createDashboardRoutes()
+  .get("/apps/admin-keys", (c) => adminKeysPage(c))
+  .post("/apps/admin-keys", async (c) => {
+    const { form, admin } = c.var;
+    const created = await catchRefusal(async () =>
+      createAdminKey(admin, readInput(form), await randomOf(c, form.nonce ?? admin.newId(""))),
+    );
+    if (created.refusal !== undefined) return adminKeysPage(c, form, created.refusal);
+    await keepOnce(c, "admin key", created.result);
+    return c.redirect(`${PATH}?notice=created`, 303);
+  })
+  .post("/apps/admin-keys/revoke", async (c) => {
+    const done = await catchRefusal(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
+    return done.refusal === undefined ? c.redirect(`${PATH}?notice=revoked`, 303) : adminKeysPage(c, {}, done.refusal);
+  });

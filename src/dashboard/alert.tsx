@@ -111,24 +111,23 @@ async function deletePage(c: Context<DashboardEnv>) {
   );
 }
 
-export const alertRoutes = () =>
-  createDashboardRoutes()
-    .get(ONE, async (c) => alertPage(c, await readAlert(c)))
-    .post(ONE, async (c) => {
-      const alert = await readAlert(c);
-      const { form, admin } = c.var;
-      const done = await catchRefusal(async () => {
-        const fields = { name: form.name, event: textField(form, "event") ?? null, below: belowField(form) };
-        const { appId } = c.var.ctx.environment;
-        return changeAlert(admin, appId, alert.alertId, parseForm(changeAlertInput, fields));
-      });
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, `alerts/${alert.alertId}?notice=changed`), 303)
-        : alertPage(c, alert, done.refusal);
-    })
-    .get(`${ONE}/delete`, deletePage)
-    .post(`${ONE}/delete`, async (c) => {
-      const { alertId } = await readAlert(c);
-      await deleteAlert(c.var.admin, c.var.ctx.environment.appId, alertId);
-      return c.redirect(pathIn(c, "alerts?notice=deleted"), 303);
+export const alertRoutes = createDashboardRoutes()
+  .get(ONE, async (c) => alertPage(c, await readAlert(c)))
+  .post(ONE, async (c) => {
+    const alert = await readAlert(c);
+    const { form, admin } = c.var;
+    const done = await catchRefusal(async () => {
+      const fields = { name: form.name, event: textField(form, "event") ?? null, below: belowField(form) };
+      const { appId } = c.var.ctx.environment;
+      return changeAlert(admin, appId, alert.alertId, parseForm(changeAlertInput, fields));
     });
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, `alerts/${alert.alertId}?notice=changed`), 303)
+      : alertPage(c, alert, done.refusal);
+  })
+  .get(`${ONE}/delete`, deletePage)
+  .post(`${ONE}/delete`, async (c) => {
+    const { alertId } = await readAlert(c);
+    await deleteAlert(c.var.admin, c.var.ctx.environment.appId, alertId);
+    return c.redirect(pathIn(c, "alerts?notice=deleted"), 303);
+  });

@@ -129,30 +129,27 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   );
 }
 
-export const alertsRoutes = () =>
-  createDashboardRoutes()
-    .get("/alerts", (c) => alertsPage(c))
-    .post("/alerts", async (c) => {
-      const { form, admin } = c.var;
-      const { appId, mode } = c.var.ctx.environment;
-      const done = await catchRefusal(async () => {
-        const below = belowField(form);
-        const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
-        const alertId = `alr_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
-        return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
-      });
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "alerts?notice=created"), 303)
-        : alertsPage(c, done.refusal);
-    })
-    .post("/alerts/notices", async (c) => {
-      const { appId, mode } = c.var.ctx.environment;
-      const done = await catchRefusal(async () => {
-        const texts = (c.var.form.days ?? "").split(/[\s,;]+/).filter((text) => text !== "");
-        const days = texts.map((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text));
-        return setExpiryNotices(c.var.admin, appId, parseForm(setExpiryNoticesInput, { mode, days }));
-      });
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "alerts?notice=days"), 303)
-        : alertsPage(c, done.refusal);
+export const alertsRoutes = createDashboardRoutes()
+  .get("/alerts", (c) => alertsPage(c))
+  .post("/alerts", async (c) => {
+    const { form, admin } = c.var;
+    const { appId, mode } = c.var.ctx.environment;
+    const done = await catchRefusal(async () => {
+      const below = belowField(form);
+      const fields = { mode, name: form.name, unit: form.unit, event: textField(form, "event"), below };
+      const alertId = `alr_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
+      return createAlert(admin, appId, parseForm(createAlertInput, fields), alertId);
     });
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, "alerts?notice=created"), 303)
+      : alertsPage(c, done.refusal);
+  })
+  .post("/alerts/notices", async (c) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const done = await catchRefusal(async () => {
+      const texts = (c.var.form.days ?? "").split(/[\s,;]+/).filter((text) => text !== "");
+      const days = texts.map((text) => (/^\d{1,15}$/.test(text) ? Number(text) : text));
+      return setExpiryNotices(c.var.admin, appId, parseForm(setExpiryNoticesInput, { mode, days }));
+    });
+    return done.refusal === undefined ? c.redirect(pathIn(c, "alerts?notice=days"), 303) : alertsPage(c, done.refusal);
+  });

@@ -58,20 +58,19 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
   );
 }
 
-export const appsRoutes = () =>
-  createDashboardRoutes()
-    .get("/apps", (c) => appsPage(c, ""))
-    // The script reads this list to fill the switcher.
-    .get("/apps/list", async (c) => {
-      const { apps } = await listApps(c.var.root, SHOWN_MAX);
-      return c.json({ apps: apps.map(({ appId, name }) => ({ appId, name })) });
-    })
-    .post("/apps", async (c) => {
-      const { form, admin } = c.var;
-      const created = await catchRefusal(async () => {
-        const { name = "", database } = form;
-        return createApp(admin, parseForm(createAppInput, { name, ...(database === undefined ? {} : { database }) }));
-      });
-      if (created.refusal !== undefined) return appsPage(c, form.name ?? "", created.refusal);
-      return c.redirect(`/admin/apps/${created.result.appId}/test/keys?notice=app`, 303);
+export const appsRoutes = createDashboardRoutes()
+  .get("/apps", (c) => appsPage(c, ""))
+  // The script reads this list to fill the switcher.
+  .get("/apps/list", async (c) => {
+    const { apps } = await listApps(c.var.root, SHOWN_MAX);
+    return c.json({ apps: apps.map(({ appId, name }) => ({ appId, name })) });
+  })
+  .post("/apps", async (c) => {
+    const { form, admin } = c.var;
+    const created = await catchRefusal(async () => {
+      const { name = "", database } = form;
+      return createApp(admin, parseForm(createAppInput, { name, ...(database === undefined ? {} : { database }) }));
     });
+    if (created.refusal !== undefined) return appsPage(c, form.name ?? "", created.refusal);
+    return c.redirect(`/admin/apps/${created.result.appId}/test/keys?notice=app`, 303);
+  });

@@ -56,7 +56,7 @@ async function auditPage(c: Context<DashboardEnv>) {
   );
 }
 
-export const auditRoutes = () => createDashboardRoutes().get("/audit", auditPage);
+export const auditRoutes = createDashboardRoutes().get("/audit", auditPage);
 
 /** The page that shows the setting an act changed, for acts on the application itself. */
 const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {

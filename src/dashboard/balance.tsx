@@ -142,5 +142,6 @@ const Reference = ({ c, reference }: { c: Context<DashboardEnv>; reference: stri
   );
 };
 
-export const balanceRoutes = () =>
-  createDashboardRoutes().get("/users/balance", (c) => balancePage(c, c.req.query("balanceId") ?? ""));
+export const balanceRoutes = createDashboardRoutes().get("/users/balance", (c) =>
+  balancePage(c, c.req.query("balanceId") ?? ""),
+);

@@ -82,7 +82,7 @@ const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: rea
   />
 );
 
-export const balancesRoutes = () => createDashboardRoutes().get("/users/balances", balancesPage);
+export const balancesRoutes = createDashboardRoutes().get("/users/balances", balancesPage);
 
 const AS_OF_ROWS = 100;
 
@@ -166,4 +166,4 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
   );
 };
 
-export const asOfRoutes = () => createDashboardRoutes().get("/users/as-of", asOfPage);
+export const asOfRoutes = createDashboardRoutes().get("/users/as-of", asOfPage);

@@ -134,25 +134,24 @@ async function confirmPage(c: Context<DashboardEnv>, form: Form) {
   );
 }
 
-export const clockRoutes = () =>
-  createDashboardRoutes()
-    .get("/clock", (c) => clockPage(c, c.req.query()))
-    .get("/clock/confirm", (c) => confirmPage(c, c.req.query()))
-    .post("/clock", async (c) => {
-      const { form, admin, ctx } = c.var;
-      if (ctx.environment.mode === "live") return clockPage(c, form);
-      const done = await catchRefusal(async () =>
-        setClock(admin, ctx.environment.appId, parseForm(setClockInput, { now: timeField(form, "now") })),
-      );
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "clock?notice=set"), 303)
-        : clockPage(c, form, done.refusal);
-    })
-    .post("/clock/remove", async (c) => {
-      const { admin, ctx } = c.var;
-      if (ctx.environment.mode === "live") return clockPage(c, {});
-      const done = await catchRefusal(() => removeClock(admin, ctx.environment.appId));
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "clock?notice=removed"), 303)
-        : clockPage(c, {}, done.refusal);
-    });
+export const clockRoutes = createDashboardRoutes()
+  .get("/clock", (c) => clockPage(c, c.req.query()))
+  .get("/clock/confirm", (c) => confirmPage(c, c.req.query()))
+  .post("/clock", async (c) => {
+    const { form, admin, ctx } = c.var;
+    if (ctx.environment.mode === "live") return clockPage(c, form);
+    const done = await catchRefusal(async () =>
+      setClock(admin, ctx.environment.appId, parseForm(setClockInput, { now: timeField(form, "now") })),
+    );
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, "clock?notice=set"), 303)
+      : clockPage(c, form, done.refusal);
+  })
+  .post("/clock/remove", async (c) => {
+    const { admin, ctx } = c.var;
+    if (ctx.environment.mode === "live") return clockPage(c, {});
+    const done = await catchRefusal(() => removeClock(admin, ctx.environment.appId));
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, "clock?notice=removed"), 303)
+      : clockPage(c, {}, done.refusal);
+  });

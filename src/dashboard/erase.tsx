@@ -13,7 +13,7 @@ import { amount, query, time } from "./format.ts";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { quantitiesText } from "./people-list.tsx";
 
-const REASONS = erasureReason.options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
+const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
 
 /** Shows the numbers of rows: first the deleted ones, then those that the books keep. */
 const Counts = ({ counts: { erased, pseudonymised, revoked } }: { counts: ErasureCounts }) => (
@@ -101,7 +101,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           label="Reason (kept in the receipt)"
           name="reason"
           value={form.reason}
-          options={[["", "none"], ...REASONS]}
+          options={[["", "none"], ...reasons()]}
           refusal={refusal}
         />
         <label>
@@ -196,31 +196,30 @@ function blockedIds(form: Form): { readonly blockIds?: unknown[] } {
   return blockIds.length === 0 ? {} : { blockIds };
 }
 
-export const eraseRoutes = () =>
-  createDashboardRoutes()
-    .get("/people/erase", (c) => eraseForm(c, c.req.query()))
-    .post("/people/erase", async (c) => {
-      const { form } = c.var;
-      const done = await catchRefusal(async () => {
-        const input = parseForm(erasePersonInput, {
-          distinctId: form.distinctId,
-          ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
-          keepConsent: form.keepConsent === "yes",
-          reason: textField(form, "reason"),
-        });
-        if (form.confirmation !== input.distinctId) {
-          throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
-        }
-        const shown = form.shown === undefined ? {} : await requireShown(c.var.ctx, input, form.shown);
-        return erasePerson(c.var.ctx, { ...input, ...shown });
+export const eraseRoutes = createDashboardRoutes()
+  .get("/people/erase", (c) => eraseForm(c, c.req.query()))
+  .post("/people/erase", async (c) => {
+    const { form } = c.var;
+    const done = await catchRefusal(async () => {
+      const input = parseForm(erasePersonInput, {
+        distinctId: form.distinctId,
+        ...(form.shown === undefined ? { distinctIds: shownIds(form), ...blockedIds(form) } : {}),
+        keepConsent: form.keepConsent === "yes",
+        reason: textField(form, "reason"),
       });
-      if (done.refusal !== undefined) return eraseForm(c, form, done.refusal);
-      return c.redirect(pathIn(c, `people/erasures/${done.result.output.erasureId}`), 303);
-    })
-    .get("/people/erasures/:erasureId", (c) => receiptPage(c, c.req.param("erasureId")))
-    .post("/people/erasures/:erasureId/lift", async (c) => {
-      const erasureId = c.req.param("erasureId");
-      const done = await catchRefusal(() => liftErasure(c.var.ctx, erasureId));
-      if (done.refusal !== undefined) return receiptPage(c, erasureId, done.refusal);
-      return c.redirect(pathIn(c, `people/erasures/${erasureId}`), 303);
+      if (form.confirmation !== input.distinctId) {
+        throw invalid("confirmation", "Nothing was erased: type the id exactly as it is shown.");
+      }
+      const shown = form.shown === undefined ? {} : await requireShown(c.var.ctx, input, form.shown);
+      return erasePerson(c.var.ctx, { ...input, ...shown });
     });
+    if (done.refusal !== undefined) return eraseForm(c, form, done.refusal);
+    return c.redirect(pathIn(c, `people/erasures/${done.result.output.erasureId}`), 303);
+  })
+  .get("/people/erasures/:erasureId", (c) => receiptPage(c, c.req.param("erasureId")))
+  .post("/people/erasures/:erasureId/lift", async (c) => {
+    const erasureId = c.req.param("erasureId");
+    const done = await catchRefusal(() => liftErasure(c.var.ctx, erasureId));
+    if (done.refusal !== undefined) return receiptPage(c, erasureId, done.refusal);
+    return c.redirect(pathIn(c, `people/erasures/${erasureId}`), 303);
+  });

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { fromSteps, UNITS } from "../books/amounts/amount.ts";
 import { type EntriesOf, findEntries, lookedAtEntriesMax, lookedAtUsersMax } from "../books/credits/find-entries.ts";
-import { findExpiries, lookedAtExpiriesMax } from "../books/credits/find-expiries.ts";
+import { listExpiries, lookedAtExpiriesMax } from "../books/credits/find-expiries.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid } from "../errors.ts";
 import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
@@ -120,7 +120,7 @@ function expiries(isSpent: boolean): Read {
   return async (c, { toMs, ...filters }, cursor) => {
     // A balance that has not expired yet does not count as expired.
     const until = isSpent ? toMs : Math.min(toMs, c.var.ctx.now() + 1);
-    const { balances, nextCursor } = await findExpiries(c.var.ctx, { ...filters, toMs: until, isSpent }, cursor);
+    const { balances, nextCursor } = await listExpiries(c.var.ctx, { ...filters, toMs: until, isSpent }, cursor);
     const rows = balances.map((balance): Child[] => [
       <Time at={balance.expiresAt} />,
       <UserLink c={c} id={balance.userId} />,
@@ -241,4 +241,4 @@ const NoneFound = ({ next }: { next: string | null }) =>
     </Empty>
   );
 
-export const figuresRoutes = () => createDashboardRoutes().get("/figures", figuresPage);
+export const figuresRoutes = createDashboardRoutes().get("/figures", figuresPage);

@@ -12,7 +12,7 @@ export const searchedPropertiesMax = 1_000;
 
 type Search = { environmentId: number; q: string; limit: number };
 // Erased users are skipped, because their ids name nobody.
-const selectUsers = query((value: ValueOf<Search>) =>
+const selectNewestUsers = query((value: ValueOf<Search>) =>
   read(
     fields(accounts, "userId"),
     (list) => sql`SELECT ${list} FROM (
@@ -70,7 +70,7 @@ export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
   const environmentId = ctx.environment.id;
   const search = { environmentId, q: q.toLowerCase(), limit };
   const [users, people, byEmail, payments] = await batch(ctx.db, [
-    selectUsers(search),
+    selectNewestUsers(search),
     selectPeople(search),
     selectByEmail(q.includes("@") ? search : { ...search, environmentId: 0 }),
     selectPayments({ environmentId, ...rangeOf(q), limit }),

@@ -165,18 +165,17 @@ async function confirmGrant(c: Context<DashboardEnv>, form: Form, refused?: Purs
   );
 }
 
-export const grantRoutes = () =>
-  createDashboardRoutes()
-    .get("/users/grant", (c) => grantForm(c, c.req.query()))
-    .get("/users/grant/confirm", (c) => confirmGrant(c, c.req.query()))
-    .post("/users/grant", (c) =>
-      redirectAfter(
-        c,
-        async () =>
-          (await callVerb(c, (ctx) => grantPack(ctx, readGrant(c.var.form)))).replayed ? "granted-before" : "granted",
-        (refusal) => (refusal.param === "sure" ? confirmGrant : grantForm)(c, c.var.form, refusal),
-      ),
-    );
+export const grantRoutes = createDashboardRoutes()
+  .get("/users/grant", (c) => grantForm(c, c.req.query()))
+  .get("/users/grant/confirm", (c) => confirmGrant(c, c.req.query()))
+  .post("/users/grant", (c) =>
+    redirectAfter(
+      c,
+      async () =>
+        (await callVerb(c, (ctx) => grantPack(ctx, readGrant(c.var.form)))).replayed ? "granted-before" : "granted",
+      (refusal) => (refusal.param === "sure" ? confirmGrant : grantForm)(c, c.var.form, refusal),
+    ),
+  );
 
 interface IssuedProps {
   readonly plan: Awaited<ReturnType<typeof previewGrant>>;

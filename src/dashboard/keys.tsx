@@ -6,7 +6,7 @@ import {
   type TokenTest,
   testUserToken,
 } from "../catalog/apps/end-user-auth.ts";
-import { createKey, listKeys, readKey, revokeKey } from "../catalog/apps/keys.ts";
+import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/apps/keys.ts";
 import type { CreateKeyOutput, KeyOutput } from "../catalog/apps/responses.ts";
 import { createKeyInput, setEndUserAuthInput } from "../catalog/apps/schemas.ts";
 import { listActs } from "../catalog/audit/list.ts";
@@ -105,7 +105,7 @@ async function readSetting(c: Context<DashboardEnv>) {
 
 /** Asks for confirmation before a key is revoked, and says whether it is in use. */
 async function confirmRevoke(c: Context<DashboardEnv>) {
-  const key = await readKey(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
+  const key = await readKeyOfApp(c.var.root, c.var.ctx.environment.appId, c.req.query("keyId") ?? "");
   return page(
     c,
     { title: "Revoke key", section: "keys" },
@@ -133,40 +133,39 @@ async function confirmRevoke(c: Context<DashboardEnv>) {
   );
 }
 
-export const keysRoutes = () =>
-  createDashboardRoutes()
-    .get("/keys", (c) => keysPage(c))
-    .post("/keys", async (c) => {
-      const { form, admin } = c.var;
-      const { appId, mode } = c.var.ctx.environment;
-      const created = await catchRefusal(async () => {
-        const input = parseForm(createKeyInput, { kind: form.kind, mode, name: textField(form, "name") });
-        return createKey(admin, appId, input, await randomOf(c, form.nonce ?? admin.newId("")));
-      });
-      if (created.refusal !== undefined) return keysPage(c, { form, refusal: created.refusal });
-      await keepOnce(c, "key", created.result);
-      return c.redirect(pathIn(c, "keys?notice=created"), 303);
-    })
-    .get("/keys/confirm", confirmRevoke)
-    .post("/keys/revoke", async (c) => {
-      const { appId } = c.var.ctx.environment;
-      const done = await catchRefusal(() => revokeKey(c.var.admin, appId, c.var.form.keyId ?? ""));
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "keys?notice=revoked"), 303)
-        : keysPage(c, { refusal: done.refusal });
-    })
-    .post("/end-user-auth", async (c) => {
-      const { appId } = c.var.ctx.environment;
-      const done = await catchRefusal(async () => setEndUserAuth(c.var.admin, appId, await readSetting(c)));
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "keys?notice=setting"), 303)
-        : keysPage(c, { form: c.var.form, refusal: done.refusal });
-    })
-    .post("/test-token", async (c) => {
-      const { appId, mode } = c.var.ctx.environment;
-      const token = (c.var.form.token ?? "").trim();
-      return keysPage(c, { form: { token }, test: await testUserToken(c.var.root, appId, mode, token) });
+export const keysRoutes = createDashboardRoutes()
+  .get("/keys", (c) => keysPage(c))
+  .post("/keys", async (c) => {
+    const { form, admin } = c.var;
+    const { appId, mode } = c.var.ctx.environment;
+    const created = await catchRefusal(async () => {
+      const input = parseForm(createKeyInput, { kind: form.kind, mode, name: textField(form, "name") });
+      return createKey(admin, appId, input, await randomOf(c, form.nonce ?? admin.newId("")));
     });
+    if (created.refusal !== undefined) return keysPage(c, { form, refusal: created.refusal });
+    await keepOnce(c, "key", created.result);
+    return c.redirect(pathIn(c, "keys?notice=created"), 303);
+  })
+  .get("/keys/confirm", confirmRevoke)
+  .post("/keys/revoke", async (c) => {
+    const { appId } = c.var.ctx.environment;
+    const done = await catchRefusal(() => revokeKey(c.var.admin, appId, c.var.form.keyId ?? ""));
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, "keys?notice=revoked"), 303)
+      : keysPage(c, { refusal: done.refusal });
+  })
+  .post("/end-user-auth", async (c) => {
+    const { appId } = c.var.ctx.environment;
+    const done = await catchRefusal(async () => setEndUserAuth(c.var.admin, appId, await readSetting(c)));
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, "keys?notice=setting"), 303)
+      : keysPage(c, { form: c.var.form, refusal: done.refusal });
+  })
+  .post("/test-token", async (c) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const token = (c.var.form.token ?? "").trim();
+    return keysPage(c, { form: { token }, test: await testUserToken(c.var.root, appId, mode, token) });
+  });
 
 interface KeysProps {
   readonly c: Context<DashboardEnv>;

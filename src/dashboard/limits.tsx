@@ -97,15 +97,14 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
 const nearness = (used: number, most: number): string =>
   `${most === 0 ? 100 : Math.min(100, Math.floor((used / most) * 100))} %`;
 
-export const limitsRoutes = () =>
-  createDashboardRoutes()
-    .get("/limits", (c) => limitsPage(c))
-    .post("/limits", async (c) => {
-      const { appId, mode } = c.var.ctx.environment;
-      const done = await catchRefusal(async () => {
-        const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit, `analytics.${limit}`)] as const);
-        const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
-        return setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics }));
-      });
-      return done.refusal === undefined ? c.redirect(pathIn(c, "limits?notice=set"), 303) : limitsPage(c, done.refusal);
+export const limitsRoutes = createDashboardRoutes()
+  .get("/limits", (c) => limitsPage(c))
+  .post("/limits", async (c) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const done = await catchRefusal(async () => {
+      const set = LIMITS.map((limit) => [limit, numberField(c.var.form, limit, `analytics.${limit}`)] as const);
+      const analytics = Object.fromEntries(set.filter(([, value]) => value !== undefined));
+      return setLimits(c.var.admin, appId, parseForm(setLimitsInput, { mode, analytics }));
     });
+    return done.refusal === undefined ? c.redirect(pathIn(c, "limits?notice=set"), 303) : limitsPage(c, done.refusal);
+  });

@@ -151,4 +151,4 @@ const Refusals = ({ c, overview }: OverviewProps) => {
   );
 };
 
-export const overviewRoutes = () => createDashboardRoutes().get("/overview", overviewPage);
+export const overviewRoutes = createDashboardRoutes().get("/overview", overviewPage);

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
-import type { Verdict } from "../catalog/packs/test-rules.ts";
+import type { RulesVerdict } from "../catalog/packs/test-rules.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Hidden } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
@@ -11,7 +11,7 @@ import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pac
 export interface RuleTest {
   readonly event: string;
   readonly model: string;
-  readonly verdicts: readonly (Verdict & { readonly name: string })[];
+  readonly verdicts: readonly (RulesVerdict & { readonly name: string })[];
 }
 
 interface PackFormProps {

@@ -96,4 +96,4 @@ async function packsPage(c: Context<DashboardEnv>) {
   );
 }
 
-export const packsRoutes = () => createDashboardRoutes().get("/packs", packsPage);
+export const packsRoutes = createDashboardRoutes().get("/packs", packsPage);

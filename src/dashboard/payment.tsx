@@ -293,20 +293,19 @@ async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Fo
   );
 }
 
-export const paymentRoutes = () =>
-  createDashboardRoutes()
-    .get(ONE, (c) => paymentPage(c, c.req.param("paymentKey")))
-    .get(`${ONE}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
-    .get(`${ONE}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
-    .post(`${ONE}/settle`, async (c) => {
-      const key = c.req.param("paymentKey");
-      const { form } = c.var;
-      const done = await catchRefusal(async () => {
-        assertSure(form);
-        return settlePayment(c.var.admin, c.var.ctx.environment.appId, key, readSettlement(c, form));
-      });
-      if (done.refusal === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
-      return done.refusal.param === "sure"
-        ? confirmSettlement(c, key, form, done.refusal)
-        : paymentPage(c, key, done.refusal);
+export const paymentRoutes = createDashboardRoutes()
+  .get(ONE, (c) => paymentPage(c, c.req.param("paymentKey")))
+  .get(`${ONE}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
+  .get(`${ONE}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
+  .post(`${ONE}/settle`, async (c) => {
+    const key = c.req.param("paymentKey");
+    const { form } = c.var;
+    const done = await catchRefusal(async () => {
+      assertSure(form);
+      return settlePayment(c.var.admin, c.var.ctx.environment.appId, key, readSettlement(c, form));
     });
+    if (done.refusal === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
+    return done.refusal.param === "sure"
+      ? confirmSettlement(c, key, form, done.refusal)
+      : paymentPage(c, key, done.refusal);
+  });

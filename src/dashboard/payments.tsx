@@ -116,14 +116,13 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   );
 }
 
-export const paymentsRoutes = () =>
-  createDashboardRoutes()
-    .get("/payments", (c) => paymentsPage(c))
-    // This path is not under /payments, where a name is the id of a payment.
-    .get("/stripe-off", confirmOff)
-    .post("/payments/stripe", async (c) => {
-      const done = await catchRefusal(() => saveStripe(c));
-      return done.refusal === undefined
-        ? c.redirect(pathIn(c, "payments?notice=set"), 303)
-        : paymentsPage(c, done.refusal);
-    });
+export const paymentsRoutes = createDashboardRoutes()
+  .get("/payments", (c) => paymentsPage(c))
+  // This path is not under /payments, where a name is the id of a payment.
+  .get("/stripe-off", confirmOff)
+  .post("/payments/stripe", async (c) => {
+    const done = await catchRefusal(() => saveStripe(c));
+    return done.refusal === undefined
+      ? c.redirect(pathIn(c, "payments?notice=set"), 303)
+      : paymentsPage(c, done.refusal);
+  });

@@ -215,30 +215,29 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
   </section>
 );
 
-export const peopleRoutes = () =>
-  createDashboardRoutes()
-    .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
-    .get("/people/properties", async (c) => {
-      const json = await readEventProperties(c.var.ctx, c.req.query("uuid") ?? "");
-      return c.body(json, 200, { "content-type": "application/json; charset=utf-8" });
-    })
-    .post("/people/mint", async (c) => {
-      const { distinctId } = c.var.form;
-      const link = await catchRefusal(async () =>
-        createLink(c.var.ctx, {
-          ...parseForm(exportPersonInput, { distinctId }),
-          requestOrigin: new URL(c.req.url).origin,
-        }),
-      );
-      if (link.refusal === undefined) {
-        await keepOnce(c, `link ${distinctId}`, link.result);
-        return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
-      }
-      return page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
-    })
-    .post("/people/links/revoke", async (c) => {
-      const { distinctId } = c.var.form;
-      const ended = await catchRefusal(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
-      if (ended.refusal === undefined) return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
-      return page(c, { title: "People", section: "people", refusal: ended.refusal }, <FindPerson c={c} />);
-    });
+export const peopleRoutes = createDashboardRoutes()
+  .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
+  .get("/people/properties", async (c) => {
+    const json = await readEventProperties(c.var.ctx, c.req.query("uuid") ?? "");
+    return c.body(json, 200, { "content-type": "application/json; charset=utf-8" });
+  })
+  .post("/people/mint", async (c) => {
+    const { distinctId } = c.var.form;
+    const link = await catchRefusal(async () =>
+      createLink(c.var.ctx, {
+        ...parseForm(exportPersonInput, { distinctId }),
+        requestOrigin: new URL(c.req.url).origin,
+      }),
+    );
+    if (link.refusal === undefined) {
+      await keepOnce(c, `link ${distinctId}`, link.result);
+      return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
+    }
+    return page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
+  })
+  .post("/people/links/revoke", async (c) => {
+    const { distinctId } = c.var.form;
+    const ended = await catchRefusal(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
+    if (ended.refusal === undefined) return c.redirect(`${pathIn(c, "people")}${query({ distinctId })}#export`, 303);
+    return page(c, { title: "People", section: "people", refusal: ended.refusal }, <FindPerson c={c} />);
+  });

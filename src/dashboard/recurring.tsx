@@ -101,7 +101,7 @@ async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserErr
           label="Every"
           name="every"
           value={form.every ?? "month"}
-          options={every.options.map((each) => [each, each])}
+          options={every.unwrap().options.map((each) => [each, each])}
           refusal={refusal}
         />
       </div>
@@ -231,47 +231,46 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   );
 }
 
-export const recurringRoutes = () =>
-  createDashboardRoutes()
-    .get(`/${PATH}`, (c) => newPage(c, c.req.query()))
-    .get(`/${PATH}/confirm`, (c) => confirmNew(c, c.req.query()))
-    .post(`/${PATH}`, (c) =>
-      redirectAfter(
-        c,
-        async () => {
-          await callVerb(c, (ctx) => createRecurring(ctx, readNew(c.var.form)));
-          return "recurring";
-        },
-        (refusal) => (refusal.param === "sure" ? confirmNew : newPage)(c, c.var.form, refusal),
-      ),
-    )
-    .get(`/${PATH}/cancel`, (c) => cancelPage(c, c.req.query()))
-    .post(`/${PATH}/cancel`, (c) =>
-      redirectAfter(
-        c,
-        async () => {
-          const { form } = c.var;
-          const input = parseForm(cancelRecurringInput, { at: form.at, reason: requireReason(form, "reason") });
-          await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
-          return "recurring-cancelled";
-        },
-        (refusal) => cancelPage(c, c.var.form, refusal),
-      ),
-    )
-    .post(`/${PATH}/resume`, (c) =>
-      redirectAfter(
-        c,
-        async () => {
-          await callVerb(c, (ctx) => resumeRecurring(ctx, c.var.form.recurringId ?? ""));
-          return "recurring-resumed";
-        },
-        (refusal) =>
-          page(
-            c,
-            { title: "Resume recurring grant", section: "users", refusal },
-            <p class="card">
-              <a href={pathIn(c, userPath(c.var.form.userId))}>Back to the user</a>
-            </p>,
-          ),
-      ),
-    );
+export const recurringRoutes = createDashboardRoutes()
+  .get(`/${PATH}`, (c) => newPage(c, c.req.query()))
+  .get(`/${PATH}/confirm`, (c) => confirmNew(c, c.req.query()))
+  .post(`/${PATH}`, (c) =>
+    redirectAfter(
+      c,
+      async () => {
+        await callVerb(c, (ctx) => createRecurring(ctx, readNew(c.var.form)));
+        return "recurring";
+      },
+      (refusal) => (refusal.param === "sure" ? confirmNew : newPage)(c, c.var.form, refusal),
+    ),
+  )
+  .get(`/${PATH}/cancel`, (c) => cancelPage(c, c.req.query()))
+  .post(`/${PATH}/cancel`, (c) =>
+    redirectAfter(
+      c,
+      async () => {
+        const { form } = c.var;
+        const input = parseForm(cancelRecurringInput, { at: form.at, reason: requireReason(form, "reason") });
+        await callVerb(c, (ctx) => cancelRecurring(ctx, form.recurringId ?? "", input));
+        return "recurring-cancelled";
+      },
+      (refusal) => cancelPage(c, c.var.form, refusal),
+    ),
+  )
+  .post(`/${PATH}/resume`, (c) =>
+    redirectAfter(
+      c,
+      async () => {
+        await callVerb(c, (ctx) => resumeRecurring(ctx, c.var.form.recurringId ?? ""));
+        return "recurring-resumed";
+      },
+      (refusal) =>
+        page(
+          c,
+          { title: "Resume recurring grant", section: "users", refusal },
+          <p class="card">
+            <a href={pathIn(c, userPath(c.var.form.userId))}>Back to the user</a>
+          </p>,
+        ),
+    ),
+  );

@@ -72,4 +72,4 @@ async function refusalsPage(c: Context<DashboardEnv>) {
   );
 }
 
-export const refusalsRoutes = () => createDashboardRoutes().get("/refusals", refusalsPage);
+export const refusalsRoutes = createDashboardRoutes().get("/refusals", refusalsPage);

@@ -57,18 +57,17 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   );
 }
 
-export const revokeRoutes = () =>
-  createDashboardRoutes()
-    .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
-    .post("/users/revoke", (c) => {
-      const { form } = c.var;
-      return redirectAfter(
-        c,
-        async () => {
-          const input = parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") });
-          await callVerb(c, (ctx) => revokeBalance(ctx, input));
-          return "revoked";
-        },
-        (refusal) => revokeForm(c, form, refusal),
-      );
-    });
+export const revokeRoutes = createDashboardRoutes()
+  .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
+  .post("/users/revoke", (c) => {
+    const { form } = c.var;
+    return redirectAfter(
+      c,
+      async () => {
+        const input = parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") });
+        await callVerb(c, (ctx) => revokeBalance(ctx, input));
+        return "revoked";
+      },
+      (refusal) => revokeForm(c, form, refusal),
+    );
+  });

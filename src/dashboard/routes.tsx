@@ -45,43 +45,56 @@ import { verifyRoutes } from "./verify.tsx";
 import { webhookRoutes } from "./webhook.tsx";
 import { webhooksRoutes } from "./webhooks.tsx";
 
-/** Returns the pages of one application in one mode. */
-const environmentRoutes = () =>
-  createDashboardRoutes()
-    .use(inEnvironment)
-    .route("/", overviewRoutes())
-    .route("/", searchRoutes())
-    .route("/", refusalsRoutes())
-    .route("/", figuresRoutes())
-    .route("/", packsRoutes())
-    .route("/", packRoutes())
-    .route("/", packArchiveRoutes())
-    .route("/", usersRoutes())
-    .route("/", userRoutes())
-    .route("/", balancesRoutes())
-    .route("/", asOfRoutes())
-    .route("/", verifyRoutes())
-    .route("/", grantRoutes())
-    .route("/", recurringRoutes())
-    .route("/", adjustRoutes())
-    .route("/", revokeRoutes())
-    .route("/", balanceRoutes())
-    .route("/", usageRoutes())
-    .route("/", peopleRoutes())
-    .route("/", eraseRoutes())
-    .route("/", paymentsRoutes())
-    .route("/", stripeEventsRoutes())
-    .route("/", paymentRoutes())
-    .route("/", keysRoutes())
-    .route("/", alertsRoutes())
-    .route("/", alertRoutes())
-    .route("/", usageLimitRoutes())
-    .route("/", webhooksRoutes())
-    .route("/", webhookRoutes())
-    .route("/", limitsRoutes())
-    .route("/", statementsRoutes())
-    .route("/", clockRoutes())
-    .route("/", auditRoutes());
+/** Sets `ctx` for the application and mode of the path. */
+const inEnvironment = createMiddleware<DashboardEnv>(async (c, next) => {
+  const appId = c.req.param("appId") ?? "";
+  const admin = inDatabaseOf(c.var.admin, appId);
+  const mode: Mode = c.req.param("mode") === "test" ? "test" : "live";
+  const app = await requireApp(admin, appId);
+  const environment = await requireEnvironment(admin, appId, mode);
+  c.set("root", admin);
+  c.set("admin", admin);
+  c.set("appName", app.name);
+  c.set("ctx", inEnvironmentOf(admin, environment));
+  await next();
+});
+
+/** The pages of one application in one mode. */
+const environmentRoutes = createDashboardRoutes()
+  .use(inEnvironment)
+  .route("/", overviewRoutes)
+  .route("/", searchRoutes)
+  .route("/", refusalsRoutes)
+  .route("/", figuresRoutes)
+  .route("/", packsRoutes)
+  .route("/", packRoutes)
+  .route("/", packArchiveRoutes)
+  .route("/", usersRoutes)
+  .route("/", userRoutes)
+  .route("/", balancesRoutes)
+  .route("/", asOfRoutes)
+  .route("/", verifyRoutes)
+  .route("/", grantRoutes)
+  .route("/", recurringRoutes)
+  .route("/", adjustRoutes)
+  .route("/", revokeRoutes)
+  .route("/", balanceRoutes)
+  .route("/", usageRoutes)
+  .route("/", peopleRoutes)
+  .route("/", eraseRoutes)
+  .route("/", paymentsRoutes)
+  .route("/", stripeEventsRoutes)
+  .route("/", paymentRoutes)
+  .route("/", keysRoutes)
+  .route("/", alertsRoutes)
+  .route("/", alertRoutes)
+  .route("/", usageLimitRoutes)
+  .route("/", webhooksRoutes)
+  .route("/", webhookRoutes)
+  .route("/", limitsRoutes)
+  .route("/", statementsRoutes)
+  .route("/", clockRoutes)
+  .route("/", auditRoutes);
 
 function titleOf(refusal: PurserError): string {
   const status = errorStatus[refusal.code];
@@ -112,47 +125,32 @@ function errorPage(c: Context<DashboardEnv>, refusal: PurserError) {
   );
 }
 
-/** Returns the routes of the dashboard, which stands at /admin. */
-export const dashboardRoutes = () =>
-  createDashboardRoutes()
-    .onError((error, c) => {
-      const refusal = refusalIn(error);
-      // The error is returned as the API returns it if it is a bug, or if nobody is signed in.
-      if (refusal === null || c.var.session === undefined) throw error;
-      for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
-      return errorPage(c, refusal);
-    })
-    .use(protect, limitArrivals, withAssets, openRoot)
-    .get("/assets/:name", async (c) => {
-      const asset = await readAsset(c.env, c.req.param("name"));
-      if (asset === null) throw new PurserError("not_found", "There is nothing at this path.");
-      c.header("cache-control", "public, max-age=31536000, immutable");
-      return c.body(asset.text, 200, { "content-type": asset.type });
-    })
-    .route("/", signInRoutes())
-    .get("/", (c) => c.redirect("/admin/apps", 303))
-    // This pattern covers /apps itself as well.
-    .use("/apps/*", requireSignIn)
-    .route("/", appsRoutes())
-    .route("/", sessionsRoutes())
-    .route("/", adminKeysRoutes())
-    .route("/apps/:appId/:mode{live|test}", environmentRoutes())
-    // Not `all`: a known path keeps its 405 for other methods.
-    .get("*", (c) => {
-      adminTokenOf(c.var.root.settings);
-      return errorPage(c, new PurserError("not_found", "There is no such page."));
-    });
-
-/** Sets `ctx` for the application and mode of the path. */
-const inEnvironment = createMiddleware<DashboardEnv>(async (c, next) => {
-  const appId = c.req.param("appId") ?? "";
-  const admin = inDatabaseOf(c.var.admin, appId);
-  const mode: Mode = c.req.param("mode") === "test" ? "test" : "live";
-  const app = await requireApp(admin, appId);
-  const environment = await requireEnvironment(admin, appId, mode);
-  c.set("root", admin);
-  c.set("admin", admin);
-  c.set("appName", app.name);
-  c.set("ctx", inEnvironmentOf(admin, environment));
-  await next();
-});
+/** The routes of the dashboard, which stands at /admin. */
+export const dashboardRoutes = createDashboardRoutes()
+  .onError((error, c) => {
+    const refusal = refusalIn(error);
+    // The error is returned as the API returns it if it is a bug, or if nobody is signed in.
+    if (refusal === null || c.var.session === undefined) throw error;
+    for (const [name, value] of Object.entries(refusal.headers)) c.header(name, value);
+    return errorPage(c, refusal);
+  })
+  .use(protect, limitArrivals, withAssets, openRoot)
+  .get("/assets/:name", async (c) => {
+    const asset = await readAsset(c.env, c.req.param("name"));
+    if (asset === null) throw new PurserError("not_found", "There is nothing at this path.");
+    c.header("cache-control", "public, max-age=31536000, immutable");
+    return c.body(asset.text, 200, { "content-type": asset.type });
+  })
+  .route("/", signInRoutes)
+  .get("/", (c) => c.redirect("/admin/apps", 303))
+  // This pattern covers /apps itself as well.
+  .use("/apps/*", requireSignIn)
+  .route("/", appsRoutes)
+  .route("/", sessionsRoutes)
+  .route("/", adminKeysRoutes)
+  .route("/apps/:appId/:mode{live|test}", environmentRoutes)
+  // Not `all`: a known path keeps its 405 for other methods.
+  .get("*", (c) => {
+    adminTokenOf(c.var.root.settings);
+    return errorPage(c, new PurserError("not_found", "There is no such page."));
+  });

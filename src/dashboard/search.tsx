@@ -142,4 +142,4 @@ async function searchPage(c: Context<DashboardEnv>) {
   );
 }
 
-export const searchRoutes = () => createDashboardRoutes().get("/search", searchPage);
+export const searchRoutes = createDashboardRoutes().get("/search", searchPage);

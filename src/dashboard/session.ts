@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import { createMiddleware } from "hono/factory";
-import { formToken, openSession } from "../auth/admin-session.ts";
+import { formToken, openAdminSession } from "../auth/admin-session.ts";
 import { verifyToken } from "../auth/end-user.ts";
 import { endUserSetting } from "../auth/end-user-setting.ts";
 import { PurserError } from "../errors.ts";
@@ -39,7 +39,7 @@ export async function findSession(c: Context<DashboardEnv>): Promise<Session | n
     const sessionId = `access:${subject}`;
     return { sessionId, formToken: await formToken(adminToken, sessionId), isByAccess: true, by };
   }
-  const session = await openSession(c.var.root, adminToken, getCookie(c, COOKIE) ?? "");
+  const session = await openAdminSession(c.var.root, adminToken, getCookie(c, COOKIE) ?? "");
   if (session === null) return null;
   return { ...session, formToken: await formToken(adminToken, session.sessionId), isByAccess: false };
 }

@@ -42,10 +42,9 @@ async function sessionsPage(c: Context<DashboardEnv>) {
 }
 
 /** Returns the pages of sign-ins with the admin token. With Cloudflare Access there are none, because Access manages them. */
-export const sessionsRoutes = () =>
-  createDashboardRoutes()
-    .get("/apps/sessions", sessionsPage)
-    .post("/apps/sessions/end", async (c) => {
-      await endSession(c.var.root, c.var.form.sessionId ?? "");
-      return c.redirect("/admin/apps/sessions?notice=ended", 303);
-    });
+export const sessionsRoutes = createDashboardRoutes()
+  .get("/apps/sessions", sessionsPage)
+  .post("/apps/sessions/end", async (c) => {
+    await endSession(c.var.root, c.var.form.sessionId ?? "");
+    return c.redirect("/admin/apps/sessions?notice=ended", 303);
+  });

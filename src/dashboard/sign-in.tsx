@@ -175,36 +175,35 @@ async function keptFormPage(c: Context<DashboardEnv>, kept: KeptForm, sessionId:
   );
 }
 
-export const signInRoutes = () =>
-  createDashboardRoutes()
-    .get("/sign-in", async (c) => {
-      const { settings } = c.var.root;
-      adminTokenOf(settings);
-      // With Cloudflare Access, a request that arrives here is signed in.
-      return settings.access === null ? signInPage(c, { next: c.req.query("next") }) : c.redirect("/admin/apps", 303);
-    })
-    .post("/sign-in", async (c) => {
-      const { settings } = c.var.root;
-      const adminToken = adminTokenOf(settings);
-      if (settings.access !== null) throw new PurserError("forbidden", "This dashboard uses Cloudflare Access.");
-      const { next, token = "", name = "", ...form } = await readForm(c.req.raw);
-      const kept = readKeptForm(form.kept);
-      let cookie: string;
-      try {
-        await checkToken(c, token);
-        const by = readName(name);
-        cookie = await beginSession(c.var.root, adminToken, by);
-      } catch (error) {
-        if (!(error instanceof PurserError)) throw error;
-        for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
-        return signInPage(c, { next, kept, name, refusal: error });
-      }
-      setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
-      return kept === null ? c.redirect(destination(next), 303) : keptFormPage(c, kept, sessionIdOf(cookie));
-    })
-    .post("/sign-out", requireSignIn, async (c) => {
-      if (c.var.session.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);
-      await endSession(c.var.root, c.var.session.sessionId);
-      deleteCookie(c, COOKIE, cookieOptions(c));
-      return c.redirect("/admin/sign-in", 303);
-    });
+export const signInRoutes = createDashboardRoutes()
+  .get("/sign-in", async (c) => {
+    const { settings } = c.var.root;
+    adminTokenOf(settings);
+    // With Cloudflare Access, a request that arrives here is signed in.
+    return settings.access === null ? signInPage(c, { next: c.req.query("next") }) : c.redirect("/admin/apps", 303);
+  })
+  .post("/sign-in", async (c) => {
+    const { settings } = c.var.root;
+    const adminToken = adminTokenOf(settings);
+    if (settings.access !== null) throw new PurserError("forbidden", "This dashboard uses Cloudflare Access.");
+    const { next, token = "", name = "", ...form } = await readForm(c.req.raw);
+    const kept = readKeptForm(form.kept);
+    let cookie: string;
+    try {
+      await checkToken(c, token);
+      const by = readName(name);
+      cookie = await beginSession(c.var.root, adminToken, by);
+    } catch (error) {
+      if (!(error instanceof PurserError)) throw error;
+      for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
+      return signInPage(c, { next, kept, name, refusal: error });
+    }
+    setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
+    return kept === null ? c.redirect(destination(next), 303) : keptFormPage(c, kept, sessionIdOf(cookie));
+  })
+  .post("/sign-out", requireSignIn, async (c) => {
+    if (c.var.session.isByAccess) return c.redirect("/cdn-cgi/access/logout", 303);
+    await endSession(c.var.root, c.var.session.sessionId);
+    deleteCookie(c, COOKIE, cookieOptions(c));
+    return c.redirect("/admin/sign-in", 303);
+  });

@@ -103,24 +103,23 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
   );
 }
 
-export const statementsRoutes = () =>
-  createDashboardRoutes()
-    .get("/statements", (c) => listPage(c))
-    .post("/statements", async (c) => {
-      const { appId, mode } = c.var.ctx.environment;
-      const made = await catchRefusal(async () => {
-        const input = parseForm(createStatementInput, { mode, month: c.var.form.month });
-        return createStatement(c.var.admin, appId, input);
-      });
-      if (made.refusal !== undefined) return listPage(c, made.refusal);
-      return c.redirect(pathIn(c, `statements/${made.result.statementId}`), 303);
-    })
-    .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
-      const { appId } = c.var.ctx.environment;
-      const text = await statementCsv(c.var.root, appId, c.req.param("statementId").slice(0, -".csv".length));
-      return c.body(text, 200, {
-        "content-type": "text/csv; charset=utf-8",
-        "content-disposition": 'attachment; filename="statement.csv"',
-      });
-    })
-    .get("/statements/:statementId", (c) => statementPage(c, c.req.param("statementId")));
+export const statementsRoutes = createDashboardRoutes()
+  .get("/statements", (c) => listPage(c))
+  .post("/statements", async (c) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const made = await catchRefusal(async () => {
+      const input = parseForm(createStatementInput, { mode, month: c.var.form.month });
+      return createStatement(c.var.admin, appId, input);
+    });
+    if (made.refusal !== undefined) return listPage(c, made.refusal);
+    return c.redirect(pathIn(c, `statements/${made.result.statementId}`), 303);
+  })
+  .get("/statements/:statementId{stm_[^/]+\\.csv}", async (c) => {
+    const { appId } = c.var.ctx.environment;
+    const text = await statementCsv(c.var.root, appId, c.req.param("statementId").slice(0, -".csv".length));
+    return c.body(text, 200, {
+      "content-type": "text/csv; charset=utf-8",
+      "content-disposition": 'attachment; filename="statement.csv"',
+    });
+  })
+  .get("/statements/:statementId", (c) => statementPage(c, c.req.param("statementId")));

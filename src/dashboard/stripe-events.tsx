@@ -64,4 +64,4 @@ async function eventsPage(c: Context<DashboardEnv>) {
 }
 
 // This path is not under /payments, where a name is the id of a payment.
-export const stripeEventsRoutes = () => createDashboardRoutes().get("/stripe-events", (c) => eventsPage(c));
+export const stripeEventsRoutes = createDashboardRoutes().get("/stripe-events", (c) => eventsPage(c));

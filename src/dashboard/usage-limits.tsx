@@ -193,38 +193,37 @@ export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =
     </section>
   );
 
-export const usageLimitRoutes = () =>
-  createDashboardRoutes()
-    .get("/usage-limits", (c) => limitsPage(c))
-    .post("/usage-limits", async (c) => {
-      const { appId, mode } = c.var.ctx.environment;
-      const { form, admin } = c.var;
-      const created = await catchRefusal(async () => {
-        const rule = { event: textField(form, "event"), model: textField(form, "model") };
-        const hasRule = rule.event !== undefined || rule.model !== undefined;
-        const { name, unit, every } = form;
-        const fields = { mode, name, unit, every, amount: numberField(form, "amount"), matches: hasRule ? [rule] : [] };
-        const limitId = `lim_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
-        return createLimit(admin, appId, parseForm(createLimitInput, fields), limitId);
-      });
-      return created.refusal === undefined
-        ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)
-        : limitsPage(c, created.refusal);
-    })
-    .get(ONE, async (c) => limitPage(c, await readLimit(c)))
-    .post(ONE, async (c) => {
-      const limit = await readLimit(c);
-      const changed = await catchRefusal(async () => {
-        const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
-        return changeLimit(c.var.admin, c.var.ctx.environment.appId, limit.limitId, parseForm(changeLimitInput, input));
-      });
-      return changed.refusal === undefined
-        ? c.redirect(`${pathIn(c, "usage-limits")}?notice=changed`, 303)
-        : limitPage(c, limit, changed.refusal);
-    })
-    .get(`${ONE}/delete`, deletePage)
-    .post(`${ONE}/delete`, async (c) => {
-      const { limitId } = await readLimit(c);
-      await deleteLimit(c.var.admin, c.var.ctx.environment.appId, limitId);
-      return c.redirect(`${pathIn(c, "usage-limits")}?notice=deleted`, 303);
+export const usageLimitRoutes = createDashboardRoutes()
+  .get("/usage-limits", (c) => limitsPage(c))
+  .post("/usage-limits", async (c) => {
+    const { appId, mode } = c.var.ctx.environment;
+    const { form, admin } = c.var;
+    const created = await catchRefusal(async () => {
+      const rule = { event: textField(form, "event"), model: textField(form, "model") };
+      const hasRule = rule.event !== undefined || rule.model !== undefined;
+      const { name, unit, every } = form;
+      const fields = { mode, name, unit, every, amount: numberField(form, "amount"), matches: hasRule ? [rule] : [] };
+      const limitId = `lim_${await randomOf(c, form.nonce ?? admin.newId(""))}`;
+      return createLimit(admin, appId, parseForm(createLimitInput, fields), limitId);
     });
+    return created.refusal === undefined
+      ? c.redirect(`${pathIn(c, "usage-limits")}?notice=created`, 303)
+      : limitsPage(c, created.refusal);
+  })
+  .get(ONE, async (c) => limitPage(c, await readLimit(c)))
+  .post(ONE, async (c) => {
+    const limit = await readLimit(c);
+    const changed = await catchRefusal(async () => {
+      const input = { name: c.var.form.name, amount: numberField(c.var.form, "amount") };
+      return changeLimit(c.var.admin, c.var.ctx.environment.appId, limit.limitId, parseForm(changeLimitInput, input));
+    });
+    return changed.refusal === undefined
+      ? c.redirect(`${pathIn(c, "usage-limits")}?notice=changed`, 303)
+      : limitPage(c, limit, changed.refusal);
+  })
+  .get(`${ONE}/delete`, deletePage)
+  .post(`${ONE}/delete`, async (c) => {
+    const { limitId } = await readLimit(c);
+    await deleteLimit(c.var.admin, c.var.ctx.environment.appId, limitId);
+    return c.redirect(`${pathIn(c, "usage-limits")}?notice=deleted`, 303);
+  });

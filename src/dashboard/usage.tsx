@@ -141,14 +141,13 @@ const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleasePr
   </Confirm>
 );
 
-export const usageRoutes = () =>
-  createDashboardRoutes()
-    .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
-    .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
-    .post("/users/reservation/release", async (c) => {
-      const { userId, reservationId = "" } = c.var.form;
-      const done = await catchRefusal(() => releaseReservation(c.var.ctx, reservationId));
-      return done.refusal === undefined
-        ? c.redirect(`${pathIn(c, "users")}${query({ userId, notice: "released" })}`, 303)
-        : reservationPage(c, reservationId, done.refusal);
-    });
+export const usageRoutes = createDashboardRoutes()
+  .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
+  .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
+  .post("/users/reservation/release", async (c) => {
+    const { userId, reservationId = "" } = c.var.form;
+    const done = await catchRefusal(() => releaseReservation(c.var.ctx, reservationId));
+    return done.refusal === undefined
+      ? c.redirect(`${pathIn(c, "users")}${query({ userId, notice: "released" })}`, 303)
+      : reservationPage(c, reservationId, done.refusal);
+  });

@@ -5,7 +5,7 @@ import type { HistoryInput } from "../books/credits/schemas.ts";
 import { type LedgerFilters, passesFilters, searchedEntriesMax } from "../books/credits/search-ledger.ts";
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
-import type { EventDescription } from "../books/usage/read-event.ts";
+import type { EventDescription } from "../books/usage/event-fields.ts";
 import { csvCell } from "../lib/csv.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -58,7 +58,7 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
           label="Reason"
           name="reason"
           value={reason}
-          options={[["", "all"], ...ledgerReason.options.map((each) => [each, each] as const)]}
+          options={[["", "all"], ...ledgerReason.unwrap().options.map((each) => [each, each] as const)]}
         />
         <Field label="From (UTC)" name="from" type="date" value={from} />
         <Field label="To, included (UTC)" name="to" type="date" value={to} />

@@ -218,16 +218,15 @@ async function recentEntries(c: Context<DashboardEnv>, userId: string, form: For
   return { balance, rows };
 }
 
-export const userRoutes = () =>
-  createDashboardRoutes().get("/users/ledger.csv", (c) => {
-    const form = c.req.query();
-    const { userId, balanceId } = parseForm(historyInput, {
-      userId: form.userId,
-      balanceId: textField(form, "balanceId"),
-    });
-    const input = balanceId === undefined ? { userId } : { userId, balanceId };
-    return c.body(ledgerCsv(c.var.ctx, input, readFilters(form)), 200, {
-      "content-type": "text/csv; charset=utf-8",
-      "content-disposition": 'attachment; filename="ledger.csv"',
-    });
+export const userRoutes = createDashboardRoutes().get("/users/ledger.csv", (c) => {
+  const form = c.req.query();
+  const { userId, balanceId } = parseForm(historyInput, {
+    userId: form.userId,
+    balanceId: textField(form, "balanceId"),
   });
+  const input = balanceId === undefined ? { userId } : { userId, balanceId };
+  return c.body(ledgerCsv(c.var.ctx, input, readFilters(form)), 200, {
+    "content-type": "text/csv; charset=utf-8",
+    "content-disposition": 'attachment; filename="ledger.csv"',
+  });
+});

@@ -173,5 +173,6 @@ const UserTable = ({ c, users, empty }: UserTableProps) => (
   />
 );
 
-export const usersRoutes = () =>
-  createDashboardRoutes().get("/users", (c) => (c.req.query("userId") ? userPage(c) : usersPage(c)));
+export const usersRoutes = createDashboardRoutes().get("/users", (c) =>
+  c.req.query("userId") ? userPage(c) : usersPage(c),
+);

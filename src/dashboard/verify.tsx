@@ -68,27 +68,26 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }:
     </section>,
   );
 
-export const verifyRoutes = () =>
-  createDashboardRoutes()
-    .get("/users/verify", async (c) => {
-      const { userId = "", ...form } = c.req.query();
-      const title = `Verification of ${userId}`;
-      const done = await catchRefusal(async () =>
-        verifyUser(c.var.ctx, parseForm(verifyInput, { userId, cursor: textField(form, "cursor") })),
-      );
-      if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
-      const { nextCursor } = done.result;
-      const next = nextCursor === null ? null : `users/verify${query({ userId, cursor: nextCursor })}`;
-      return verifyPage(c, { title, results: [done.result], next });
-    })
-    .get("/verify", async (c) => {
-      const title = "Verification";
-      const done = await catchRefusal(() => verifyUsers(c.var.ctx, textField(c.req.query(), "cursor")));
-      if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
-      const { users, nextCursor } = done.result;
-      return verifyPage(c, {
-        title,
-        results: users,
-        next: nextCursor === null ? null : `verify${query({ cursor: nextCursor })}`,
-      });
+export const verifyRoutes = createDashboardRoutes()
+  .get("/users/verify", async (c) => {
+    const { userId = "", ...form } = c.req.query();
+    const title = `Verification of ${userId}`;
+    const done = await catchRefusal(async () =>
+      verifyUser(c.var.ctx, parseForm(verifyInput, { userId, cursor: textField(form, "cursor") })),
+    );
+    if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
+    const { nextCursor } = done.result;
+    const next = nextCursor === null ? null : `users/verify${query({ userId, cursor: nextCursor })}`;
+    return verifyPage(c, { title, results: [done.result], next });
+  })
+  .get("/verify", async (c) => {
+    const title = "Verification";
+    const done = await catchRefusal(() => verifyUsers(c.var.ctx, textField(c.req.query(), "cursor")));
+    if (done.result === undefined) return verifyPage(c, { title, results: [], next: null, refusal: done.refusal });
+    const { users, nextCursor } = done.result;
+    return verifyPage(c, {
+      title,
+      results: users,
+      next: nextCursor === null ? null : `verify${query({ cursor: nextCursor })}`,
     });
+  });

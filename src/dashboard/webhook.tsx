@@ -228,14 +228,13 @@ async function act(c: Context<DashboardEnv>, work: WebhookAct) {
     : webhookPage(c, webhook, done.refusal);
 }
 
-export const webhookRoutes = () =>
-  createDashboardRoutes()
-    .get(ONE, async (c) => webhookPage(c, await readEndpoint(c)))
-    .post(ONE, (c) => act(c, change))
-    .get(`${ONE}/rotate`, rotatePage)
-    .post(`${ONE}/rotate`, (c) => act(c, rotate))
-    .get(`${ONE}/delete`, deletePage)
-    .post(`${ONE}/delete`, (c) => act(c, remove))
-    .post(`${ONE}/test`, (c) => act(c, test))
-    .post(`${ONE}/resend`, (c) => act(c, resend))
-    .post(`${ONE}/replay`, (c) => act(c, replay));
+export const webhookRoutes = createDashboardRoutes()
+  .get(ONE, async (c) => webhookPage(c, await readEndpoint(c)))
+  .post(ONE, (c) => act(c, change))
+  .get(`${ONE}/rotate`, rotatePage)
+  .post(`${ONE}/rotate`, (c) => act(c, rotate))
+  .get(`${ONE}/delete`, deletePage)
+  .post(`${ONE}/delete`, (c) => act(c, remove))
+  .post(`${ONE}/test`, (c) => act(c, test))
+  .post(`${ONE}/resend`, (c) => act(c, resend))
+  .post(`${ONE}/replay`, (c) => act(c, replay));

@@ -118,18 +118,17 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   );
 }
 
-export const webhooksRoutes = () =>
-  createDashboardRoutes()
-    .get("/webhooks", (c) => webhooksPage(c))
-    .post("/webhooks", async (c) => {
-      const { form } = c.var;
-      const { appId, mode } = c.var.ctx.environment;
-      const done = await catchRefusal(async () => {
-        const fields = { mode, url: form.url, types: typesField(form), description: textField(form, "description") };
-        return createWebhook(await repeatable(c), appId, parseForm(createWebhookInput, fields));
-      });
-      if (done.refusal !== undefined) return webhooksPage(c, done.refusal);
-      const { webhookId, secret } = done.result;
-      await keepOnce(c, secretOf(webhookId), { secret });
-      return c.redirect(pathIn(c, `webhooks/${webhookId}?notice=created`), 303);
+export const webhooksRoutes = createDashboardRoutes()
+  .get("/webhooks", (c) => webhooksPage(c))
+  .post("/webhooks", async (c) => {
+    const { form } = c.var;
+    const { appId, mode } = c.var.ctx.environment;
+    const done = await catchRefusal(async () => {
+      const fields = { mode, url: form.url, types: typesField(form), description: textField(form, "description") };
+      return createWebhook(await repeatable(c), appId, parseForm(createWebhookInput, fields));
     });
+    if (done.refusal !== undefined) return webhooksPage(c, done.refusal);
+    const { webhookId, secret } = done.result;
+    await keepOnce(c, secretOf(webhookId), { secret });
+    return c.redirect(pathIn(c, `webhooks/${webhookId}?notice=created`), 303);
+  });

@@ -10,9 +10,9 @@ import { guards } from "./views.ts";
 export interface TestClock {
   /** How far the environment's time is ahead of real time. It never falls. */
   readonly aheadMs: number;
-  /** While the clock is moved: the moment reached, at which the environment's time stands. */
+  /** While the clock is advanced in steps: the moment reached so far, at which the environment's time stands still. */
   readonly atMs?: number;
-  /** The time to which it was set last. */
+  /** The time that the last request set. */
   readonly setMs: number;
 }
 
@@ -51,7 +51,7 @@ export function timeOf({ aheadMs, atMs }: TestClock, realMs: number): number {
   return atMs ?? realMs + aheadMs;
 }
 
-/** What a runtime tells of an environment: its own time (D3), beside the real one. */
+/** The two clocks of a runtime for an environment: the environment's time (D3) and real time. */
 export function timesOf(
   clock: string | null,
   { now }: Pick<Runtime, "now">,
@@ -61,31 +61,31 @@ export function timesOf(
   return { clock, now: () => timeOf(testClock, now()), realNow: now };
 }
 
-/** What each isolate knows of test clocks, as text. Nothing rests on it: whoever uses it compares it with the database. */
+/** The test clocks that this isolate read last, as text. They may be outdated, so each use compares them with the database. */
 const clocks = new WeakMap<object, Map<string, string>>();
 const CLOCKS_MAX = 1_000;
 
-type Place = Pick<Environment, "appId" | "mode">;
-const keyOf = ({ appId, mode }: Place): string => `${appId} ${mode}`;
+type ClockPlace = Pick<Environment, "appId" | "mode">;
+const clockKey = ({ appId, mode }: ClockPlace): string => `${appId} ${mode}`;
 
 /** The test clock of an environment, as far as this isolate knows. */
-export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: Place): string | null {
-  return clocks.get(isolate)?.get(keyOf(environment)) ?? null;
+export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace): string | null {
+  return clocks.get(isolate)?.get(clockKey(environment)) ?? null;
 }
 
-export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: Place, clock: string | null): void {
+export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace, clock: string | null): void {
   const known = clocks.get(isolate) ?? new Map<string, string>();
   clocks.set(isolate, known);
   if (known.size >= CLOCKS_MAX) known.clear();
-  if (clock === null) known.delete(keyOf(environment));
-  else known.set(keyOf(environment), clock);
+  if (clock === null) known.delete(clockKey(environment));
+  else known.set(clockKey(environment), clock);
 }
 
 const CALLS_MAX = 8;
 
 /**
- * Calls again, up to eight times, what fails with `clockMoved`. The isolate has learnt the clock by then, so `call` takes its time anew
- * from `knownClock`.
+ * Repeats `call`, up to eight times, while it fails with `clockMoved`. By then the isolate has stored the new clock, so `call` reads
+ * its time again from `knownClock`.
  */
 export async function atLatestClock<Answer>(call: (count: number) => Promise<Answer>): Promise<Answer> {
   for (let count = 1; ; count++) {
@@ -97,9 +97,9 @@ export async function atLatestClock<Answer>(call: (count: number) => Promise<Ans
   }
 }
 
-/** Throws `clockMoved` where the environment's features tell of another test clock than that of `ctx`, and learns it. */
+/** Throws `clockMoved` when the environment's features hold another test clock than `ctx`, and stores that clock. */
 export function requireClock(
-  ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: Place },
+  ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: ClockPlace },
   features: string | null,
 ): void {
   const clock = clockIn(features);

@@ -2,7 +2,7 @@
  * The constraints that the code handles, and the text of their errors. CHECKs and triggers report their name, a UNIQUE index
  * reports its columns.
  */
-const REFUSALS = {
+const CONSTRAINT_ERRORS = {
   credit_balances_remaining_not_negative: "credit_balances_remaining_not_negative",
   credit_balances_remaining_within_bounds: "credit_balances_remaining_within_bounds",
   credit_balances_external_ref: "credit_balances_external_ref",
@@ -46,7 +46,7 @@ const REFUSALS = {
   recurring_grants_id: "recurring_grants_id",
   recurring_grants_bounded: "recurring_grants_bounded",
   recurring_grants_in_order: "recurring_grants_in_order",
-  // The number that a write gives to one that is no longer as it was read (books/ledger/due-periods.ts).
+  // A write sets this column to an invalid number when the recurring grant has changed since it was read.
   guard_recurring: "recurring_grants.last_n",
   reservations_primary_key: "reservations_primary_key",
   reservations_settled_once: "reservations_settled_once",
@@ -64,15 +64,15 @@ const REFUSALS = {
   webhook_endpoints_limit: "webhook_endpoints_limit",
 } as const;
 
-export type Constraint = keyof typeof REFUSALS;
+export type Constraint = keyof typeof CONSTRAINT_ERRORS;
 
 /** The constraint that failed, by the error of D1. Null for any other error. */
 export function constraintOf(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
-    // The account of no environment that `createAccount` refuses with.
+    // `createAccount` refuses by inserting an account without an environment.
     if (cause.message.includes("accounts.environment_id")) return "guard_environment";
-    for (const [name, words] of Object.entries(REFUSALS)) {
+    for (const [name, words] of Object.entries(CONSTRAINT_ERRORS)) {
       if (cause.message.includes(words)) return name as Constraint;
     }
   }

@@ -4,7 +4,7 @@ const databasesMax = 10;
 export interface Database {
   /** 0 for `DB`, n for `DB_n`: the last character of every id that names its database. */
   readonly index: number;
-  /** As it is bound: `DB`, `DB_1`. */
+  /** The name of its binding: `DB`, `DB_1`. */
   readonly name: string;
   readonly d1: D1Database;
 }
@@ -14,18 +14,18 @@ const nameOf = (index: number): string => (index === 0 ? "DB" : `DB_${index}`);
 /** The database of an index; null where none is bound. */
 export function databaseAt(env: object, index: number): Database | null {
   const name = nameOf(index);
-  // Which further databases are bound is the deployment's business: their bindings have no type of their own.
+  // Further databases are bound by the deployment, so their bindings have no generated type.
   const d1 = Reflect.get(env, name) as D1Database | undefined;
   return d1 === undefined ? null : { index, name, d1 };
 }
 
-/** All that are bound, `DB` first. */
+/** All bound databases, `DB` first. */
 export function allDatabases(env: object): readonly Database[] {
   const found = Array.from({ length: databasesMax }, (_, index) => databaseAt(env, index));
   return found.filter((database) => database !== null);
 }
 
-/** The index that an application's or a balance's id ends in; null for what is no such id. */
+/** The database index at the end of an application's or a balance's id. Null when the text is no such id. */
 export function databaseIndexOf(id: string): number | null {
   const digit = /^[a-z]{3}_[0-9A-Za-z]{22}([0-9])$/.exec(id)?.[1];
   return digit === undefined ? null : Number(digit);

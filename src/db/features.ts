@@ -5,37 +5,37 @@ import type { Statement } from "./sql.ts";
 import { guards } from "./views.ts";
 
 /**
- * What an environment uses beyond keeping credits, as JSON in `environments.features`: one part for each feature, which its
- * owner describes. Null: none, so that such an environment pays for none.
+ * The optional features that an environment uses, as JSON in `environments.features`. Each feature has one part, whose shape the
+ * feature's own room defines. Null: no feature, and no cost of any.
  */
 export interface Features {
-  /** The endpoints that are on. */
+  /** The enabled endpoints. */
   readonly webhooks?: unknown;
   readonly alerts?: unknown;
   readonly notices?: unknown;
-  /** The usage limits, in the order of their making. */
+  /** The usage limits, oldest first. */
   readonly limits?: unknown;
-  /** Present while ids of the environment are erased. */
+  /** Present while the environment has tombstones of erased ids. */
   readonly tombstones?: unknown;
   /** The test clock (D3). */
   readonly clock?: unknown;
-  /** How many erasures were lifted: what an isolate remembers of an id may be of before its erasure. */
+  /** How many erasures were lifted. A lift makes an isolate discard what it remembers from before the erasure. */
   readonly lifts?: unknown;
 }
 
-const NONE: Features = {};
-/** The texts that were read last. An environment's text seldom changes. */
-const known = new Map<string, Features>();
+const NO_FEATURES: Features = {};
+/** The last parsed texts. An environment's text seldom changes. */
+const knownFeatures = new Map<string, Features>();
 const knownMax = 100;
 
 export function readFeatures(text: string | null): Features {
-  if (text === null) return NONE;
-  const found = known.get(text);
+  if (text === null) return NO_FEATURES;
+  const found = knownFeatures.get(text);
   if (found !== undefined) return found;
   // Only `changeFeature` writes this text.
   const features = JSON.parse(text) as Features;
-  if (known.size >= knownMax) known.clear();
-  known.set(text, features);
+  if (knownFeatures.size >= knownMax) knownFeatures.clear();
+  knownFeatures.set(text, features);
   return features;
 }
 
@@ -48,11 +48,11 @@ const isEnvironment = (value: ValueOf<OfEnvironment>) => eq(environments.id, val
 export const featuresOf = (value: ValueOf<OfEnvironment>) =>
   scalar(drizzle.select(fields(environments, "features")).from(environments).where(isEnvironment(value)));
 
-/** Whether the environment's features are still these. */
+/** Whether the environment's features still equal the given text. */
 export const hasFeatures = (value: ValueOf<OfFeatures>): SQL =>
   hasRow(environments, and(isEnvironment(value), sql`${environments.features} IS ${value("features")}`));
 
-/** Aborts the batch with `guard_environment` where the environment's features are no longer these. */
+/** Aborts the batch with `guard_environment` when the environment's features no longer equal the given text. */
 export const guardFeatures = query((value: ValueOf<OfFeatures>) =>
   insertFrom(guards, { name: sql`'environment'`, holds: hasFeatures(value) }, sql``),
 );
@@ -68,7 +68,7 @@ const removeFeature = query((value: ValueOf<OfEnvironment & { path: string }>) =
   return drizzle.update(environments).set({ features }).where(isEnvironment(value));
 });
 
-/** Sets a part of an environment's features; null removes it. It belongs in the batch that changes what the part tells. */
+/** Sets a part of an environment's features; null removes it. Send it in the batch that changes the described rows. */
 export function changeFeature(environmentId: number, name: keyof Features, part: object | null): Statement {
   const path = `$.${name}`;
   return part === null

@@ -1,13 +1,13 @@
 /**
- * What is shown of a thing, said once: what JavaScript makes of its rows, for answers and pages, and the JSON that SQLite writes of
- * them, for exports. test/worker/db/presenter.test.ts compares both.
+ * Defines the public form of a resource once, for both writers: JavaScript makes responses and pages, SQLite writes the JSON of
+ * exports. test/worker/db/presenter.test.ts compares both.
  */
 
 import { getTableColumns, type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { iso } from "../lib/time.ts";
 
-/** A field on the wire: its value by JavaScript, and its JSON by SQLite: a text, never null. */
+/** A public field: its value in JavaScript, and its JSON text in SQLite, which is never null. */
 export interface WireField<Row, Out> {
   readonly of: (row: Row) => Out;
   readonly json: () => SQL;
@@ -17,10 +17,10 @@ export type WireFields = Readonly<Record<string, WireField<never, unknown>>>;
 type RowFor<Fields extends WireFields> = Fields[keyof Fields]["of"] extends (row: infer Row) => unknown ? Row : never;
 type Presented<Fields extends WireFields> = { -readonly [Name in keyof Fields]: ReturnType<Fields[Name]["of"]> };
 
-/** Makes what is shown of a row, of the fields by their names on the wire. */
+/** Makes the public form of a row from fields under their public names. */
 export function presenter<const Fields extends WireFields>(fields: Fields): (row: RowFor<Fields>) => Presented<Fields> {
   const entries = Object.entries(fields);
-  // Each takes a part of `RowFor`, and there is one of each name.
+  // Each field takes a part of `RowFor`, and each name occurs once.
   return (row) => Object.fromEntries(entries.map(([name, { of }]) => [name, of(row as never)])) as Presented<Fields>;
 }
 

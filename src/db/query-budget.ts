@@ -1,6 +1,6 @@
 import { temporarilyUnavailable } from "../errors.ts";
 
-/** The queries of one invocation, over all databases. */
+/** Counts the queries of one invocation, over all databases. */
 export interface QueryBudget {
   readonly left: () => number;
   /** Counts queries before they are sent. Throws `temporarily_unavailable` where the platform would refuse them. */

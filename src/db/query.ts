@@ -1,6 +1,6 @@
 /**
- * Drizzle writes every statement here and in the rooms; `batch` in sql.ts sends them, by D1's own. `sql.raw` and `sql.identifier`
- * stand in this file alone.
+ * Drizzle builds every statement; `batch` in sql.ts sends them through D1's own batch. `sql.raw` and `sql.identifier` may be used
+ * in this file only.
  */
 
 import {
@@ -19,12 +19,12 @@ import { type SQLiteColumn, SQLiteSelectBase, type SQLiteTable } from "drizzle-o
 import { drizzle as drizzleWith } from "drizzle-orm/sqlite-proxy";
 import type { Statement, Value } from "./sql.ts";
 
-/** Drizzle's builder. It only writes: a statement that is awaited, and not sent by `batch`, throws. */
+/** Drizzle's builder. It only builds: a statement that is awaited instead of sent by `batch` throws. */
 export const drizzle = drizzleWith(() => {
   throw new Error("Statements are sent by `batch`.");
 });
 
-/** A named value of a statement. Give the column where its type is stored as another: a boolean, JSON. */
+/** A named value of a statement. Pass the column when its values are stored as another type, such as booleans and JSON. */
 export interface ValueOf<Values> {
   (name: keyof Values & string): Placeholder;
   (name: keyof Values & string, column: SQLiteColumn): SQL;
@@ -38,12 +38,12 @@ function named(name: string, column?: SQLiteColumn): Placeholder | SQL {
 }
 
 type Selected = Readonly<Record<string, SQL.Aliased>>;
-/** The row that some fields make. */
+/** The row type of some selected fields. */
 export type RowOf<Fields> = {
   -readonly [Name in keyof Fields]: Fields[Name] extends { _: { type: infer Data } } ? Data : never;
 };
 
-/** A statement in `sql` that answers rows. */
+/** A statement in `sql` that returns rows. */
 class Rows<Row> {
   /** Never set. It gives TypeScript the type of the rows. */
   declare readonly row: Row;
@@ -56,23 +56,23 @@ class Rows<Row> {
 }
 
 interface Builder {
-  readonly prepare: () => { getQuery: () => Written; mapAllResult: (rows: unknown) => unknown };
+  readonly prepare: () => { getQuery: () => WrittenColumns; mapAllResult: (rows: unknown) => unknown };
 }
-interface Written {
+interface WrittenColumns {
   readonly sql: string;
   readonly params: readonly unknown[];
 }
-/** What `query` makes a statement of. */
+/** The inputs from which `query` makes a statement. */
 export type Writable = Builder | Rows<unknown> | SQL;
-/** The rows of that statement. */
+/** The row type of such a statement. */
 export type RowOfBuilt<Built> =
   Built extends Rows<infer Row> ? Row : Awaited<Built> extends readonly (infer Row)[] ? Row : never;
 
 const PARAMS_MAX = 100;
 
 /**
- * A statement, by a builder of `drizzle`, `read`, `readArrays`, `returning` or `sql`. It is built when it is first sent. Throws when
- * it has more values than D1 takes, when two of its columns have one name, and when it is sent without one of its values.
+ * A statement from `drizzle`, `read`, `readArrays`, `returning` or `sql`. It is built on first use. Throws when it has more values
+ * than D1 takes, when two of its columns share a name, and when one of its values is missing.
  */
 export function query<Values, Built extends Writable>(
   build: (value: ValueOf<Values>) => Built,
@@ -103,7 +103,7 @@ function prepare(built: Writable) {
   return { text, fill, rest: { isRead, ...(map === undefined ? {} : { map }) } };
 }
 
-/** Drizzle lets the column store a null that a placeholder has too: JSON as the text `null`, a boolean as 0. */
+/** Drizzle encodes a placeholder's null by its column: JSON as the text `null`, a boolean as 0. This keeps it null. */
 function withNulls(param: unknown): unknown {
   if (!is(param, Param) || !is(param.value, Placeholder)) return param;
   const { encoder, value } = param;
@@ -117,7 +117,7 @@ function storable(value: unknown): Value {
 
 type Mapper = (rows: readonly (readonly unknown[])[]) => unknown[];
 
-function write(built: Writable): { written: Written; isRead: boolean; map?: Mapper } {
+function write(built: Writable): { written: WrittenColumns; isRead: boolean; map?: Mapper } {
   if (is(built, SQL)) return { written: drizzle.run(built).getQuery(), isRead: false };
   if (built instanceof Rows) {
     const { text, isRead, fields } = built;
@@ -135,11 +135,11 @@ const WRITES = /\b(insert|update|delete|replace into)\b/i;
 
 function mapperOf(builder: Builder): Mapper {
   const prepared = builder.prepare();
-  // The rows of its fields, which is what it prepared.
+  // The statement was prepared with these fields, so its rows have their types.
   return (rows) => prepared.mapAllResult(rows) as unknown[];
 }
 
-/** Throws unless each is of `fields` or `computed`: with a name of its own, and with its columns' tables. */
+/** Throws unless every selected field comes from `fields` or `computed`, which give it a unique name and qualified columns. */
 function requireFields(selected: unknown): void {
   const names = new Set<string>();
   for (const field of Object.values(selected as object)) {
@@ -152,22 +152,22 @@ function requireFields(selected: unknown): void {
 }
 
 type Columns<Table extends SQLiteTable> = Table["_"]["columns"];
-/** A table, an alias of it, or the columns of a CTE that stand for its own. */
+/** A table, an alias of it, or a CTE with the same columns. */
 export type ColumnsOf<Table extends SQLiteTable> = { readonly [Name in keyof Columns<Table>]: SQLiteColumn };
-type Field<C extends SQLiteColumn> = SQL.Aliased<GetColumnData<C>>;
+type SelectedField<C extends SQLiteColumn> = SQL.Aliased<GetColumnData<C>>;
 
 /** Columns for a select list or `returning`, under the names of their fields: all, some, or some under other names. */
 export function fields<Table extends SQLiteTable>(
   table: Table,
-): { [Name in keyof Columns<Table>]: Field<Columns<Table>[Name]> };
+): { [Name in keyof Columns<Table>]: SelectedField<Columns<Table>[Name]> };
 export function fields<Table extends SQLiteTable, Name extends keyof Columns<Table> & string>(
   table: Table,
   ...names: readonly Name[]
-): { [Of in Name]: Field<Columns<Table>[Of]> };
+): { [Of in Name]: SelectedField<Columns<Table>[Of]> };
 export function fields<
   Table extends SQLiteTable,
   const Names extends Readonly<Record<string, keyof Columns<Table> & string>>,
->(table: Table, names: Names): { -readonly [Name in keyof Names]: Field<Columns<Table>[Names[Name]]> };
+>(table: Table, names: Names): { -readonly [Name in keyof Names]: SelectedField<Columns<Table>[Names[Name]]> };
 export function fields(table: SQLiteTable, ...named: readonly (string | Readonly<Record<string, string>>)[]): Selected {
   const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
   const names = named.length === 0 ? Object.keys(columns) : named;
@@ -190,8 +190,8 @@ export function computed(expressions: Readonly<Record<string, SQL>>): Selected {
 }
 
 /**
- * At the top level of what it selects from one table, Drizzle prints columns without their tables (its issue 5734): in a
- * subselect they would be the inner table's. One level deeper it leaves them alone.
+ * When a query has one table, Drizzle prints the columns of a selected `sql` without their table (its issue 5734). In a subselect
+ * they would then refer to the inner table. One level deeper, Drizzle keeps the table.
  */
 function nest<Data>(expression: SQL<Data>): SQL<Data> {
   const chunks = expression.queryChunks.splice(0);
@@ -199,7 +199,7 @@ function nest<Data>(expression: SQL<Data>): SQL<Data> {
   return expression;
 }
 
-/** Fields of what a left join may not find: each may be null. */
+/** Fields of a left-joined table: each may be null. */
 export function optional<const Fields extends Selected>(
   selected: Fields,
 ): { -readonly [Name in keyof Fields]: SQL.Aliased<Fields[Name]["_"]["type"] | null> } {
@@ -211,10 +211,10 @@ export function hasRow(table: SQLiteTable, where: SQL | undefined): SQL {
   return exists(drizzle.select({ one: sql`1` }).from(table).where(where));
 }
 
-/** A value as an integer: D1 binds numbers as REAL, which shows in JSON, in texts, in results and in the triggers of views. */
+/** A value as an integer. D1 binds numbers as REAL, which would be visible in JSON, texts, results and triggers of views. */
 export const asInteger = (value: Placeholder | SQL) => sql<number>`CAST(${value} AS INTEGER)`;
 
-/** The value of a query of one field, for a select list. Null where it finds no row. */
+/** The value of a query with one field, for a select list. Null when it finds no row. */
 export function scalar<Data>(select: {
   readonly getSQL: () => SQL;
   readonly _: { readonly result: Record<string, Data>[] };
@@ -222,20 +222,20 @@ export function scalar<Data>(select: {
   return sql<Data | null>`(${select.getSQL()})`;
 }
 
-/** A SELECT in `sql`, for what the builder cannot say. `list` is the select list. */
+/** A SELECT in `sql`, for SQL that the builder cannot express. `list` is the select list. */
 export function read<const Fields extends Selected>(fields: Fields, write: (list: SQL) => SQL) {
   return new Rows<RowOf<Fields>>(write(listOf(Object.values(fields))), true, fields);
 }
 
-/** A SELECT whose rows stay lists of values, as SQLite stores them: for pages of thousands of rows, by `arrays`. */
+/** A SELECT whose rows stay lists of stored values. Use it with `arrays` for pages of thousands of rows. */
 export function readArrays<const List extends readonly SQL[]>(list: List, write: (list: SQL) => SQL) {
   type Row = { -readonly [Index in keyof List]: List[Index]["_"]["type"] };
-  // Each has a name of its own: of two equal names D1 answers one column, and one whose name is a number comes first.
+  // Names must be unique and not numeric: D1 merges columns with equal names, and moves numeric names to the front.
   const named = list.map((one, index) => sql`${one} AS ${sql.identifier(`column${index}`)}`);
   return new Rows<Row>(write(sql.join(named, sql`, `)), true, null);
 }
 
-/** An INSERT, UPDATE or DELETE in `sql` that answers rows. `list` is for its RETURNING. */
+/** An INSERT, UPDATE or DELETE in `sql` that returns rows. `list` is the list of its RETURNING. */
 export function returning<const Fields extends Selected>(fields: Fields, write: (list: SQL) => SQL) {
   return new Rows<RowOf<Fields>>(write(listOf(Object.values(fields))), false, fields);
 }
@@ -247,7 +247,7 @@ function listOf(selected: readonly SQL.Aliased[]): SQL {
   );
 }
 
-/** INSERT … SELECT: each column by its field, and what follows the SELECT's list. A column that is left out has its default. */
+/** INSERT … SELECT: an expression for each column by its field name, and the rest of the SELECT. Other columns get their defaults. */
 export function insertFrom<Table extends SQLiteTable>(
   table: Table,
   values: { readonly [Name in keyof Table["$inferInsert"]]: SQL | Placeholder | SQLiteColumn },
@@ -262,7 +262,7 @@ export function insertFrom<Table extends SQLiteTable>(
   )} ${from}`;
 }
 
-/** Columns by their bare names: of an index, in ON CONFLICT, in UPDATE OF. */
+/** Bare column names, for ON CONFLICT, UPDATE OF and the columns of an index. */
 export function names(...columns: readonly (SQLiteColumn | undefined)[]): SQL {
   return sql.join(
     columns.map((column) => {
@@ -273,7 +273,7 @@ export function names(...columns: readonly (SQLiteColumn | undefined)[]): SQL {
   );
 }
 
-/** What follows SET in `sql`. */
+/** The assignments after SET in `sql`. */
 export function assignments<Table extends SQLiteTable>(
   table: Table,
   values: { readonly [Name in keyof Table["$inferInsert"]]?: SQL | Placeholder | SQLiteColumn },

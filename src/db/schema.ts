@@ -1,7 +1,7 @@
 /**
- * Every table of Purser, by what it is for. Amounts are integers in steps (books/amounts/amount.ts), times are integers in milliseconds since 1970.
- * Drizzle's types and drizzle-kit use this file. drizzle-kit cannot express `STRICT`, `WITHOUT ROWID` and triggers, so they
- * are in `drizzle/*.sql`. test/worker/db/schema.test.ts compares both.
+ * All tables, one file per subject. Amounts are integers in steps (books/amounts/amount.ts), times are milliseconds since 1970.
+ * drizzle-kit reads this file. It cannot express `STRICT`, `WITHOUT ROWID` and triggers, so they are in `drizzle/*.sql`;
+ * test/worker/db/schema.test.ts compares both.
  */
 
 export * from "./schema/activity.ts";

@@ -1,11 +1,11 @@
 import { type Fault, PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { Db, Statement } from "./sql.ts";
 
-/** A session of one request with one database: it sees every state that it saw before, and what it wrote itself. */
+/** A request's session with one database. It never reads an older state than before, and sees its own writes. */
 export interface Session extends Db {
-  /** The state that it has seen; null before its first trip. */
+  /** Marks the latest state that the session has seen. Null before its first query. */
   readonly bookmark: () => string | null;
-  /** Asks how large the database's file is, in bytes. */
+  /** Returns the size of the database's file in bytes. */
   readonly readSize: () => Promise<number>;
 }
 
@@ -14,23 +14,23 @@ export type SessionStart = "first-primary" | "first-unconstrained";
 
 const BOOKMARK = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/;
 
-/** Of a bookmark, the numbers that grow with the database's state; the rest is a hash. */
+/** The length of a bookmark's numbers, which grow with the database's state. The rest is a hash. */
 const NUMBERS_LENGTH = 26;
 
 export function isBookmark(text: string): boolean {
   return BOOKMARK.test(text);
 }
 
-/** Whether the state of `bookmark` is at least as late as that of `wanted`. */
+/** Whether `bookmark` marks the same or a later state than `wanted`. */
 export function isAsLateAs(bookmark: string | null, wanted: string): boolean {
   return bookmark !== null && bookmark.slice(0, NUMBERS_LENGTH) >= wanted.slice(0, NUMBERS_LENGTH);
 }
 
-/** Opens a session. `spend` is told how many queries are sent, each time that they are, and may refuse them. */
+/** Opens a session. `spend` is called with the number of queries before each send, and may refuse them. */
 export function openSession(d1: D1Database, start: SessionStart, spend: (queries: number) => void = () => {}): Session {
   const session = d1.withSession(start);
   const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
-  // D1 takes longer to make objects of rows.
+  // D1 is slower when it makes objects of rows.
   const sendAlone = async (one: Statement): Promise<unknown[]> =>
     one.map === undefined ? (await prepare(one).all()).results : one.map(await prepare(one).raw<unknown[]>());
   const send = async (statements: readonly Statement[]): Promise<unknown[][]> => {
@@ -45,25 +45,25 @@ export function openSession(d1: D1Database, start: SessionStart, spend: (queries
     });
   };
   return {
-    send: (statements) => resend(() => send(statements)),
+    send: (statements) => sendWithRetry(() => send(statements)),
     sendForArrays: (statement) =>
-      resend(() => {
+      sendWithRetry(() => {
         spend(1);
         return prepare(statement).raw();
       }),
     bookmark: () => session.getBookmark(),
     readSize: () =>
-      resend(async () => {
+      sendWithRetry(async () => {
         spend(1);
         return (await session.prepare("SELECT 1").run()).meta.size_after;
       }),
   };
 }
 
-const ATTEMPTS_MAX = 4;
+const SEND_ATTEMPTS_MAX = 4;
 const PAUSES_MS = [10, 50, 200] as const;
 
-/** D1's words for a fault after which the same statement may be sent again; a write may have happened. */
+/** D1's messages for errors after which the same statement may be sent again. The write may have happened. */
 const RETRYABLE = [
   "Network connection lost",
   "storage caused object to be reset",
@@ -82,26 +82,26 @@ const NOT_NOW: readonly (readonly [words: string, fault: Fault])[] = [
   ["Exceeded maximum DB size", "database_full"],
 ];
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const errorMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /**
- * Sends again after a passing fault, and turns what does not pass at once into `temporarily_unavailable`. A write whose answer
- * was lost is sent again as well, so every write must be done once however often it is sent: its ids are made before it, and
- * a constraint or a guard refuses the second time.
+ * Repeats after a transient error, and throws `temporarily_unavailable` for errors that last. A write whose response was lost is
+ * repeated too, so every write must be idempotent: its ids are made before the first send, and a constraint or a guard refuses
+ * the second.
  */
-async function resend<Answer>(send: () => Promise<Answer>): Promise<Answer> {
+async function sendWithRetry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await send();
     } catch (error) {
       if (error instanceof PurserError) throw error;
-      const message = messageOf(error);
+      const message = errorMessage(error);
       const notNow = NOT_NOW.find(([words]) => message.includes(words));
       if (notNow !== undefined) {
         throw temporarilyUnavailable("The database is busy; try again shortly.", error, notNow[1]);
       }
       if (!RETRYABLE.some((words) => message.includes(words))) throw error;
-      if (attempt === ATTEMPTS_MAX) {
+      if (attempt === SEND_ATTEMPTS_MAX) {
         throw temporarilyUnavailable("The database cannot be reached; try again.", error, "database_unreachable");
       }
       await scheduler.wait(PAUSES_MS[attempt - 1] ?? 0);

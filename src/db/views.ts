@@ -1,11 +1,11 @@
 /**
- * Views that only take inserts, whose triggers do something (`drizzle/0001_invariants.sql`). They are declared as tables, for
- * `insertFrom`. drizzle-kit does not read this file.
+ * Views whose INSTEAD OF triggers act on inserts (`drizzle/0001_invariants.sql`). They are declared as tables for `insertFrom`.
+ * drizzle-kit does not read this file.
  */
 
 import { integer, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** Aborts the batch with `guard_<name>` unless it holds. */
+/** Aborts the batch with `guard_<name>` unless `holds` is true. */
 export const guards = sqliteTable("guards", {
   name: text("name", {
     enum: [
@@ -26,24 +26,24 @@ export const guards = sqliteTable("guards", {
   holds: integer("holds", { mode: "boolean" }).notNull(),
 });
 
-/** Ends the tombstones that only cut: they are deleted. */
+/** Deletes tombstones that do not block. */
 export const tombstoneEnds = sqliteTable("tombstone_ends", {
   environmentId: integer("environment_id").notNull(),
   hash: text("hash").notNull(),
 });
 
-/** Takes an account's mark away once its events are in their days' sums, or moves it to the first later one (U18). */
+/** Deletes an account's mark when all its events are in day sums, or moves it to the first event that is not (U18). */
 export const usageSummed = sqliteTable("usage_summed", {
   environmentId: integer("environment_id").notNull(),
   accountId: integer("account_id").notNull(),
-  /** Where the mark stands. If it does not, the batch aborts with `usage_summed_once`. */
+  /** The mark's expected position. The batch aborts with `usage_summed_once` if it is elsewhere. */
   seq: integer("seq").notNull(),
-  /** The last event that is summed. */
+  /** The last event that the sums include. */
   lastByMs: integer("last_by_ms").notNull(),
   lastSeq: integer("last_seq").notNull(),
 });
 
-/** Settles an open reservation: its holds return, and what is to be charged is debited. */
+/** Settles an open reservation: its holds are returned, and its charges debited. */
 export const settlements = sqliteTable("settlements", {
   environmentId: integer("environment_id").notNull(),
   id: text("id").notNull(),
@@ -55,13 +55,13 @@ export const settlements = sqliteTable("settlements", {
   charges: text("charges"),
 });
 
-/** Has the balances of a settled reservation pay what they owe. */
+/** Makes the balances of a settled reservation pay the amounts that they owe. */
 export const owedSettlements = sqliteTable("owed_settlements", {
   environmentId: integer("environment_id").notNull(),
   reservationId: text("reservation_id").notNull(),
 });
 
-/** Adds to what was counted of analytics on a day, and aborts the batch where that passes a limit. */
+/** Adds to a day's analytics counts, and aborts the batch when they exceed a limit. */
 export const analyticsCounts = sqliteTable("analytics_counts", {
   environmentId: integer("environment_id").notNull(),
   day: integer("day").notNull(),

@@ -16,17 +16,17 @@ import {
 import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { id, ofRow, openIds, type Page, rowsMax } from "./ids-of-page.ts";
+import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./ids-of-page.ts";
 import { isGiven, namesOf, newName } from "./page-of-books.ts";
 
 const ACCOUNTS_MAX = 10;
 const HOLDS_MAX = 200;
-const BALANCES_MAX = 500;
+const ERASED_BALANCES_MAX = 500;
 const REFERENCES_MAX = 500;
-const atMost = (value: ValueOf<Page>, max: number) => sql`min(${rowsMax(value)}, ${max})`;
+const atMost = (value: ValueOf<ErasurePage>, max: number) => sql`min(${rowsMax(value)}, ${max})`;
 
-/** Accounts with credits that are not revoked, or open reservations. The lists are JSON, because each account has its own limits. */
-export const selectOpenBooks = query((value: ValueOf<Page>) => {
+/** Accounts with credits that are not revoked or with open reservations. Each account has its own limits, so lists are JSON. */
+export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
   const hold = [reservations.id, reservations.legs];
   const holds = sql`(
     SELECT json_group_array(json_array(${sql.join(hold, sql`, `)})) FROM (
@@ -39,7 +39,7 @@ export const selectOpenBooks = query((value: ValueOf<Page>) => {
     SELECT json_group_array(${creditBalances.id}) FROM (
       SELECT ${creditBalances.id} FROM ${creditBalances}
       WHERE ${creditBalances.accountId} = ${id.accountId} AND ${creditBalances.revokedAtMs} IS NULL
-      LIMIT ${atMost(value, BALANCES_MAX)}
+      LIMIT ${atMost(value, ERASED_BALANCES_MAX)}
     ) AS ${creditBalances}
   )`;
   const selected = {
@@ -66,12 +66,12 @@ const readHolds = (holds: string) =>
     legs: readLegs(legs),
   }));
 
-/** All that the holds return is revoked, so that nothing is owed any more (E2). */
+/** Deletes owed amounts, because everything that the holds return is revoked (E2). */
 const endOwed = query((value: ValueOf<{ accountId: number }>) =>
   drizzle.delete(refundOwed).where(eq(refundOwed.accountId, value("accountId"))),
 );
 
-/** Releases what open reservations hold, also of those that would be charged. Revokes what remains when none is open. */
+/** Releases all open reservations, even those that would be charged on expiry, and then revokes the remaining credits. */
 export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
   return books.flatMap(({ accountId, userId, holds, balanceIds }) => {
     const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: ctx.now(), by: byOf(ctx) };
@@ -86,18 +86,18 @@ export function closeBooks(ctx: TenantCtx, books: OpenBooks): Statement[] {
 }
 
 type Referring = typeof creditBalances | typeof creditRefunds;
-const hasName = (account: SQL | SQLiteColumn, reference: SQL | SQLiteColumn) =>
+const hasReferenceName = (account: SQL | SQLiteColumn, reference: SQL | SQLiteColumn) =>
   sql`EXISTS (SELECT 1 ${namesOf(account, "reference", reference)})`;
 
-/** References that callers gave, and that have no hash yet. */
-export const selectReferences = query((value: ValueOf<Page>) => {
+/** References from callers that are not hashed yet. */
+export const selectReferences = query((value: ValueOf<ErasurePage>) => {
   const found = alias(erasureNames, "found");
   const referencesOf = (table: Referring, column: SQLiteColumn, when: SQL) => sql`
     SELECT ${ofRow(table.accountId)} AS ${names(found.accountId)}, ${ofRow(column)} AS ${names(found.oldName)}
     FROM ${openIds(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId} WHERE ${when}`;
   const { accountId, externalRef, refundRef, requestHash } = creditRefunds;
   const ofRefunds = (column: SQLiteColumn) => {
-    const isOpen = sql`${ofRow(requestHash)} <> '' AND NOT ${hasName(ofRow(accountId), ofRow(column))}`;
+    const isOpen = sql`${ofRow(requestHash)} <> '' AND NOT ${hasReferenceName(ofRow(accountId), ofRow(column))}`;
     return referencesOf(creditRefunds, column, isOpen);
   };
   return read(
@@ -111,9 +111,9 @@ export const selectReferences = query((value: ValueOf<Page>) => {
 type References = RowsOf<[ReturnType<typeof selectReferences>]>[0];
 
 /** `rows` is a JSON list of [account, reference, hash]. */
-type Hashes = { rows: string };
+type ReferenceHashes = { rows: string };
 
-const insertNames = query((value: ValueOf<Hashes>) => {
+const insertReferenceNames = query((value: ValueOf<ReferenceHashes>) => {
   const [accountId, oldName] = [sql`item.value ->> 0`, sql`item.value ->> 1`];
   const isErasing = sql`EXISTS (
     SELECT 1 FROM ${erasureIds} WHERE ${erasureIds.accountId} = ${accountId} AND ${erasureIds.isDone} = 0
@@ -122,11 +122,11 @@ const insertNames = query((value: ValueOf<Hashes>) => {
     erasureNames,
     { accountId, kind: sql`'reference'`, oldName, newName: sql`item.value ->> 2` },
     sql`FROM json_each(${value("rows")}) AS item
-      WHERE ${isErasing} AND NOT ${hasName(accountId, oldName)}`,
+      WHERE ${isErasing} AND NOT ${hasReferenceName(accountId, oldName)}`,
   );
 });
 
-const eraseReferences = query((value: ValueOf<Hashes>) => {
+const eraseReferences = query((value: ValueOf<ReferenceHashes>) => {
   const { accountId, externalRef } = creditBalances;
   const { oldName } = erasureNames;
   return drizzle
@@ -139,7 +139,7 @@ const eraseReferences = query((value: ValueOf<Hashes>) => {
       )`,
     );
 });
-const eraseRefunds = query((value: ValueOf<Hashes>) => {
+const eraseRefunds = query((value: ValueOf<ReferenceHashes>) => {
   const { accountId, externalRef, refundRef, requestHash } = creditRefunds;
   return drizzle
     .update(creditRefunds)
@@ -150,11 +150,11 @@ const eraseRefunds = query((value: ValueOf<Hashes>) => {
     })
     .where(
       sql`${accountId} IN (SELECT item.value ->> 0 FROM json_each(${value("rows")}) AS item) AND ${requestHash} <> ''
-        AND ${hasName(accountId, externalRef)} AND ${hasName(accountId, refundRef)}`,
+        AND ${hasReferenceName(accountId, externalRef)} AND ${hasReferenceName(accountId, refundRef)}`,
     );
 });
 
-/** Puts keyed hashes in place of references, by which a voucher still finds its booking (E2). */
+/** Replaces references by keyed hashes, so that the entry of a known reference can still be found (E2). */
 export async function hashReferences(
   ctx: TenantCtx,
   secret: ErasureSecret,
@@ -166,5 +166,5 @@ export async function hashReferences(
     names.push([accountId, reference, await hashName(secret, ctx.environment, "reference", reference)]);
   }
   const values = { rows: JSON.stringify(names) };
-  return [insertNames(values), eraseReferences(values), eraseRefunds(values)];
+  return [insertReferenceNames(values), eraseReferences(values), eraseRefunds(values)];
 }

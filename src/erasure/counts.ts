@@ -21,7 +21,7 @@ import {
 import { id, namesId } from "./ids-of-page.ts";
 import type { ErasureCounts } from "./responses.ts";
 
-const GONE = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
+const DELETED_KINDS = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
 const KEPT = [
   "balances",
   "ledger",
@@ -33,10 +33,10 @@ const KEPT = [
   "exports",
 ] as const;
 
-type Kind = (typeof GONE)[number] | "consent" | (typeof KEPT)[number];
+type CountedKind = (typeof DELETED_KINDS)[number] | "consent" | (typeof KEPT)[number];
 
-/** Of each kind its rows; of a unit two sums that together are what would be revoked, because one could overflow. */
-type Counts = Readonly<Record<Kind, number>> & {
+/** The rows of each kind, and the amount to revoke of each unit, as two sums because one could overflow. */
+type Counts = Readonly<Record<CountedKind, number>> & {
   readonly revoked: Readonly<Record<Unit, readonly [high: number, low: number]>>;
 };
 
@@ -44,63 +44,63 @@ type Counts = Readonly<Record<Kind, number>> & {
 const record = alias(distinctIds, "d");
 const account = alias(accounts, "a");
 
-const ofAccount = (table: { readonly accountId: SQLiteColumn }) => eq(table.accountId, account.id);
+const countOfAccount = (table: { readonly accountId: SQLiteColumn }) => eq(table.accountId, account.id);
 const count = (table: SQLiteTable, where: SQL | undefined) => sql`(SELECT count(*) FROM ${table} WHERE ${where})`;
-/** The last of seqs without gaps. */
-const last = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
+/** The last seq, which is the number of rows because seqs have no gaps. */
+const countBySeq = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
   sql`coalesce((SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1), 0)`;
 
-const countsOf = (): Readonly<Record<Kind, SQL>> => ({
+const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   analytics: sql`coalesce(${record.eventCount} - ${record.deletedCount}, 0)`,
-  consent: last(consentLog.seq, namesId(consentLog, consentLog.distinctId)),
+  consent: countBySeq(consentLog.seq, namesId(consentLog, consentLog.distinctId)),
   ids: sql`${record.distinctId} IS NOT NULL`,
   properties: count(idProperties, namesId(idProperties, idProperties.distinctId)),
   messages: count(webhookMessages, namesId(webhookMessages, webhookMessages.subject)),
   customers: count(stripeCustomers, namesId(stripeCustomers, stripeCustomers.userId)),
   refusals: count(refusals, namesId(refusals, refusals.userId)),
-  balances: count(creditBalances, ofAccount(creditBalances)),
-  ledger: last(creditLedger.seq, ofAccount(creditLedger)),
-  metering: last(usageEvents.seq, ofAccount(usageEvents), desc(usageEvents.occurredByMs)),
+  balances: count(creditBalances, countOfAccount(creditBalances)),
+  ledger: countBySeq(creditLedger.seq, countOfAccount(creditLedger)),
+  metering: countBySeq(usageEvents.seq, countOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
   reservations: sql.join(
     // Each state has an index of its own.
     [sql`${reservations.state} = 'open'`, sql`${reservations.state} <> 'open'`].map((state) =>
-      count(reservations, and(ofAccount(reservations), state)),
+      count(reservations, and(countOfAccount(reservations), state)),
     ),
     sql` + `,
   ),
-  recurring: count(recurringGrants, ofAccount(recurringGrants)),
-  adjustments: count(creditAdjustments, ofAccount(creditAdjustments)),
-  refunds: count(creditRefunds, ofAccount(creditRefunds)),
-  exports: last(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),
+  recurring: count(recurringGrants, countOfAccount(recurringGrants)),
+  adjustments: count(creditAdjustments, countOfAccount(creditAdjustments)),
+  refunds: count(creditRefunds, countOfAccount(creditRefunds)),
+  exports: countBySeq(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),
 });
 
-/** By what a sum is split, in `sumsOf` too: there it stands in the SQL, because a bound number would divide as REAL. */
+/** The divisor that splits a sum. `sumsOf` repeats it as SQL text, because a bound number would divide as REAL. */
 const SPLIT = 1_000_000;
-const sumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
+const splitSumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
   [sql`${steps} / 1000000`, sql`${steps} % 1000000`].map(
     (part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`,
   );
 
-/** What remains of a unit, with what open reservations hold of balances that are not revoked. */
-function remaining(unit: Unit): SQL {
-  const isOfUnit = and(ofAccount(creditBalances), eq(creditBalances.unit, unit));
-  const left = sumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
-  const held = sumsOf(
+/** The remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
+function remainingOfUnit(unit: Unit): SQL {
+  const isOfUnit = and(countOfAccount(creditBalances), eq(creditBalances.unit, unit));
+  const left = splitSumsOf(creditBalances.remainingSteps, sql`${creditBalances} WHERE ${isOfUnit}`);
+  const held = splitSumsOf(
     sql`(leg.value ->> 'amountSteps')`,
     sql`${reservations}, json_each(${reservations.legs}) AS leg
       CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
-      WHERE ${ofAccount(reservations)} AND ${reservations.state} = 'open' AND ${isOfUnit} AND ${creditBalances.revokedAtMs} IS NULL`,
+      WHERE ${countOfAccount(reservations)} AND ${reservations.state} = 'open' AND ${isOfUnit} AND ${creditBalances.revokedAtMs} IS NULL`,
   );
   const [high, low] = left.map((sum, index) => sql`coalesce(sum(${sum} + ${held[index]}), 0)`);
   return sql`json_array(${high}, ${low})`;
 }
 
-/** What is held about the ids of `from`, a FROM whose rows have the columns of `erasureIds` that name an id: JSON for `readCounts`. */
+/** Counts the stored data about ids, as JSON for `readCounts`. The rows of `from` have the columns of `erasureIds` for an id. */
 export function selectCountsOf(from: SQL): SQL {
   const pairs = [
     ...Object.entries(countsOf()).map(([name, counted]) => sql`${name}, coalesce(sum(${counted}), 0)`),
     sql`'revoked', json_object(${sql.join(
-      UNITS.map((unit) => sql`${unit}, ${remaining(unit)}`),
+      UNITS.map((unit) => sql`${unit}, ${remainingOfUnit(unit)}`),
       sql`, `,
     )})`,
   ];
@@ -109,12 +109,12 @@ export function selectCountsOf(from: SQL): SQL {
     LEFT JOIN ${accounts} AS ${account} ON ${and(namesId(account, account.userId), sql`${account.isErased} = 0`)}`;
 }
 
-/** The sums of `stored`, a JSON list of what `selectCountsOf` wrote. Consent that is kept is in no list. */
+/** The sums of `stored`, a JSON list of results of `selectCountsOf`. A consent log that is kept is not counted. */
 export function readCounts(stored: string, keepConsent: boolean): ErasureCounts {
   const counts = JSON.parse(stored) as readonly Counts[];
   const sum = (of: (part: Counts) => number): number => counts.reduce((total, part) => total + of(part), 0);
-  // The record has each of the names.
-  const listed = <Name extends Kind>(names: readonly Name[]) =>
+  // The record contains every name.
+  const listed = <Name extends CountedKind>(names: readonly Name[]) =>
     Object.fromEntries(names.map((name) => [name, sum((part) => part[name])])) as Record<Name, number>;
   const revoked: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
@@ -123,7 +123,7 @@ export function readCounts(stored: string, keepConsent: boolean): ErasureCounts 
     if (steps > 0n) revoked[unit] = amountOfSteps(unit, steps);
   }
   return {
-    erased: { ...listed(GONE), ...(keepConsent ? {} : listed(["consent"])) },
+    erased: { ...listed(DELETED_KINDS), ...(keepConsent ? {} : listed(["consent"])) },
     pseudonymised: listed(KEPT),
     revoked,
   };

@@ -1,32 +1,22 @@
 import { and, eq, sql } from "drizzle-orm";
 import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { attempt } from "../db/attempt.ts";
 import { requireClock } from "../db/clock.ts";
 import { changeFeature, guardFeatures } from "../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { erasures, tombstones } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
-import { hashesOf, requireSecrets, type Standing, standingIn } from "../db/tombstones/check.ts";
+import { hashesOf, requireSecrets, standingIn, type TombstoneSecrets } from "../db/tombstones/check.ts";
 import { erasureSecrets } from "../db/tombstones/secret.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { readCounts } from "./counts.ts";
-import { continueErasure, type ErasureBudget, selectFeatures } from "./erase-running.ts";
+import { continueErasure, type ErasureBudget, selectErasureFeatures } from "./erase-running.ts";
 import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
 import type { ErasureKey } from "./ids-of-page.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 import type { ErasePersonOutput } from "./responses.ts";
 import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
-
-/** The constraints that fail when the person, or the environment, changed after it was read. */
-const CONFLICTS = new Set([
-  "guard_environment",
-  "guard_people",
-  "erasures_kept",
-  "erasure_ids_kept",
-  "tombstones_stand",
-  "tombstones_being_erased",
-] as const);
 
 type BegunErasure = Pick<
   ErasureRow,
@@ -46,9 +36,9 @@ const insertErasure = query((value: ValueOf<BegunErasure>) =>
 );
 
 /**
- * Erases a person (E1 to E3), or says what that would do. Ordinary people are done when it answers. The same again goes on with
- * what is not done, and blocks what more `blockIds` name. Throws `erasure_unavailable`, `changed_meanwhile` when the person has
- * other ids than those given, and `invalid_request` when some of `blockIds` are not among them.
+ * Erases a person (E1 to E3), or counts what would be erased. One call is enough for most people. Repeating it continues the erasure,
+ * and blocks further `blockIds`. Throws `erasure_unavailable`, `changed_meanwhile` when the person has other ids than given, and
+ * `invalid_request` when `blockIds` has an id that is not erased.
  */
 export async function erasePerson(
   ctx: TenantCtx,
@@ -58,7 +48,7 @@ export async function erasePerson(
   await erasureSecrets(ctx);
   const erasureId = ctx.newId("era_");
   const hashes = JSON.stringify(await hashesOf(ctx, input.distinctId));
-  const begun = await retryOnConflict(CONFLICTS, ctx.newId(""), () => begin(ctx, input, erasureId, hashes));
+  const begun = await attempt(ctx, () => begin(ctx, input, erasureId, hashes));
   if (!("id" in begun)) return { output: begun, replayed: false };
   await continueErasure(ctx, begun.id, budget);
   const progress = presentProgress(await requireErasure(ctx, begun.id));
@@ -73,7 +63,7 @@ interface Begun {
   readonly notErased: { readonly notErased?: string[] };
 }
 
-/** The answer of a dry run, or the erasure that was begun now or before. */
+/** The response of a dry run, or the erasure that this call or an earlier one started. */
 async function begin(
   ctx: TenantCtx,
   input: ErasePersonInput,
@@ -85,7 +75,7 @@ async function begin(
   const key = { appId, mode, distinctId };
   const given = input.distinctIds === undefined ? null : JSON.stringify(input.distinctIds);
   const [[stored], ids, [held], [before]] = await batch(ctx.db, [
-    selectFeatures({ environmentId }),
+    selectErasureFeatures({ environmentId }),
     selectIds(key),
     selectCounts({ ...key, given }),
     selectErasureOf({ environmentId, hashes }),
@@ -94,7 +84,7 @@ async function begin(
   requireClock(ctx, features);
   const standing = standingIn(features);
   await requireSecrets(ctx, standing);
-  // An id that is being erased is nobody's.
+  // An id that is being erased belongs to no person.
   const isNobodys = ids.length === 0 || before !== undefined;
   const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: true }] : ids.slice(0, idsListedMax);
   const person = found.map((one) => one.distinctId);
@@ -140,7 +130,7 @@ async function begin(
   return { id: erasureId, distinctIds, notErased };
 }
 
-/** The ids that are erased, and those that `distinctIds` leaves out: it does not name them, and no verified claim reaches them. */
+/** Splits the ids into those to erase, and those that `distinctIds` leaves out and only unverified claims reach. */
 function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[]) {
   if (distinctIds === undefined) return { erased: found, notErased: {} };
   const named = new Set(distinctIds);
@@ -151,26 +141,26 @@ function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[])
 
 const notAmong = () => invalid("blockIds", "must be among the ids that are erased");
 
-type Hashes = ErasureKey & { hashes: string };
-const isTombstoneOf = (value: ValueOf<Hashes>) =>
+type BlockedHashes = ErasureKey & { hashes: string };
+const isTombstoneOf = (value: ValueOf<BlockedHashes>) =>
   and(
     eq(tombstones.environmentId, value("environmentId")),
     eq(tombstones.erasureId, value("erasureId")),
     sql`${tombstones.hash} IN (SELECT value FROM json_each(${value("hashes")}))`,
   );
 
-const selectTombstones = query((value: ValueOf<Hashes>) =>
+const selectTombstones = query((value: ValueOf<BlockedHashes>) =>
   drizzle.select(fields(tombstones, "hash")).from(tombstones).where(isTombstoneOf(value)),
 );
 
-const raiseTombstones = query((value: ValueOf<Hashes>) =>
+const raiseTombstones = query((value: ValueOf<BlockedHashes>) =>
   drizzle
     .update(tombstones)
     .set({ blocks: 1 })
     .where(and(isTombstoneOf(value), eq(tombstones.blocks, 0))),
 );
 
-/** Has tombstones of an erasure block that only cut until now. Throws `invalid_request` for an id that has none of it. */
+/** Makes non-blocking tombstones of an erasure block. Throws `invalid_request` for an id without a tombstone of the erasure. */
 async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly string[]): Promise<void> {
   if (blockIds.length === 0) return;
   const ofIds: string[][] = [];
@@ -181,7 +171,7 @@ async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly s
   await batch(ctx.db, [raiseTombstones(values)]);
 }
 
-/** The person's ids that verified claims alone do not reach: those whose tombstones only cut, unless `blockIds` names them. */
+/** The person's ids that only unverified claims reach. Their tombstones do not block unless `blockIds` names them. */
 export async function findUnverifiedIds(ctx: TenantCtx, distinctId: string): Promise<string[]> {
   const { appId, mode } = ctx.environment;
   const ids = await all(ctx.db, selectIds({ appId, mode, distinctId }));
@@ -193,7 +183,7 @@ const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
   return set.size === ids.length && ids.every((id) => set.has(id));
 };
 
-const audit = insertAct();
+const auditErasureStarted = insertAct();
 
 async function beginning(
   ctx: TenantCtx,
@@ -202,7 +192,7 @@ async function beginning(
     readonly erasureId: string;
     readonly ids: readonly BegunId[];
     readonly isWhole: boolean;
-    readonly standing: Standing;
+    readonly standing: TombstoneSecrets;
   },
 ): Promise<Statement[]> {
   const { caller, environment } = ctx;
@@ -225,6 +215,6 @@ async function beginning(
     }),
     ...(await beginIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
     ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),
-    ...(caller.kind === "admin" ? [audit(newAct({ ...ctx, caller }, act))] : []),
+    ...(caller.kind === "admin" ? [auditErasureStarted(newAct({ ...ctx, caller }, act))] : []),
   ];
 }

@@ -1,6 +1,6 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
+import { isConflict } from "../db/attempt.ts";
 import { clockOf, requireClock, timesOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { guardFeatures } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
@@ -12,13 +12,13 @@ import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
 import { beginIds, selectMoreIds } from "./ids.ts";
-import { type ErasureKey, isIdOf, type Page } from "./ids-of-page.ts";
-import { pageStatements } from "./page.ts";
-import { type ErasureRow, isErasure, keyOf, selectErasure } from "./receipt.ts";
+import { type ErasureKey, type ErasurePage, isIdOf } from "./ids-of-page.ts";
+import { erasurePageStatements } from "./page.ts";
+import { type ErasureRow, erasureKey, isErasure, selectErasure } from "./receipt.ts";
 
-/** How many pages a run of the cron does of all erasures of a database. */
-const PAGES_A_RUN_MAX = 4;
-const QUERIES_A_PAGE = 60;
+/** How many pages a cron run processes, over all erasures of a database. */
+const ERASURE_PAGES_A_RUN_MAX = 4;
+const ERASURE_QUERIES_A_PAGE = 60;
 const ROWS_OF_PAGE = 8_000;
 const ERASURES_MAX = 200;
 const MINUTE_MS = 60_000;
@@ -38,8 +38,8 @@ const selectRunning = query((value: ValueOf<{ limit: number }>) =>
 );
 
 /**
- * Goes on with erasures that are running (E1), a page of each, and from another one every minute. Answers the errors: one that
- * fails takes only its own erasure down, and the next run tries again.
+ * Continues running erasures (E1), a page of each, starting with another one every minute. Returns the errors: a failure concerns
+ * only its own erasure, and the next run tries again.
  */
 async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
@@ -47,9 +47,9 @@ async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
   const found = await all(db, selectRunning({ limit: ERASURES_MAX }));
   const turn = found.length === 0 ? 0 : Math.floor(root.now() / MINUTE_MS) % found.length;
   const running = [...found.slice(turn), ...found.slice(0, turn)];
-  for (let pages = 0; pages < PAGES_A_RUN_MAX; pages++) {
+  for (let pages = 0; pages < ERASURE_PAGES_A_RUN_MAX; pages++) {
     const one = running.shift();
-    if (one === undefined || !allowance.has(QUERIES_A_PAGE)) break;
+    if (one === undefined || !allowance.has(ERASURE_QUERIES_A_PAGE)) break;
     const { erasureId, clock, ...row } = one;
     const environment = { ...row, database };
     const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
@@ -66,11 +66,11 @@ async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
 export const erasuresPart: CronPart = {
   code: "erasures_not_continued",
   weight: 5,
-  queriesOfStep: QUERIES_A_PAGE + 1,
+  queriesOfStep: ERASURE_QUERIES_A_PAGE + 1,
   work: eraseRunning,
 };
 
-/** How much of an erasure one invocation does: a Worker may send 1,000 queries, and a page takes up to 60. */
+/** How much of an erasure one invocation may do. A Worker may send 1,000 queries, and a page takes up to 60. */
 export interface ErasureBudget {
   readonly pages: number;
   /** The most rows of each kind in a page. */
@@ -79,19 +79,7 @@ export interface ErasureBudget {
 
 const ofCall: ErasureBudget = { pages: 12, rows: 4_000 };
 
-/** Another page, of another call or of the cron, was faster: what is left is read anew. */
-const CONFLICTS: ReadonlySet<string | null> = new Set([
-  "guard_balance",
-  "guard_environment",
-  "guard_people",
-  "reservations_settled_once",
-  "credit_ledger_seq_gapless",
-  "erasure_ids_kept",
-  "tombstones_stand",
-  "tombstones_being_erased",
-]);
-
-/** One of the ids that an erasure still has to do with. */
+/** One of the ids that an erasure still processes. */
 const selectIdLeft = query((value: ValueOf<ErasureKey>) =>
   drizzle.select(fields(erasureIds, "position")).from(erasureIds).where(isIdOf(value)).limit(1),
 );
@@ -103,7 +91,7 @@ const setCollected = query((value: ValueOf<ErasureKey>) =>
     .where(and(isErasure(value), eq(erasures.isCollected, 0))),
 );
 
-/** Aborts the batch with `guard_people` when the erasure is complete already: its message is sent once. */
+/** Aborts the batch with `guard_people` when the erasure is already complete, so that its message is sent once. */
 const guardRunning = query((value: ValueOf<ErasureKey>) => {
   const holds = hasRow(erasures, and(isErasure(value), isNull(erasures.completedAtMs)));
   return insertFrom(guards, { name: sql`'people'`, holds }, sql``);
@@ -116,31 +104,32 @@ const setCompleted = query((value: ValueOf<ErasureKey & { nowMs: number }>) =>
     .where(isErasure(value)),
 );
 
-export const selectFeatures = query((value: ValueOf<{ environmentId: number }>) =>
+export const selectErasureFeatures = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle
     .select(fields(environments, "features"))
     .from(environments)
     .where(eq(environments.id, value("environmentId"))),
 );
 
-/** Goes on with an erasure until it is complete or the budget is spent. Answers whether it is complete. */
+/** Continues an erasure until it is complete or the budget is spent. Returns whether it is complete. */
 export async function continueErasure(ctx: TenantCtx, erasureId: string, budget = ofCall): Promise<boolean> {
   for (let page = 0; page < budget.pages; page++) {
     try {
-      if (await erasePage(ctx, { ...keyOf(ctx, erasureId), rows: budget.rows })) return true;
+      if (await erasePage(ctx, { ...erasureKey(ctx, erasureId), rows: budget.rows })) return true;
     } catch (error) {
-      if (!CONFLICTS.has(constraintOf(error))) throw error;
+      // Another page, of another call or of the cron, was faster: what is left is read again.
+      if (!isConflict(error)) throw error;
     }
   }
   return false;
 }
 
-/** Does one page. Answers whether the erasure is complete. */
-async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
+/** Processes one page. Returns whether the erasure is complete. */
+async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
   const [[erasure], [idLeft], [stored], books, references] = await batch(ctx.db, [
     selectErasure(page),
     selectIdLeft(page),
-    selectFeatures(page),
+    selectErasureFeatures(page),
     selectOpenBooks(page),
     selectReferences(page),
   ] as const);
@@ -155,12 +144,13 @@ async function erasePage(ctx: TenantCtx, page: Page): Promise<boolean> {
     await complete(ctx, page, stored?.features ?? null);
     return true;
   }
-  const hashes = references.length === 0 ? [] : await hashReferences(ctx, await secretOf(ctx, erasure), references);
-  await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...pageStatements(page)]);
+  const hashes =
+    references.length === 0 ? [] : await hashReferences(ctx, await erasureSecretOf(ctx, erasure), references);
+  await batch(ctx.db, [...closeBooks(ctx, books), ...hashes, ...erasurePageStatements(page)]);
   return false;
 }
 
-/** Ends the erasure, and tells the endpoints: the only message that it sends (E6). */
+/** Completes the erasure, and sends its only message to the endpoints (E6). */
 async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null): Promise<void> {
   const { environmentId, erasureId } = key;
   const data = { erasureId };
@@ -174,7 +164,7 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
   noteMessages(ctx, messages);
 }
 
-/** Finds more ids of a person who has more than were begun with. */
+/** Collects further ids of a person who has more than the first batch took. */
 async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Promise<void> {
   const [found] = await batch(ctx.db, [selectMoreIds(key)] as const);
   const ids = found.map(({ distinctId, isVerified }) => ({ distinctId, blocks: isVerified }));
@@ -182,11 +172,11 @@ async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Pr
     await batch(ctx.db, [setCollected(key)]);
     return;
   }
-  await batch(ctx.db, await beginIds(ctx, await secretOf(ctx, erasure), erasure.id, ids));
+  await batch(ctx.db, await beginIds(ctx, await erasureSecretOf(ctx, erasure), erasure.id, ids));
 }
 
-/** The secret under which the erasure began. Throws `erasure_unavailable` when it is not set any more. */
-async function secretOf(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
+/** The secret with which the erasure started. Throws `erasure_unavailable` when it is no longer set. */
+async function erasureSecretOf(ctx: TenantCtx, { fingerprint }: ErasureRow): Promise<ErasureSecret> {
   const secret = (await erasureSecrets(ctx)).find((one) => one.fingerprint === fingerprint);
   if (secret === undefined) throw erasureUnavailable();
   return secret;

@@ -15,8 +15,9 @@ type OfSecret = { environmentId: number; fingerprint: string };
 
 const ofSecret = (value: ValueOf<OfSecret>) =>
   and(eq(erasures.environmentId, value("environmentId")), eq(erasures.fingerprint, value("fingerprint")));
-const standing = (value: ValueOf<OfSecret>) => and(ofSecret(value), isNull(erasures.liftedAtMs));
-const isRunning = (value: ValueOf<OfSecret>) => hasRow(erasures, and(standing(value), isNull(erasures.completedAtMs)));
+const standingTombstones = (value: ValueOf<OfSecret>) => and(ofSecret(value), isNull(erasures.liftedAtMs));
+const isRunning = (value: ValueOf<OfSecret>) =>
+  hasRow(erasures, and(standingTombstones(value), isNull(erasures.completedAtMs)));
 
 const ofErasures = (value: ValueOf<OfSecret>) =>
   and(
@@ -28,7 +29,7 @@ const selectState = query((value: ValueOf<OfSecret>) =>
   drizzle
     .select(
       computed({
-        isStanding: hasRow(erasures, standing(value)).mapWith(Boolean),
+        isStanding: hasRow(erasures, standingTombstones(value)).mapWith(Boolean),
         isRunning: isRunning(value).mapWith(Boolean),
         tombstones: scalar(
           drizzle
@@ -40,20 +41,22 @@ const selectState = query((value: ValueOf<OfSecret>) =>
     )
     .from(sql`(SELECT 1)`),
 );
-const audit = insertAct<OfSecret>((value) => sql`${hasRow(erasures, standing(value))} AND NOT ${isRunning(value)}`);
-const setLifted = query((value: ValueOf<OfSecret & { nowMs: number }>) =>
+const auditTombstonesForgotten = insertAct<OfSecret>(
+  (value) => sql`${hasRow(erasures, standingTombstones(value))} AND NOT ${isRunning(value)}`,
+);
+const setAllLifted = query((value: ValueOf<OfSecret & { nowMs: number }>) =>
   drizzle
     .update(erasures)
     .set({ liftedAtMs: value("nowMs", erasures.liftedAtMs) })
-    .where(sql`${standing(value)} AND NOT ${isRunning(value)}`),
+    .where(sql`${standingTombstones(value)} AND NOT ${isRunning(value)}`),
 );
-const deleteTombstones = query((value: ValueOf<OfSecret>) =>
+const deleteTombstonesOfSecret = query((value: ValueOf<OfSecret>) =>
   drizzle.delete(tombstones).where(sql`${ofErasures(value)} AND NOT ${isRunning(value)}`),
 );
 
 /**
- * Gives up the tombstones of a secret that is lost, so that the environment takes writes again (E4): their ids may begin anew, as after
- * a lift. Throws `not_found`, `invalid_request` while the secret is set, and `changed_meanwhile` while an erasure under it is running.
+ * Deletes the tombstones of a lost secret, so that the environment accepts writes again (E4). Their ids can be used again, as after a
+ * lift. Throws `not_found`, `invalid_request` while the secret is set, and `changed_meanwhile` while an erasure with it runs.
  */
 export async function forgetTombstones(
   admin: AdminCtx,
@@ -70,9 +73,9 @@ export async function forgetTombstones(
   if (state?.isRunning === true) throw stillRunning();
   if (state?.isStanding !== true) return { forgotten: 0 };
   await batch(admin.db, [
-    audit({ ...act, ...key }),
-    setLifted({ ...key, nowMs: admin.now() }),
-    deleteTombstones(key),
+    auditTombstonesForgotten({ ...act, ...key }),
+    setAllLifted({ ...key, nowMs: admin.now() }),
+    deleteTombstonesOfSecret(key),
     leaveFeature({ environmentId }),
   ]);
   return { forgotten: state.tombstones ?? 0 };

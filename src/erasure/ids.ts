@@ -15,7 +15,7 @@ import { isErasure } from "./receipt.ts";
 import { idsListedMax } from "./schemas.ts";
 
 /** The most ids of a person. An export has the same limit. */
-const IDS_MAX = 1_000_000;
+const ERASED_IDS_MAX = 1_000_000;
 /** How many of a larger person's ids are found at a time. */
 const IDS_OF_PAGE_MAX = 5_000;
 
@@ -27,35 +27,35 @@ const isFree = ({ environmentId, distinctId }: Readonly<Record<"environmentId" |
     WHERE ${other.environmentId} = ${environmentId} AND ${other.distinctId} = ${distinctId}
   )`;
 
-/** The table that `withIds` makes, and its column as that of `person`. */
+/** The table that `withIds` defines, and its column that `person` has too. */
 const ids = alias(distinctIds, "ids");
 const isVerifiedId = sql`ids.verified`;
 
-/** WITH: the person's ids, without those that another erasure has begun with. */
+/** WITH: the person's ids, without those of another erasure. */
 const withIds = (value: ValueOf<PersonKey>, idsMax: number): SQL =>
   sql`${withPerson(value, { idsMax })}, ${ids} AS (SELECT * FROM ${person} WHERE ${isFree(person)})`;
 
-/** An id of the person. `isVerified`: whether verified claims alone reach it. */
+/** An id of the person. `isVerified`: whether only verified claims lead to it. */
 const foundId = () => ({ ...fields(ids, "distinctId"), ...computed({ isVerified: isVerifiedId.mapWith(Boolean) }) });
 export type FoundId = RowsOf<[ReturnType<typeof selectIds>]>[0][number];
 
-/** The person's ids, nearest first: at most one more than are listed. */
+/** The person's ids, nearest first: at most one more than a response lists. */
 export const selectIds = query((value: ValueOf<PersonKey>) =>
   read(foundId(), (list) => sql`${withIds(value, idsListedMax + 1)} SELECT ${list} FROM ${ids}`),
 );
 
-/** Those of some ids that are the person's. */
+/** The given ids that belong to the person. */
 export const selectIdsAmong = query((value: ValueOf<PersonKey & { ids: string }>) =>
   read(
     foundId(),
-    (list) => sql`${withIds(value, IDS_MAX)}
+    (list) => sql`${withIds(value, ERASED_IDS_MAX)}
       SELECT ${list} FROM ${ids} WHERE ${ids.distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
   ),
 );
 
 /**
- * How many they are, and what is held about them, as JSON. With `given`, a JSON list, ids that it does not name and that verified
- * claims alone do not reach are left out.
+ * The number of the person's ids, and the counts of their data as JSON. With `given`, a JSON list, it leaves out ids that are not in
+ * the list and that only unverified claims reach.
  */
 export const selectCounts = query((value: ValueOf<PersonKey & { given: string | null }>) => {
   const isGiven = sql`(
@@ -66,12 +66,12 @@ export const selectCounts = query((value: ValueOf<PersonKey & { given: string | 
       ids: sql<number>`(SELECT count(*) FROM erased)`,
       counts: sql<string>`(${selectCountsOf(sql`erased`)})`,
     }),
-    (list) => sql`${withIds(value, IDS_MAX)},
+    (list) => sql`${withIds(value, ERASED_IDS_MAX)},
       erased AS (SELECT * FROM ${ids} WHERE ${isVerifiedId} = 1 OR ${isGiven}) SELECT ${list}`,
   );
 });
 
-/** Ids that those of an erasure claim, by claims that count, and that it does not have yet. */
+/** Further ids that an erasure's ids claim by claims that count. */
 export const selectMoreIds = query((value: ValueOf<ErasureKey>) =>
   drizzle
     .select(fields(distinctIds, { distinctId: "distinctId", isVerified: "claimIsVerified" }))
@@ -87,10 +87,10 @@ export const selectMoreIds = query((value: ValueOf<ErasureKey>) =>
     .limit(IDS_OF_PAGE_MAX),
 );
 
-type Rows = ErasureKey & { rows: string };
+type IdRows = ErasureKey & { rows: string };
 
-/** A row is [id, hash, pseudonym, blocks]. Whoever found the ids first has them: the others abort with `erasure_ids_kept`. */
-const insertIds = query((value: ValueOf<Rows>) => {
+/** A row is [id, hash, pseudonym, blocks]. If another batch took the ids first, this one aborts with `erasure_ids_kept`. */
+const insertIds = query((value: ValueOf<IdRows>) => {
   const distinctId = sql`item.value ->> 0`;
   const account = and(
     eq(accounts.environmentId, value("environmentId")),
@@ -114,15 +114,15 @@ const insertIds = query((value: ValueOf<Rows>) => {
   );
 });
 
-/** FROM: the ids that have just been found: those without a tombstone. */
+/** FROM: the newly found ids, which have no tombstone yet. */
 const idsOfErasure = sql`${erasureIds} AS ${id}`;
-const isNew = (value: ValueOf<ErasureKey>) =>
+const isNewId = (value: ValueOf<ErasureKey>) =>
   sql`${id.environmentId} = ${value("environmentId")} AND ${id.erasureId} = ${value("erasureId")} AND NOT EXISTS (
     SELECT 1 FROM ${tombstones} WHERE ${tombstones.environmentId} = ${id.environmentId} AND ${tombstones.hash} = ${id.hash}
   )`;
 
-const addCounts = query((value: ValueOf<ErasureKey>) => {
-  const counts = selectCountsOf(sql`(SELECT * FROM ${idsOfErasure} WHERE ${isNew(value)})`);
+const addErasedCounts = query((value: ValueOf<ErasureKey>) => {
+  const counts = selectCountsOf(sql`(SELECT * FROM ${idsOfErasure} WHERE ${isNewId(value)})`);
   return drizzle
     .update(erasures)
     .set({
@@ -137,7 +137,7 @@ const renameAccounts = query((value: ValueOf<ErasureKey>) =>
     .update(accounts)
     .set({ userId: sql`${id.pseudonym}`, isErased: 1 })
     .from(id)
-    .where(and(eq(accounts.id, id.accountId), isNew(value))),
+    .where(and(eq(accounts.id, id.accountId), isNewId(value))),
 );
 
 const insertTombstones = query((value: ValueOf<ErasureKey>) => {
@@ -145,12 +145,12 @@ const insertTombstones = query((value: ValueOf<ErasureKey>) => {
   return insertFrom(
     tombstones,
     { environmentId, hash, erasureId, blocks },
-    sql`FROM ${idsOfErasure} WHERE ${isNew(value)}`,
+    sql`FROM ${idsOfErasure} WHERE ${isNewId(value)}`,
   );
 });
 
-/** Ends the tombstones of an earlier erasure that only cut: the ids are erased again. */
-const endCuts = query((value: ValueOf<Rows>) =>
+/** Deletes the ids' non-blocking tombstones from an earlier erasure, because the ids are erased again. */
+const endErasedCuts = query((value: ValueOf<IdRows>) =>
   drizzle
     .delete(tombstones)
     .where(
@@ -163,7 +163,7 @@ const endCuts = query((value: ValueOf<Rows>) =>
 );
 
 /**
- * Counts as a lift does: ids that only cut may begin anew, and an isolate would go on with what it remembers of them from before.
+ * Counts like a lift, because non-blocking ids can be used again, and isolates must forget what they remember of them.
  */
 const countLift = query((value: ValueOf<{ environmentId: number }>) => {
   const { features } = environments;
@@ -174,15 +174,15 @@ const countLift = query((value: ValueOf<{ environmentId: number }>) => {
     .where(eq(environments.id, value("environmentId")));
 });
 
-/** An id with which an erasure begins, and whether its tombstone blocks (E4). */
+/** An id that an erasure starts with, and whether its tombstone blocks (E4). */
 export interface BegunId {
   readonly distinctId: string;
   readonly blocks: boolean;
 }
 
 /**
- * The statements that begin with ids: what is held about them is counted, their accounts lose their names, and their tombstones
- * stand. From then on nothing is written for them. `check` follows when the ids are there.
+ * The statements that start erasing ids: they count the ids' data, remove the names of their accounts, and add tombstones, after
+ * which writes are refused. `check` runs after the ids are inserted.
  */
 export async function beginIds(
   ctx: TenantCtx,
@@ -199,10 +199,10 @@ export async function beginIds(
   }
   const chunks = jsonChunks(rows);
   return [
-    ...chunks.map((chunk) => endCuts({ ...key, rows: chunk })),
+    ...chunks.map((chunk) => endErasedCuts({ ...key, rows: chunk })),
     ...chunks.map((chunk) => insertIds({ ...key, rows: chunk })),
     ...check,
-    addCounts(key),
+    addErasedCounts(key),
     renameAccounts(key),
     insertTombstones(key),
     ...(ids.every(({ blocks }) => blocks) ? [] : [countLift(key)]),
@@ -210,8 +210,8 @@ export async function beginIds(
 }
 
 /**
- * Aborts the batch with `guard_people` where the person's ids are no longer those that the erasure begins with. With `leavesOut` others
- * may be there that verified claims alone do not reach.
+ * Aborts the batch with `guard_people` when the person's ids have changed since they were read. With `leavesOut`, further ids are
+ * allowed if only unverified claims reach them.
  */
 export const guardIds = query((value: ValueOf<PersonKey & ErasureKey & { leavesOut: number }>) => {
   const own = alias(erasureIds, "own");

@@ -13,9 +13,9 @@ import {
   reservations,
   usageEvents,
 } from "../db/schema.ts";
-import { id, ofRow, openAccounts, openIds, type Page, rowsMax } from "./ids-of-page.ts";
+import { type ErasurePage, id, ofRow, openAccounts, openIds, rowsMax } from "./ids-of-page.ts";
 
-type OfPage = ValueOf<Page>;
+type OfBooksPage = ValueOf<ErasurePage>;
 /** A table of the books. */
 type TableOfBooks = SQLiteTable & { readonly accountId: SQLiteColumn };
 
@@ -26,22 +26,22 @@ const lastSeq = (table: TableOfBooks & { readonly seq: SQLiteColumn }, ...order:
 const lastLedger = () => lastSeq(creditLedger, desc(creditLedger.seq));
 const lastUsage = () => lastSeq(usageEvents, desc(usageEvents.occurredByMs), desc(usageEvents.seq));
 
-const taken = alias(erasureIds, "taken");
+const takenRows = alias(erasureIds, "taken");
 
-/** Takes so many rows of the accounts at hand into the page, of one account after another. */
+/** Adds the next rows of the current accounts to the page, one account after another. */
 const take = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo", last: () => SQL) =>
   query(
-    (value: OfPage) => sql`
+    (value: OfBooksPage) => sql`
   UPDATE ${erasureIds} SET ${names(erasureIds[to])} = taken.upto FROM (
     SELECT ${id.accountId} AS ${names(id.accountId)}, ${id[from]} + max(0, min(todo, ${rowsMax(value)} - before)) AS upto FROM (
       SELECT *, sum(todo) OVER (ORDER BY ${id.position} ROWS UNBOUNDED PRECEDING) - todo AS before
       FROM (SELECT ${id}.*, ${last()} - ${id[from]} AS todo FROM ${openIds(value)}) AS ${id}
     ) AS ${id}
-  ) AS ${taken} WHERE ${erasureIds.accountId} = ${taken.accountId}`,
+  ) AS ${takenRows} WHERE ${erasureIds.accountId} = ${takenRows.accountId}`,
   );
 
-/** The time that leads the primary key of usage events never falls as seq grows. */
-const takeUsageTimes = query((value: OfPage) => {
+/** The time bounds of the page. The time that leads the primary key of usage events never decreases as seq grows. */
+const takeUsageTimes = query((value: OfBooksPage) => {
   const { accountId, occurredByMs, seq } = usageEvents;
   const { usageFromMs, usageFrom, usageTo } = erasureIds;
   const usageToMs = sql`(
@@ -56,31 +56,31 @@ const takeUsageTimes = query((value: OfPage) => {
     .where(sql`${usageTo} > ${usageFrom} AND ${erasureIds.accountId} IN ${openAccounts(value)}`);
 });
 
-const byLedgerSeq = (table: typeof creditLedger | typeof creditAdjustments) => (value: OfPage) =>
+const byLedgerSeq = (table: typeof creditLedger | typeof creditAdjustments) => (value: OfBooksPage) =>
   sql`
   ${openIds(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId}
     AND ${ofRow(table.seq)} > ${id.ledgerFrom} AND ${ofRow(table.seq)} <= ${id.ledgerTo}`;
 /** FROM: the ledger entries `r` of the page. */
-export const ledgerPage = byLedgerSeq(creditLedger);
-const usagePage = (value: OfPage) => {
+export const erasedLedgerPage = byLedgerSeq(creditLedger);
+const usagePage = (value: OfBooksPage) => {
   const place = sql`(${ofRow(usageEvents.occurredByMs)}, ${ofRow(usageEvents.seq)})`;
   return sql`${openIds(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
     AND ${place} > (${id.usageFromMs}, ${id.usageFrom}) AND ${place} <= (${id.usageToMs}, ${id.usageTo})`;
 };
-const reservationPage = (value: OfPage) => sql`(
+const reservationPage = (value: OfBooksPage) => sql`(
     SELECT r.* FROM ${openIds(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
       ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
       AND ${ofRow(reservations.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
   ) AS r`;
 
-/** A table whose rows an erasure keeps, without what names the person. */
+/** A table whose rows an erasure keeps, without the values that identify the person. */
 interface Book {
   readonly table: TableOfBooks;
   readonly key: readonly SQLiteColumn[];
-  /** FROM: its rows `r` in the page. */
-  readonly page: (value: OfPage) => SQL;
-  /** SET: what is emptied in them. */
+  /** FROM: the table's rows `r` in the page. */
+  readonly page: (value: OfBooksPage) => SQL;
+  /** SET: the columns to empty. */
   readonly emptied: SQL;
   /** The columns that hold an id of an event, a reservation or an adjustment. */
   readonly ids: readonly SQLiteColumn[];
@@ -91,7 +91,7 @@ const usageKey = [usageEvents.accountId, usageEvents.occurredByMs, usageEvents.s
 const ledger: Book = {
   table: creditLedger,
   key: [creditLedger.accountId, creditLedger.seq],
-  page: ledgerPage,
+  page: erasedLedgerPage,
   emptied: assignments(creditLedger, { note: sql`NULL` }),
   ids: [creditLedger.eventId, creditLedger.reservationId],
 };
@@ -117,7 +117,7 @@ const holds: Book = {
   ids: [reservations.id, reservations.settledEventId],
 };
 
-const recurring: Book = {
+const recurringBook: Book = {
   table: recurringGrants,
   key: [recurringGrants.accountId, recurringGrants.ordinal],
   page: (value) => sql`(
@@ -125,7 +125,7 @@ const recurring: Book = {
       ON ${ofRow(recurringGrants.accountId)} = ${id.accountId} AND ${ofRow(recurringGrants.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
   ) AS r`,
-  // What is recurring ends (E2).
+  // Recurring grants end (E2).
   emptied: assignments(recurringGrants, {
     requestHash: noHash,
     state: sql`'ended'`,
@@ -136,58 +136,58 @@ const recurring: Book = {
   ids: [recurringGrants.id],
 };
 
-type Kind = typeof erasureNames.$inferSelect.kind;
+type NameKind = typeof erasureNames.$inferSelect.kind;
 
-/** FROM: the pair of an account's name. */
-export const namesOf = (account: SQL | SQLiteColumn, kind: Kind, name: SQL | SQLiteColumn): SQL =>
+/** FROM: an account's name and its replacement. */
+export const namesOf = (account: SQL | SQLiteColumn, kind: NameKind, name: SQL | SQLiteColumn): SQL =>
   sql`FROM ${erasureNames} WHERE ${erasureNames.accountId} = ${account} AND ${erasureNames.kind} = ${kind}
     AND ${erasureNames.oldName} = ${name}`;
 
-/** Its new name, for a column that holds one; null for any other. */
-export const newName = (table: TableOfBooks, column: SQLiteColumn, kind: Kind): SQL =>
+/** The replacement for the name in a column. Null when the column holds no name. */
+export const newName = (table: TableOfBooks, column: SQLiteColumn, kind: NameKind): SQL =>
   sql`(SELECT ${erasureNames.newName} ${namesOf(table.accountId, kind, column)})`;
 
-const found = alias(erasureNames, "found");
+const foundNames = alias(erasureNames, "found");
 
-/** Gives each id in a page a random one. An id that is another's too, as that of a charge (U15), keeps being it. */
+/** Gives each id in a page a random replacement. Ids that are equal, as of a charge (U15), get equal replacements. */
 const nameIds = ({ table, page, ids }: Book) =>
-  query((value: OfPage) => {
+  query((value: OfBooksPage) => {
     const namesOfPage = sql`
-      SELECT DISTINCT ${ofRow(table.accountId)} AS ${names(found.accountId)}, item.value AS ${names(found.oldName)}
+      SELECT DISTINCT ${ofRow(table.accountId)} AS ${names(foundNames.accountId)}, item.value AS ${names(foundNames.oldName)}
       FROM ${page(value)} CROSS JOIN json_each(json_array(${sql.join(ids.map(ofRow), sql`, `)})) AS item
       WHERE item.value IS NOT NULL`;
     return insertFrom(
       erasureNames,
       {
-        accountId: found.accountId,
+        accountId: foundNames.accountId,
         kind: sql`'id'`,
-        oldName: found.oldName,
-        newName: sql`iif(${found.oldName} GLOB 're[sc]_*', substr(${found.oldName}, 1, 4), '') || lower(hex(randomblob(16)))`,
+        oldName: foundNames.oldName,
+        newName: sql`iif(${foundNames.oldName} GLOB 're[sc]_*', substr(${foundNames.oldName}, 1, 4), '') || lower(hex(randomblob(16)))`,
       },
-      sql`FROM (${namesOfPage}) AS ${found} WHERE NOT EXISTS (SELECT 1 ${namesOf(found.accountId, "id", found.oldName)})`,
+      sql`FROM (${namesOfPage}) AS ${foundNames} WHERE NOT EXISTS (SELECT 1 ${namesOf(foundNames.accountId, "id", foundNames.oldName)})`,
     );
   });
 
 const eraseBook = ({ table, key, page, emptied, ids }: Book, when = sql`1`) =>
-  query((value: OfPage) => {
+  query((value: OfBooksPage) => {
     const renamed = ids.map((column) => sql`${names(column)} = ${newName(table, column, "id")}`);
     return sql`UPDATE ${table} SET ${sql.join([emptied, ...renamed], sql`, `)}
       WHERE (${names(...key)}) IN (SELECT ${sql.join(key.map(ofRow), sql`, `)} FROM ${page(value)} WHERE ${when})`;
   });
 
-const eraseNotes = query((value: OfPage) =>
+const eraseNotes = query((value: OfBooksPage) =>
   drizzle
     .update(creditBalances)
     .set({ notes: null })
     .where(
       sql`${creditBalances.notes} IS NOT NULL AND (${creditBalances.accountId}, ${creditBalances.grantSeq}) IN (
-      SELECT ${ofRow(creditLedger.accountId)}, ${ofRow(creditLedger.seq)} FROM ${ledgerPage(value)}
+      SELECT ${ofRow(creditLedger.accountId)}, ${ofRow(creditLedger.seq)} FROM ${erasedLedgerPage(value)}
       WHERE ${ofRow(creditLedger.reason)} = 'grant'
     )`,
     ),
 );
-// After their events were changed, which say no more that they have them.
-const deleteLargeProperties = query((value: OfPage) => {
+// This runs after the events no longer refer to their large properties.
+const deleteLargeProperties = query((value: OfBooksPage) => {
   const { accountId, occurredByMs, seq } = largeProperties;
   return drizzle.delete(largeProperties).where(
     sql`(${accountId}, ${occurredByMs}, ${seq}) IN (
@@ -199,23 +199,23 @@ const deleteLargeProperties = query((value: OfPage) => {
 const hasName = sql`${ofRow(creditLedger.note)} IS NOT NULL OR ${ofRow(creditLedger.eventId)} IS NOT NULL
   OR ${ofRow(creditLedger.reservationId)} IS NOT NULL`;
 
-/** The statements that take names and texts out of the books, in their order. */
+/** The statements that remove names and texts from the books, in order. */
 export const booksOfPage = [
   take("ledgerFrom", "ledgerTo", lastLedger),
   take("usageFrom", "usageTo", lastUsage),
   takeUsageTimes,
-  ...[ledger, adjustments, usage, holds, recurring].map(nameIds),
+  ...[ledger, adjustments, usage, holds, recurringBook].map(nameIds),
   eraseNotes,
   eraseBook(ledger, hasName),
   eraseBook(adjustments),
   eraseBook(usage),
   deleteLargeProperties,
   eraseBook(holds),
-  eraseBook(recurring),
+  eraseBook(recurringBook),
 ];
 
-/** What was taken is done. It follows when nothing else needs the page of the ledger. */
-export const closePage = query((value: OfPage) => {
+/** Marks the page as processed. It comes after the last statement that reads the ledger's page. */
+export const closePage = query((value: OfBooksPage) => {
   const { accountId, ledgerTo, usageTo, usageToMs } = erasureIds;
   return drizzle
     .update(erasureIds)
@@ -223,7 +223,7 @@ export const closePage = query((value: OfPage) => {
     .where(sql`${accountId} IN ${openAccounts(value)}`);
 });
 
-/** Whether the reference of a balance `r` is one that a caller gave. Payments keep theirs. */
+/** Whether a caller gave the reference of a balance `r`. References of payments are kept. */
 export const isGiven = (): SQL => {
   const [accountId, externalRef] = [ofRow(creditBalances.accountId), ofRow(creditBalances.externalRef)];
   return sql`${externalRef} NOT GLOB 'stripe:*' AND NOT EXISTS (
@@ -235,7 +235,7 @@ export const isGiven = (): SQL => {
 const has = (table: TableOfBooks, condition: SQL | undefined): SQL =>
   sql`EXISTS (SELECT 1 FROM ${table} AS r WHERE ${ofRow(table.accountId)} = ${id.accountId} AND ${condition})`;
 
-/** Whether the books of an account still have something that names somebody. */
+/** Whether the books of an account still contain identifying values. */
 export const isInBooks = (): SQL => {
   const state = ofRow(reservations.state);
   return sql`(${sql.join(

@@ -29,32 +29,32 @@ import type { Statement } from "../db/sql.ts";
 import { EVENT_BYTES, recordBytes } from "../people/limits/count.ts";
 import {
   distinctIdsAtHand,
+  type ErasurePage,
   id,
   idsAtHand,
   namesId,
   ofRow,
   openAccounts,
   openIds,
-  type Page,
   rowsMax,
   rowsOfIds,
   type TableOfIds,
 } from "./ids-of-page.ts";
-import { booksOfPage, closePage, isInBooks, ledgerPage } from "./page-of-books.ts";
+import { booksOfPage, closePage, erasedLedgerPage, isInBooks } from "./page-of-books.ts";
 import { isErasure } from "./receipt.ts";
 
-type OfPage = ValueOf<Page>;
-const isHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentId, value("environmentId"));
+type OfPage = ValueOf<ErasurePage>;
+const isRowHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentId, value("environmentId"));
 
 /** The balances that the page's grants made. */
 const grantedInPage = (value: OfPage) =>
-  sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${ledgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
+  sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${erasedLedgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
 
-/** Payments that name the person: those of its balances, and those that granted nothing yet. */
+/** Payments that name the person: those of the granted balances, and those without a grant. */
 const paymentPage = (value: OfPage) => sql`(
   SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
 )`;
-// The reason stays: the same event sent again does not bring the customer back. Nor does one that read the payment before.
+// The reason stays, so that a repeated event, or one that read the payment earlier, does not restore the customer.
 const asErased = {
   customer: sql`NULL`,
   settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
@@ -67,16 +67,16 @@ const erasePayments = query((value: OfPage) =>
     .set(asErased)
     .where(
       and(
-        isHere(value, payments),
+        isRowHere(value, payments),
         sql`${payments.id} IN (
           SELECT * FROM ${paymentPage(value)} UNION
-          SELECT ${paymentGrants.paymentId} FROM ${ledgerPage(value)} CROSS JOIN ${paymentGrants}
+          SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
           WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
         )`,
       ),
     ),
 );
-/** A payment restores nothing of what an erasure closes (S4). */
+/** Prevents payments from restoring credits that an erasure revoked (S4). */
 const eraseGrants = query((value: OfPage) =>
   drizzle
     .update(paymentGrants)
@@ -89,19 +89,19 @@ const eraseFacts = query((value: OfPage) =>
     .set({ userId: null })
     .where(
       and(
-        isHere(value, paymentFacts),
+        isRowHere(value, paymentFacts),
         sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${paymentPage(value)}`,
       ),
     ),
 );
-/** What Stripe's events asked for goes; that they came, and what they did, stays. */
+/** Removes the requested pack and user from the log of Stripe's events. The events and their outcomes stay. */
 const eraseLog = query((value: OfPage) =>
   drizzle
     .update(stripeLog)
     .set({ askedPack: null, askedUser: null })
     .where(
       and(
-        isHere(value, stripeLog),
+        isRowHere(value, stripeLog),
         sql`${stripeLog.eventId} IN (
           SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
           LIMIT ${rowsMax(value)}
@@ -109,39 +109,39 @@ const eraseLog = query((value: OfPage) =>
       ),
     ),
 );
-/** A debt ends with its user (S6). */
+/** Ends the user's debts (S6). */
 const endDebts = query(
   (value: OfPage) => sql`
   UPDATE ${paymentDebts} INDEXED BY payment_debts_of
   SET ${assignments(paymentDebts, { customer: sql`NULL`, amount: sql`0` })}
-  WHERE ${isHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
+  WHERE ${isRowHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
     AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
 );
-/** A user's own amounts of limits go. What counts stays under the pseudonym (E2). */
+/** Deletes a user's own amounts of limits. Counted usage stays under the pseudonym (E2). */
 const endOwnAmounts = query((value: OfPage) => {
   const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
   const ofAccounts = sql`
     SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${openIds(value)} CROSS JOIN ${usageLimits}
-    WHERE ${isHere(value, usageLimits)}`;
+    WHERE ${isRowHere(value, usageLimits)}`;
   return drizzle
     .update(usageCounters)
     .set({ hasOwnAmount: false, ownAmountSteps: null })
     .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOwnAmount} = 1`);
 });
-/** Those that wait for somebody to say whose their customer is. */
+/** Removes the customer from payments that are unmatched because nobody has assigned their customer to a user. */
 const erasePaymentCustomers = query(
   (value: OfPage) => sql`
   UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, asErased)}
-  WHERE ${isHere(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
+  WHERE ${isRowHere(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
     SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
   )`,
 );
 
-/** `by` names the index where the ids are not the primary key: SQLite would read all rows of the environment. */
+/** `by` names the index when ids do not lead the primary key. Otherwise SQLite would read all rows of the environment. */
 const deleteOfIds = (table: TableOfIds, named: SQLiteColumn, by = sql``) =>
   query(
     (value: OfPage) =>
-      sql`DELETE FROM ${table} ${by} WHERE ${isHere(value, table)} AND ${named} IN ${distinctIdsAtHand(value)}`,
+      sql`DELETE FROM ${table} ${by} WHERE ${isRowHere(value, table)} AND ${named} IN ${distinctIdsAtHand(value)}`,
   );
 
 const deleteEvents = query((value: OfPage) =>
@@ -152,13 +152,13 @@ const deleteEvents = query((value: OfPage) =>
   ),
 );
 
-/** The file keeps its size, and what is freed is used again. An id's record goes once, and tells of its events. */
+/** Counts the freed bytes, because the file keeps its size and reuses them. An id's record is deleted once, and counts its events. */
 const countFreed = query((value: OfPage) => {
   const { distinctId, eventBytes, eventCount, deletedCount } = distinctIds;
   const events = sql`${eventBytes} + (${eventCount} - ${deletedCount}) * ${EVENT_BYTES}`;
   const freed = sql`(
     SELECT coalesce(sum(${events} + ${recordBytes(sql`${distinctId}`)}), 0) FROM ${distinctIds}
-    WHERE ${isHere(value, distinctIds)} AND ${distinctId} IN ${distinctIdsAtHand(value)}
+    WHERE ${isRowHere(value, distinctIds)} AND ${distinctId} IN ${distinctIdsAtHand(value)}
   )`;
   return drizzle
     .update(databaseSize)
@@ -168,12 +168,12 @@ const countFreed = query((value: OfPage) => {
 
 const endpoint = alias(webhookDeliveries, "endpoint");
 
-/** A message that names the person goes, also where it was not delivered yet. */
+/** Messages that name the person. They are deleted even if they are not delivered yet. */
 const messagePage = (value: OfPage) => sql`(
   SELECT ${ofRow(webhookMessages.id)} FROM ${rowsOfIds(value, webhookMessages, webhookMessages.subject)}
   LIMIT ${rowsMax(value)}
 )`;
-/** Endpoints that were deleted, and whose deliveries are kept: each endpoint with deliveries is found by one step in the index. */
+/** Deleted endpoints whose deliveries are kept. One index look-up finds each endpoint with deliveries. */
 const goneEndpoints = sql`(
   WITH RECURSIVE ${endpoint} (${names(webhookDeliveries.endpointId)}) AS (
     SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
@@ -194,16 +194,16 @@ const deleteGoneDeliveries = query((value: OfPage) => {
     )`,
   );
 });
-const deleteDeliveries = query((value: OfPage) => {
+const deleteErasedDeliveries = query((value: OfPage) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle.delete(webhookDeliveries).where(
     sql`(${endpointId}, ${messageId}) IN (
       SELECT ${webhookEndpoints.id}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
-      CROSS JOIN ${webhookEndpoints} WHERE ${isHere(value, webhookEndpoints)}
+      CROSS JOIN ${webhookEndpoints} WHERE ${isRowHere(value, webhookEndpoints)}
     )`,
   );
 });
-const deleteMessages = query((value: OfPage) =>
+const deleteErasedMessages = query((value: OfPage) =>
   drizzle.delete(webhookMessages).where(inArray(webhookMessages.id, messagePage(value))),
 );
 
@@ -220,7 +220,7 @@ const deleteConsent = query((value: OfPage) => {
   );
 });
 
-/** Moves an id's rows under its hash, after what is there already, from an erasure that was lifted. */
+/** Moves an id's rows to its hash, after any rows from an earlier, lifted erasure. */
 const moveRows = (table: typeof consentLog | typeof exportAudit, when: (value: OfPage) => SQL = () => sql`1`) =>
   query((value: OfPage) => {
     const { environmentId, distinctId, seq } = table;
@@ -248,7 +248,7 @@ const endClaims = query((value: OfPage) =>
     })
     .where(
       and(
-        isHere(value, distinctIds),
+        isRowHere(value, distinctIds),
         eq(distinctIds.claimIsVerified, false),
         sql`${distinctIds.distinctId} IN (
           SELECT ${ofRow(distinctIds.distinctId)} FROM ${rowsOfIds(value, distinctIds, distinctIds.claimedBy)}
@@ -259,7 +259,7 @@ const endClaims = query((value: OfPage) =>
 );
 
 const hasRows = (table: TableOfIds, named: SQLiteColumn) => hasRow(table, namesId(table, named));
-/** Whether something is left of an id that is deleted, moved or emptied row by row, so that a page may leave some of it. */
+/** Whether an id still has rows of the kinds that are processed row by row, which may take several pages. */
 const isLeft = () =>
   sql.join(
     [
@@ -317,9 +317,9 @@ const PAGE = [
   erasePaymentCustomers,
   deleteOfIds(stripeCustomers, stripeCustomers.userId, sql`INDEXED BY stripe_customers_user`),
   deleteOfIds(refusals, refusals.userId),
-  deleteDeliveries,
+  deleteErasedDeliveries,
   deleteGoneDeliveries,
-  deleteMessages,
+  deleteErasedMessages,
   deleteConsent,
   moveRows(consentLog, keepsConsent),
   moveRows(exportAudit),
@@ -332,9 +332,9 @@ const PAGE = [
 ];
 
 /**
- * The statements of one page, in their order: each does a part of what is left. What is done is recognised by its rows, and by
- * the seqs in `erasure_ids`. So a page may be sent again, and two may be under way at once.
+ * The statements of one page, in order. Each processes a part of the remaining data, which it finds by the rows themselves and the
+ * seqs in `erasure_ids`. So a page may be repeated, and two may run at the same time.
  */
-export function pageStatements(page: Page): Statement[] {
+export function erasurePageStatements(page: ErasurePage): Statement[] {
   return PAGE.map((statementOf) => statementOf(page));
 }

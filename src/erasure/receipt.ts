@@ -19,7 +19,7 @@ export const selectErasure = query((value: ValueOf<ErasureKey>) =>
   drizzle.select(fields(erasures)).from(erasures).where(isErasure(value)),
 );
 
-/** The erasure that left one of these tombstones, if it blocks. */
+/** The erasure that made one of these tombstones, if the tombstone blocks. */
 export const selectErasureOf = query((value: ValueOf<{ environmentId: number; hashes: string }>) => {
   const erasureId = sql`(
     SELECT ${tombstones.erasureId} FROM json_each(${value("hashes")}) AS item CROSS JOIN ${tombstones}
@@ -32,17 +32,17 @@ export const selectErasureOf = query((value: ValueOf<{ environmentId: number; ha
     .where(and(eq(erasures.environmentId, value("environmentId")), eq(erasures.id, erasureId)));
 });
 
-/** D1 restores a database as it was at any moment of the last 30 days. */
+/** D1 can restore a database to any moment of the last 30 days. */
 const RECOVERABLE_DAYS = 30;
 
-export const keyOf = (ctx: TenantCtx, erasureId: string): ErasureKey => ({
+export const erasureKey = (ctx: TenantCtx, erasureId: string): ErasureKey => ({
   environmentId: ctx.environment.id,
   erasureId,
 });
 
 /** The row of an erasure. Throws `not_found`. */
 export async function requireErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureRow> {
-  const [row] = await all(ctx.db, selectErasure(keyOf(ctx, erasureId)));
+  const [row] = await all(ctx.db, selectErasure(erasureKey(ctx, erasureId)));
   if (row !== undefined) return row;
   throw new PurserError(
     "not_found",
@@ -60,7 +60,7 @@ export function presentProgress(row: ErasureRow) {
   };
 }
 
-/** The state of an erasure, and its receipt, which names nobody (E6). Throws `not_found`. */
+/** The state of an erasure, and its receipt, which contains no ids (E6). Throws `not_found`. */
 export async function readErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
   return presentErasure(await requireErasure(ctx, erasureId));
 }
@@ -95,8 +95,8 @@ const deleteTombstones = query((value: ValueOf<ErasureKey>) =>
 );
 
 /**
- * The fingerprints of the secrets under which tombstones are left, in the order of their first erasures. It counts the lift, so
- * that no features of before come back: an isolate would go on with what it remembers of the erased.
+ * Writes the fingerprints of the secrets that still have tombstones, in order of their first erasures. It counts the lift, so that
+ * the features never equal an earlier text: an isolate would then use what it remembers of erased ids.
  */
 export const leaveFeature = query((value: ValueOf<{ environmentId: number }>) => {
   const { features } = environments;
@@ -115,9 +115,9 @@ export const leaveFeature = query((value: ValueOf<{ environmentId: number }>) =>
     .where(eq(environments.id, value("environmentId")));
 });
 
-const audit = insertAct<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
+const auditErasureLifted = insertAct<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
 
-/** Lets the ids of an erasure begin anew (E4). What was erased stays so. Throws `not_found`, and `changed_meanwhile` while it runs. */
+/** Allows writes for the ids of an erasure again (E4). Erased data stays erased. Throws `not_found`, and `changed_meanwhile` while the erasure runs. */
 export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
   const row = await requireErasure(ctx, erasureId);
   if (row.completedAtMs === null) {
@@ -125,7 +125,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
   }
   if (row.liftedAtMs !== null) return presentErasure(row);
   const { caller, environment } = ctx;
-  const key = keyOf(ctx, erasureId);
+  const key = erasureKey(ctx, erasureId);
   const act = {
     appId: environment.appId,
     action: "erasure.lifted" as const,
@@ -133,7 +133,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
     details: { mode: environment.mode },
   };
   await batch(ctx.db, [
-    ...(caller.kind === "admin" ? [audit({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
+    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
     setLifted({ ...key, nowMs: ctx.realNow() }),
     deleteTombstones(key),
     leaveFeature({ environmentId: key.environmentId }),

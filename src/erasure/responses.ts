@@ -5,7 +5,7 @@ import { erasureReason } from "./schemas.ts";
 const time = z.string().meta({ format: "date-time" });
 const rows = z.int();
 
-const counts = {
+const countsOutput = {
   erased: z
     .strictObject({
       analytics: rows.describe("Analytics events."),
@@ -14,7 +14,7 @@ const counts = {
       properties: rows.describe("Ids with properties."),
       messages: rows.describe("Messages to endpoints, also those that were not delivered."),
       customers: rows.describe("Customers of Stripe."),
-      refusals: rows.describe("Usage and grants that were refused of late, for the overview."),
+      refusals: rows.describe("Recently refused usage and grants, for the overview."),
     })
     .meta({ id: "ErasedRows" })
     .describe("Rows that go."),
@@ -30,16 +30,16 @@ const counts = {
       exports: rows.describe("Rows of the audit of exports."),
     })
     .meta({ id: "PseudonymisedRows" })
-    .describe("Rows that the books keep, without what names the person."),
-  revoked: quantitiesOutput.describe("What remains of credits, and what open reservations return."),
+    .describe("Rows that the books keep, without the values that identify the person."),
+  revoked: quantitiesOutput.describe("Remaining credits, and credits that open reservations return."),
 };
-export type ErasureCounts = z.infer<z.ZodObject<typeof counts>>;
+export type ErasureCounts = z.infer<z.ZodObject<typeof countsOutput>>;
 
-const distinctIds = z
+const distinctIdsOutput = z
   .array(z.string())
-  .describe("The person's ids, at most 10,000 of them. Absent when the erasure was begun before.");
+  .describe("The person's ids, at most 10,000 of them. Absent when the erasure had already started.");
 const distinctIdCount = z.int();
-const erasureId = z.string();
+const erasureIdOutput = z.string();
 const status = z
   .enum(["running", "completed"])
   .meta({ id: "ErasureStatus" })
@@ -47,40 +47,40 @@ const status = z
 
 export const erasePersonOutput = z
   .strictObject({
-    erasureId: erasureId.optional().describe("Absent in a dry run."),
+    erasureId: erasureIdOutput.optional().describe("Absent in a dry run."),
     status: status.optional(),
-    distinctIds: distinctIds.optional(),
+    distinctIds: distinctIdsOutput.optional(),
     distinctIdCount,
     notErased: z
       .array(z.string())
       .optional()
-      .describe("Ids that `distinctIds` does not name, and that only claims by publishable keys reach."),
-    ...counts,
+      .describe("Ids that are not in `distinctIds` and that only claims by publishable keys reach."),
+    ...countsOutput,
   })
   .meta({ id: "ErasedPerson" });
 export type ErasePersonOutput = z.infer<typeof erasePersonOutput>;
 
 export const erasureOutput = z
   .strictObject({
-    erasureId,
+    erasureId: erasureIdOutput,
     status,
     distinctIdCount,
-    ...counts,
+    ...countsOutput,
     reason: z.nullable(erasureReason),
     keepConsent: z.boolean(),
     by: z.string().describe("The id of the key that asked for it, or the administrator."),
-    fingerprint: z.string().describe("Tells by which `ERASURE_SECRET` its ids are recognised, and nothing of it."),
+    fingerprint: z.string().describe("Identifies the `ERASURE_SECRET` that hashed its ids, without revealing it."),
     startedAt: time,
     completedAt: time.nullable(),
     recoverableUntil: time
       .nullable()
-      .describe("Until then D1 can restore the database as it was before: 30 days after the end."),
-    liftedAt: time.nullable().describe("When its ids were let begin anew."),
+      .describe("Until this time, 30 days after the end, D1 can restore the database as it was before the erasure."),
+    liftedAt: time.nullable().describe("When its ids were allowed again."),
   })
   .meta({ id: "Erasure" });
 export type ErasureOutput = z.infer<typeof erasureOutput>;
 
 export const forgetTombstonesOutput = z
-  .strictObject({ forgotten: z.int().nonnegative().describe("How many erased ids were given up.") })
+  .strictObject({ forgotten: z.int().nonnegative().describe("How many tombstones were deleted.") })
   .meta({ id: "ForgottenTombstones" });
 export type ForgetTombstonesOutput = z.infer<typeof forgetTombstonesOutput>;

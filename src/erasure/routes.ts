@@ -21,7 +21,7 @@ export const erasureRoutes = createRoutes()
     c.json(await callVerb(c, (ctx) => liftErasure(ctx, c.req.param("erasureId")))),
   );
 
-/** Administration of this room. */
+/** Administration routes of erasures. */
 export const tombstoneRoutes = createRoutes().post(
   "/apps/:appId/tombstones/forget",
   requireAdmin,

@@ -15,16 +15,16 @@ export interface Subject {
 }
 
 /**
- * A row of the audit. Its id is created before the write, so that a repeated write takes effect once. It has the SHA-256 of the
- * token, never the token itself.
+ * A row of the audit. Its id is made before the write, so that a repeated write takes effect once. It has the SHA-256 of the token,
+ * never the token itself.
  */
-export type AuditRow = Pick<
+export type ExportAuditRow = Pick<
   typeof exportAudit.$inferSelect,
   "id" | "action" | "tokenHash" | "keyId" | "occurredAtMs" | "expiresAtMs"
 >;
 
-/** How many of the newest rows a repeated write searches for its own. Far fewer rows are written between two attempts. */
-const NEWEST = 50;
+/** A repeated write searches this many of the newest rows for its own. Far fewer are written between two attempts. */
+const NEWEST_ROWS = 50;
 
 const newestOfSubject = (value: ValueOf<Subject>, name: "id" | "seq", count: number) =>
   drizzle
@@ -34,8 +34,8 @@ const newestOfSubject = (value: ValueOf<Subject>, name: "id" | "seq", count: num
     .orderBy(desc(exportAudit.seq))
     .limit(count);
 
-const appendRow = query((value: ValueOf<Subject & AuditRow>) => {
-  const isNew = notInArray(sql`${value("id")}`, newestOfSubject(value, "id", NEWEST));
+const appendRow = query((value: ValueOf<Subject & ExportAuditRow>) => {
+  const isNew = notInArray(sql`${value("id")}`, newestOfSubject(value, "id", NEWEST_ROWS));
   const ofSubject = and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
   return insertFrom(
     exportAudit,
@@ -58,14 +58,14 @@ const appendRow = query((value: ValueOf<Subject & AuditRow>) => {
  * Appends a row to the audit of exports (P13). It writes nothing if the application does not exist, or if the row is already
  * there.
  */
-export function insertAuditRow({ appId, mode, distinctId }: Subject, row: AuditRow): Statement<never> {
+export function insertAuditRow({ appId, mode, distinctId }: Subject, row: ExportAuditRow): Statement<never> {
   return appendRow({ ...row, appId, mode, distinctId });
 }
 
 const { plain, time } = wire(exportAudit);
 
-/** What is shown of an audit row, to the person too. */
-export const auditFields = {
+/** The public fields of an audit row, which the person sees too. */
+export const exportAuditFields = {
   action: plain("action"),
   distinctId: plain("distinctId"),
   tokenHash: plain("tokenHash"),
@@ -73,18 +73,18 @@ export const auditFields = {
   occurredAt: time("occurredAtMs"),
 };
 
-export const presentAuditRow = presenter(auditFields);
+export const presentAuditRow = presenter(exportAuditFields);
 
-const shown = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
+const shownAudit = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
 const isHere = (value: ValueOf<{ environmentId: number }>) => eq(exportAudit.environmentId, value("environmentId"));
 
-/** How many rows of the exports' audit one page looks at. */
+/** How many rows of the audit a page reads. */
 export const lookedAtLinksMax = 1_000;
 
-const selectRows = query((value: ValueOf<{ environmentId: number; distinctId: string; seq: number }>) => {
+const selectAuditRows = query((value: ValueOf<{ environmentId: number; distinctId: string; seq: number }>) => {
   const { distinctId, seq } = exportAudit;
   return drizzle
-    .select(shown())
+    .select(shownAudit())
     .from(exportAudit)
     .where(and(isHere(value), sql`(${distinctId}, ${seq}) > (${value("distinctId")}, ${value("seq")})`))
     .orderBy(distinctId, seq)
@@ -92,9 +92,9 @@ const selectRows = query((value: ValueOf<{ environmentId: number; distinctId: st
 });
 
 /**
- * Who had an export link made, or opened one, in a time: of all people, the latest of each page first. The audit has no index
- * by time, so a page looks at `lookedAtLinksMax` of its rows, by distinct id, and may have few while others follow. Throws
- * `invalid_request` for a cursor of another list.
+ * Export links that were created or opened in a span of time, for all people. The audit has no index by time, so a page reads
+ * `lookedAtLinksMax` rows in the order of distinct ids, and may show few of them while more follow. Within a page the latest come
+ * first. Throws `invalid_request` for another list's cursor.
  */
 export async function findLinks(
   ctx: TenantCtx,
@@ -105,9 +105,9 @@ export async function findLinks(
   const scope = ["export links", environmentId, action, fromMs, toMs];
   const text = cursor === undefined ? '["",0]' : decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
-  // The cursor's checksum says that it was written below.
+  // The cursor's checksum proves that the code below wrote it.
   const [distinctId, seq] = JSON.parse(text) as [string, number];
-  const rows = await all(ctx.db, selectRows({ environmentId, distinctId, seq }));
+  const rows = await all(ctx.db, selectAuditRows({ environmentId, distinctId, seq }));
   const lookedAt = rows.slice(0, lookedAtLinksMax);
   const last = lookedAt.at(-1);
   const isMore = rows.length > lookedAtLinksMax && last !== undefined;
@@ -121,7 +121,7 @@ export async function findLinks(
 }
 
 /** The most rows of a person, and of each of their ids, that a list reads. */
-const ROWS_MAX = 50;
+const LISTED_EVENTS_MAX = 50;
 
 const newestOfIds = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
   const ofId = and(isHere(value), sql`${exportAudit.distinctId} = item.value`);
@@ -132,12 +132,12 @@ const newestOfIds = query((value: ValueOf<{ environmentId: number; ids: string }
     .orderBy(desc(exportAudit.seq))
     .limit(1);
   return drizzle
-    .select(shown())
+    .select(shownAudit())
     .from(sql`json_each(${value("ids")}) AS item`)
     .crossJoin(exportAudit)
-    .where(and(ofId, sql`${exportAudit.seq} > ${scalar(newest)} - ${ROWS_MAX}`))
+    .where(and(ofId, sql`${exportAudit.seq} > ${scalar(newest)} - ${LISTED_EVENTS_MAX}`))
     .orderBy(desc(exportAudit.occurredAtMs), desc(exportAudit.seq))
-    .limit(ROWS_MAX);
+    .limit(LISTED_EVENTS_MAX);
 });
 
 /** The export history of these ids, newest first. */

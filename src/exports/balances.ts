@@ -16,7 +16,7 @@ type State = readonly [remainingSteps: Steps, isRevoked: 0 | 1];
 // `stateAtSnapshot` wrote this JSON.
 const readState = (json: string): State | null => JSON.parse(json) as State;
 
-/** A balance now, the id that it belongs to, and its state at the snapshot if it changed after that. */
+/** A balance's current row, its owner's id, and its state at the snapshot if it has changed since. */
 const pageFields = (state: SQL) => ({
   ...fields(creditBalances, ...BALANCE_FIELDS),
   ...fields(owner, { ownerId: "distinctId" }),
@@ -26,7 +26,7 @@ export type BalancePageRow = RowOf<ReturnType<typeof pageFields>>;
 
 const isOwned = isOfAccount(creditBalances);
 
-/** The first balances of the requested id, which comes first. */
+/** The first balances of the requested id, whose balances come first. */
 export const firstBalances = query((value: ValueOf<PersonKey>) =>
   read(
     pageFields(sql`NULL`),
@@ -37,8 +37,8 @@ export const firstBalances = query((value: ValueOf<PersonKey>) =>
 );
 
 /**
- * SQL: a balance's state when its user's ledger had reached the span's bound, found back along its own entries. All other
- * columns never change.
+ * SQL: a balance's state when its user's ledger had reached the span's bound. It is found by following the balance's entries
+ * backwards. All other columns never change.
  */
 function stateAtSnapshot(): SQL {
   const back = alias(creditLedger, "back");
@@ -57,7 +57,7 @@ function stateAtSnapshot(): SQL {
     SELECT json_array(${back.balanceAfterSteps}, ${back.isRevoked}) FROM ${back} WHERE ${back.seq} <= ${bound}))`;
 }
 
-/** Balances that were issued before the snapshot, from a position in the first id's balances on. */
+/** Balances that were issued before the snapshot, starting at a position in the first id's balances. */
 const balancesOfSpans = query((value: ValueOf<StillThere & { spans: string; count: number }>) => {
   const { grantSeq } = creditBalances;
   const isInSpan = sql`${grantSeq} > owner.span ->> 2 AND ${grantSeq} <= owner.span ->> 1`;
@@ -70,7 +70,7 @@ const balancesOfSpans = query((value: ValueOf<StillThere & { spans: string; coun
 });
 
 /** A page after the grant `afterSeq` of the first id. `bounds` are few enough for one value. */
-function readPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, count: number) {
+function readBalancesPage(reading: Reading, bounds: readonly Bound[], afterSeq: number, count: number) {
   const spans = bounds.map(({ id, last }, index) => [id, last, index === 0 ? afterSeq : 0]);
   const values = { ...stillThere(reading), spans: JSON.stringify(spans), count };
   return all(reading.db, balancesOfSpans(values));
@@ -82,14 +82,14 @@ function asOfSnapshot(row: BalancePageRow): BalanceRow {
   return { ...row, remainingSteps, revokedAtMs: isRevoked === 1 ? row.revokedAtMs : null };
 }
 
-function present(row: BalancePageRow, atMs: number): string {
+function presentExportedBalance(row: BalancePageRow, atMs: number): string {
   const { source, externalRef, notes } = row;
   return JSON.stringify({ ...presentBalance(asOfSnapshot(row), atMs), source, externalRef, notes });
 }
 
 /**
- * Balances as JSON without brackets, in pieces of a page. `bounds` are those of the ledger, because every balance has an entry
- * there. The first balances, of the requested id, were read with the snapshot.
+ * Balances as JSON without brackets, in pieces of a page. `bounds` are the ledger's, because every balance has an entry there. The
+ * first balances of the requested id were read with the snapshot.
  */
 export async function* balancePieces(
   reading: Reading,
@@ -97,21 +97,21 @@ export async function* balancePieces(
   first: readonly BalancePageRow[],
   exportedAtMs: number,
 ): AsyncGenerator<Utf8> {
-  // The budget counts a balance like several rows of a list.
+  // The budget counts a balance as several rows of a list.
   const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / balanceShare));
   const rest = bounds[Symbol.iterator]();
   let pageMax = PAGE_BALANCES;
   let page = first;
   let wanted = first.length === 0 ? [] : nextBounds(rest, 1);
   for (;;) {
-    if (page.length > 0) yield utf8(page.map((row) => present(row, exportedAtMs)).join(","));
+    if (page.length > 0) yield utf8(page.map((row) => presentExportedBalance(row, exportedAtMs)).join(","));
     const last = page.length === pageMax ? page.at(-1) : undefined;
     wanted = last === undefined ? [] : wanted.slice(wanted.findIndex(({ id }) => id === last.ownerId));
     // Each id has a balance, so a page cannot reach more ids than this. Their names take at most half of D1's 2 MB for a value.
     wanted.push(...nextBounds(rest, PAGE_BALANCES - wanted.length));
     if (wanted.length === 0) return;
     pageMax = count;
-    page = await readPage(reading, wanted, last?.grantSeq ?? 0, count);
+    page = await readBalancesPage(reading, wanted, last?.grantSeq ?? 0, count);
   }
 }
 

@@ -9,11 +9,11 @@ import { DAY_MS, iso, parseTimestamp } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
-import { type AuditRow, insertAuditRow } from "./audit.ts";
+import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import type { ExportPersonOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
 
-/** How long a link is valid. A token with a longer time is refused, even if its signature is correct. */
+/** How long a link is valid. A token that is valid for longer is refused, even if its signature is correct. */
 export const tokenLifeMs = DAY_MS;
 
 /** The claims of a token (P6). */
@@ -73,9 +73,9 @@ function readClaims(payload: string): ExportClaims | null {
 }
 
 /**
- * Creates and signs a download link ("minting" in the interface). It is valid for 24 hours, on the
- * configured origin, else on that of the request. It reads no data, so a link is returned also if nothing is stored (P8). Throws `export_unavailable` if no secret
- * is set, or the configured origin is malformed.
+ * Creates and signs a download link that is valid for 24 hours, on the configured origin or else the request's. It does not read the
+ * person's data, so it returns a link even if nothing is stored (P8). Throws `export_unavailable` if no secret is set or the
+ * configured origin is malformed.
  */
 export async function createLink(
   ctx: TenantCtx,
@@ -90,7 +90,7 @@ export async function createLink(
   const expiresAtMs = ctx.realNow() + tokenLifeMs;
   const expiresAt = iso(expiresAtMs);
   const token = await signToken({ appId, mode, distinctId, expiresAt }, secrets.current);
-  const row: AuditRow = {
+  const row: ExportAuditRow = {
     id: ctx.newId("exp_"),
     action: "minted",
     tokenHash: await sha256(token),

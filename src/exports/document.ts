@@ -13,12 +13,12 @@ import type { Snapshot } from "./snapshot.ts";
 
 /** Whether anything is stored about the person. Earlier exports do not count (P8). */
 function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boolean {
-  // Who has an amount of their own, or used something, has a counter.
+  // A user with an own amount, or with counted usage, has a counter.
   if (recurring.length > 0 || limits.some((row) => counterOf(row) !== undefined)) return true;
   return isPerson || [sizes.ledger, sizes.metering, sizes.consent].some(({ rows }) => rows > 0);
 }
 
-/** The ids of more would make the whole document too large for memory. */
+/** With more ids, the whole document would be too large for memory. */
 const IDS_OF_WHOLE = 1_000;
 
 /** Whether the snapshot has all rows. Then `documentPieces` reads nothing more from the database. */
@@ -47,12 +47,12 @@ async function* recurringPieces({ recurring }: Snapshot["ids"], exportedAtMs: nu
   for (const stored of recurring) yield utf8(JSON.stringify(presentStored(stored, exportedAtMs)).slice(1, -1));
 }
 
-/** The end of the document. The sender writes it after everything else. New bytes each time, since a reader may keep them. */
+/** The end of the document. The sender writes it last. It is a new array each time, because a reader may detach it. */
 export const documentEnd = (): Utf8 => utf8("]}");
 
 /**
- * The export document as JSON without `documentEnd`, in pieces of a page or less. It takes the first rows out of the snapshot.
- * It throws when a row of the snapshot was deleted; the JSON that was written until then does not parse.
+ * The export document as JSON without `documentEnd`, in pieces of a page or less. It removes the first rows from the snapshot.
+ * Throws when a row of the snapshot was deleted. The JSON that was sent by then does not parse.
  */
 export async function* documentPieces(
   subject: Subject,

@@ -9,7 +9,7 @@ import { PurserError } from "../errors.ts";
 import type { Utf8 } from "../lib/encoding.ts";
 import { sha256 } from "../lib/hash.ts";
 import type { SystemCtx } from "../runtime.ts";
-import { type AuditRow, insertAuditRow } from "./audit.ts";
+import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
 import { documentEnd, documentPieces, fitsInSnapshot } from "./document.ts";
 import { guardLink, isEndOfLink, isLinkEnded } from "./end-links.ts";
@@ -18,7 +18,7 @@ import { takeSnapshot } from "./snapshot.ts";
 export interface Download {
   /** The whole document if it is small. Otherwise a stream; if anything fails, it ends without its closing braces. */
   readonly body: Utf8 | ReadableStream<Utf8>;
-  /** Resolves when the last audit row is written: with the error that interrupted the document, or null. */
+  /** Resolves after the last audit row is written, to null or to the error that interrupted the document. */
   readonly ended: Promise<unknown>;
 }
 
@@ -40,8 +40,8 @@ const OPENINGS_AN_HOUR_MAX = 60;
 const openingsOf = ofIsolates(() => new MinuteCounts(3_600_000));
 
 /**
- * Counts the opening of a link in this isolate, before anything is read: a count in the database would cost each opening a row more.
- * Throws `rate_limited` (P12).
+ * Counts the opening of a link before anything is read. The count is kept in this isolate, because a count in the database would
+ * cost a row for each opening. Throws `rate_limited` (P12).
  */
 async function countOpening({ isolate, now }: SystemCtx, token: string): Promise<void> {
   const openings = openingsOf(isolate);
@@ -53,17 +53,17 @@ async function countOpening({ isolate, now }: SystemCtx, token: string): Promise
   });
 }
 
-/** The claims of a link's token, which may have been ended. Throws `export_unavailable`, `invalid_or_expired_token`. */
-async function readLink(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
+/** The claims of a link's token. The link may have been ended. Throws `export_unavailable`, `invalid_or_expired_token`. */
+async function readLinkToken(ctx: SystemCtx, token: string | null): Promise<ExportClaims> {
   const secrets = exportSecrets(ctx);
   const claims = token === null ? null : await openToken(token, secrets, ctx.now());
   if (claims === null) throw invalidToken();
   return claims;
 }
 
-/** Whether a link would open (P12): whether it was ended is all that is read. Throws what `downloadExport` throws. */
+/** Whether a link would open (P12). It reads only whether the link was ended. Throws what `downloadExport` throws. */
 export async function verifyLink(root: SystemCtx, token: string | null): Promise<void> {
-  const claims = await readLink(root, token);
+  const claims = await readLinkToken(root, token);
   if (await isLinkEnded(inDatabaseOf(root, claims.appId), claims)) throw invalidToken();
 }
 
@@ -72,7 +72,7 @@ export async function verifyLink(root: SystemCtx, token: string | null): Promise
  * whole; a larger one is streamed page by page. Throws `export_unavailable`, `invalid_or_expired_token`, `rate_limited`.
  */
 export async function downloadExport(root: SystemCtx, token: string | null): Promise<Download> {
-  const claims = await readLink(root, token);
+  const claims = await readLinkToken(root, token);
   await countOpening(root, token ?? "");
   const ctx = inDatabaseOf(root, claims.appId);
   const guard = await guardLink(root, claims);
@@ -111,7 +111,7 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
           place,
           distinctId,
           async (latest, guards, latestLifts) => {
-            // After a lift nobody can tell any more whether the person was erased meanwhile.
+            // After a lift it is unknown whether the person was erased in between.
             const isErased = latest !== name || latestLifts !== lifts;
             const row = rowOf(isErased && action === "completed" ? "failed" : action, place.now());
             await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
@@ -121,7 +121,7 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
         );
       }),
   };
-  // The token is signed correctly, so its application existed. It no longer does.
+  // The token is signed correctly, so its application was deleted.
   if (snapshot === null) throw invalidToken();
   if (snapshot === "too large") {
     await audit.write("failed");
@@ -145,13 +145,13 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
 
 /** Writes the audit rows of one download. */
 interface Audit {
-  /** Answers whether the person is still who was read: if not, the download has failed. */
-  readonly write: (action: AuditRow["action"]) => Promise<boolean>;
+  /** Returns whether the person was not erased since the snapshot. If they were, the download fails. */
+  readonly write: (action: ExportAuditRow["action"]) => Promise<boolean>;
 }
 
-type RowOf = (action: AuditRow["action"], occurredAtMs: number) => AuditRow;
+type AuditRowOf = (action: ExportAuditRow["action"], occurredAtMs: number) => ExportAuditRow;
 
-async function rowsOf(ctx: SystemCtx, token: string): Promise<RowOf> {
+async function rowsOf(ctx: SystemCtx, token: string): Promise<AuditRowOf> {
   const tokenHash = await sha256(token);
   return (action, occurredAtMs) => ({
     id: ctx.newId("exp_"),
@@ -163,7 +163,7 @@ async function rowsOf(ctx: SystemCtx, token: string): Promise<RowOf> {
   });
 }
 
-/** Reads one piece ahead: while a page is sent, the next one is read. */
+/** Reads the next page while one is sent. */
 function readAhead(pieces: AsyncGenerator<Utf8>): () => Promise<IteratorResult<Utf8, void>> {
   const read = () => {
     const next = pieces.next();
@@ -184,10 +184,10 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
   const take = readAhead(pieces);
   let isOver = false;
   const fail = async (cause: unknown): Promise<void> => {
-    // The reader may leave while a page is read. The result of that page must not end the export a second time.
+    // The reader may disconnect while a page is read. That page's result must not end the export a second time.
     if (isOver) return;
     isOver = true;
-    // The audit is in the database that may just have failed, so its row may not be written.
+    // The database may be the cause of the failure, so writing the audit row may fail too.
     await audit.write("failed").catch(() => {});
     ending.resolve(cause);
   };
@@ -200,7 +200,7 @@ function streamDocument(pieces: AsyncGenerator<Utf8>, audit: Audit): Download {
           if (done !== true) return controller.enqueue(value);
         } catch (cause) {
           await fail(cause);
-          // Not the cause, because its message can contain a person's data.
+          // The cause is left out, because its message can contain a person's data.
           return controller.error(new Error("The export was interrupted."));
         }
         isOver = true;

@@ -14,49 +14,56 @@ import { type ExportClaims, exportSecrets, tokenLifeMs } from "./create-link.ts"
 import type { RevokeLinksOutput } from "./responses.ts";
 import type { ExportPersonInput } from "./schemas.ts";
 
-/** Names an id among the ends of links. Without the secret nobody can tell whose they are. */
+/** The keyed hash of an id in `link_ends`. Without the secret nobody can tell whose links were ended. */
 async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt">, secret: string): Promise<string> {
   return encodeBase64url(await signHmac(secret, JSON.stringify(["link end", appId, mode, distinctId])));
 }
 
-type Ids = { appId: string; mode: "live" | "test"; hashes: string };
+type LinkIds = { appId: string; mode: "live" | "test"; hashes: string };
 
-const isOf = (value: ValueOf<Ids>) => and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
+const isEndOf = (value: ValueOf<LinkIds>) =>
+  and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
 const isEndOfId = (value: ValueOf<{ hashes: string }>) =>
   sql`${linkEnds.idHash} IN (SELECT value FROM json_each(${value("hashes")}))`;
 
-type Link = Ids & { endedFromMs: number };
+type ExpiringLink = LinkIds & { endedFromMs: number };
 
-/** Whether a link was ended: by an end from 24 hours before it expires on. */
-const isEnded = (value: ValueOf<Link>): SQL =>
+/** Whether a link was ended: whether there is an end after its creation, 24 hours before it expires. */
+const isEnded = (value: ValueOf<ExpiringLink>): SQL =>
   hasRow(
     linkEnds,
     and(eq(linkEnds.environmentId, environments.id), isEndOfId(value), gte(linkEnds.endedAtMs, value("endedFromMs"))),
   );
 
-const selectEnded = query((value: ValueOf<Link>) =>
+const selectEnded = query((value: ValueOf<ExpiringLink>) =>
   drizzle
     .select(computed({ isEnded: isEnded(value).mapWith(Boolean) }))
     .from(environments)
-    .where(isOf(value)),
+    .where(isEndOf(value)),
 );
-const guardNotEnded = query((value: ValueOf<Link>) =>
+const guardNotEnded = query((value: ValueOf<ExpiringLink>) =>
   insertFrom(
     guards,
     { name: sql`'link'`, holds: sql`NOT ${isEnded(value)}` },
-    sql`FROM ${environments} WHERE ${isOf(value)}`,
+    sql`FROM ${environments} WHERE ${isEndOf(value)}`,
   ),
 );
 
-async function linkValues(ctx: Pick<SystemCtx, "settings">, { expiresAt, ...subject }: ExportClaims): Promise<Link> {
+async function linkValues(
+  ctx: Pick<SystemCtx, "settings">,
+  { expiresAt, ...subject }: ExportClaims,
+): Promise<ExpiringLink> {
   const { appId, mode } = subject;
   // A link's time was parsed when its signature was checked.
   const endedFromMs = (parseTimestamp(expiresAt) ?? 0) - tokenLifeMs;
-  return { appId, mode, hashes: await hashesOf(ctx, subject), endedFromMs };
+  return { appId, mode, hashes: await linkHashesOf(ctx, subject), endedFromMs };
 }
 
-/** Under each secret that still opens links. */
-async function hashesOf(ctx: Pick<SystemCtx, "settings">, subject: Omit<ExportClaims, "expiresAt">): Promise<string> {
+/** The id's hash with each secret that still opens links. */
+async function linkHashesOf(
+  ctx: Pick<SystemCtx, "settings">,
+  subject: Omit<ExportClaims, "expiresAt">,
+): Promise<string> {
   const { current, previous } = exportSecrets(ctx);
   const secrets = previous === null ? [current] : [current, previous];
   return JSON.stringify(await Promise.all(secrets.map((secret) => hashId(subject, secret))));
@@ -65,19 +72,19 @@ async function hashesOf(ctx: Pick<SystemCtx, "settings">, subject: Omit<ExportCl
 /** Whether a link was ended (P14). */
 export async function isLinkEnded(ctx: Pick<SystemCtx, "db" | "settings">, claims: ExportClaims): Promise<boolean> {
   const [found] = await all(ctx.db, selectEnded(await linkValues(ctx, claims)));
-  // Of an application that is no more nothing opens either.
+  // Links of a deleted application do not open either.
   return found?.isEnded !== false;
 }
 
-/** Aborts the batch where the link was ended; `isEndOfLink` tells it by the error. */
+/** Aborts the batch when the link was ended. `isEndOfLink` recognises the error. */
 export async function guardLink(ctx: Pick<SystemCtx, "settings">, claims: ExportClaims): Promise<Statement> {
   return guardNotEnded(await linkValues(ctx, claims));
 }
 export const isEndOfLink = (error: unknown): boolean => constraintOf(error) === "guard_link";
 
-type Revocation = Ids & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
+type Revocation = LinkIds & { environmentId: number; distinctId: string; nowMs: number; endedByMs: number };
 
-/** The links that are neither expired nor ended before. What is valid longer was created after this moment. */
+/** Counts the links that are neither expired nor ended. A link with a later expiry was created after this moment. */
 const countValid = query((value: ValueOf<Revocation>) => {
   const endedBefore = drizzle
     .select(fields(linkEnds, "endedAtMs"))
@@ -108,14 +115,13 @@ const insertEnd = query((value: ValueOf<{ environmentId: number; idHash: string;
 });
 
 /**
- * Ends every export link of an id that was created until now (P14). A download that has begun is finished. Throws
- * `export_unavailable`.
+ * Ends all existing export links of an id (P14). Downloads that have started continue. Throws `export_unavailable`.
  */
 export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonInput): Promise<RevokeLinksOutput> {
   const { id: environmentId, appId, mode } = ctx.environment;
   const subject = { appId, mode, distinctId };
   const idHash = await hashId(subject, exportSecrets(ctx).current);
-  const hashes = await hashesOf(ctx, subject);
+  const hashes = await linkHashesOf(ctx, subject);
   const nowMs = ctx.realNow();
   const target = ctx.newId("exp_");
   return underName(
@@ -144,7 +150,7 @@ const deleteStep = query((value: ValueOf<{ beforeMs: number }>) => {
   return sql`DELETE FROM ${linkEnds} WHERE (${names(environmentId, idHash, endedAtMs)}) IN (${old})`;
 });
 
-/** Ends of links that have all expired are of no use. The next run deletes more. */
+/** Deletes ends whose links have all expired. The next run deletes more. */
 async function deleteOldEnds({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
   if (allowance.has(1)) await all(db, deleteStep({ beforeMs: now() - tokenLifeMs }));
   return [];

@@ -8,17 +8,17 @@ import { jsonOf, LISTS, type List, type ListName, lists, owner, ownersOfSpans, r
 import {
   type Bound,
   type EntryRow,
+  type ExportSpan,
   isStillThere,
-  openCursor,
+  openSpanCursor,
   type Reading,
-  type Span,
   type StillThere,
   stillThere,
 } from "./span-cursor.ts";
 
 const PAGE_ROWS_MAX = 2_000;
 const PAGE_BYTES = 1_500_000;
-/** The most bytes of a query for heavy rows, unless one row alone has more. */
+/** The most bytes of a query for large rows, unless a single row has more. */
 const HEAVY_BYTES = 4_000_000;
 /** The most bytes of a page whose rows are larger than expected. */
 const PAGE_BYTES_MAX = 8_000_000;
@@ -32,7 +32,7 @@ const isReadWhole = "every row that the snapshot counted is there";
 export type FirstRow = { readonly seq: number; readonly text: string | number; readonly position: number };
 type Spans = StillThere & { spans: string };
 
-/** A row's seq, its JSON or the bytes of a JSON that is too large for the page, and its value of `orderedBy`. */
+/** A row's seq, its JSON (or the size of JSON that is too large for the page), and its value of `orderedBy`. */
 function selection(list: List, bodyBytesMax: SQL) {
   const { head, body } = jsonOf(list);
   const bytes = list.bodyBytes();
@@ -43,7 +43,7 @@ function selection(list: List, bodyBytesMax: SQL) {
   };
 }
 
-/** FROM: the rows of spans, in their order, which primary keys give without a sort. No rows if the person was deleted. */
+/** FROM: the rows of spans in order, which primary keys give without sorting. No rows if the person was deleted. */
 const ofSpans = (value: ValueOf<Spans>, list: List, ...seqs: readonly (SQL | undefined)[]): SQL => sql`
   FROM ${ownersOfSpans(value)} CROSS JOIN ${list.table}
   WHERE ${and(list.isOwned(value("environmentId")), ...seqs, isStillThere(value))}`;
@@ -87,37 +87,37 @@ const firstStatement = (list: List) =>
   );
 
 const ofEach = <Made>(make: (list: List) => Made) =>
-  // LISTS has every name, so the record does too.
+  // LISTS contains every name, so the record is complete.
   Object.fromEntries(LISTS.map((name) => [name, make(lists[name])])) as Record<ListName, Made>;
 
 const pageStatements = ofEach(pageStatement);
 const heavyStatements = ofEach(heavyStatement);
 const firstStatements = ofEach(firstStatement);
 
-/** The first rows of the requested id's own list. They are the first of the whole list, because that id comes first. */
+/** The first rows of the requested id's list. They begin the whole list, because that id comes first. */
 export const firstEntries = (name: ListName, key: PersonKey): Statement<FirstRow> => firstStatements[name](key);
 
 async function readPage(
   reading: Reading,
   name: ListName,
-  { spans, count }: { readonly spans: readonly Span[]; readonly count: number },
+  { spans, count }: { readonly spans: readonly ExportSpan[]; readonly count: number },
   bodyBytesMax: number,
 ): Promise<EntryRow[]> {
   const values = { ...stillThere(reading), spans: JSON.stringify(spans), bodyBytesMax, count };
-  // As arrays. An object for each row would take a quarter of the time of the whole export.
+  // As arrays: making an object of each row would take a quarter of the export's time.
   const page = await arrays(reading.db, pageStatements[name](values));
   assert(page.length === count, isReadWhole);
   return page;
 }
 
-/** The next rows that were too large for the page, as many as fit into a page of their own. */
+/** The next rows that were too large for the page, as many as fit into a separate page. */
 async function readHeavy(
   reading: Reading,
   name: ListName,
   page: readonly EntryRow[],
   ids: readonly string[],
 ): Promise<string[]> {
-  const spans: Span[] = [];
+  const spans: ExportSpan[] = [];
   let bytes = 0;
   for (const [index, [seq, text, position]] of page.entries()) {
     if (typeof text === "string") continue;
@@ -137,8 +137,8 @@ async function readHeavy(
 }
 
 /**
- * A page's entries. Rows that were too large are read when their turn comes, a few at a time. It empties the page, because a
- * paused generator would otherwise keep its rows in memory.
+ * A page's entries. Rows that were too large are read when they are needed, a few at a time. It empties the page, because a paused
+ * generator would otherwise keep its rows in memory.
  */
 async function* pagePieces(
   reading: Reading,
@@ -164,7 +164,7 @@ async function* pagePieces(
   if (texts.length > 0) yield utf8(texts.splice(0).join(","));
 }
 
-/** The number of rows that fill a page, if they are like those of the previous page. More if the budget requires it. */
+/** The number of rows of the next page, estimated from the previous page's sizes. More if the query budget requires it. */
 function rowsOfNextPage(page: readonly EntryRow[], pageRowsMin: number): number {
   let bytes = 1;
   for (const [, text] of page) bytes += typeof text === "string" ? text.length : text;
@@ -179,8 +179,7 @@ export function hasAllEntries(rows: number, first: readonly EntryRow[]): boolean
 }
 
 /**
- * A list's entries as JSON without brackets, in pieces of a page or less. It empties `first`, and throws when a row is
- * missing.
+ * A list's entries as JSON without brackets, in pieces of a page or less. It empties `first`. Throws when a row is missing.
  */
 export async function* entryPieces(
   reading: Reading,
@@ -188,7 +187,7 @@ export async function* entryPieces(
   bounds: Iterable<Bound>,
   first: EntryRow[],
 ): AsyncGenerator<Utf8> {
-  const cursor = openCursor(bounds);
+  const cursor = openSpanCursor(bounds);
   let page = first;
   let { spans } = cursor.take(first.length);
   for (;;) {

@@ -1,12 +1,12 @@
 /**
- * The document's long lists. SQLite writes their JSON: concatenated text takes a third of the processor time of serialised
+ * The document's long lists. SQLite writes their JSON, because concatenating text takes a third of the CPU time of serialising
  * objects.
  */
 
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { amountJson } from "../books/amounts/amount-sql.ts";
 import { exportedEntryFields } from "../books/ledger/entry.ts";
+import { describedEvent, usageTimes } from "../books/usage/event-fields.ts";
 import { type WireFields, wire } from "../db/presenter.ts";
 import { names, type ValueOf } from "../db/query.ts";
 import {
@@ -20,8 +20,9 @@ import {
   largeProperties,
   usageEvents,
 } from "../db/schema.ts";
+import { consentEntry } from "../people/consent.ts";
 import type { PersonKey } from "../people/person-walk.ts";
-import { auditFields } from "./audit.ts";
+import { exportAuditFields } from "./audit.ts";
 
 export const LISTS = ["ledger", "exports", "analytics", "metering", "consent"] as const;
 export type ListName = (typeof LISTS)[number];
@@ -33,13 +34,13 @@ export interface List {
   /** The column that orders an id's rows before `seq`. Null if there is none. */
   readonly orderedBy: SQLiteColumn | null;
   readonly fields: { readonly [Name in string]: Pick<WireFields[string], "json"> };
-  /** The field from which on an entry may be long: its body. */
+  /** The first field of an entry's body, which may be long. */
   readonly bodyFrom: string;
-  /** The length of the body, as far as it may be long. SQLite knows it without reading it. */
+  /** The length of the body's long part. SQLite knows it without reading the value. */
   readonly bodyBytes: () => SQL;
 }
 
-/** An id whose rows are read, and its span of them as JSON: `owner.span`. */
+/** An id whose rows are read. `owner.span` is the span of rows as JSON. */
 export const owner = alias(distinctIds, "owner");
 
 /** FROM: the ids of the value `spans`. */
@@ -68,7 +69,6 @@ const isOfId =
 
 const analytics = wire(analyticsEvents);
 const metering = wire(usageEvents);
-const consent = wire(consentLog);
 
 const noBytes = () => sql`0`;
 
@@ -96,11 +96,8 @@ export const lists: Readonly<Record<ListName, List>> = {
     fields: {
       eventId: metering.plain("eventId"),
       userId: { json: () => sql`json_quote(${owner.distinctId})` },
-      event: metering.plain("event"),
-      model: metering.plain("model"),
-      quantities: { json: quantitiesJson },
-      occurredAt: metering.time("occurredAtMs"),
-      receivedAt: metering.time("receivedAtMs"),
+      ...describedEvent,
+      ...usageTimes,
       debits: { json: () => sql`${usageEvents.debits}` },
       uncovered: { json: () => sql`coalesce(${usageEvents.uncovered}, 'null')` },
       properties: { json: usagePropertiesJson },
@@ -123,19 +120,7 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: consentLog,
     isOwned: isOfId(consentLog),
     orderedBy: null,
-    fields: {
-      consentId: consent.plain("id"),
-      distinctId: consent.plain("distinctId"),
-      purpose: consent.plain("purpose"),
-      decision: consent.plain("decision"),
-      method: consent.plain("method"),
-      noticeVersion: consent.plain("noticeVersion"),
-      source: consent.plain("source"),
-      gpc: consent.flag("gpc"),
-      isDevice: consent.flag("isDevice"),
-      occurredAt: consent.time("occurredAtMs"),
-      receivedAt: consent.time("receivedAtMs"),
-    },
+    fields: consentEntry,
     bodyFrom: "receivedAt",
     bodyBytes: noBytes,
   },
@@ -143,26 +128,13 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: exportAudit,
     isOwned: isOfId(exportAudit),
     orderedBy: null,
-    fields: auditFields,
+    fields: exportAuditFields,
     bodyFrom: "occurredAt",
     bodyBytes: noBytes,
   },
 };
 
-/** The event's quantities. One that is 0 is left out, but for `count`. */
-function quantitiesJson(): SQL {
-  const others = [
-    ["tokens", usageEvents.tokensSteps],
-    ["seconds", usageEvents.secondsSteps],
-    ["cents", usageEvents.centsSteps],
-  ] as const;
-  const parts = others.map(
-    ([unit, steps]) => sql`iif(${steps} > 0, ${`,"${unit}":`} || ${amountJson(steps, unit)}, '')`,
-  );
-  return sql`'{"count":' || ${amountJson(usageEvents.countSteps, "count")} || ${sql.join(parts, sql` || `)} || '}'`;
-}
-
-/** The properties of a usage event, wherever they are kept. */
+/** The properties of a usage event, from either table. */
 function usagePropertiesJson(): SQL {
   const { accountId, occurredByMs, seq, properties, largePropertiesBytes } = usageEvents;
   const isOfEvent = and(
@@ -175,7 +147,7 @@ function usagePropertiesJson(): SQL {
   ))`;
 }
 
-/** SQL: an entry's JSON but for its closing brace, up to its body and from there. */
+/** SQL: an entry's JSON without its closing brace, in two parts: before the body, and the body. */
 export function jsonOf({ fields, bodyFrom }: Pick<List, "fields" | "bodyFrom">): {
   readonly head: SQL;
   readonly body: SQL;
@@ -184,7 +156,7 @@ export function jsonOf({ fields, bodyFrom }: Pick<List, "fields" | "bodyFrom">):
     sql`${`${index === 0 ? "{" : ","}"${name}":`}`,
     json(),
   ]);
-  // The key before the body ends the head.
+  // The first part ends with the key of the body's first field.
   const bodyAt = 2 * Object.keys(fields).indexOf(bodyFrom) + 1;
   const concatenated = (some: readonly SQL[]) => sql.join([...some], sql` || `);
   return { head: concatenated(parts.slice(0, bodyAt)), body: concatenated(parts.slice(bodyAt)) };

@@ -10,7 +10,7 @@ const IDS_OF_PIECE = 2_000;
 const NO_PERSON =
   '{"personId":null,"distinctIds":[],"properties":{},"createdAt":null,"lastSeenAt":null,"isIdentified":false';
 
-/** The person up to its credits, in pieces (P9). Without analytics, there is no person id and no list of ids. */
+/** The beginning of the document, up to the credits, in pieces (P9). Without analytics it has no person id and no ids. */
 export async function* personHead({ reading, isPerson, isIdentified, ids }: Snapshot): AsyncGenerator<Utf8> {
   if (!isPerson) return yield utf8(NO_PERSON);
   const { environmentId, distinctId, firstSeenAtMs } = reading;
@@ -18,7 +18,7 @@ export async function* personHead({ reading, isPerson, isIdentified, ids }: Snap
   let piece: string[] = [];
   let isOwn = true;
   for (const id of ids.each()) {
-    const entry = JSON.stringify(isOwn ? presentOwn(distinctId, firstSeenAtMs) : presentId(id));
+    const entry = JSON.stringify(isOwn ? presentOwn(distinctId, firstSeenAtMs) : presentExportedId(id));
     piece.push(isOwn ? entry : `,${entry}`);
     isOwn = false;
     if (piece.length < IDS_OF_PIECE) continue;
@@ -31,7 +31,7 @@ export async function* personHead({ reading, isPerson, isIdentified, ids }: Snap
   yield utf8(`,${JSON.stringify(seen).slice(1, -1)}`);
 }
 
-/** The requested id does not show who claims it, because that may be another person. */
+/** The requested id is shown without its claimer, which may be another person. */
 const presentOwn = (distinctId: string, firstSeenAtMs: number | null) => ({
   distinctId,
   linkedAt: firstSeenAtMs === null ? null : iso(firstSeenAtMs),
@@ -40,7 +40,7 @@ const presentOwn = (distinctId: string, firstSeenAtMs: number | null) => ({
   isVerified: false,
 });
 
-const presentId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified }: PersonId) => ({
+const presentExportedId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified }: PersonId) => ({
   distinctId,
   linkedAt: iso(claimedAtMs),
   via,

@@ -13,12 +13,12 @@ import type { Bound, ListSize } from "./span-cursor.ts";
 /** An id of the person as it was at the snapshot. */
 export interface PersonId {
   readonly distinctId: string;
-  /** Meaningless for the requested id, as the rest of the claim. */
+  /** Not used for the requested id, like the other fields of its claim. */
   readonly claimedBy: string;
   readonly via: "identify" | "alias";
   readonly claimedAtMs: number;
   readonly isVerified: boolean;
-  /** The last seq of each of its lists. 0 where it has no row. */
+  /** The last seq of each of its lists. 0 for an empty list. */
   readonly last: Readonly<Record<ListName, number>>;
   /** How many of its first analytics events are deleted (E8). */
   readonly deletedAnalytics: number;
@@ -27,30 +27,30 @@ export interface PersonId {
   readonly propertiesBytes: number;
 }
 
-/** The requested id, then the ids that it claims, nearest first. As bytes: so many objects would not fit into memory. */
+/** The requested id, then the ids that it claims, nearest first. Kept as bytes, because so many objects would not fit into memory. */
 export interface PersonIds {
   readonly count: number;
   readonly sizes: Readonly<Record<ListName, ListSize>>;
   readonly firstSeenAtMs: number;
   readonly lastSeenAtMs: number;
   readonly analyticsBytes: number;
-  /** Of all properties, and the number of ids that have some. */
+  /** The bytes of all properties, and the number of ids with properties. */
   readonly propertiesBytes: number;
   readonly propertiesCount: number;
-  /** The properties of the first ids. Null for one that has none, or very large ones. */
+  /** The properties of the first ids. Null for an id that has none, or very large ones. */
   readonly firstProperties: readonly (string | null)[];
   /** The recurring grants of ids: lists for `presentStored`, separated by commas. */
   readonly recurring: readonly string[];
   readonly each: () => Generator<PersonId>;
 }
 
-/** A person of at most so many ids is read id by id, which reads the fewest rows. */
+/** A person with at most this many ids is read id by id, which reads the fewest rows. */
 const FEW_IDS = 150;
-/** The ids of a larger person whose properties are read with the snapshot. Each id's are 64 KiB at most (L1). */
+/** For a larger person, how many ids' properties are read with the snapshot. Each id has at most 64 KiB (L1). */
 const FIRST_PROPERTIES = 32;
 const FIRST_PROPERTIES_BYTES_MAX = 100_000;
-const IDS_MAX = 1_000_000;
-/** The most characters of all ids together, which memory must hold twice for a moment. */
+const EXPORTED_IDS_MAX = 1_000_000;
+/** The most characters of all ids together. Memory must briefly hold them twice. */
 const ID_CHARACTERS_MAX = 20_000_000;
 const IDS_OF_CHUNK = 4_000;
 
@@ -66,28 +66,28 @@ const columns = [
   "deletedCount",
 ] as const;
 
-const last = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
+const lastSeqs = (seq: SQLiteColumn, where: SQL | undefined, ...order: readonly SQL[]) =>
   sql`(SELECT ${seq} FROM ${seq.table} WHERE ${where} ORDER BY ${sql.join([...order, desc(seq)], sql`, `)} LIMIT 1)`;
-const ofId = (table: { readonly environmentId: SQLiteColumn; readonly distinctId: SQLiteColumn }) =>
+const recordOfId = (table: { readonly environmentId: SQLiteColumn; readonly distinctId: SQLiteColumn }) =>
   and(eq(table.environmentId, person.environmentId), eq(table.distinctId, person.distinctId));
-const ofAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq(accountId, accounts.id);
+const rowOfAccount = ({ accountId }: { readonly accountId: SQLiteColumn }) => eq(accountId, accounts.id);
 
-/** Control characters separate ids and fields, because no id has one (W9). */
+/** Control characters separate ids and fields, because ids contain none (W9). */
 const TAB = sql`char(9)`;
 /** SQL: who claims an id. Empty for the requested id, because it claims the most. */
 const claimer = (value: ValueOf<PersonKey>) =>
   sql`iif(${person.claimedBy} = ${value("distinctId")}, '', coalesce(${person.claimedBy}, ''))`;
 
 /** SQL: an id, its claimer, and its fields in the order in which `presentLine` reads them. */
-function line(value: ValueOf<PersonKey>): SQL {
+function idLine(value: ValueOf<PersonKey>): SQL {
   const fields = [
     person.claimedAtMs,
     sql`iif(${person.claimedVia} = 'alias', 1, 0) + 2 * coalesce(${person.claimIsVerified}, 0)`,
     sql`nullif(${person.eventCount}, 0)`,
-    last(usageEvents.seq, ofAccount(usageEvents), desc(usageEvents.occurredByMs)),
-    last(creditLedger.seq, ofAccount(creditLedger)),
-    last(consentLog.seq, ofId(consentLog)),
-    last(exportAudit.seq, ofId(exportAudit)),
+    lastSeqs(usageEvents.seq, rowOfAccount(usageEvents), desc(usageEvents.occurredByMs)),
+    lastSeqs(creditLedger.seq, rowOfAccount(creditLedger)),
+    lastSeqs(consentLog.seq, recordOfId(consentLog)),
+    lastSeqs(exportAudit.seq, recordOfId(exportAudit)),
     idProperties.version,
     sql`octet_length(${idProperties.properties})`,
     sql`nullif(${person.deletedCount}, 0)`,
@@ -105,7 +105,7 @@ const fromPerson = () => sql`FROM ${person}
     eq(accounts.environmentId, person.environmentId),
     eq(accounts.userId, person.distinctId),
   )}
-  LEFT JOIN ${idProperties} ON ${ofId(idProperties)}`;
+  LEFT JOIN ${idProperties} ON ${recordOfId(idProperties)}`;
 
 const isSmallOrOwn = (value: ValueOf<PersonKey>) => sql`(
   ${person.distinctId} = ${value("distinctId")} OR octet_length(${idProperties.properties}) <= ${FIRST_PROPERTIES_BYTES_MAX}
@@ -120,16 +120,16 @@ export interface ChunkRow {
   readonly analyticsBytes: number | null;
   readonly propertiesBytes: number | null;
   readonly propertiesCount: number;
-  /** Those of one of the first ids. */
+  /** The properties of one of the first ids. */
   readonly properties: string | null;
-  /** Of each id that has some, its recurring grants, separated by commas. Null where none has any. */
+  /** The recurring grants of the chunk's ids, separated by commas. Null when there are none. */
   readonly recurring: string | null;
 }
 
-/** The first ids, one by one: all of them, unless `isMore` says otherwise. */
+/** The first ids, one row each: all ids, unless `isMore` returns true. */
 export const findFewIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
-    lines: sql<string | null>`${line(value)}`,
+    lines: sql<string | null>`${idLine(value)}`,
     ids: sql<number>`1`,
     firstSeenAtMs: sql<number | null>`${person.firstSeenAtMs}`,
     lastSeenAtMs: sql<number | null>`${person.lastSeenAtMs}`,
@@ -147,7 +147,7 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
 
 export const isMore = (few: readonly ChunkRow[]): boolean => few.length > FEW_IDS;
 
-/** All ids in chunks, in their order; the first ids each in a chunk of its own, with their properties. */
+/** All ids in chunks, in order. Each of the first ids has a separate chunk with its properties. */
 export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const row = computed({
     lines: sql<string | null>`iif(max(one.characters) > ${ID_CHARACTERS_MAX}, NULL, group_concat(one.entry, char(10)))`,
@@ -164,7 +164,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
   const { properties } = idProperties;
   const ids = sql`
     SELECT row_number() OVER w AS n, sum(length(${person.distinctId}) + length(${claimer(value)})) OVER w AS characters,
-      ${line(value)} || ${TAB} || row_number() OVER w AS entry,
+      ${idLine(value)} || ${TAB} || row_number() OVER w AS entry,
       ${person.firstSeenAtMs} AS earliest, ${person.lastSeenAtMs} AS latest, ${person.eventBytes} AS analytics,
       octet_length(${properties}) AS heavy,
       iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown,
@@ -172,15 +172,15 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
     row,
-    (list) => sql`${withPerson(value, { idsMax: IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS one
+    (list) => sql`${withPerson(value, { idsMax: EXPORTED_IDS_MAX + 1, columns })} SELECT ${list} FROM (${ids}) AS one
       GROUP BY iif(one.n <= ${first}, one.n - ${first} - 1, one.n / ${chunk})`,
   );
 });
 
-/** Null when the ids are more than memory holds. */
+/** Null when the ids do not fit into memory. */
 export function readIds(rows: readonly ChunkRow[]): PersonIds | null {
   const count = rows.reduce((sum, row) => sum + row.ids, 0);
-  if (count > IDS_MAX || rows.some((row) => row.lines === null)) return null;
+  if (count > EXPORTED_IDS_MAX || rows.some((row) => row.lines === null)) return null;
   const chunks = rows.map((row) => utf8(row.lines ?? ""));
   const sum = (of: (row: ChunkRow) => number | null) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
   const each = () => eachId(chunks);
@@ -209,13 +209,13 @@ function* eachId(chunks: readonly Utf8[]): Generator<PersonId> {
       const [distinctId = "", claimer = "", fields = "", position] = text.split("\t");
       index++;
       assert(position === undefined || Number(position) === index, "ids come in their order");
-      yield presentLine(distinctId, requestedId === null || claimer !== "" ? claimer : requestedId, fields);
+      yield readIdLine(distinctId, requestedId === null || claimer !== "" ? claimer : requestedId, fields);
       requestedId ??= distinctId;
     }
   }
 }
 
-function presentLine(distinctId: string, claimedBy: string, text: string): PersonId {
+function readIdLine(distinctId: string, claimedBy: string, text: string): PersonId {
   const fields = text.split(",");
   const of = (index: number): number => Number(fields[index] ?? 0);
   const flags = of(1);
@@ -251,7 +251,7 @@ function sizesOf(each: () => Generator<PersonId>): PersonIds["sizes"] {
 const deletedOf = ({ deletedAnalytics }: PersonId, name: ListName): number =>
   name === "analytics" ? deletedAnalytics : 0;
 
-/** The ids with rows in a list, and the seqs of these. */
+/** The ids with rows in a list, and the bounds of their seqs. */
 export function* boundsOf({ each, sizes }: Pick<PersonIds, "each" | "sizes">, name: ListName): Generator<Bound> {
   let left = sizes[name].ids;
   if (left === 0) return;

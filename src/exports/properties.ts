@@ -9,13 +9,13 @@ import type { PersonId, PersonIds } from "./person-ids.ts";
 import type { Reading } from "./span-cursor.ts";
 
 /** The limits of a page. Ids have at most 800 bytes, and D1 takes 2 MB for one value. */
-const IDS_OF_PAGE = 1_000;
-const PAGE_BYTES = 2_000_000;
-/** The most names of which memory knows that they are written. Beyond, a name that several more ids have may stand twice. */
+const PROPERTY_IDS_A_PAGE = 1_000;
+const PROPERTIES_PAGE_BYTES = 2_000_000;
+/** The most written names that memory remembers. Beyond them, a name that several ids have may occur twice. */
 const NAMES_MAX = 100_000;
 
-/** Properties as they were at the snapshot. One that was changed since is not found. */
-const propertiesOfIds = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
+/** Properties as they were at the snapshot. Changed ones are not found. */
+const propertiesAtSnapshot = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
   drizzle
     .select(fields(idProperties, "properties"))
     .from(sql`json_each(${value("ids")}) AS item`)
@@ -40,26 +40,26 @@ function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {
 /** Whether the snapshot has all properties. */
 export const hasAllProperties = (ids: PersonIds): boolean => laterIds(ids).next().done === true;
 
-/** The texts of all properties, nearest first. Throws when one was changed after the snapshot: P10 could not be kept. */
+/** The texts of all properties, nearest first. Throws when one was changed after the snapshot, because P10 would be violated. */
 async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds): AsyncGenerator<string> {
   for (const text of ids.firstProperties) if (text !== null) yield text;
   const later = laterIds(ids);
   for (;;) {
     const wanted: [string, number][] = [];
-    for (let bytes = 0; wanted.length < IDS_OF_PAGE && bytes < PAGE_BYTES; ) {
+    for (let bytes = 0; wanted.length < PROPERTY_IDS_A_PAGE && bytes < PROPERTIES_PAGE_BYTES; ) {
       const { value, done } = later.next();
       if (done === true) break;
       wanted.push([value.distinctId, value.propertiesVersion]);
       bytes += value.propertiesBytes;
     }
     if (wanted.length === 0) return;
-    const found = await all(db, propertiesOfIds({ environmentId, ids: JSON.stringify(wanted) }));
+    const found = await all(db, propertiesAtSnapshot({ environmentId, ids: JSON.stringify(wanted) }));
     assert(found.length === wanted.length, "properties are as they were at the snapshot");
     for (const { properties } of found) yield properties;
   }
 }
 
-/** Properties as one JSON object, in pieces: of one name, those of the first that have it. As they are stored, digit by digit. */
+/** The merged properties as one JSON object, in pieces. The nearest id wins for each name. Values keep their stored digits. */
 export async function* propertiesPieces(reading: Reading, ids: PersonIds): AsyncGenerator<Utf8> {
   const names = new Set<string>();
   yield utf8("{");

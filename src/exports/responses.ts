@@ -78,10 +78,10 @@ const exportedPerson = z
       .strictObject({
         balances: z.array(exportedBalance).describe("By distinct id, then by balance id."),
         ledger: z.array(ledgerEntry.omit({ by: true }).meta({ id: "ExportedLedgerEntry" })).describe("Oldest first."),
-        recurring: z.array(recurringOutput).describe("Recurring grants, ended ones too, in the order of their making."),
+        recurring: z.array(recurringOutput).describe("Recurring grants, including ended ones, oldest first."),
       })
       .meta({ id: "ExportedCredits" }),
-    usageLimits: z.array(userLimitOutput).describe("What is used of each usage limit, in the order of their making."),
+    usageLimits: z.array(userLimitOutput).describe("The usage of each usage limit, oldest limit first."),
     exports: z.array(exportAuditEntry).describe("Who created and opened export links, and the results. Oldest first."),
   })
   .meta({ id: "ExportedPerson" });

@@ -25,7 +25,7 @@ const DOWNLOAD_HEADERS = {
 const downloadHeaders = factory.createMiddleware(async (c, next) => {
   for (const [name, value] of Object.entries(DOWNLOAD_HEADERS)) c.header(name, value);
   await next();
-  // A person opens it: the status and the other headers stay (P6).
+  // A person opens the link in a browser, so the body is a page. The status and the other headers stay (P6).
   if (c.res.status !== 401 || !takesPage(c.req.header("accept"))) return;
   const headers = new Headers(c.res.headers);
   headers.delete("Content-Disposition");
@@ -37,7 +37,7 @@ const downloadHeaders = factory.createMiddleware(async (c, next) => {
 
 const takesPage = (accept = ""): boolean => /(^|,)\s*text\/html\s*(;|,|$)/i.test(accept);
 
-/** Always the same, whatever was wrong with the link. */
+/** The same page for every invalid link. */
 const EXPIRED_PAGE = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -74,19 +74,19 @@ export const exportRoutes = createRoutes()
     validate("json", revokeLinksInput),
     async (c) => c.json(await callVerb(c, (ctx) => revokeLinks(ctx, c.req.valid("json")))),
   )
-  // For every method, because the URL has the token also when the request is refused.
+  // For every method, because the URL contains the token even when the request is refused.
   .use("/export-download", downloadHeaders)
   .get("/export-download", limitArrivals, openRoot, async (c) => {
     const token = onlyOne(c.req.queries("token"));
     c.header("Content-Type", "application/json");
-    // Like `no-transform`: otherwise wrangler's local server compresses the response and drops its length.
+    // Without this, wrangler's local server compresses the response and drops its length, in spite of `no-transform`.
     c.header("Content-Encoding", "identity");
     if (c.req.method === "HEAD") {
       await verifyLink(c.var.root, token);
       return c.body(null);
     }
     const { body, ended } = await downloadExport(c.var.root, token);
-    // The audit row of the download's end is written after the response.
+    // The audit row for the end of the download is written after the response.
     c.executionCtx.waitUntil(ended.then((cause) => (cause === null ? undefined : logBug(cause, c.var.requestId))));
     if (body instanceof Uint8Array) c.header("Content-Length", `${body.byteLength}`);
     return c.body(body);

@@ -10,7 +10,7 @@ import { claimCounts } from "../people/person-walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { noteMessages } from "../webhooks/outbox.ts";
 import { personExported } from "../webhooks/person-exported.ts";
-import { type AuditRow, insertAuditRow, type Subject } from "./audit.ts";
+import { type ExportAuditRow, insertAuditRow, type Subject } from "./audit.ts";
 import { type BalancePageRow, firstBalances } from "./balances.ts";
 import { type FirstRow, firstEntries } from "./entries.ts";
 import type { ListName } from "./lists.ts";
@@ -33,8 +33,8 @@ export interface Snapshot {
 }
 
 /**
- * The record of the requested id, null in each field if it has none: it never sent an event and is not linked. `isClaimed`: whether
- * another id claims it by a claim that counts.
+ * The record of the requested id. Its fields are null if the id never sent an event and is not linked. `isClaimed`: whether another
+ * id claims it by a claim that counts.
  */
 const findOwn = query((value: ValueOf<PersonKey>) => {
   const isClaimed = sql`iif(${distinctIds.claimedBy} IS NOT NULL, ${claimCounts(distinctIds)}, 0)`;
@@ -71,13 +71,13 @@ const findLimits = query((value: ValueOf<PersonKey>) =>
 );
 
 /**
- * Writes the audit row of the opening and takes the snapshot, in one batch, which D1 runs alone. Null when there is no such
- * application; then no row is written. "too large" when the data does not fit into one download.
+ * Writes the audit row of the opening and reads the snapshot, in one batch, which D1 isolates. Returns null, and writes nothing,
+ * when the application does not exist. Returns "too large" when the data does not fit into one download.
  */
 export async function takeSnapshot(
   ctx: Runtime & Pick<TenantCtx, "realNow"> & { readonly db: Db },
   subject: Subject,
-  opened: AuditRow,
+  opened: ExportAuditRow,
   guards: readonly Statement[],
 ): Promise<Snapshot | "too large" | null> {
   const { db } = ctx;
@@ -98,7 +98,7 @@ export async function takeSnapshot(
       ...personExported(ctx, subject, "opened"),
     ] as const);
   noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, told);
-  // What of a larger person can change is read again, at one moment. The first rows of its lists stay the first.
+  // For a larger person, all data that can change is read again in one batch. The first rows of lists never change.
   const [[own], idRows, balances] = isMore(few)
     ? await batch(db, [findOwn(key), findManyIds(key), firstBalances(key)] as const)
     : [firstOwn, few, firstOwnBalances];

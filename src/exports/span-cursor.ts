@@ -5,35 +5,35 @@ import type { Db } from "../db/sql.ts";
 import { assert } from "../lib/assert.ts";
 import { LISTS, type ListName } from "./lists.ts";
 
-/** A row of a list: its seq, its JSON or the bytes of a JSON that was too large, and its value of `orderedBy`; 0 without one. */
+/** A row of a list: its seq, its JSON (or the size of JSON that was too large), and its value of `orderedBy`, else 0. */
 export type EntryRow = readonly [seq: number, text: string | number, position: number];
 
 /** The requested rows of one id: after a seq, up to a seq, after a value of `orderedBy`. */
-export type Span = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];
+export type ExportSpan = readonly [id: string, afterSeq: number, toSeq: number, afterPosition: number];
 
 const BEFORE_ALL = Number.MIN_SAFE_INTEGER;
 /** D1 takes at most 2 MB for one value. */
 const SPANS_BYTES_MAX = 500_000;
 
-/** How far a list is read. */
+/** The reading position in a list. */
 export interface SpanCursor {
   /**
-   * The next spans of up to `rowsMax` rows, and their number of rows. Only the last span may end before its id's bound, where
-   * the statement's LIMIT ends it too.
+   * The next spans with up to `rowsMax` rows together, and their number of rows. Only the last span may end before its id's bound;
+   * the statement's LIMIT ends it at the same row.
    */
-  readonly take: (rowsMax: number) => { readonly spans: readonly Span[]; readonly count: number };
-  /** The id of each row of the page that was read for the spans. Throws for a gap: then a row was deleted. */
-  readonly moveOver: (spans: readonly Span[], page: readonly EntryRow[]) => string[];
+  readonly take: (rowsMax: number) => { readonly spans: readonly ExportSpan[]; readonly count: number };
+  /** The id of each row of the page that was read for the spans. Throws when a row is missing, because it was deleted. */
+  readonly moveOver: (spans: readonly ExportSpan[], page: readonly EntryRow[]) => string[];
 }
 
-export function openCursor(bounds: Iterable<Bound>): SpanCursor {
+export function openSpanCursor(bounds: Iterable<Bound>): SpanCursor {
   const rest = bounds[Symbol.iterator]();
   let bound: Bound | undefined = rest.next().value;
   let seq = bound?.after ?? 0;
   let position = BEFORE_ALL;
   return {
     take: (rowsMax) => {
-      const spans: Span[] = [];
+      const spans: ExportSpan[] = [];
       let count = 0;
       for (let bytes = 0; bound !== undefined && count < rowsMax && bytes < SPANS_BYTES_MAX; ) {
         const toSeq = Math.min(bound.last, seq + rowsMax - count);
@@ -71,7 +71,7 @@ export interface Reading {
   /** The requested id, and when it was first seen. Null if it has no record. */
   readonly distinctId: string;
   readonly firstSeenAtMs: number | null;
-  /** The fewest rows of a page that keep the export within its number of queries (budget.ts). */
+  /** The fewest rows of a page that keep the export within its query budget. */
   readonly pageRowsMin: number;
 }
 
@@ -85,8 +85,8 @@ export const stillThere = ({ environmentId, distinctId, firstSeenAtMs }: Reading
 });
 
 /**
- * Whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so the seqs
- * show every other change. The condition is constant within a statement, so it costs one row.
+ * Whether the requested id was neither deleted nor created again after the snapshot. Lists are append-only, so their seqs reveal
+ * every other change. SQLite evaluates this condition once for each statement, so it costs one row.
  */
 export function isStillThere(value: ValueOf<StillThere>): SQL {
   const asked = and(
@@ -100,39 +100,39 @@ export function isStillThere(value: ValueOf<StillThere>): SQL {
 /** The seqs of one id's rows of a list at the snapshot: those after `after` up to `last`. */
 export interface Bound {
   readonly id: string;
-  /** 0, but for analytics events that were deleted because of their age. */
+  /** 0, except after analytics events were deleted because of their age. */
   readonly after: number;
   readonly last: number;
 }
 
-/** D1 allows 1,000 queries for one request. The rest are for retries. */
+/** D1 allows 1,000 queries a request. The rest are left for retries. */
 export const queriesMax = 900;
 /** The queries of the snapshot, the audit and the ends of lists. */
 const QUERIES_FIXED = 50;
 /** A page of more rows would not fit into an isolate's memory. */
 const PAGE_ROWS_LIMIT = 20_000;
-/** The most bytes of ids in a query, of heavy rows in a query's result, and the most ids of a page of balances (entries.ts). */
+/** The most bytes of ids in a query, the most bytes of large rows in its result, and the most ids of a page of balances. */
 const SPANS_BYTES = 500_000;
 const HEAVY_PAGE_BYTES = 2_000_000;
 const BALANCE_IDS = 500;
 
-/** A query brings the properties of at most so many ids: they count as so many bytes each. */
+/** A query returns the properties of at most 1,000 ids, so each id counts as at least this many bytes. */
 const PROPERTIES_BYTES_MIN = HEAVY_PAGE_BYTES / 1_000;
 
 /** A balance counts like four rows of a list, because it is larger. */
 export const balanceShare = 4;
 
-/** The weight of a list's rows: 2 where rows may be heavy, because a heavy row takes another query. */
+/** The weight of a list's rows: 2 when rows may be large, because a large row takes another query. */
 const WEIGHTS: Readonly<Record<ListName, number>> = { analytics: 2, metering: 2, ledger: 2, consent: 1, exports: 1 };
 
-/** How much a list is: its rows, the ids that have some, and the bytes of these ids. */
+/** The size of a list: its rows, the ids with rows, and the bytes of these ids. */
 export interface ListSize {
   readonly rows: number;
   readonly ids: number;
   readonly idBytes: number;
 }
 
-/** The bytes of all events' and of all ids' properties, and the number of ids that have some. */
+/** The bytes of the properties of all events and of all ids, and the number of ids with properties. */
 interface HeavySizes {
   readonly analyticsBytes: number;
   readonly propertiesBytes: number;
@@ -140,8 +140,8 @@ interface HeavySizes {
 }
 
 /**
- * The fewest rows of a page with which all lists together take at most `queriesMax` queries. Null when such a page would not
- * fit into memory. Then the export is refused before its first byte.
+ * The smallest page size, in rows, with which all lists together take at most `queriesMax` queries. Null when such a page would not
+ * fit into memory; then the export is refused before its first byte.
  */
 export function pageRowsMin(
   sizes: Readonly<Record<ListName, ListSize>>,

@@ -3,6 +3,9 @@ import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import { wrongType } from "./issue-text.ts";
 
+// Schemas that requests share. They are lazy, as all request schemas are: each is made when it first reads a request, so that the
+// Worker starts without them.
+
 const NOT_EMPTY = "must not be empty";
 
 const codePoints = (text: string): number => {
@@ -46,10 +49,12 @@ export const displayName = () =>
   textOf([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });
 
 /** The mode that keys, credits and people belong to. */
-export const mode = z.enum(["live", "test"]).meta({ id: "Mode" });
+export const mode = z.lazy(() => z.enum(["live", "test"]).meta({ id: "Mode" }));
 
 /** The position at which a list continues. */
-export const cursor = z.string().min(1, NOT_EMPTY).optional().describe("The `nextCursor` of the previous page.");
+export const cursor = z
+  .lazy(() => z.string().min(1, NOT_EMPTY).optional())
+  .describe("The `nextCursor` of the previous page.");
 
 /**
  * Returns the schema of free text for people: up to `codePointsMax` code points, well-formed, without NUL, at which SQLite's
@@ -84,13 +89,15 @@ export function refuse(context: z.core.$RefinementCtx, message: string): never {
 }
 
 /** A timestamp of a request, read as integer milliseconds. */
-export const timestamp = z
-  .string({
-    error: ({ input }) =>
-      typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
-  })
-  .transform((text, context) => parseTimestamp(text) ?? refuse(context, timestampAdvice(text)))
-  .meta({ format: "date-time" });
+export const timestamp = z.lazy(() =>
+  z
+    .string({
+      error: ({ input }) =>
+        typeof input === "number" ? `must be a string such as ${TIMESTAMP_EXAMPLE}, not a number` : undefined,
+    })
+    .transform((text, context) => parseTimestamp(text) ?? refuse(context, timestampAdvice(text)))
+    .meta({ format: "date-time" }),
+);
 
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
 
@@ -98,24 +105,28 @@ const isNumber = (value: unknown): boolean => typeof value === "number" || typeo
  * A JSON number of any size, which the schema of the amount checks later. Numbers that no unit can hold become infinite:
  * `1e999`, and a number with more digits than a double can represent.
  */
-export const anyNumber = z
-  .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
-  .meta({ type: "number" })
-  .transform((value) => {
-    if (typeof value === "number") return value;
-    return value.description?.startsWith("-") ? -Infinity : Infinity;
-  });
+export const anyNumber = z.lazy(() =>
+  z
+    .custom<number | symbol>(isNumber, { error: ({ input }) => wrongType("number", input) })
+    .meta({ type: "number" })
+    .transform((value) => {
+      if (typeof value === "number") return value;
+      return value.description?.startsWith("-") ? -Infinity : Infinity;
+    }),
+);
 
 /** A JSON object, unchanged, even with a key such as `__proto__`. For its numbers see `roundNumbers`. */
-export const jsonObject = z
-  .custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) })
-  .meta({ type: "object" });
+export const jsonObject = z.lazy(() =>
+  z.custom<JsonObject>(isJsonObject, { error: ({ input }) => wrongType("object", input) }).meta({ type: "object" }),
+);
 
 /** The value `true` or `false` in a query string. */
-export const queryFlag = z
-  .enum(["true", "false"], "must be `true` or `false`, in lower case")
-  .transform((text) => text === "true")
-  .meta(shownAs({ type: "boolean" }));
+export const queryFlag = z.lazy(() =>
+  z
+    .enum(["true", "false"], "must be `true` or `false`, in lower case")
+    .transform((text) => text === "true")
+    .meta(shownAs({ type: "boolean" })),
+);
 
 /** Returns the schema of a whole number in a query string, within bounds. */
 const queryInteger = (min: number, max: number) =>
@@ -131,4 +142,4 @@ export const pageLimit = (rows: string, standard = 50) =>
   queryInteger(1, 500).default(standard).describe(`The most ${rows} in a page.`);
 
 /** The body of a POST without fields. Every field is unknown (W6). */
-export const noFields = z.strictObject({});
+export const noFields = z.lazy(() => z.strictObject({}));

@@ -6,17 +6,17 @@ const EVERY_MS = 1_000;
 const LOOK_EVERY_MS = 20;
 
 /** The latest answer of D1 in an isolate. `isReached` is null while the query runs. */
-interface Asked {
+interface HealthAnswer {
   readonly atMs: number;
   isReached: boolean | null;
 }
 
-const lastOf = new WeakMap<object, Asked>();
+const lastOf = new WeakMap<object, HealthAnswer>();
 
 type Isolate = Pick<Runtime, "isolate" | "now">;
 
 async function ask({ isolate, now }: Isolate, d1: D1Database): Promise<boolean> {
-  const asked: Asked = { atMs: now(), isReached: null };
+  const asked: HealthAnswer = { atMs: now(), isReached: null };
   lastOf.set(isolate, asked);
   try {
     await d1.prepare("SELECT 1").first();

@@ -10,7 +10,7 @@ export const NOT_NULL = ", not null";
 export const NOT_AN_OBJECT = ", not an object";
 
 /** The words for the types of JSON. */
-const TYPES: Readonly<Record<string, string>> = {
+const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: "a string",
   number: "a number",
   int: "a whole number",
@@ -64,7 +64,7 @@ function sentInstead(expected: string, input: unknown): string {
 /** Returns the message for a value that does not have the type `expected`. */
 export function wrongType(expected: string, input: unknown): string {
   if (input === undefined) return IS_REQUIRED;
-  return `must be ${TYPES[expected] ?? expected}${sentInstead(expected, input)}`;
+  return `must be ${TYPE_NAMES[expected] ?? expected}${sentInstead(expected, input)}`;
 }
 
 /** Returns the message for a value that is not one of a few words. */
@@ -77,7 +77,8 @@ const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input)
 function unknownField(name: string, input: unknown, schema: unknown): string {
   const { shape = {}, id } = schema instanceof z.ZodObject ? { shape: schema.shape, id: schema.meta()?.id } : {};
   const value = memberOf(input, name);
-  const isAround = typeof value === "object" && value !== null && Object.keys(Object(input)).length === 1;
+  const holdsFields = isJsonObject(value) || (Array.isArray(value) && value.every(isJsonObject));
+  const isAround = holdsFields && Object.keys(Object(input)).length === 1;
   const known = Object.keys(shape);
   if (isAround && known.length > 0) return "is unknown: send what is in it, with nothing around it";
   return `is unknown: ${fieldAdvice(id, known, name)}`;

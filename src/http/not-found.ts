@@ -27,6 +27,13 @@ export function nothingHere(meant: string | null = null): PurserError {
   return new PurserError("not_found", message, { headers: { Link: '</docs>; rel="help"' } });
 }
 
+/** Returns a sentence that names the paths directly below this one which support the method. */
+function elsewhere({ routes }: RoutedApp, method: string, path: string): string {
+  const below = routes.filter((route) => route.method === method && route.path.startsWith(`${path}/`));
+  const paths = new Set(below.map((route) => route.path).filter((one) => /^\/[\w-]+$/.test(one.slice(path.length))));
+  return paths.size === 0 ? "" : ` ${method} is for ${[...paths].map((one) => `\`${one}\``).join(", ")}.`;
+}
+
 /** Throws 405 with `Allow` if the path supports other methods, otherwise 404. The app's own router decides. */
 export function answerUnknownPath(app: RoutedApp) {
   return (c: Context<AppEnv>): never => {
@@ -43,7 +50,8 @@ export function answerUnknownPath(app: RoutedApp) {
     }
     const allow = methods.join(", ");
     const sends = methods.filter((method) => method !== "HEAD" && method !== "OPTIONS").join(" or ");
-    throw new PurserError("method_not_allowed", `Send ${sends}. This path supports ${allow}.`, {
+    const message = `Send ${sends}. This path supports ${allow}.${elsewhere(app, c.req.method, c.req.path)}`;
+    throw new PurserError("method_not_allowed", message, {
       headers: { Allow: allow },
     });
   };
@@ -57,6 +65,9 @@ const PREFIXES = ["", "/api/v1", "/api/v1/usage", "/api/v1/credits", "/api/v1/ad
 /** The routes to suggest for the last segment of a path, when other services use that word for the same thing. */
 const OTHER_WORDS: readonly (readonly [route: string, words: string])[] = [
   ["/api/v1/credits", "balance balances wallet"],
+  ["/api/v1/usage/reservations/:reservationId/commit", "capture settle confirm finalize"],
+  ["/api/v1/usage/reservations/:reservationId/release", "cancel void rollback"],
+  ["/api/v1/admin/balances/:balanceId/adjust", "adjust adjustment adjustments"],
   ["/api/v1/credits/history", "ledger transactions entries"],
   ["/api/v1/usage/events", "consume spend debit deduct meter track record ingest"],
   ["/api/v1/usage/reservations", "hold holds reserve"],

@@ -8,7 +8,7 @@ const WARNINGS = {
   quantity_disregarded: "The quantity is disregarded: the pack has items, and each is granted as it is.",
   granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
   count_implied:
-    "A balance in count paid the 1 that an event counts for unless it names a count: send count 0 where it must not.",
+    "A balance in count pays 1 for an event that names no count: send count with each event, 0 where such a balance must not pay.",
   audience_missing:
     "The setting names no audience, so a token that its issuer made for another application passes too.",
   percent_below_one: "The percentage is below 1: write 20 for 20 percent.",

@@ -3,7 +3,9 @@
 /** Returns a name without case and separators: `user_id`, `User-Id` and `userId` are equal. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
-const USER = "user customer customerId client clientId account accountId uid subject sub owner distinctId";
+const USER_NAMES =
+  "user customer customerId client clientId account accountId uid subject sub owner distinctId userName email";
+const USER_ID = `userId ${USER_NAMES}`;
 const PERSON = "userId user customer customerId uid personId id";
 const PACK = "pack packName plan planId product productId price priceId creditPackId";
 const BALANCE = "id balance credit creditId creditBalanceId";
@@ -12,22 +14,31 @@ const KEY = "id uuid key idempotencyKey idempotencyId requestId transactionId me
 const TEXT = "note notes comment description memo text metadata meta data reason";
 const TIME = "timestamp time date at ts createdAt eventTime";
 const EXPIRY = "expires expiry expiration expireAt expiresIn expiresInSeconds expiresInDays validUntil ttl";
+const EVERY = "interval period frequency recurrence per window cycle";
+const RULES = "match rule rules filter filters event events model models";
+const BELOW = "threshold amount percent limit value when";
 const SECONDS = "expires expiry expiration expireAt expiresAt expiresIn seconds ttl timeout duration";
 
-const quantities = {
+const quantityNames = {
   quantities: "amount value quantity qty credits units usage tokensUsed cost",
   "quantities.count": "count",
   "quantities.tokens": "tokens",
   "quantities.seconds": "seconds",
   "quantities.cents": "cents",
 };
-const used = { userId: USER, event: "type name eventName eventType action feature meter", ...quantities };
+const plan = { "!ask `POST /api/v1/credits/plan`, which changes nothing": "dryRun preview simulate" };
+const used = { userId: USER_NAMES, event: "type name eventName eventType action feature meter", ...quantityNames };
 const recorded = {
   occurredAt: TIME,
   properties: "metadata meta props attributes data extra payload",
-  onShortage: "partial allowPartial overdraft onInsufficient",
+  onShortage: "partial allowPartial overdraft overage allowOverage allowNegative force onInsufficient",
 };
-const setting = {
+const held = {
+  "!the commit names it": "eventId",
+  onExpiry: "onTimeout onExpire",
+  "!a hold is all or nothing": "onShortage partial",
+};
+const settingNames = {
   setting: "settings config endUserAuth",
   "setting.type": "type",
   "setting.url": "url jwksUrl jwksUri uri",
@@ -37,7 +48,14 @@ const setting = {
   "setting.claim": "claim",
   "setting.origins": "origins",
 };
-const item = { amount: "quantity value", matches: "match rule rules filter filters events models" };
+const itemNames = { amount: "quantity value credits", matches: RULES };
+const pack = {
+  packName: "name title",
+  defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}`,
+  '!write what the pack grants into `items`, such as `[{ amount: 1000, unit: "tokens" }]`':
+    "amount quantity credits tokens count seconds cents",
+  "!prices stand at your payment provider": "price priceId amountPaid currency",
+};
 
 /**
  * For each schema id, the right field names, each with the names that callers write instead. `a.b` is `b` within `a`; `/b` is
@@ -45,19 +63,27 @@ const item = { amount: "quantity value", matches: "match rule rules filter filte
  */
 export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   GrantCredits: {
-    userId: USER,
+    userId: USER_NAMES,
     packId: PACK,
-    quantity: "amount value qty credits units",
+    quantity: "amount value qty credits units tokens count seconds cents",
+    "!the pack has its unit": "unit",
     externalRef: `${REFERENCE} ${KEY}`,
     expiresAt: EXPIRY,
     notes: TEXT,
   },
-  RevokeBalance: { balanceId: BALANCE, reason: TEXT },
+  RevokeBalance: {
+    balanceId: BALANCE,
+    reason: TEXT,
+    "!this takes one whole balance: `POST /api/v1/credits/refund` takes a share of a payment": "amount quantity share",
+    "!name the balance: `GET /api/v1/credits` lists those of a user": USER_ID,
+  },
   RefundCredits: {
-    userId: USER,
+    userId: USER_NAMES,
     externalRef: REFERENCE,
     refundRef: `refundId refund ${KEY}`,
     packId: PACK,
+    "!name the payment: `externalRef` of its grant. `POST /api/v1/credits/revoke` takes one balance":
+      "balanceId balance",
     "!write the part that is refunded into `share`, such as `{ part: 500, of: 1500 }` for 500 of 1,500 cents":
       "amount quantity percent percentage fraction",
     "share.part": "part",
@@ -66,20 +92,41 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
   },
   AdjustBalance: { delta: "amount value quantity", note: TEXT, adjustmentId: KEY },
   PreviewDebit: { ...used, ...recorded },
-  UsageEvent: { eventId: KEY, ...used, ...recorded },
+  UsageEvent: { eventId: KEY, ...used, ...recorded, ...plan },
   UsageQuantities: {
     "!name the unit of the packs that pay: `count`, `tokens`, `seconds` or `cents`":
       "credits credit units unit points amount",
+    "!write all tokens together as `tokens`":
+      "inputTokens outputTokens promptTokens completionTokens totalTokens cachedTokens reasoningTokens",
+    "!write `seconds`, which may have three decimals":
+      "minutes minute hours milliseconds ms duration durationMs durationSeconds",
+    "!write `cents`, which may have six decimals": "usd eur dollars euros price cost costUsd microdollars",
+    "!write them as `count`": "requests calls uses images messages pages characters bytes items quantity value",
     tokens: "token",
-    seconds: "second",
+    seconds: "second sec secs",
     cents: "cent",
     "/event": "event",
     "/model": "model",
     "/properties": "properties",
   },
-  CreateReservation: { reservationId: `holdId ${KEY}`, ...used, expiresInSeconds: SECONDS },
+  CreateReservation: { reservationId: `holdId ${KEY}`, ...used, expiresInSeconds: SECONDS, ...held },
   ExtendReservation: { expiresInSeconds: SECONDS },
-  CommitReservation: { eventId: KEY, ...quantities, ...recorded },
+  CommitReservation: {
+    eventId: KEY,
+    ...quantityNames,
+    ...recorded,
+    "!it is the reservation's: leave it out": "userId event model reservationId",
+  },
+  CreateRecurringGrant: {
+    recurringId: `id subscriptionId ${KEY} externalRef`,
+    userId: USER_NAMES,
+    packId: PACK,
+    quantity: "amount value qty credits units",
+    every: EVERY,
+    startsAt: "start startDate startAt from anchor",
+    endsAt: "end endDate endAt to until expiresAt",
+    rolloverPeriods: "rollover rollsOver carryOver",
+  },
   RecordConsent: {
     distinctId: PERSON,
     purpose: "type name",
@@ -90,13 +137,25 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
   ErasePerson: { distinctId: PERSON },
   CreateApp: { name: "title label appName displayName" },
   CreateApiKey: { kind: "type keyType", mode: "environment env", name: "title label keyName" },
-  SetEndUserAuth: { mode: "environment env", ...setting },
-  CreateCreditPack: { packName: "name title", defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}` },
-  UpdateCreditPack: { packName: "name title", defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}` },
-  CreateCreditPackItem: item,
-  UpdateCreditPackItem: { packItemId: "id itemId", ...item },
+  SetEndUserAuth: { mode: "environment env", ...settingNames },
+  CreateCreditPack: pack,
+  UpdateCreditPack: pack,
+  CreateCreditPackItem: itemNames,
+  UpdateCreditPackItem: { packItemId: "id itemId", ...itemNames },
   CreateWebhook: { url: "endpoint uri", types: "type events eventTypes" },
   ChangeWebhook: { url: "endpoint uri", types: "type events eventTypes", isEnabled: "enabled active" },
+  CreateAlert: { mode: "environment env", name: "title label", event: "match matches", below: BELOW },
+  ChangeAlert: { name: "title label", event: "match matches", below: BELOW },
+  AlertBelow: { amount: "value quantity credits tokens count seconds cents", percent: "percentage share fraction" },
+  CreateUsageLimit: {
+    mode: "environment env",
+    name: "title label",
+    matches: RULES,
+    amount: "limit max quantity",
+    every: EVERY,
+  },
+  MatchRule: { event: "events name type eventName", model: "models" },
+  CreateAdminKey: { modes: "mode", apps: "app appId appIds", scopes: "scope permissions" },
 };
 
 const adviceFor = (field: string): string => {

@@ -1,9 +1,9 @@
 import { base64urlOfAscii, crc32, decodeBase64url, encodeBase64url } from "./encoding.ts";
 
-type Scope = readonly (string | number)[];
+type CursorScope = readonly (string | number)[];
 
 /** Returns an eight-digit checksum of the position and its scope. The URI escapes make the text ASCII, which CRC-32 requires. */
-function checkOf(position: string, scope: Scope): string {
+function checkOf(position: string, scope: CursorScope): string {
   const text = encodeURIComponent(JSON.stringify([position, ...scope]));
   return crc32(text).toString(16).padStart(8, "0");
 }
@@ -13,12 +13,12 @@ const CHECK_CHARACTERS = 8;
  * Returns an opaque cursor for `position` within `scope` (environment, user, filters). A checksum over both makes an altered
  * cursor, or a cursor of another list, fail. The cursor gives no access, because the query checks the scope too.
  */
-export function encodeTextCursor(position: string, scope: Scope): string {
+export function encodeTextCursor(position: string, scope: CursorScope): string {
   return encodeBase64url(new TextEncoder().encode(checkOf(position, scope) + position));
 }
 
 /** Returns the position in a cursor that `encodeTextCursor` made for the same scope, or null for any other text. */
-export function decodeTextCursor(cursor: string, scope: Scope): string | null {
+export function decodeTextCursor(cursor: string, scope: CursorScope): string | null {
   const bytes = decodeBase64url(cursor);
   if (bytes === null) return null;
   const position = new TextDecoder().decode(bytes).slice(CHECK_CHARACTERS);
@@ -27,13 +27,13 @@ export function decodeTextCursor(cursor: string, scope: Scope): string | null {
 }
 
 /** Does the same as `encodeTextCursor`, for a whole number of at least 1. */
-export function encodeCursor(position: number, scope: Scope): string {
+export function encodeCursor(position: number, scope: CursorScope): string {
   const digits = String(position);
   return base64urlOfAscii(checkOf(digits, scope) + digits);
 }
 
 /** Returns the number in a cursor that `encodeCursor` made for the same scope, or null for any other text. */
-export function decodeCursor(cursor: string, scope: Scope): number | null {
+export function decodeCursor(cursor: string, scope: CursorScope): number | null {
   const text = decodeTextCursor(cursor, scope);
   return text !== null && /^[1-9]\d{0,15}$/.test(text) ? Number(text) : null;
 }

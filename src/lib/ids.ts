@@ -26,12 +26,12 @@ export function randomId(prefix: string): string {
   return prefix + text;
 }
 
-const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+const UUID_FORM = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
 /** Returns the UUID in lower case, or null if the text is not a UUID. */
 export function parseUuid(text: string): string | null {
   const lower = text.toLowerCase();
-  return UUID.test(lower) ? lower : null;
+  return UUID_FORM.test(lower) ? lower : null;
 }
 
 /** Returns a version 4 UUID made of the random bits of `newId("")`. */

@@ -61,7 +61,7 @@ export function isNestedDeeperThan(value: unknown, levelsMax: number): boolean {
   return Object.values(value).some((inner) => isNestedDeeperThan(inner, levelsMax - 1));
 }
 
-const encoder = new TextEncoder();
+const jsonEncoder = new TextEncoder();
 
 /**
  * Splits a list into JSON lists of at most `bytesMax` bytes each, because D1 takes strings of at most 2 MB. A larger element
@@ -73,7 +73,7 @@ export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string
   let bytes = 0;
   for (const element of list) {
     const part = JSON.stringify(element);
-    const partBytes = encoder.encode(part).length + 1;
+    const partBytes = jsonEncoder.encode(part).length + 1;
     if (parts.length > 0 && bytes + partBytes > bytesMax) {
       chunks.push(`[${parts.join()}]`);
       parts = [];

@@ -1,5 +1,5 @@
 /** Returns a function that caches up to `max` results of `make`. Null is not cached. */
-export function remember<Result>(max: number, make: (text: string) => Result): (text: string) => Result {
+export function rememberUpTo<Result>(max: number, make: (text: string) => Result): (text: string) => Result {
   const known = new Map<string, Result>();
   return (text) => {
     const found = known.get(text) ?? make(text);

@@ -1,6 +1,6 @@
 import { decodeBase64url, encodeBase64url } from "./encoding.ts";
 
-const FORM = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]+)$/;
+const SEALED_FORM = /^v1\.([\w-]{8})\.([\w-]{16})\.([\w-]+)$/;
 /** A pattern that finds the sealed texts within a text. */
 export const sealedTexts = /v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+/g;
 const IV_BYTES = 12;
@@ -19,7 +19,7 @@ const KEYS_MAX = 4;
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
-async function keyOf(secret: string): Promise<SealKey> {
+async function sealKey(secret: string): Promise<SealKey> {
   const known = keys.get(secret);
   if (known !== undefined) return known;
   const base = await crypto.subtle.importKey("raw", bytesOf(secret), "HKDF", false, ["deriveKey", "deriveBits"]);
@@ -47,7 +47,7 @@ async function keyOf(secret: string): Promise<SealKey> {
  * different nonces.
  */
 export async function sealText(secret: string, context: string, text: string): Promise<string> {
-  const { key, ivKey, id } = await keyOf(secret);
+  const { key, ivKey, id } = await sealKey(secret);
   const mac = await crypto.subtle.sign("HMAC", ivKey, bytesOf(JSON.stringify([context, text])));
   const iv = new Uint8Array(mac).slice(0, IV_BYTES);
   const algorithm = { name: "AES-GCM", iv, additionalData: bytesOf(context) };
@@ -56,15 +56,15 @@ export async function sealText(secret: string, context: string, text: string): P
 }
 
 /** Returns the prefix of every text that this secret sealed. */
-export const sealMarkOf = async (secret: string): Promise<string> => `v1.${(await keyOf(secret)).id}.`;
+export const sealMarkOf = async (secret: string): Promise<string> => `v1.${(await sealKey(secret)).id}.`;
 
 /** Returns the text that one of the secrets sealed under this context, or null when none did. */
 export async function openSealed(secrets: readonly string[], context: string, sealed: string): Promise<string | null> {
-  const [, id, iv = "", body = ""] = FORM.exec(sealed) ?? [];
+  const [, id, iv = "", body = ""] = SEALED_FORM.exec(sealed) ?? [];
   const [ivBytes, bodyBytes] = [decodeBase64url(iv), decodeBase64url(body)];
   if (ivBytes === null || bodyBytes === null) return null;
   for (const secret of secrets) {
-    const own = await keyOf(secret);
+    const own = await sealKey(secret);
     if (own.id !== id) continue;
     const algorithm = { name: "AES-GCM", iv: ivBytes, additionalData: bytesOf(context) };
     const text = await crypto.subtle.decrypt(algorithm, own.key, bodyBytes).catch(() => null);

@@ -2,7 +2,7 @@ import type { RowsOf } from "../db/sql.ts";
 import type { Credited, Move } from "./decide.ts";
 import type { PaymentChange } from "./event.ts";
 import type { StoredDebt } from "./line.ts";
-import { type Standing, standingOfKnown } from "./next-step.ts";
+import { type PaymentStanding, standingOfKnown } from "./next-step.ts";
 import type { AccountPlan, Books } from "./plan.ts";
 import { type PaymentState, stateOf } from "./state.ts";
 import { readDebt, selectDebts } from "./stored-debts.ts";
@@ -13,7 +13,7 @@ export interface EventBooks extends Books {
   readonly own: PaymentState;
 }
 
-/** What is stored of all that an event touches, with its news. */
+/** The stored state of everything that an event concerns, joined with the event. */
 export function booksOf(
   rows: readonly StoredPayment[],
   change: Pick<PaymentChange, "names" | "facts" | "customer">,
@@ -39,13 +39,13 @@ export function booksOf(
   return { own, payments: [own, ...stored, ...fresh], debts, customer };
 }
 
-/** The payments that a batch stores, each with how it stands. `all`: also those that are only told something new. */
+/** The payments that a batch stores, each with its status. `all`: also those with new facts only. */
 export function paymentsToStore(
   { own, payments }: EventBooks,
   { motions, lines }: Pick<AccountPlan, "motions" | "lines">,
-  standing: Standing,
+  standing: PaymentStanding,
   all: boolean,
-): readonly { readonly payment: PaymentState; readonly standing: Standing }[] {
+): readonly { readonly payment: PaymentState; readonly standing: PaymentStanding }[] {
   const isTouched = (payment: PaymentState) =>
     motions.some((motion) => motion.payment === payment) || lines.some((line) => line.payment === payment);
   return payments
@@ -53,7 +53,7 @@ export function paymentsToStore(
     .map((payment) => ({ payment, standing: payment === own ? standing : standingOfKnown(payment) }));
 }
 
-/** The lines of a payment with those of a plan. */
+/** The lines of a payment after a plan. */
 export function linesAfter(payment: PaymentState, { lines }: Pick<AccountPlan, "lines">) {
   const planned = lines.filter((one) => one.payment === payment).map(({ line }) => line);
   const kept = payment.lines.filter(({ key }) => !planned.some((line) => line.key === key));
@@ -61,8 +61,8 @@ export function linesAfter(payment: PaymentState, { lines }: Pick<AccountPlan, "
 }
 
 /**
- * The queries of what an event touches: its payment, those that it credits or whose lines get something back (`more` are names of
- * theirs), and the debts, also of the user to whom it may grant.
+ * The queries for everything that an event concerns: its payment, payments that it credits or whose lines get something back (`more`
+ * has their names), and the debts, including those of the user to whom it may grant.
  */
 export function selectBooks(
   environmentId: number,
@@ -81,26 +81,27 @@ export function selectBooks(
 
 export type BooksRows = RowsOf<ReturnType<typeof selectBooks>>;
 
-/** What these queries found, with the event's news. */
+/** The rows of these queries, joined with the event. */
 export function readBooks({ change, credited = [] }: Move, [rows, customers, debts]: BooksRows): EventBooks {
   const known = { customerUser: customers[0]?.userId ?? null, debts: debts.map(readDebt) };
   return booksOf(rows.map(readPayment), change, credited, known);
 }
 
-/** Whether it still matters whose it is. Whom a grant was for, its account says; an erased person is not named again (E4). */
-const isForSomebody = ({ status, reason }: Standing): boolean => status !== "granted" && reason !== "person_erased";
+/** Whether the user must still be stored. A grant's account has its user, and an erased person is not named again (E4). */
+const isForSomebody = ({ status, reason }: PaymentStanding): boolean =>
+  status !== "granted" && reason !== "person_erased";
 
-/** The customer that is stored of it. */
-export const customerToKeep = ({ customer }: PaymentState, standing: Standing): string | null =>
+/** The customer to store. */
+export const customerToKeep = ({ customer }: PaymentState, standing: PaymentStanding): string | null =>
   isForSomebody(standing) ? customer : null;
 
-/** What is stored of its money, for filters and sums. */
+/** The amounts to store, for filters and sums. */
 export function moneyToKeep({ money: { currency, captured, refunded, withheld } }: PaymentState) {
   return { currency, captured: Number(captured), refunded: Number(refunded), withheld: Number(withheld) };
 }
 
-/** What is stored of its facts. */
-export function factsToKeep({ facts }: PaymentState, standing: Standing): PaymentState["facts"] {
+/** The facts to store. */
+export function factsToKeep({ facts }: PaymentState, standing: PaymentStanding): PaymentState["facts"] {
   if (isForSomebody(standing)) return facts;
   return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
 }

@@ -1,6 +1,6 @@
 import { issueBalances } from "../books/credits/grant.ts";
 import { writingValues } from "../books/ledger/account.ts";
-import { type Decision, replay, write } from "../books/ledger/decision.ts";
+import { type Decision, replay, writeAll } from "../books/ledger/decision.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
 import { insertPaymentMotions, movedIn } from "../books/ledger/insert-payment-motions.ts";
 import { creditsGranted, type LedgerMessage } from "../books/ledger/messages.ts";
@@ -11,24 +11,24 @@ import type { TenantCtx } from "../runtime.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Granting, Refusal } from "./next-step.ts";
 import { type GrantTerms, type Offer, type PlannedGrant, planOffer } from "./offer.ts";
-import { type AccountPlan, type Books, type Issued, isEmptyPlan, type Motion, planAccount } from "./plan.ts";
+import { type AccountPlan, type Books, type Issued, isEmptyPlan, type PlannedMotion, planAccount } from "./plan.ts";
 import type { StripeSetting } from "./setting.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { insertGrants } from "./store-payment.ts";
 import { storeDebts } from "./stored-debts.ts";
-import type { Outcome } from "./stored-payment.ts";
+import type { PaymentOutcome } from "./stored-payment.ts";
 
-/** What is to be done with a payment: an event's news, or a settlement by the administrator. */
+/** A change of a payment, by an event or by an administrator's settlement. */
 export interface Move extends Granting {
   readonly setting: StripeSetting;
   readonly change: Omit<PaymentChange, "eventId" | "link" | "credits" | "asked"> & {
     readonly eventId: string | null;
-    /** For the log. Null: it is no event. */
+    /** For the log. Null without an event. */
     readonly asked: PaymentChange["asked"] | null;
   };
-  /** What the event credits of other invoices: facts of their payments. */
+  /** The event's credits of other invoices, as facts of their payments. */
   readonly credited?: readonly Credited[];
-  /** What the administrator grants instead of what Stripe said. Throws to refuse. */
+  /** The administrator's grant, instead of the one from Stripe's data. Throws to refuse. */
   readonly settle?: {
     readonly userId: string;
     readonly stamp: string;
@@ -44,8 +44,8 @@ export interface Credited {
 
 type Terms = Pick<GrantTerms, "nowMs" | "newId" | "packOf">;
 
-/** The statements that store what a plan touches, and with `all` whatever else is new. They go with its motions, in one batch. */
-export type Storing = (books: Books, plan: AccountPlan, outcome: Outcome, all: boolean) => readonly Statement[];
+/** The statements that store a plan's changes, and with `all` all other news, in one batch with its motions. */
+export type Storing = (books: Books, plan: AccountPlan, outcome: PaymentOutcome, all: boolean) => readonly Statement[];
 
 interface PlanOf {
   readonly books: Books;
@@ -60,7 +60,7 @@ interface GrantOf extends PlanOf, Terms {
   readonly trials: ReadonlySet<string>;
 }
 
-/** A grant, and in the same batch what is due back already. Else why there is none. */
+/** A grant, and in the same batch the amounts that are already due back. Otherwise the reason why there is no grant. */
 export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: Storing): Decision<true> | Refusal {
   const { books, state, account, paymentId } = of;
   const planned = planGrants(move, of);
@@ -74,7 +74,7 @@ export function decideGrant(ctx: TenantCtx, move: Move, of: GrantOf, storing: St
   const balanceIds = rows.map(({ id }) => id);
   const packIds = [...new Set(grants.map(({ packId }) => packId))];
   const writing = writingValues(account);
-  return write(
+  return writeAll(
     [
       ...storing(books, plan, "granted", true),
       ...statements,
@@ -100,7 +100,7 @@ function granted(userId: string, grants: readonly NewBalances[], motions: number
   });
 }
 
-/** What due holds give back in the same batch counts as there. */
+/** Amounts that due holds return in the same batch count as available. */
 function termsOf({ account, newDebtId }: PlanOf) {
   const returns = new Map<string, number>();
   for (const { balanceId, amountSteps } of account.due.flatMap(({ legs }) => legs)) {
@@ -109,7 +109,7 @@ function termsOf({ account, newDebtId }: PlanOf) {
   return { accountId: account.accountId, nowMs: account.nowMs, newDebtId, returns };
 }
 
-/** The balances of the first offer that can be granted, else why the first cannot. */
+/** The balances of the first offer that can be granted. Otherwise the reason why the first offer cannot. */
 function planGrants(
   { setting, settle, change }: Move,
   { state, offers, nowMs, newId, packOf, trials }: GrantOf,
@@ -126,16 +126,16 @@ interface MotionsOf extends PlanOf {
   readonly isLast: boolean;
 }
 
-/** Brings what one account has of payments to what is due of it. */
+/** Takes and gives back credits of one account until its payments' balances match the amounts due. */
 export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing: Storing): Decision<true> {
   const { books, state, account, deficits, isLast } = of;
   const plan = planAccount(books, { ...termsOf(of), deficits });
-  // What others must get back first is read, or brought, by the next step.
+  // The next step reads or returns the amounts that other lines must get back first.
   if (isEmptyPlan(plan) || (deficits.size === 0 && plan.needs.length > 0)) return replay(true);
   const { motions } = plan;
   const outcome = motions.length === 0 ? "remembered" : motions.some(({ isMore }) => isMore) ? "taken" : "restored";
   const writing = writingValues(account);
-  return write(
+  return writeAll(
     [
       ...storing(books, plan, outcome, isLast),
       ...storeDebts(writing, plan),
@@ -149,7 +149,7 @@ export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing
   );
 }
 
-/** Counts what was taken back, for the overview. What is given back is not subtracted: it may be of another day. */
+/** Counts taken amounts, for the overview. Returned amounts are not subtracted, because they may belong to another day. */
 function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: readonly unknown[][]): true {
   for (const { unit, deltaSteps } of movedIn(rows)) {
     if (deltaSteps < 0) countActivity(environment, "refunded", nowMs, unit, -deltaSteps);
@@ -157,9 +157,9 @@ function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: 
   return true;
 }
 
-/** What a batch tells of its motions, its last entries: of each payment what was taken, then what was given back. */
-function moved(userId: string, motions: readonly Motion[]): LedgerMessage[] {
-  const groups: { readonly of: Motion; count: number }[] = [];
+/** The messages about a batch's motions, which are its last entries: for each payment the taken amounts, then the returned ones. */
+function moved(userId: string, motions: readonly PlannedMotion[]): LedgerMessage[] {
+  const groups: { readonly of: PlannedMotion; count: number }[] = [];
   for (const motion of motions) {
     const last = groups.at(-1);
     if (last !== undefined && last.of.payment === motion.payment && last.of.isMore === motion.isMore) last.count++;

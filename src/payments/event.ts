@@ -7,47 +7,47 @@ import {
   intent,
   invoice,
   invoicePayment,
-  type line,
   namesOf,
   parse,
   refund,
   session,
+  type stripeLine,
   userIn,
 } from "./stripe-objects.ts";
 
-/** What an event says of one payment. */
+/** The data of an event about one payment. */
 export interface PaymentChange {
   readonly eventId: string;
   readonly type: string;
   /** `created`, in seconds. */
   readonly at: number;
-  /** What the ledger's notes say of it: its type, and the id of its object. */
+  /** The text for ledger notes: its type and the id of its object. */
   readonly note: string;
-  /** The names that it says are one payment. */
+  /** Stripe ids that the event shows to be one payment. */
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   /** The Stripe customer of an invoice. */
   readonly customer: string | null;
-  /** What negative lines credit of other invoices. */
+  /** The credits of other invoices by negative lines. */
   readonly credits: readonly Credit[];
-  /** A subscription's session says whose a customer is. */
+  /** The user of a customer, from a subscription's session. */
   readonly link: { readonly customer: string; readonly userId: string } | null;
-  /** What it names, for the log. */
-  readonly asked: Asked;
+  /** The names in the event, for the log. */
+  readonly asked: AskedGrant;
 }
 
-/** What an event names, as it says it (S5). */
-export interface Asked {
+/** The names in an event, unchanged (S5). */
+export interface AskedGrant {
   readonly objectId: string | null;
   readonly pack: string | null;
   readonly user: string | null;
   readonly hint: HintFacts;
 }
 
-/** An event that is about nothing here, and why. */
+/** An event that does not concern Purser, and why. */
 export interface IgnoredEvent {
   readonly ignored: IgnoredReason;
-  readonly asked: Asked;
+  readonly asked: AskedGrant;
 }
 
 export const stripeEventInput = z.lazy(() =>
@@ -65,14 +65,14 @@ export const stripeEventInput = z.lazy(() =>
 export type StripeEvent = z.infer<typeof stripeEventInput>;
 
 type SaidOf = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
-type Said = (SaidOf | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<Asked> };
+type Said = (SaidOf | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<AskedGrant> };
 
-/** What an event says of a payment, or why it is about nothing here. */
+/** The change of a payment by an event, or the reason why the event is ignored. */
 export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
   const { object } = event.data;
   const { id } = object;
   const asked = { objectId: typeof id === "string" ? id : null, pack: null, user: null, hint: NO_FACTS };
-  // Of Stripe Connect: another account's money.
+  // An event of Stripe Connect is about another account's money.
   if (typeof event.account === "string") return { ignored: "connect", asked };
   const reader = READERS.get(event.type);
   if (reader === undefined) return { ignored: "another_type", asked };
@@ -84,9 +84,9 @@ export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
   return { names: [], facts: [], customer: null, credits: [], link: null, ...said, ...common, asked: all };
 }
 
-type Reader = (object: unknown, event: StripeEvent) => Said;
+type EventReader = (object: unknown, event: StripeEvent) => Said;
 
-const readSession: Reader = (object, { created: at }) => {
+const readSession: EventReader = (object, { created: at }) => {
   const found = parse(session, object);
   const { id, payment_intent: payment, metadata: own } = found;
   const named = found.client_reference_id || own?.user || null;
@@ -114,13 +114,13 @@ const readSession: Reader = (object, { created: at }) => {
   return { names, facts: [{ kind: "session", id, at, userId, data }], asked };
 };
 
-/** What an event names in its metadata. */
+/** The names in an event's metadata. */
 function askedOf(
   kind: HintFacts["kind"],
   metadata: { readonly pack?: unknown; readonly quantity?: unknown } | null | undefined,
   named: string | null,
   goods: number | null = null,
-): Partial<Asked> {
+): Partial<AskedGrant> {
   const pack = typeof metadata?.pack === "string" && metadata.pack !== "" ? metadata.pack : null;
   const user = userIn(named);
   const quantity = metadata?.quantity == null ? ("none" as const) : ("given" as const);
@@ -138,7 +138,7 @@ function askedOf(
 }
 
 /** An off-session payment that names its pack and its user in its own metadata. */
-const readIntent: Reader = (object, { created: at }) => {
+const readIntent: EventReader = (object, { created: at }) => {
   const { id, invoice: of, metadata, amount_received: paid, currency } = parse(intent, object);
   const named = metadata?.user || null;
   const asked = askedOf("intent", metadata, named, paid);
@@ -148,23 +148,23 @@ const readIntent: Reader = (object, { created: at }) => {
   return { names: namesOf(id, of), facts: [{ kind: "intent", id, at, userId: userIn(named), data }], asked };
 };
 
-const readInvoicePayment: Reader = (object, { created: at }) => {
+const readInvoicePayment: EventReader = (object, { created: at }) => {
   const { payment, invoice: of, amount_paid: paid, currency } = parse(invoicePayment, object);
   const id = payment.payment_intent ?? payment.charge;
-  // What was paid outside of Stripe.
+  // The invoice was paid outside of Stripe.
   if (typeof id !== "string") return { ignored: "no_payment" };
   const data = { paid: paid ?? 0, currency };
   return { names: namesOf(id, of), facts: [{ kind: "invoice_payment", id, at, userId: null, data }] };
 };
 
-const readCharge: Reader = (object, { created: at }) => {
+const readCharge: EventReader = (object, { created: at }) => {
   const { id, payment_intent, amount_captured, amount_refunded, currency } = parse(charge, object);
   const of = payment_intent ?? id;
   const data = { of, refunded: amount_refunded, captured: amount_captured, currency };
   return { names: [of], facts: [{ kind: "charge", id, at, userId: null, data }] };
 };
 
-const readRefund: Reader = (object, { created: at }) => {
+const readRefund: EventReader = (object, { created: at }) => {
   const { id, charge: ofCharge = null, payment_intent, amount, status } = parse(refund, object);
   const of = payment_intent ?? ofCharge;
   if (of === null) return { ignored: "no_payment" };
@@ -173,7 +173,7 @@ const readRefund: Reader = (object, { created: at }) => {
   return { names: [of], facts: [{ kind: "refund", id, at, userId: null, data }] };
 };
 
-const readDispute: Reader = (object, { created: at, type }) => {
+const readDispute: EventReader = (object, { created: at, type }) => {
   const found = parse(dispute, object);
   const { id, charge: ofCharge, amount, currency } = found;
   const of = found.payment_intent ?? ofCharge;
@@ -183,8 +183,8 @@ const readDispute: Reader = (object, { created: at, type }) => {
 };
 
 /**
- * The part of a dispute that its balance transactions say is still out, in whichever currency they are. Rounded up, so that what
- * is out is never less than that.
+ * The part of a dispute that is still withdrawn, by its balance transactions, in any currency. It is rounded up, so that it is never
+ * too small.
  */
 function stillOut({ amount, status, balance_transactions }: z.infer<typeof dispute>): number {
   const moved = (balance_transactions ?? []).map((transaction) => BigInt(transaction.amount));
@@ -194,7 +194,7 @@ function stillOut({ amount, status, balance_transactions }: z.infer<typeof dispu
   return Number((BigInt(amount) * out + withdrawn - 1n) / withdrawn);
 }
 
-const READERS = new Map<string, Reader>([
+const READERS = new Map<string, EventReader>([
   ["checkout.session.completed", readSession],
   ["checkout.session.async_payment_succeeded", readSession],
   ["payment_intent.succeeded", readIntent],
@@ -212,17 +212,17 @@ export const STRIPE_EVENTS = [...READERS.keys()];
 
 /** A negative line of an invoice (S6). */
 export interface Credit {
-  /** The invoice that has the credited lines. Null: the newest granted line of its price and subscription is meant. */
+  /** The invoice with the credited lines. Null means the newest granted line of the same price and subscription. */
   readonly invoice: string | null;
   readonly price: string;
   readonly subscription: string | null;
   readonly fact: CreditFact;
 }
 
-/** More lines than an event has. */
+/** The most lines that an event contains. */
 const LINES_MAX = 100;
 
-/** What an `invoice.paid` says. */
+/** The change of a payment by `invoice.paid`. */
 function readInvoice(object: unknown, { created: at }: { readonly created: number }) {
   const found = parse(invoice, object);
   const details = found.parent?.subscription_details ?? found.subscription_details ?? null;
@@ -252,7 +252,7 @@ function readInvoice(object: unknown, { created: at }: { readonly created: numbe
   };
 }
 
-type FoundLine = z.infer<typeof line>;
+type FoundLine = z.infer<typeof stripeLine>;
 
 const parentOf = ({ parent }: FoundLine) => parent?.subscription_item_details ?? parent?.invoice_item_details ?? null;
 

@@ -1,6 +1,6 @@
 /**
- * What Stripe said last of each object of a payment. Facts join in any order and repetition to the same set: of two about one
- * object the newer by `created` stays, and of one second the one that S2 names.
+ * The latest data from Stripe about each object of a payment. Facts join to the same set in any order and with repetitions: the newer
+ * `created` wins, and in the same second the fact that S2 names.
  */
 interface FactOf<Kind extends string, Data> {
   readonly kind: Kind;
@@ -8,7 +8,7 @@ interface FactOf<Kind extends string, Data> {
   readonly id: string;
   /** `created` of the event, in seconds. */
   readonly at: number;
-  /** The user that it names. Only of a session, an intent and an invoice. */
+  /** The user that it names. Only sessions, intents and invoices name one. */
   readonly userId: string | null;
   readonly data: Data;
 }
@@ -19,7 +19,7 @@ export type SessionFact = FactOf<
   {
     readonly pack: string | null;
     readonly quantity: string | null;
-    /** What was paid for the goods: net of discounts, without tax and shipping. */
+    /** The amount paid for the goods: after discounts, without tax and shipping. */
     readonly goods: number | null;
     readonly total: number | null;
     readonly currency: string | null;
@@ -28,7 +28,7 @@ export type SessionFact = FactOf<
   }
 >;
 
-/** A payment intent that names its pack and its user. `goods` and `total` are what was received. */
+/** A payment intent that names its pack and its user. `goods` and `total` are the received amount. */
 export type IntentFact = FactOf<"intent", SessionFact["data"]>;
 
 export interface InvoiceLine {
@@ -39,7 +39,7 @@ export interface InvoiceLine {
   readonly amount: number;
   /** After discounts. A negative line is a credit. */
   readonly net: number;
-  /** The full amount of one, where the line says it. */
+  /** The full amount of one unit, if the line has it. */
   readonly unitAmount: number | null;
   readonly subscription: string | null;
   readonly isProration: boolean;
@@ -61,7 +61,7 @@ export type InvoiceFact = FactOf<
   }
 >;
 
-/** A negative line of an invoice: what it credits of lines of the payment's invoice (S6). Its id is `<invoice>:<line>`. */
+/** A negative invoice line, which credits lines of the payment's invoice (S6). Its id is `<invoice>:<line>`. */
 export type CreditFact = FactOf<
   "credit",
   {
@@ -73,7 +73,7 @@ export type CreditFact = FactOf<
   }
 >;
 
-/** What of an invoice a payment intent paid. Its id is that of the intent, or of the charge. */
+/** The part of an invoice that a payment intent paid. Its id is the intent's, or the charge's. */
 type InvoicePaymentFact = FactOf<"invoice_payment", { readonly paid: number; readonly currency: string }>;
 
 /** `of` is the charge's payment intent, else the charge. */
@@ -88,7 +88,7 @@ type RefundFact = FactOf<
     readonly charge: string | null;
     readonly of: string;
     readonly amount: number;
-    /** The earliest `created` of an event that said that it failed. Null: none did. */
+    /** The earliest `created` of an event that reported its failure. Null when none did. */
     readonly failedAt: number | null;
     readonly isFailed: boolean;
   }
@@ -100,7 +100,7 @@ type DisputeFact = FactOf<
     readonly charge: string;
     readonly of: string;
     readonly amount: number;
-    /** What is withheld now. */
+    /** The amount that is withheld now. */
     readonly out: number;
     readonly currency: string;
     readonly isReinstated: boolean;
@@ -117,7 +117,7 @@ export type Fact =
   | RefundFact
   | DisputeFact;
 
-/** Of two facts of one second, what comes later in this order stays. */
+/** The order of facts of one second: the higher rank wins. */
 function rank(fact: Fact): number {
   switch (fact.kind) {
     case "charge":
@@ -134,7 +134,7 @@ function rank(fact: Fact): number {
 const isNewer = (fact: Fact, known: Fact): boolean =>
   fact.at > known.at || (fact.at === known.at && rank(fact) > rank(known));
 
-/** A refund failed at the earliest moment of which is known. */
+/** Keeps the earliest known time of a refund's failure. */
 function withFailure(fact: Fact, other: Fact): Fact {
   if (fact.kind !== "refund" || other.kind !== "refund") return fact;
   const moments = [fact.data.failedAt, other.data.failedAt].filter((at) => at !== null);
@@ -142,16 +142,16 @@ function withFailure(fact: Fact, other: Fact): Fact {
   return failedAt === fact.data.failedAt ? fact : { ...fact, data: { ...fact.data, failedAt } };
 }
 
-const keyOf = ({ kind, id }: Fact): string => `${kind} ${id}`;
+const factKey = ({ kind, id }: Fact): string => `${kind} ${id}`;
 
-/** Joins facts. Facts that say nothing new are the known ones themselves. */
+/** Joins facts. Without news it returns the known objects themselves. */
 export function joinFacts(known: readonly Fact[], more: readonly Fact[]): readonly Fact[] {
-  const facts = new Map(known.map((fact) => [keyOf(fact), fact]));
+  const facts = new Map(known.map((fact) => [factKey(fact), fact]));
   for (const fact of more) {
-    const before = facts.get(keyOf(fact));
+    const before = facts.get(factKey(fact));
     const after =
       before === undefined ? fact : isNewer(fact, before) ? withFailure(fact, before) : withFailure(before, fact);
-    facts.set(keyOf(fact), after);
+    facts.set(factKey(fact), after);
   }
   return [...facts.values()];
 }

@@ -17,11 +17,11 @@ const IGNORED_REASONS = [
 ] as const;
 export type IgnoredReason = (typeof IGNORED_REASONS)[number] | "no_user";
 
-/** Why an event granted nothing: of one that is ignored, and of a payment that is unmatched. */
+/** Why an event granted nothing: the reasons of ignored events and of unmatched payments. */
 export const LOG_REASONS = [...REASONS, ...IGNORED_REASONS] as const;
 export type LogReason = (typeof LOG_REASONS)[number];
 
-/** What was meant by a key of metadata that is not read. Compared without case, hyphens and underscores. */
+/** The likely meaning of unknown metadata keys. They are compared without case, hyphens and underscores. */
 const MEANT: Readonly<Record<"user" | "pack" | "quantity", readonly string[]>> = {
   user: [
     ...["userid", "users", "uid", "customerid", "customer", "accountid", "account", "memberid", "member", "username"],
@@ -37,7 +37,7 @@ const KEYS = ["user", "pack", "quantity"] as const;
 
 const plain = (key: string): string => key.toLowerCase().replace(/[-_\s]/g, "");
 
-/** What to call the keys of metadata that are not read, a sentence each. Values are not repeated. */
+/** The right names for unknown metadata keys, a sentence each. Values are not repeated. */
 export function misnamed(metadata: Readonly<Record<string, unknown>> | null | undefined): readonly string[] {
   const keys = Object.keys(metadata ?? {});
   return KEYS.flatMap((name) => {
@@ -47,7 +47,7 @@ export function misnamed(metadata: Readonly<Record<string, unknown>> | null | un
   });
 }
 
-/** What to choose at Stripe instead of a type that is not read. */
+/** The event to choose at Stripe instead of an unsupported one. */
 const INSTEAD: Readonly<Record<string, string>> = {
   "checkout.session.expired": "Nothing was paid: the session expired.",
   "checkout.session.async_payment_failed": "Nothing was paid: the payment failed.",
@@ -72,7 +72,7 @@ const INSTEAD: Readonly<Record<string, string>> = {
   "charge.dispute.updated": "Choose `charge.dispute.funds_withdrawn` and `charge.dispute.funds_reinstated`.",
 };
 
-/** What an event says that its hint needs. */
+/** The data of an event that its hint needs. */
 export interface HintFacts {
   /** The sentences of `misnamed`. */
   readonly misnamed: readonly string[];
@@ -81,9 +81,9 @@ export interface HintFacts {
   readonly user: "none" | "invalid" | "named";
   readonly hasPack: boolean;
   readonly quantity: "none" | "given";
-  /** What was paid for the goods. */
+  /** The amount paid for the goods. */
   readonly goods: number | null;
-  /** Prices of the invoice's lines that the setting does not have. */
+  /** Prices of the invoice's lines that are not in the setting. */
   readonly unset: readonly string[];
   /** Whether the invoice has a line of a set price of which nothing was paid. */
   readonly hasFree: boolean;
@@ -136,7 +136,7 @@ const NAME_USER: Readonly<Record<HintFacts["kind"], string>> = {
   other: "No user is named.",
 };
 
-/** What would have made an event grant. Null where nothing would, or nothing is wrong. */
+/** The change that would have made an event grant. Null when there is none, or nothing is wrong. */
 export function hintOf(reason: LogReason, type: string, facts: HintFacts): string | null {
   return (
     [...misnamedFor(reason, facts), ownHint(reason, type, facts)].filter((text) => text !== null).join(" ") || null
@@ -188,6 +188,6 @@ function quantityHint({ kind, quantity, goods, misnamed: wrong }: HintFacts): st
   return "`metadata.quantity` is missing: a pack without items needs it, unless its unit is `cents`.";
 }
 
-/** Said of a grant of a pack with items where a quantity was named (W16). */
+/** The hint for a grant of a pack with items when a quantity was named (W16). */
 export const QUANTITY_DISREGARDED =
   "`metadata.quantity` is disregarded: the pack has items, and each is granted as it is.";

@@ -3,24 +3,24 @@ import type { Steps } from "../db/schema.ts";
 import { type Fact, factsOf, type InvoiceLine } from "./facts.ts";
 import { lineKey } from "./offers.ts";
 
-/** A line of an invoice that was granted (S6). Its balances name it. */
+/** A granted invoice line (S6). Its balances refer to it. */
 export interface StoredLine {
-  /** `<invoice>:<line>`, or `<invoice>:` of an invoice that was settled by hand. */
+  /** `<invoice>:<line>`, or `<invoice>:` for an invoice that was settled by hand. */
   readonly key: string;
   /** Above 0, in the currency's smallest unit, as are `credited`, `owed` and `paid`. */
   readonly net: number;
   readonly currency: string;
   readonly price: string | null;
   readonly subscription: string | null;
-  /** What was credited of it, and applied. */
+  /** The credited amount that is already applied. */
   readonly credited: FractionText;
-  /** The share of its balances that was taken for that: `r` of S6. */
+  /** The share of its balances that was taken for the credit: `r` of S6. */
   readonly returned: FractionText;
-  /** What it paid of debts: `p` of S6, times `net`. */
+  /** The amount of debts that it paid: `p` of S6, times `net`. */
   readonly paid: number;
-  /** What it adds to its debt. */
+  /** The amount that it adds to its debt. */
   readonly owed: number;
-  /** The debt that it adds to. Null while it was neither credited nor paid. */
+  /** The debt that it adds to. Null if it was neither credited nor paid a debt. */
   readonly debt: string | null;
 }
 
@@ -28,13 +28,13 @@ export interface StoredLine {
 export interface StoredDebt {
   readonly id: string;
   readonly accountId: number;
-  /** Null once it was erased, which ends it. */
+  /** Null after the user's erasure, which ends the debt. */
   readonly customer: string | null;
   readonly currency: string;
   readonly amount: number;
   /** Since when it is above 0. */
   readonly sinceMs: number;
-  /** The lines that paid of it. */
+  /** The lines that paid a part of it. */
   readonly payers: readonly DebtPayer[];
 }
 
@@ -48,7 +48,7 @@ export interface DebtPayer {
 export type FractionText = readonly [numerator: string, denominator: string];
 
 export const ZERO: Fraction = { numerator: 0n, denominator: 1n };
-export const ONE: Fraction = { numerator: 1n, denominator: 1n };
+export const ONE_LINE: Fraction = { numerator: 1n, denominator: 1n };
 
 export const fractionText = ({ numerator, denominator }: Fraction): FractionText => [`${numerator}`, `${denominator}`];
 export const readFraction = ([numerator, denominator]: FractionText): Fraction => ({
@@ -85,7 +85,7 @@ function newLine(key: string, of: Pick<StoredLine, "net" | "currency" | "price" 
   return { key, ...of, credited: none, returned: none, paid: 0, owed: 0, debt: null };
 }
 
-/** The line of a key by what Stripe said of the payment's invoices. Null where it said none that was paid. */
+/** The line of a key, from the facts about the payment's invoices. Null when there is no such paid line. */
 export function lineOf(facts: readonly Fact[], key: string): StoredLine | null {
   for (const { id, data } of factsOf(facts, "invoice")) {
     const { currency, subscription } = data;
@@ -98,7 +98,7 @@ export function lineOf(facts: readonly Fact[], key: string): StoredLine | null {
   return null;
 }
 
-/** What is credited of a line, in its currency. Several lines share a credit by their net amounts. */
+/** The credited amount of a line, in its currency. Several lines share a credit by their net amounts. */
 export function creditOf(facts: readonly Fact[], { key, currency }: StoredLine): Fraction {
   const invoice = factsOf(facts, "invoice").find(({ id }) => id === invoiceOf(key));
   const nets = new Map(invoice?.data.lines.map(({ id, net }) => [lineKey(invoice.id, id), Math.max(0, net)]));
@@ -108,29 +108,29 @@ export function creditOf(facts: readonly Fact[], { key, currency }: StoredLine):
     const shares = new Map(data.lines.map((id) => [lineKey(invoiceOf(key), id), 0]));
     for (const one of shares.keys()) shares.set(one, nets.get(one) ?? 0);
     const all = [...shares.values()].reduce((total, net) => total + net, 0);
-    // An invoice that was settled by hand is one line.
+    // An invoice that was settled by hand counts as one line.
     if (key.endsWith(":")) sum = addFractions(sum, fraction(data.amount));
     else if (all > 0) sum = addFractions(sum, fraction(BigInt(data.amount) * BigInt(shares.get(key) ?? 0), all));
   }
   return sum;
 }
 
-/** What of a payment was paid and what went back, in the smallest unit of its currency (S4). */
+/** The paid and the returned amounts of a payment, in the currency's smallest unit (S4). */
 export interface MoneyState {
   readonly currency: string | null;
   readonly captured: bigint;
   readonly refunded: bigint;
   readonly withheld: bigint;
-  /** What the share is of: `captured`, or more where credits paid a part. */
+  /** The base of the share: `captured`, or more if credits paid a part. */
   readonly whole: bigint;
   /** The part of the payment that is due back. */
   readonly share: Fraction;
 }
 
-/** A charge, or all that is known of the charges of one payment intent whose own amount is not known. */
-interface Unit {
+/** A charge, or the charges of one payment intent whose amounts are unknown. */
+interface LineUnit {
   readonly of: string;
-  /** Null: no event said what was captured. */
+  /** Null when no event had the captured amount. */
   captured: bigint | null;
   refunded: bigint;
   withheld: bigint;
@@ -140,11 +140,11 @@ export const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 const positive = (a: bigint): bigint => (a > 0n ? a : 0n);
 
-/** The state of a payment's money, by what Stripe said last. */
+/** The state of a payment's money, from Stripe's latest data. */
 export function moneyOf(facts: readonly Fact[]): MoneyState {
   const units = unitsOf(facts);
   const known = units.reduce((sum, { captured }) => sum + (captured ?? 0n), 0n);
-  // Charges of which no event said an amount share what the invoice or the session says, beyond the others.
+  // Charges without an amount share the invoice's or session's amount, less the other charges.
   const rest = units.length === 0 || units.some(({ captured }) => captured === null);
   const unknown = rest ? positive(totalOf(facts) - known) : 0n;
   let [refunded, withheld, taken, ofUnknown] = [0n, 0n, 0n, 0n];
@@ -157,18 +157,18 @@ export function moneyOf(facts: readonly Fact[]): MoneyState {
   taken += least(unknown, ofUnknown);
   const captured = known + unknown;
   const whole = worthOf(facts, captured);
-  const share = whole === 0n ? NOTHING : { numerator: taken, denominator: whole };
+  const share = whole === 0n ? NO_CREDIT : { numerator: taken, denominator: whole };
   return { currency: currencyOf(facts), captured, refunded, withheld, whole, share: reduceFraction(share) };
 }
 
-/** What is due back of a balance, rounded down to a step. */
+/** The amount due back of a balance, rounded down to a step. */
 export function dueOf(initialSteps: Steps, { numerator, denominator }: Fraction): Steps {
   return Number((BigInt(initialSteps) * numerator) / denominator) as Steps;
 }
 
-const NOTHING: Fraction = { numerator: 0n, denominator: 1n };
+const NO_CREDIT: Fraction = { numerator: 0n, denominator: 1n };
 
-/** What is a payment's whole. What credits or a customer's balance paid of an invoice is not refunded. */
+/** The total value of a payment. Parts that credits or a customer's balance paid are not refunded. */
 function worthOf(facts: readonly Fact[], captured: bigint): bigint {
   const worths = factsOf(facts, "invoice").flatMap(({ data }) => [data.total, netOf(data.lines)]);
   return worths.map(BigInt).reduce(most, captured);
@@ -181,7 +181,7 @@ const netOf = (lines: readonly Pick<InvoiceLine, "net">[]): number =>
 function currencyOf(facts: readonly Fact[]): string | null {
   for (const kind of ["charge", "invoice_payment", "invoice", "session", "intent"] as const) {
     const found = factsOf(facts, kind).map(({ data }) => data.currency);
-    // Of several charges any names it: one payment has one currency.
+    // Any charge has the currency, because a payment has only one.
     const [first] = found.toSorted();
     if (first !== undefined && first !== null) return first;
   }
@@ -196,9 +196,9 @@ function totalOf(facts: readonly Fact[]): bigint {
   return BigInt(Math.max(0, ...said));
 }
 
-function unitsOf(facts: readonly Fact[]): readonly Unit[] {
-  const units = new Map<string, Unit>();
-  const unitOf = (id: string, of: string): Unit => {
+function unitsOf(facts: readonly Fact[]): readonly LineUnit[] {
+  const units = new Map<string, LineUnit>();
+  const unitOf = (id: string, of: string): LineUnit => {
     const unit = units.get(id) ?? { of, captured: null, refunded: 0n, withheld: 0n };
     units.set(id, unit);
     return unit;

@@ -10,7 +10,7 @@ import type { SystemCtx } from "../runtime.ts";
 import type { LogReason } from "./hints.ts";
 import type { ListStripeEventsOutput } from "./responses.ts";
 import { type ListStripeEventsInput, OUTCOMES } from "./schemas.ts";
-import type { Outcome } from "./stored-payment.ts";
+import type { PaymentOutcome } from "./stored-payment.ts";
 
 const logFields = () =>
   fields(
@@ -18,10 +18,16 @@ const logFields = () =>
     ...(["eventId", "type", "atMs", "outcome", "reason", "objectId", "askedPack", "askedUser", "hint"] as const),
     "paymentKey",
   );
-type Row = RowOf<ReturnType<typeof logFields>>;
+type StripeEventRow = RowOf<ReturnType<typeof logFields>>;
 
-type Page = { environmentId: number; outcome: Outcome; beforeMs: number; beforeId: string; limit: number };
-const selectPage = query((value: ValueOf<Page>) =>
+type StripeEventsPage = {
+  environmentId: number;
+  outcome: PaymentOutcome;
+  beforeMs: number;
+  beforeId: string;
+  limit: number;
+};
+const selectStripeEventsPage = query((value: ValueOf<StripeEventsPage>) =>
   read(
     logFields(),
     (list) => sql`SELECT ${list} FROM ${stripeLog} INDEXED BY stripe_log_at
@@ -31,18 +37,19 @@ const selectPage = query((value: ValueOf<Page>) =>
   ),
 );
 
-/** Of one moment the outcomes follow each other in their order. */
-const positionOf = ({ atMs, outcome, eventId }: Row): string => `${atMs} ${OUTCOMES.indexOf(outcome)} ${eventId}`;
+/** The position of an event: by time, then by outcome and id. */
+const positionOf = ({ atMs, outcome, eventId }: StripeEventRow): string =>
+  `${atMs} ${OUTCOMES.indexOf(outcome)} ${eventId}`;
 
-/** Where a page of one outcome begins. */
-function beforeOf(position: string | null, outcome: Outcome): Pick<Page, "beforeMs" | "beforeId"> {
+/** The start position of a page of one outcome. */
+function beforeOf(position: string | null, outcome: PaymentOutcome): Pick<StripeEventsPage, "beforeMs" | "beforeId"> {
   if (position === null) return { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
   const [at = "", after = "", ...id] = position.split(" ");
   const later = OUTCOMES.indexOf(outcome) - Number(after);
   return { beforeMs: Number(at) + (later > 0 ? 1 : 0), beforeId: later === 0 ? id.join(" ") : "" };
 }
 
-/** What Stripe's events did, newest first (S5). Throws `not_found`. */
+/** The log of Stripe's events, newest first (S5). Throws `not_found`. */
 export async function listStripeEvents(
   root: SystemCtx,
   appId: string,
@@ -55,17 +62,19 @@ export async function listStripeEvents(
   const wanted = outcome === undefined ? OUTCOMES : [outcome];
   const found = await batch(
     root.db,
-    wanted.map((each) => selectPage({ environmentId, outcome: each, ...beforeOf(position, each), limit: limit + 1 })),
+    wanted.map((each) =>
+      selectStripeEventsPage({ environmentId, outcome: each, ...beforeOf(position, each), limit: limit + 1 }),
+    ),
   );
   const rows = found.flat().toSorted((a, b) => b.atMs - a.atMs);
   const last = rows[limit - 1];
   return {
-    events: rows.slice(0, limit).map(present),
+    events: rows.slice(0, limit).map(presentStripeEvent),
     nextCursor: rows.length > limit && last !== undefined ? encodeTextCursor(positionOf(last), scope) : null,
   };
 }
 
-const present = ({ atMs, reason, askedPack: pack, askedUser: user, ...row }: Row) => ({
+const presentStripeEvent = ({ atMs, reason, askedPack: pack, askedUser: user, ...row }: StripeEventRow) => ({
   ...row,
   at: iso(atMs),
   // Only `logStatement` writes rows.

@@ -15,7 +15,7 @@ import type { ListPaymentsOutput, PaymentOutput } from "./responses.ts";
 import type { ListPaymentsInput } from "./schemas.ts";
 import { selectDebt, selectPage, selectSums } from "./select-payments.ts";
 import { namesInOrder, shownKey } from "./state.ts";
-import { readEvents, readPayment, type StoredPayment, selectShown } from "./stored-payment.ts";
+import { readEvents, readPayment, type StoredPayment, selectShownPayment } from "./stored-payment.ts";
 
 /** The payments of an environment, newest first. Throws `not_found`. */
 export async function listPayments(
@@ -41,7 +41,7 @@ export async function listPayments(
   const last = page.at(-1);
   return {
     payments: page.map((row) => present(readPayment(row), readEvents(row))),
-    // The statement leaves out what has no currency.
+    // The statement leaves out payments without a currency.
     ...(isFirst ? { sums: sums.map((sum) => ({ ...sum, currency: sum.currency ?? "" })) } : {}),
     ...(isFirst && userId !== null ? { debt } : {}),
     nextCursor:
@@ -69,10 +69,10 @@ const selectLogOf = query((value: ValueOf<{ environmentId: number; eventIds: str
     ),
 );
 
-/** The payment that has this name, what was asked for, and what the log says of its events. Throws `not_found`. */
+/** The payment with this Stripe id, what was asked for, and what the log says of its events. Throws `not_found`. */
 export async function findPayment(root: SystemCtx, appId: string, mode: Mode, paymentKey: string) {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
-  const [row] = await all(root.db, selectShown({ environmentId, names: JSON.stringify([paymentKey]) }));
+  const [row] = await all(root.db, selectShownPayment({ environmentId, names: JSON.stringify([paymentKey]) }));
   if (row === undefined) throw noPayment();
   const payment = readPayment(row);
   const shown = present(payment, readEvents(row));
@@ -130,13 +130,13 @@ function present(payment: StoredPayment, events: ReturnType<typeof readEvents>):
   };
 }
 
-/** What of a balance paid debts: the share that its line paid of its net amount (S6). */
+/** The part of a balance that paid debts: its line's paid share of the net amount (S6). */
 function paidOf(initialSteps: Steps, lines: StoredPayment["lines"], key: string | null): Steps {
   const line = lines.find((one) => one.key === key);
   return line === undefined ? (0 as Steps) : dueOf(initialSteps, fraction(line.paid, line.net));
 }
 
-/** More are not counted. */
+/** The most unmatched payments that are counted. */
 export const countedUnmatchedMax = 100;
 
 const selectUnmatched = query((value: ValueOf<{ environmentId: number }>) =>
@@ -150,7 +150,7 @@ const selectUnmatched = query((value: ValueOf<{ environmentId: number }>) =>
   ),
 );
 
-/** How many payments could not be matched to a user and a pack, and since when the oldest waits. */
+/** The number of payments without a known user and pack, and the time of the oldest. */
 export async function countUnmatched(ctx: TenantCtx): Promise<{ count: number; oldestAt: string | null }> {
   const [row] = await all(ctx.db, selectUnmatched({ environmentId: ctx.environment.id }));
   const oldestAtMs = row?.oldestAtMs ?? null;

@@ -17,17 +17,17 @@ import { DAY_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import type { LogReason } from "./hints.ts";
 import { OUTCOMES } from "./schemas.ts";
-import type { Outcome } from "./stored-payment.ts";
+import type { PaymentOutcome } from "./stored-payment.ts";
 
-/** So many ignored events of an environment are kept, for so long. */
+/** How many ignored events of an environment are kept, and for how long. */
 const IGNORED_MAX = 10_000;
 const IGNORED_KEPT_MS = 30 * DAY_MS;
 
-/** What an event did. */
+/** The result of an event, for the log. */
 export interface LogEntry {
   readonly eventId: string;
   readonly type: string;
-  readonly outcome: Outcome;
+  readonly outcome: PaymentOutcome;
   /** Null unless `unmatched` or `ignored`. */
   readonly reason: LogReason | null;
   readonly objectId: string | null;
@@ -36,37 +36,37 @@ export interface LogEntry {
   readonly paymentKey: string | null;
 }
 
-/** Of a session that says whose a customer is: it is noted where it is the newest that said it. */
+/** A session that names a customer's user. It is logged only if it is the newest one. */
 interface NewestLink {
   readonly customer: string;
   readonly at: number;
 }
 
-type Values = Omit<LogEntry, "asked"> & {
+type LogValues = Omit<LogEntry, "asked"> & {
   environmentId: number;
   nowMs: number;
   askedPack: string | null;
   askedUser: string | null;
 };
 
-const newestOf = (environmentId: SQL, outcome: SQL) => sql`coalesce((
+const newestOfLog = (environmentId: SQL, outcome: SQL) => sql`coalesce((
   SELECT max(${stripeLog.atMs}) FROM ${stripeLog}
   WHERE ${stripeLog.environmentId} = ${environmentId} AND ${stripeLog.outcome} = ${outcome}
 ), 0)`;
-/** When the newest of an environment's events came. 0 where none did. */
+/** When the environment's newest event arrived. 0 when none did. */
 export const newestAt = (environmentId: SQL) => {
-  const each = OUTCOMES.map((outcome) => newestOf(environmentId, sql`${outcome}`));
+  const each = OUTCOMES.map((outcome) => newestOfLog(environmentId, sql`${outcome}`));
   return sql<number>`max(${sql.join(each, sql`, `)})`;
 };
 
-/** Of two outcomes of one event the first in this order stays. */
-const rank = (outcome: SQL) => sql`instr(${OUTCOMES.join(" ")}, ${outcome})`;
+/** The rank of outcomes. If an event has two, the lower rank stays. */
+const outcomeRank = (outcome: SQL) => sql`instr(${OUTCOMES.join(" ")}, ${outcome})`;
 
 const said = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
-/** What an event says when it comes again, where that is more than what it said before. */
-const isMore = (): SQL => {
+/** Whether a repeated event has a more important outcome than before. */
+const isMoreThanLogged = (): SQL => {
   const { outcome, reason, hint } = stripeLog;
-  const [before, after] = [rank(sql`${outcome}`), rank(said(outcome))];
+  const [before, after] = [outcomeRank(sql`${outcome}`), outcomeRank(said(outcome))];
   return sql`${after} < ${before} OR ${after} = ${before} AND ${said(reason)} <> 'nothing_new'
     AND (${said(reason)}, ${said(hint)}) IS NOT (${reason}, ${hint})`;
 };
@@ -79,7 +79,7 @@ const more = () => {
   };
 };
 
-const upsert = query((value: ValueOf<Values>) =>
+const upsert = query((value: ValueOf<LogValues>) =>
   drizzle
     .insert(stripeLog)
     .values({
@@ -99,12 +99,12 @@ const upsert = query((value: ValueOf<Values>) =>
     .onConflictDoUpdate({
       target: [stripeLog.environmentId, stripeLog.eventId],
       set: more(),
-      setWhere: isMore(),
+      setWhere: isMoreThanLogged(),
     }),
 );
 
-/** The same by a SELECT, on a condition. */
-const upsertWhere = (value: ValueOf<Values>, { atMs, ordinal, where }: { atMs: SQL; ordinal: SQL; where: SQL }) => {
+/** The same upsert from a SELECT with a condition. */
+const upsertWhere = (value: ValueOf<LogValues>, { atMs, ordinal, where }: { atMs: SQL; ordinal: SQL; where: SQL }) => {
   const row = {
     environmentId: asInteger(value("environmentId")),
     eventId: sql`${value("eventId")}`,
@@ -119,21 +119,21 @@ const upsertWhere = (value: ValueOf<Values>, { atMs, ordinal, where }: { atMs: S
     paymentKey: sql`${value("paymentKey")}`,
   };
   return sql`${insertFrom(stripeLog, row, sql`WHERE ${where}`)} ON CONFLICT (${names(stripeLog.environmentId, stripeLog.eventId)})
-    DO UPDATE SET ${assignments(stripeLog, more())} WHERE ${isMore()}`;
+    DO UPDATE SET ${assignments(stripeLog, more())} WHERE ${isMoreThanLogged()}`;
 };
-/** Of ignored events each is later than the one before, so that their ordinals follow their times. */
-const upsertIgnored = query((value: ValueOf<Values>) => {
+/** Each ignored event gets a later time than the previous one, so that ordinals and times have the same order. */
+const upsertIgnored = query((value: ValueOf<LogValues>) => {
   const { environmentId, atMs, ordinal, outcome } = stripeLog;
   const before = sql`(SELECT ${ordinal} FROM ${stripeLog} WHERE ${environmentId} = ${value("environmentId")}
     AND ${outcome} = 'ignored' ORDER BY ${atMs} DESC LIMIT 1)`;
-  const newest = newestOf(sql`${value("environmentId")}`, sql`'ignored'`);
+  const newest = newestOfLog(sql`${value("environmentId")}`, sql`'ignored'`);
   return upsertWhere(value, {
     atMs: sql`max(${asInteger(value("nowMs"))}, 1 + ${newest})`,
     ordinal: sql`1 + coalesce(${before}, 0)`,
     where: sql`true`,
   });
 });
-const upsertLink = query((value: ValueOf<Values & NewestLink>) => {
+const upsertLink = query((value: ValueOf<LogValues & NewestLink>) => {
   const { environmentId, customer, atSeconds } = stripeCustomers;
   const isNewest = hasRow(
     stripeCustomers,
@@ -156,7 +156,7 @@ const deleteBeyond = query((value: ValueOf<{ environmentId: number; kept: number
 const TEXT_MAX = 200;
 const cut = (text: string | null): string | null => text?.slice(0, TEXT_MAX) ?? null;
 
-/** The statement that notes what an event did. What it did before stays where that says more. */
+/** The statement that logs an event's outcome. An earlier, more important outcome stays. */
 export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link?: NewestLink): Statement {
   const isIgnored = entry.outcome === "ignored";
   const values = {
@@ -165,14 +165,14 @@ export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link
     nowMs: ctx.realNow(),
     objectId: cut(entry.objectId),
     askedPack: cut(asked.pack),
-    // What did nothing leaves nobody's name (S5).
+    // Ignored events store no user (S5).
     askedUser: isIgnored ? null : asked.user,
   };
   if (link !== undefined) return upsertLink({ ...values, ...link });
   return isIgnored ? upsertIgnored(values) : upsert(values);
 }
 
-/** Notes an event that did nothing. Beyond the bound the oldest of these go. */
+/** Logs an ignored event, and deletes the oldest ignored events beyond the limit. */
 export async function logIgnored(
   ctx: TenantCtx,
   entry: Omit<LogEntry, "outcome">,
@@ -184,7 +184,7 @@ export async function logIgnored(
   ]);
 }
 
-/** Whether an event is in the log with what it did, so that a repeat need not be noted. */
+/** Whether an event is already in the log, so that a repeat need not be logged. */
 export const selectLogged = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
     .select(fields(stripeLog, "outcome"))
@@ -204,7 +204,7 @@ const deleteOld = query((value: ValueOf<{ beforeMs: number }>) => {
   );
 });
 
-/** Deletes ignored events after 30 days, so many in a run. */
+/** Deletes ignored events after 30 days, a bounded number in each run. */
 async function deleteOldEvents({ db, now }: CronCtx): Promise<readonly unknown[]> {
   await all(db, deleteOld({ beforeMs: now() - IGNORED_KEPT_MS }));
   return [];

@@ -4,8 +4,8 @@ import { type Decision, replay } from "../books/ledger/decision.ts";
 import type { AccountAtRead } from "../books/ledger/send.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/packs/pack.ts";
+import { attempt } from "../db/attempt.ts";
 import { idIn } from "../db/databases.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones/check.ts";
 import { withTombstones } from "../db/tombstones/known.ts";
@@ -25,30 +25,31 @@ import { decideGrant, decideMotions, type Move, type Storing } from "./decide.ts
 import { factsOf } from "./facts.ts";
 import { hintOf, QUANTITY_DISREGARDED } from "./hints.ts";
 import { logStatement, selectLogged } from "./log.ts";
-import { GRANTED, nextStep, offersNow, type Refusal, type Standing, type Step, standingOfKnown } from "./next-step.ts";
+import {
+  GRANTED,
+  nextStep,
+  offersNow,
+  type PaymentStanding,
+  type Refusal,
+  type Step,
+  standingOfKnown,
+} from "./next-step.ts";
 import { type Offer, type Reason, reasonOf } from "./offer.ts";
 import type { AccountPlan } from "./plan.ts";
 import { OUTCOMES } from "./schemas.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";
-import { type Outcome, selectTrials } from "./stored-payment.ts";
+import { type PaymentOutcome, selectTrials } from "./stored-payment.ts";
 
-/** An unmatched payment is told when it still is one after so long. */
+/** After this time a message reports a payment that is still unmatched. */
 const TELL_AFTER_MS = 10 * 60 * 1_000;
 
-const CONFLICTS = new Set([
-  "guard_payment",
-  "payment_names_taken",
-  "payment_debts_of",
-  "guard_person",
-  "tombstones_being_erased",
-] as const);
 const NOTHING: AccountPlan = {
   ...{ motions: [], lines: [], debts: [], payers: [], judged: [], deficits: new Map(), needs: [] },
 };
 
 export interface Moved {
-  readonly outcome: Outcome;
+  readonly outcome: PaymentOutcome;
   readonly paymentKey: string;
   /** Whether the log has the event already. */
   readonly isLogged: boolean;
@@ -56,45 +57,46 @@ export interface Moved {
   readonly isTrialOver: boolean;
 }
 
-/** Which of two outcomes says more. */
-export const stronger = (a: Outcome, b: Outcome): Outcome => (OUTCOMES.indexOf(a) <= OUTCOMES.indexOf(b) ? a : b);
+/** The more important of two outcomes. */
+export const stronger = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutcome =>
+  OUTCOMES.indexOf(a) <= OUTCOMES.indexOf(b) ? a : b;
 
 /**
- * Brings a payment to the state that is due: reads what is stored, and goes step by step until nothing is to be done. Each
- * step is one batch, with the fact that moved it. So a repeat completes what was cut, and finds nothing else to do.
+ * Brings a payment to the state that its facts require, step by step. Each step reads, and writes one batch that includes the new
+ * fact. So a repeated event completes an interrupted one, and otherwise changes nothing.
  */
 export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
   const run = new Run(ctx, move);
-  return retryOnConflict(CONFLICTS, ctx.newId(""), () => run.toItsEnd());
+  return attempt(ctx, () => run.toItsEnd());
 }
 
-/** What a grant reads besides. */
-interface Found {
+/** The further rows that a grant reads. */
+interface FoundBooks {
   readonly packOf: (pack: string) => Pack | null;
   readonly trials: ReadonlySet<string>;
 }
 
 /** Whether a quantity is named of a pack with items. */
-const disregardsQuantity = ({ facts }: PaymentState, { packOf }: Found): boolean =>
+const disregardsQuantity = ({ facts }: PaymentState, { packOf }: FoundBooks): boolean =>
   [...factsOf(facts, "session"), ...factsOf(facts, "intent")].some(
     ({ data: { pack, quantity } }) => quantity !== null && pack !== null && (packOf(pack)?.items.length ?? 0) > 0,
   );
 
-/** What stays the same in every attempt of a move, and what it did so far. */
+/** The state of a move: constant over its attempts, and its results so far. */
 class Run {
   readonly #ctx: TenantCtx;
   readonly #move: Move;
   readonly #balanceIds: string[] = [];
-  #outcome: Outcome = "ignored";
-  /** The last write that was sent. Where its answer was lost, the payment says that it landed. */
-  #sent: { readonly nonce: string; readonly outcome: Outcome } | null = null;
+  #outcome: PaymentOutcome = "ignored";
+  /** The last write that was sent. If its response was lost, the payment's `writtenBy` shows that it succeeded. */
+  #sent: { readonly nonce: string; readonly outcome: PaymentOutcome } | null = null;
   /** Why the grant was refused. */
   #refusal: Refusal | null = null;
-  /** What the log says of a grant. */
+  /** The log's remark about a grant. */
   #remark: string | null = null;
-  /** More payments that are read: lines of theirs paid debts. */
+  /** Further payments to read, because their lines paid debts. */
   readonly #more = new Set<string>();
-  /** The ids of what is new, the same in every attempt. */
+  /** The ids of new rows, the same in every attempt. */
   readonly #paymentIds = new Map<string, string>();
   #isLogged = false;
 
@@ -121,7 +123,7 @@ class Run {
     }
   }
 
-  /** Does a step. Whether nothing more is to be done, as far as is known. */
+  /** Executes a step. Returns whether nothing more is known to be done. */
   async #isEnd(books: EventBooks, step: Step): Promise<boolean> {
     switch (step.kind) {
       case "grant":
@@ -158,8 +160,8 @@ class Run {
     this.#sent = null;
   }
 
-  /** The statements that store what a batch touches, with this outcome. `grantee`: whose grant it has. */
-  #storing(books: EventBooks, standing: Standing, grantee: string | null = null): Storing {
+  /** The statements that store a batch's changes with this outcome. `grantee`: the user of its grant. */
+  #storing(books: EventBooks, standing: PaymentStanding, grantee: string | null = null): Storing {
     return (_, plan, outcome, all) => {
       const nonce = this.#ctx.newId("");
       this.#sent = { nonce, outcome };
@@ -172,12 +174,12 @@ class Run {
     };
   }
 
-  /** Notes what the event did, in the batch that does it. */
-  #logOf({ own }: EventBooks, standing: Standing, outcome: Outcome, grantee: string | null): Statement[] {
+  /** Logs the event's outcome, in the batch with its effect. */
+  #logOf({ own }: EventBooks, standing: PaymentStanding, outcome: PaymentOutcome, grantee: string | null): Statement[] {
     const { eventId, type, asked } = this.#move.change;
     if (eventId === null || asked === null) return [];
     const { objectId, pack } = asked;
-    // The batch aborts where these were erased (E4). Nobody else is named.
+    // The batch aborts if these users were erased (E4). It names no others.
     const guarded = [grantee, ...factsToKeep(own, standing).map(({ userId }) => userId)];
     const user = guarded.includes(asked.user) ? asked.user : null;
     const why = outcome === "unmatched" ? (standing.reason as Reason | null) : null;
@@ -188,8 +190,8 @@ class Run {
 
   #writeOf(
     state: PaymentState,
-    standing: Standing,
-    { nonce, outcome, plan, isOwn }: { nonce: string; outcome: Outcome; plan: AccountPlan; isOwn: boolean },
+    standing: PaymentStanding,
+    { nonce, outcome, plan, isOwn }: { nonce: string; outcome: PaymentOutcome; plan: AccountPlan; isOwn: boolean },
   ): PaymentWrite {
     const { change, settle } = this.#move;
     const { environment, now } = this.#ctx;
@@ -220,7 +222,7 @@ class Run {
     const ctx = this.#ctx;
     const { environment, db } = ctx;
     const { customer, customerUser } = books.own;
-    // Somebody may say meanwhile whose the customer is.
+    // Another event may name the customer's user meanwhile.
     const isForNobody = standing.reason === "no_user" && customer !== null && customerUser === null;
     const guard = isForNobody ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
     const userOfCustomer = customerToKeep(books.own, standing) === null ? null : customerUser;
@@ -230,22 +232,21 @@ class Run {
     const ids = [userOfCustomer, ...named].filter((userId) => userId !== null);
     const send = async (guards: readonly Statement[]) =>
       batch(db, [...guards, ...guard, ...this.#storing(books, standing)(books, NOTHING, outcome, true)]);
-    // Nobody is named who was erased since the payment was read (E4).
+    // Users who were erased since the read are not named (E4).
     if (ids.length === 0) await send([]);
     else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
     this.#landed();
   }
 
-  /** Decides on the state as it is read with the account. */
+  /** Decides on the state that was read together with the account. */
   async #write(
     user: User,
     { packs, trials }: { readonly packs: readonly string[]; readonly trials: readonly string[] },
-    decide: (books: EventBooks, account: AccountAtRead, found: Found) => Decision<true>,
+    decide: (books: EventBooks, account: AccountAtRead, found: FoundBooks) => Decision<true>,
   ): Promise<void> {
     const ctx = this.#ctx;
     await writeForUser(ctx, {
       user,
-      nonce: ctx.newId(""),
       read: () =>
         [
           ...this.#reads("userId" in user ? user.userId : ""),

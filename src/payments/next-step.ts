@@ -5,38 +5,38 @@ import { type AccountPlan, type Books, isEmptyPlan, planAccount } from "./plan.t
 import type { DebtTerms } from "./plan-lines.ts";
 import type { StripeSetting } from "./setting.ts";
 import type { PaymentState } from "./state.ts";
-import type { Outcome, StoredPayment } from "./stored-payment.ts";
+import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
 
-/** What is to be done with a payment next. Each step is one batch. */
+/** The next step for a payment. Each step is one batch. */
 export type Step =
   | { readonly kind: "grant"; readonly userId: string; readonly offers: readonly Offer[] }
-  /** An account's balances, lines and debts are brought to what is due. `isLast`: nothing else is. */
+  /** Adjusts an account's balances, lines and debts to the amounts due. `isLast`: it is the last step. */
   | {
       readonly kind: "bring";
       readonly accountId: number;
       readonly deficits: ReadonlyMap<string, number>;
       readonly isLast: boolean;
     }
-  /** Payments must be read too: their lines get back what they paid of debts. */
+  /** Further payments must be read, because their lines get back the debts that they paid. */
   | { readonly kind: "read"; readonly names: readonly string[] }
-  | ({ readonly kind: "store"; readonly outcome: Outcome } & Standing)
+  | ({ readonly kind: "store"; readonly outcome: PaymentOutcome } & PaymentStanding)
   | { readonly kind: "none" };
 
-/** How a payment stands. */
-export type Standing =
+/** The status of a payment. */
+export type PaymentStanding =
   | { readonly status: "granted" | "waiting"; readonly reason: null }
   | { readonly status: "unmatched"; readonly reason: string };
 
-/** Who may be granted something, and what. */
+/** Whether and to whom a payment may grant. */
 export interface Granting {
   readonly setting: Pick<StripeSetting, "prices" | "currency">;
-  /** Whether it may grant: a refund of what nobody could grant does not. */
+  /** Whether it may grant. A refund of a payment that could not be granted may not. */
   readonly mayGrant: boolean;
-  /** Whom the administrator grants it instead. */
+  /** The user whom the administrator chose instead. */
   readonly settle?: { readonly userId: string } | undefined;
 }
 
-/** What the payment would grant now. None where it may not, or has granted. */
+/** The grants that the payment would make now. None if it may not grant or has granted. */
 export function offersNow({ facts, grants, customerUser }: PaymentState, granting: Granting): readonly Offer[] {
   const { mayGrant, settle, setting } = granting;
   if (!mayGrant || grants.length > 0) return [];
@@ -44,10 +44,10 @@ export function offersNow({ facts, grants, customerUser }: PaymentState, grantin
   return offersOf(facts, setting, customerUser);
 }
 
-/** Why a payment was not granted just now. `trial_over`, or `nothing` for less than a step: it holds nothing up. */
+/** Why a payment was not granted now. `trial_over` and `nothing` (less than a step) do not make it unmatched. */
 export type Refusal = Reason | "trial_over" | "nothing";
 
-/** Says what is to be done next. `refusal` is why its grant was refused just now. The first payment of the books is the event's. */
+/** Returns the next step. `refusal` is the reason why the grant was just refused. The first payment of the books is the event's. */
 export function nextStep(books: Books, offers: readonly Offer[], refusal: Refusal | null, terms: DebtTerms): Step {
   const [own] = books.payments;
   const userId = refusal === null ? (offers.find((offer) => offer.userId !== null)?.userId ?? null) : null;
@@ -58,7 +58,7 @@ export function nextStep(books: Books, offers: readonly Offer[], refusal: Refusa
     .filter(({ plan }) => !isEmptyPlan(plan));
   const blocked = pending.find(({ plan }) => plan.needs.length > 0);
   if (blocked !== undefined) return stepFor(books, blocked.plan);
-  // Of other users first, so that the event's own payment is written last.
+  // Other users come first, so that the event's own payment is written last.
   const others = pending.filter(({ user }) => user !== userId);
   const [first] = others;
   if (first !== undefined) {
@@ -69,7 +69,7 @@ export function nextStep(books: Books, offers: readonly Offer[], refusal: Refusa
   return own === undefined ? { kind: "none" } : storeNews(own, books, offers, refusal);
 }
 
-/** Lines of others must get back what they paid of a debt before it falls. */
+/** Before a debt decreases, other accounts' lines must get back the part that they paid. */
 function stepFor(books: Books, { needs, deficits }: AccountPlan): Step {
   const lines = books.payments.flatMap(({ grants }) => grants);
   const payer = lines.find(({ line }) => line !== null && needs.includes(line));
@@ -77,7 +77,7 @@ function stepFor(books: Books, { needs, deficits }: AccountPlan): Step {
   return { kind: "bring", accountId: payer.accountId, deficits, isLast: false };
 }
 
-/** Stores what is new where no credits move. */
+/** Stores news that move no credits. */
 function storeNews(own: PaymentState, books: Books, offers: readonly Offer[], refusal: Refusal | null): Step {
   const standing = standingOf(own, offers, refusal);
   const [before] = own.known;
@@ -89,8 +89,8 @@ function storeNews(own: PaymentState, books: Books, offers: readonly Offer[], re
   return { kind: "store", outcome: isLeft ? "unmatched" : "remembered", ...standing };
 }
 
-/** How a payment stands that its event does not grant. */
-export function standingOfKnown({ known, grants }: Pick<PaymentState, "known" | "grants">): Standing {
+/** The status of a payment that the event does not grant. */
+export function standingOfKnown({ known, grants }: Pick<PaymentState, "known" | "grants">): PaymentStanding {
   return standingOf({ known, grants }, [], null);
 }
 
@@ -98,7 +98,7 @@ function standingOf(
   { known, grants }: { readonly known: readonly StoredPayment[]; readonly grants: readonly unknown[] },
   offers: readonly Offer[],
   refusal: Refusal | null,
-): Standing {
+): PaymentStanding {
   if (grants.length > 0) return GRANTED;
   if (refusal === "trial_over" || refusal === "nothing") return { status: "waiting", reason: null };
   const isErased = known.some(({ reason }) => reason === "person_erased");
@@ -108,4 +108,4 @@ function standingOf(
   return reason === null ? { status: "waiting", reason } : { status: "unmatched", reason };
 }
 
-export const GRANTED: Standing = { status: "granted", reason: null };
+export const GRANTED: PaymentStanding = { status: "granted", reason: null };

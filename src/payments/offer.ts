@@ -1,5 +1,5 @@
 import { type Fraction, fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
-import { BALANCES_MAX } from "../books/credits/grant.ts";
+import { USER_BALANCES_MAX } from "../books/credits/grant.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
 import { planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/packs/pack.ts";
@@ -26,17 +26,17 @@ const REFUSALS = new Map<string, Reason>([
   ["person_erased", "person_erased"],
 ]);
 
-/** Why a grant was refused. Null for what is no reason of a payment's. */
+/** Why a grant was refused. Null for errors that are not a reason of a payment. */
 export function reasonOf(error: unknown): Reason | null {
   if (!(error instanceof PurserError)) return null;
-  // The user has as many balances as there may be (L6).
+  // The user has the maximum number of balances (L6).
   return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
 }
 
-/** What a payment would grant, and to whom. */
+/** A grant that a payment would make, with its user. */
 export interface Offer {
   readonly userId: string | null;
-  /** What is bought, in the order of its lines. */
+  /** The bought parts, in the order of its lines. */
   readonly parts: readonly OfferPart[];
   /** Why none of it can be granted, though its parts could. */
   readonly flaw: "lines_missing" | "proration" | null;
@@ -44,22 +44,22 @@ export interface Offer {
 
 export interface OfferPart {
   readonly externalRef: string;
-  /** The invoice's line that it is. Null: a session's, or one of which nothing was paid. */
+  /** The invoice line. Null for a session, and for an unpaid line. */
   readonly line: string | null;
   readonly isTrial: boolean;
-  /** A pack's id or name. Null: none is named. */
+  /** A pack's id or name. Null when none is named. */
   readonly pack: string | null;
-  /** The balances of a pack with items are so many times its amounts. */
+  /** The factor by which the amounts of a pack with items are multiplied. */
   readonly times: Fraction;
-  /** The quantity of a legacy pack. `amount` stands for what was paid, in cents of the setting's currency. */
+  /** The quantity of a legacy pack. `amount` means the paid amount, in cents of the setting's currency. */
   readonly quantity: { readonly units: string | number } | { readonly amount: SessionFact["data"] };
-  /** When its balances expire. Undefined: as the pack says. */
+  /** When its balances expire. Undefined for the pack's default. */
   readonly expiresAtMs: number | undefined;
-  /** When they do where that is over already. */
+  /** When they expire if `expiresAtMs` is in the past. */
   readonly elseExpiresAtMs: number | undefined;
 }
 
-/** The references of what a payment granted begin so. No caller may give such a reference (C21). */
+/** The reference of a payment's grants. References from callers must not begin like it (C21). */
 export const refOf = (...parts: readonly string[]): string => ["stripe", ...parts].join(":");
 
 export const ONCE: Fraction = { numerator: 1n, denominator: 1n };
@@ -76,17 +76,17 @@ export interface GrantTerms {
   readonly newId: (index: number) => string;
   /** The pack of an id or a name. */
   readonly packOf: (pack: string) => Pack | null;
-  /** The references of trials that the user had. */
+  /** The references of the user's past trials. */
   readonly trials: ReadonlySet<string>;
 }
 
-/** What an offer grants for one of its parts. */
+/** The grant for one part of an offer. */
 export interface PlannedGrant {
   readonly line: string | null;
   readonly grant: NewBalances;
 }
 
-/** What an offer grants, or why it grants nothing. Of an offer that is for nothing but a trial that was had: `trial_over`. */
+/** The grants of an offer, or the reason why there are none. `trial_over` when it only has a trial that the user already had. */
 export function planOffer(offer: Offer, terms: GrantTerms): readonly PlannedGrant[] | Reason | "trial_over" {
   const { userId } = offer;
   if (userId === null) return "no_user";
@@ -101,7 +101,7 @@ export function planOffer(offer: Offer, terms: GrantTerms): readonly PlannedGran
     if (typeof grant === "string") return grant;
     planned.push({ line: part.line, grant });
     count += grant.balances.length;
-    if (count > BALANCES_MAX) return "quota";
+    if (count > USER_BALANCES_MAX) return "quota";
   }
   if (offer.flaw !== null) return offer.flaw;
   return planned.length === 0 ? "trial_over" : planned.filter(({ grant }) => grant.balances.length > 0);
@@ -126,7 +126,7 @@ function planPart(part: OfferPart, terms: GrantTerms & { readonly userId: string
     source: "purchase" as const,
     cause: "payment" as const,
   };
-  // A share of less than a step makes no balance.
+  // A share below one step makes no balance.
   const isShare = !("amount" in part.quantity) && Number(part.quantity.units) > 0 && times.numerator > 0n;
   const isNothing = !isOnce && quantity === 0 && isShare;
   try {
@@ -154,14 +154,14 @@ export function quantityOf(
   if (typeof units === "string" && !DECIMAL.test(units)) return "quantity";
   const steps = toSteps(unit, Number(units));
   if (steps === null) return "quantity";
-  // What is too large for a unit is refused by `planGrant`.
+  // `planGrant` refuses amounts beyond the unit's maximum.
   return fromSteps(unit, Number(shareOf(steps, times)) as Steps);
 }
 
 const shareOf = (steps: number, { numerator, denominator }: Fraction): bigint =>
   (BigInt(steps) * numerator) / denominator;
 
-/** Balances of a pack with items, so many times, none of nothing. Null when one is larger than its unit allows. */
+/** The balances of a pack with items times a factor, without empty ones. Null when one exceeds its unit's maximum. */
 function timesOf(grant: NewBalances, times: Fraction): NewBalances | null {
   const balances = grant.balances.map((balance) => {
     const steps = Number(shareOf(balance.amountSteps, times)) as Steps;

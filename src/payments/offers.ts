@@ -3,7 +3,7 @@ import { type Fact, factsOf, type IntentFact, type InvoiceFact, type InvoiceLine
 import { type Offer, type OfferPart, ONCE, refOf } from "./offer.ts";
 import type { PriceSetting, StripeSetting } from "./setting.ts";
 
-/** What a payment may grant by what Stripe said of it, a session before an invoice before an intent. None for another product's. */
+/** The possible grants of a payment: from a session, else an invoice, else an intent. None for products that are not set up. */
 export function offersOf(
   facts: readonly Fact[],
   setting: Pick<StripeSetting, "prices" | "currency">,
@@ -29,7 +29,7 @@ function ofSession({ userId, data }: SessionFact | IntentFact): Offer {
 /** The key of a line, unique in an environment. */
 export const lineKey = (invoiceId: string, lineId: string): string => `${invoiceId}:${lineId}`;
 
-/** What an invoice would grant, and to whom. Null: it sells nothing of what is set. */
+/** The grant of an invoice. Null when none of its prices is in the setting. */
 function ofInvoice(
   invoice: InvoiceFact,
   setting: Pick<StripeSetting, "prices" | "currency">,
@@ -50,7 +50,7 @@ function ofInvoice(
   return { userId, parts, flaw: isUntold ? "proration" : hasMore ? "lines_missing" : null };
 }
 
-/** How many times its price's pack a line buys. Null: nothing. `proration`: what share of it is not told. */
+/** How many times a line buys its price's pack. Null for nothing. `proration` when the share is unknown. */
 function timesOf(
   { data }: InvoiceFact,
   line: InvoiceLine,
@@ -67,7 +67,7 @@ function timesOf(
   return whole === null ? "proration" : { numerator: BigInt(net) * whole.denominator, denominator: whole.numerator };
 }
 
-/** What one of a price costs in full. */
+/** The full amount of one unit of a price. */
 function wholeOf(
   { lines, currency: ofInvoice }: InvoiceFact["data"],
   line: InvoiceLine,

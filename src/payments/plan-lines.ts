@@ -10,7 +10,7 @@ import {
   leastOf,
   minus,
   mostOf,
-  ONE,
+  ONE_LINE,
   readFraction,
   roundUp,
   type StoredDebt,
@@ -21,7 +21,7 @@ import {
 import type { PaymentState } from "./state.ts";
 import type { StoredGrant } from "./stored-payment.ts";
 
-/** What a balance of a payment needs to be moved. `remainingSteps` counts what its batch returns of due holds. */
+/** The fields of a payment's balance that a plan needs. `remainingSteps` includes due holds that the batch returns. */
 export type MovingGrant = Pick<
   StoredGrant,
   | "balanceId"
@@ -37,7 +37,7 @@ export type MovingGrant = Pick<
   | "isErased"
 >;
 
-/** A payment's line while it is planned. */
+/** A payment's line during planning. */
 export interface PlannedLine {
   readonly payment: PaymentState;
   readonly grants: readonly MovingGrant[];
@@ -45,21 +45,21 @@ export interface PlannedLine {
   line: StoredLine;
 }
 
-/** What of a payment went back at Stripe, as a share of one of its balances (S4). */
+/** The share of a payment that Stripe returned, for its balances (S4). */
 export const shareOfGrant = ({ money }: Pick<PaymentState, "money">, { isSurplus }: Pick<MovingGrant, "isSurplus">) =>
-  isSurplus === 1 ? ONE : money.share;
+  isSurplus === 1 ? ONE_LINE : money.share;
 
 /** The share of a line that paid debts: `p` of S6. */
 const paidShare = ({ paid, net }: StoredLine): Fraction => fraction(paid, net);
 
-/** What is due of a balance: S4's share, and `r` and `p` of its line, at most all. */
+/** The amount due of a balance: S4's share plus `r` and `p` of its line, at most everything. */
 export function dueOfGrant(share: Fraction, grant: Pick<MovingGrant, "initialSteps">, line: StoredLine | null): Steps {
   if (line === null) return dueOf(grant.initialSteps, share);
   const all = addFractions(addFractions(share, readFraction(line.returned)), paidShare(line));
-  return dueOf(grant.initialSteps, leastOf(all, ONE));
+  return dueOf(grant.initialSteps, leastOf(all, ONE_LINE));
 }
 
-/** How a balance would stand when so much of it is due, as insert-payment-motions.ts makes it. */
+/** A balance after the given amount is due, computed like insert-payment-motions.ts does. */
 export function moved(grant: MovingGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
   const { remainingSteps: remaining, takenSteps: taken } = grant;
   if (due === grant.dueSteps || grant.isClosed === 1) return { remaining, taken };
@@ -70,8 +70,8 @@ export function moved(grant: MovingGrant, due: Steps): { readonly remaining: num
 const ofOperator = ({ operatorSteps }: MovingGrant): number => Math.max(0, operatorSteps);
 
 /**
- * Applies what was credited of a line since: takes the share `r` as far as every balance still has it, and says what the line owes.
- * What was spent of it was credited for nothing; so was what is refunded of it besides.
+ * Applies new credits of a line: takes the share `r`, as far as every balance still has it, and computes the line's debt. The rest of
+ * the credit was for credits that are spent or also refunded.
  */
 export function settleLine({ payment, grants, line }: Pick<PlannedLine, "payment" | "grants" | "line">): StoredLine {
   const [first] = grants;
@@ -86,13 +86,13 @@ export function settleLine({ payment, grants, line }: Pick<PlannedLine, "payment
       return fraction(remaining + ofOperator(grant), grant.initialSteps);
     });
     const part = times(news, fraction(1, line.net));
-    returned = addFractions(returned, has.reduce(leastOf, leastOf(part, minus(ONE, returned))));
+    returned = addFractions(returned, has.reduce(leastOf, leastOf(part, minus(ONE_LINE, returned))));
   }
   const after = { ...line, credited: fractionText(credited), returned: fractionText(returned) };
   return { ...after, owed: owedOf(share, grants, after) };
 }
 
-/** What a line adds to its debt, rounded up. */
+/** The amount that a line adds to its debt, rounded up. */
 function owedOf(share: Fraction, grants: readonly MovingGrant[], line: StoredLine): number {
   const returned = readFraction(line.returned);
   const credited = addFractions(returned, paidShare(line));
@@ -102,19 +102,19 @@ function owedOf(share: Fraction, grants: readonly MovingGrant[], line: StoredLin
       return fraction(Math.max(0, due - moved(grant, due).taken - ofOperator(grant)), grant.initialSteps);
     })
     .reduce(mostOf, ZERO);
-  const beyond = mostOf(ZERO, minus(addFractions(share, credited), ONE));
+  const beyond = mostOf(ZERO, minus(addFractions(share, credited), ONE_LINE));
   const refunded = leastOf(addFractions(lack, beyond), credited);
   const spent = minus(readFraction(line.credited), times(returned, fraction(line.net)));
   return roundUp(addFractions(spent, times(refunded, fraction(line.net))));
 }
 
-/** Whether what a line takes and owes depends on what its balances have. Then its batch aborts where they moved. */
-export const isJudged = ({ returned, paid }: StoredLine): boolean => paid > 0 || returned[0] !== "0";
+/** Whether a line's amounts depend on its balances. Then the batch aborts if those have changed. */
+export const isLineJudged = ({ returned, paid }: StoredLine): boolean => paid > 0 || returned[0] !== "0";
 
 interface WorkingDebt extends Omit<StoredDebt, "accountId" | "amount" | "sinceMs" | "payers"> {
-  /** Null where the user has no account yet. */
+  /** Null when the user has no account yet. */
   readonly accountId: number | null;
-  /** Null: it is new. */
+  /** Null for a new debt. */
   readonly before: number | null;
   amount: number;
   sinceMs: number;
@@ -138,11 +138,11 @@ export interface DebtTerms {
   readonly nowMs: number;
   /** The id of a new debt. */
   readonly newDebtId: () => string;
-  /** So much less of these debts counts: other accounts' lines are about to owe less. */
+  /** Reductions of these debts, because other accounts' lines will owe less. */
   readonly deficits?: ReadonlyMap<string, number>;
 }
 
-/** The debts that a batch may change, while it is planned. An amount below 0 is a deficit: lines must get back what they paid. */
+/** The debts that a batch may change, during planning. A negative amount is a deficit, which lines that paid must get back. */
 export class DebtBook {
   readonly #debts: Map<string, WorkingDebt>;
   readonly #terms: DebtTerms;
@@ -169,7 +169,7 @@ export class DebtBook {
     return id;
   }
 
-  /** What is owed changes. A debt that an erasure ended stays ended. */
+  /** Changes a debt's amount. A debt that an erasure ended stays ended. */
   add(id: string, delta: number): void {
     const debt = this.#debts.get(id);
     if (debt === undefined || debt.customer === null || delta === 0) return;
@@ -177,7 +177,7 @@ export class DebtBook {
     debt.amount += delta;
   }
 
-  /** A new line pays what is owed by its user or its customer, the oldest first. Answers what it paid. */
+  /** Lets a new line pay the debts of its user or customer, oldest first. Returns the paid amount. */
   pay(
     accountId: number | null,
     customer: string,
@@ -211,7 +211,7 @@ export class DebtBook {
     return new Map(left.filter(([, deficit]) => deficit > 0));
   }
 
-  /** The lines that paid of a debt and would get so much back, the newest first. */
+  /** The lines that paid a debt and would get back `deficit`, the newest first. */
   payersOf(id: string, deficit: number): readonly { readonly line: string; readonly amount: number }[] {
     const payers = [...(this.#debts.get(id)?.payers.values() ?? [])].filter(({ amount }) => amount > 0);
     let left = deficit;
@@ -224,7 +224,7 @@ export class DebtBook {
       });
   }
 
-  /** A line gets back what it paid of a debt. */
+  /** Gives a line back an amount that it paid of a debt. */
   giveBack(id: string, line: string, amount: number): void {
     const debt = this.#debts.get(id);
     const payer = debt?.payers.get(line);

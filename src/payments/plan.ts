@@ -8,7 +8,7 @@ import {
   DebtBook,
   type DebtTerms,
   dueOfGrant,
-  isJudged,
+  isLineJudged,
   type MovingGrant,
   type PlannedLine,
   settleLine,
@@ -16,7 +16,7 @@ import {
 } from "./plan-lines.ts";
 import type { PaymentState } from "./state.ts";
 
-/** What an event touches: its payment, those whose lines it credits or that paid a debt, and the debts. */
+/** Everything that an event concerns: its payment, those whose lines it credits or that paid a debt, and the debts. */
 export interface Books {
   readonly payments: readonly PaymentState[];
   readonly debts: readonly StoredDebt[];
@@ -24,38 +24,38 @@ export interface Books {
   readonly customer: string;
 }
 
-/** A balance that the batch issues, for a line or for none. */
+/** A balance that the batch issues, with or without a line. */
 export interface Issued {
   readonly payment: PaymentState;
   readonly line: string | null;
   readonly balances: readonly Pick<NewBalance, "id" | "amountSteps">[];
 }
 
-export type Motion = PaymentMotion & { readonly payment: PaymentState };
+export type PlannedMotion = PaymentMotion & { readonly payment: PaymentState };
 
-/** What the state asks of one account's balances, lines and debts. It goes in one batch. */
+/** The changes of one account's balances, lines and debts. They are written in one batch. */
 export interface AccountPlan {
-  /** What is taken first, then what is given back. */
-  readonly motions: readonly Motion[];
+  /** Amounts to take, and then amounts to give back. */
+  readonly motions: readonly PlannedMotion[];
   readonly lines: readonly PlannedLine[];
   readonly debts: readonly ChangedDebt[];
   readonly payers: readonly ChangedPayer[];
-  /** What must remain of the balances as the plan was made. */
+  /** The remaining amounts on which the plan depends. */
   readonly judged: readonly { readonly balanceId: string; readonly remainingSteps: number }[];
-  /** Debts that would fall below 0, and the lines of others that must get back what they paid before. */
+  /** Debts that would become negative, until other accounts' lines get back the parts that they paid. */
   readonly deficits: ReadonlyMap<string, number>;
   readonly needs: readonly string[];
 }
 
 export interface AccountTerms extends DebtTerms {
-  /** Null: the user has none yet. */
+  /** Null when the user has none yet. */
   readonly accountId: number | null;
   readonly issued?: readonly Issued[];
-  /** What due holds give back to balances in the same batch. */
+  /** The amounts that due holds return in the same batch. */
   readonly returns?: ReadonlyMap<string, number>;
 }
 
-/** The difference between what is due and what stands, for one account. Pure, but for ids of new debts. */
+/** The difference between the amounts due and the current state of one account. Pure, except for ids of new debts. */
 export function planAccount(books: Books, terms: AccountTerms): AccountPlan {
   const { accountId, issued = [], returns = new Map() } = terms;
   const book = new DebtBook(books.debts, terms);
@@ -79,7 +79,7 @@ export function planAccount(books: Books, terms: AccountTerms): AccountPlan {
     motions: motions.toSorted((a, b) => Number(b.isMore) - Number(a.isMore)),
     ...{ lines: changed, ...book.changes, deficits: book.deficits, needs },
     judged: changed
-      .filter(({ before, line }) => before !== null && isJudged(line))
+      .filter(({ before, line }) => before !== null && isLineJudged(line))
       .flatMap(({ grants: own }) => own.map(({ balanceId, remainingSteps }) => ({ balanceId, remainingSteps }))),
   };
 }
@@ -97,7 +97,7 @@ function grantsOf(payment: PaymentState, accountId: number | null, returns: Read
     .map((grant) => ({ payment, grant: withReturn(grant, returns.get(grant.balanceId) ?? 0) }));
 }
 
-/** What a hold gives back to a revoked balance is taken at once (U9). */
+/** A return to a revoked balance is taken back immediately (U9). */
 export function withReturn(grant: MovingGrant, steps: number): MovingGrant {
   if (steps === 0) return grant;
   if (grant.isClosed === 1) return { ...grant, operatorSteps: grant.operatorSteps + steps };
@@ -137,7 +137,7 @@ function settle(one: PlannedLine, book: DebtBook, books: Books, accountId: numbe
   if (debt !== null) book.add(debt, settled.owed - owed);
 }
 
-/** Where a debt would fall below 0, the newest lines that paid of it get that much back. Answers the lines of others among them. */
+/** If a debt would become negative, the newest lines that paid it get that amount back. Returns those of other accounts. */
 function relieve(lines: readonly PlannedLine[], book: DebtBook, books: Books, accountId: number | null): string[] {
   const needs = new Set<string>();
   for (let isMore = true; isMore; ) {
@@ -159,7 +159,7 @@ function relieve(lines: readonly PlannedLine[], book: DebtBook, books: Books, ac
   return [...needs];
 }
 
-function motionOf(payment: PaymentState, grant: MovingGrant, lines: readonly PlannedLine[]): Motion | null {
+function motionOf(payment: PaymentState, grant: MovingGrant, lines: readonly PlannedLine[]): PlannedMotion | null {
   const planned = lines.find(({ line }) => line.key === grant.line);
   const line: StoredLine | null = planned?.line ?? payment.lines.find(({ key }) => key === grant.line) ?? null;
   const share: Fraction = shareOfGrant(payment, grant);

@@ -33,7 +33,7 @@ const selectReturns = query((value: ValueOf<{ environmentId: number; name: strin
   ),
 );
 
-/** What a refund at Stripe of a share of a payment would take of its balances now, without doing it (C21). Throws `not_found`. */
+/** The amounts that a refund of a share of a payment would take from its balances now (C21). Throws `not_found`. */
 export async function previewRefund(ctx: TenantCtx, paymentKey: string, { part, of }: z.infer<typeof shareAtMostOne>) {
   const environmentId = ctx.environment.id;
   const nowMs = ctx.now();
@@ -57,7 +57,7 @@ export async function previewRefund(ctx: TenantCtx, paymentKey: string, { part, 
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
     const returned = withReturn(grant, returns.get(grant.balanceId) ?? 0);
     const { taken, remaining } = moved(returned, (motion?.dueSteps ?? grant.dueSteps) as Steps);
-    return present(grant, { taken: taken - grant.takenSteps, remaining });
+    return presentPreview(grant, { taken: taken - grant.takenSteps, remaining });
   });
   return { amount: Number(amount), currency: state.money.currency, balances };
 }
@@ -71,7 +71,7 @@ function afterRefund(money: PaymentState["money"], amount: bigint): PaymentState
   return { ...money, share: reduceFraction({ numerator: after, denominator: whole }) };
 }
 
-function present(
+function presentPreview(
   { balanceId, unit }: { readonly balanceId: string; readonly unit: Unit },
   { taken, remaining }: { readonly taken: number; readonly remaining: number },
 ) {

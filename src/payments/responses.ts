@@ -41,11 +41,11 @@ export const stripeOutput = z
   .strictObject({
     mode,
     setting: shownSetting.nullable().describe("Null: no events are taken."),
-    lastEventAt: time.nullable().describe("When an event came last."),
+    lastEventAt: time.nullable().describe("When the last event arrived."),
     refused: z
       .strictObject({ at: time, reason: z.enum(SIGNATURE_FAULTS).meta({ id: "StripeSignatureFault" }) })
       .nullable()
-      .describe("When something without a valid signature came last, to the minute, and what was wrong with it."),
+      .describe("When the last request without a valid signature arrived, to the minute, and what was wrong with it."),
   })
   .meta({ id: "StripeSettings" });
 export type StripeOutput = z.infer<typeof stripeOutput>;
@@ -55,7 +55,7 @@ const loggedEvent = z
     eventId: z.string(),
     type: z.string(),
     at: time.describe("When it came."),
-    outcome: outcome.describe("What it did, of several deliveries the one that did most."),
+    outcome: outcome.describe("The outcome. Of several deliveries, the most important one."),
     reason: z
       .enum(LOG_REASONS)
       .meta({ id: "StripeEventReason" })
@@ -65,8 +65,8 @@ const loggedEvent = z
     asked: z
       .strictObject({ pack: z.string().nullable(), user: z.string().nullable() })
       .nullable()
-      .describe("The pack and the user that it named. No user is kept of an ignored one."),
-    hint: z.string().nullable().describe("What would have made it grant."),
+      .describe("The pack and the user that it named. No user is stored for an ignored event."),
+    hint: z.string().nullable().describe("The change that would have made it grant."),
     paymentKey: z.string().nullable(),
   })
   .meta({ id: "StripeLogEntry" });
@@ -85,9 +85,9 @@ const grant = z
     packId: z.string(),
     unit,
     initial: z.number(),
-    taken: z.number().describe("What was taken back because of refunds and disputes."),
-    short: z.number().describe("What is due back and was not there."),
-    paid: z.number().describe("What of it was taken to pay a debt of the user's."),
+    taken: z.number().describe("The amount taken back because of refunds and disputes."),
+    short: z.number().describe("The amount due back that was not available."),
+    paid: z.number().describe("The part that was taken to pay a debt of the user."),
   })
   .meta({ id: "PaymentGrant" });
 
@@ -96,15 +96,15 @@ const event = z.strictObject({ eventId: z.string(), type: z.string(), at: time, 
 const payment = z
   .strictObject({
     paymentKey: z.string().describe("Its payment intent, if it has one."),
-    names: z.array(z.string()).describe("All ids of Stripe's that are this payment."),
+    names: z.array(z.string()).describe("All Stripe ids of this payment."),
     status: paymentStatus.describe(
-      "`unmatched`: it was paid, and nothing could be granted. `waiting`: Stripe has not said yet what it pays.",
+      "`unmatched`: it was paid, but nothing could be granted. `waiting`: no event has shown yet what it pays for.",
     ),
     refunds: paymentRefunds.describe("How much of it was refunded."),
     isDisputed: z.boolean().describe("Whether a dispute withholds something of it."),
     settledBy: paymentSettler
       .nullable()
-      .describe("Who granted it: an event of Stripe's, or the administrator by hand. Null where it is not granted."),
+      .describe("Who granted it: a Stripe event, or the administrator by hand. Null when it is not granted."),
     reason: z
       .enum(REASONS)
       .meta({ id: "UnmatchedReason" })
@@ -116,7 +116,7 @@ const payment = z
     refunded: money,
     withheld: money,
     grants: z.array(grant),
-    events: z.array(event).describe("The events that moved it, oldest first."),
+    events: z.array(event).describe("The events that changed it, oldest first."),
     createdAt: time,
   })
   .meta({ id: "Payment" });
@@ -132,11 +132,13 @@ export const listPaymentsOutput = z
           .meta({ id: "PaymentSums" }),
       )
       .optional()
-      .describe("Of all payments that the filters leave. On the first page alone."),
+      .describe("The sums of all payments that match the filters. Only on the first page."),
     debt: z
       .array(z.strictObject({ currency: z.string(), amount: money }).meta({ id: "UserDebt" }))
       .optional()
-      .describe("What the user owes of what was credited and had been spent. On the first page, with `userId`."),
+      .describe(
+        "The user's debts: money credited for credits that were already spent. Only on the first page, with `userId`.",
+      ),
     nextCursor: z.string().nullable().describe("The cursor of the next page. Null on the last page."),
   })
   .meta({ id: "PaymentList" });

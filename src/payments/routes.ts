@@ -26,7 +26,7 @@ import {
   setStripeInput,
   settlePaymentInput,
 } from "./schemas.ts";
-import { openSecrets, readStored } from "./setting.ts";
+import { openSecrets, readStoredSetting } from "./setting.ts";
 import { settlePayment } from "./settle.ts";
 import { checkSignature, SignatureRefusal } from "./signature.ts";
 import { readStripe, setStripe } from "./stripe-setting.ts";
@@ -67,7 +67,7 @@ const updateRefused = query((value: ValueOf<Refused>) =>
     ),
 );
 
-/** Notes, once a minute at most, that something without a valid signature came: anybody can send that. */
+/** Records, at most once a minute, a request without a valid signature, because anybody can send one. */
 async function noteRefused(ctx: TenantCtx, { environmentId, refusedAtMs }: Receiver, reason: string): Promise<void> {
   const nowMs = ctx.realNow();
   const beforeMs = nowMs - REFUSED_EVERY_MS;
@@ -85,7 +85,7 @@ function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId,
   return { ...root, ...timesOf(clock, root), environment, caller: { kind: "stripe" } };
 }
 
-/** Finds whose events these are, and sets `ctx`. Throws `not_found` where none are taken. */
+/** Finds the environment of the URL, and sets `ctx`. Throws `not_found` when it has no Stripe setting. */
 const openReceiver = createMiddleware<AppEnv & { Variables: { receiver: Receiver } }>(async (c, next) => {
   const [appId = "", mode = ""] = [c.req.param("appId"), c.req.param("mode")];
   const root = inDatabaseOf(c.var.root, appId);
@@ -101,7 +101,7 @@ const openReceiver = createMiddleware<AppEnv & { Variables: { receiver: Receiver
 /** Checks the signature before anything is parsed. */
 const requireSignature = createMiddleware<AppEnv & { Variables: { receiver: Receiver } }>(async (c, next) => {
   const { ctx, receiver, bodyBytes, runtime } = c.var;
-  const secrets = await openSecrets(ctx, ctx.environment, readStored(receiver.stored));
+  const secrets = await openSecrets(ctx, ctx.environment, readStoredSetting(receiver.stored));
   try {
     await checkSignature(c.req.header("stripe-signature"), bodyBytes, secrets, runtime.now());
   } catch (error) {
@@ -112,7 +112,7 @@ const requireSignature = createMiddleware<AppEnv & { Variables: { receiver: Rece
   await next();
 });
 
-/** Longer ids and types are not Stripe's. */
+/** Stripe's ids and types are not longer. */
 const SIGNED_ID_MAX = 200;
 const signedInput = z.lazy(() =>
   z.looseObject({
@@ -127,7 +127,7 @@ const signedInput = z.lazy(() =>
   }),
 );
 
-/** What is signed and refused is Stripe's too, and stands in the log. */
+/** Logs events that have a valid signature but are refused. */
 const logRefused = createMiddleware<AppEnv>(async (c, next) => {
   await next();
   const { error } = c;
@@ -151,7 +151,7 @@ function parseOrNull(text: string): unknown {
   }
 }
 
-/** Stripe's events (S1). No key: they are signed. */
+/** The route of Stripe's events (S1). They are signed, so it needs no key. */
 export const stripeRoutes = createRoutes().post(
   "/:appId/:mode",
   limitStripe,
@@ -167,12 +167,12 @@ export const stripeRoutes = createRoutes().post(
     if (event.livemode !== (ctx.environment.mode === "live")) {
       throw invalid("livemode", "is not that of this URL's mode. Send the events of each mode to its own URL");
     }
-    const output = await callVerb(c, (at) => takeEvent(at, readStored(receiver.stored), event));
+    const output = await callVerb(c, (at) => takeEvent(at, readStoredSetting(receiver.stored), event));
     return c.json(output);
   },
 );
 
-/** Administration of this room. */
+/** Administration routes of payments. */
 export const paymentRoutes = createRoutes()
   .put("/apps/:appId/stripe", requireAdmin, readBody, validate("json", setStripeInput), async (c) =>
     c.json(await setStripe(c.var.admin, c.req.param("appId"), c.req.valid("json"))),

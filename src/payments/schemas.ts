@@ -3,21 +3,21 @@ import { userId } from "../books/ledger/schemas.ts";
 import { anyNumber, cursor, identifier, mode, pageLimit, queryFlag } from "../http/fields.ts";
 
 const PRICES_MAX = 100;
-/** The largest amount at Stripe has eight digits; twelve for currencies of small units. */
+/** Stripe's largest amount has eight digits, or twelve for currencies with small units. */
 const AMOUNT_MAX = 999_999_999_999;
 
 /** How much of a payment was refunded. */
 export const REFUNDS = ["none", "part", "whole"] as const;
-/** Who granted a payment's balances: an event of Stripe's, or the administrator by hand. */
+/** Who granted a payment's balances: a Stripe event, or the administrator by hand. */
 export const SETTLERS = ["stripe", "admin"] as const;
-export const paymentRefunds = z.enum(REFUNDS).meta({ id: "PaymentRefunds" });
-export const paymentSettler = z.enum(SETTLERS).meta({ id: "PaymentSettler" });
-export const expires = z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" });
-export const paymentStatus = z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" });
+export const paymentRefunds = z.lazy(() => z.enum(REFUNDS).meta({ id: "PaymentRefunds" }));
+export const paymentSettler = z.lazy(() => z.enum(SETTLERS).meta({ id: "PaymentSettler" }));
+export const expires = z.lazy(() => z.enum(["pack", "period"]).meta({ id: "StripePriceExpiry" }));
+export const paymentStatus = z.lazy(() => z.enum(["granted", "unmatched", "waiting"]).meta({ id: "PaymentStatus" }));
 
-/** What an event did, of several the first in this order (S5). */
+/** The outcomes of an event, the most important first (S5). */
 export const OUTCOMES = ["granted", "taken", "restored", "remembered", "unmatched", "ignored"] as const;
-export const stripeOutcome = z.enum(OUTCOMES).meta({ id: "PaymentOutcome" });
+export const stripeOutcome = z.lazy(() => z.enum(OUTCOMES).meta({ id: "PaymentOutcome" }));
 
 const price = z.lazy(() =>
   z
@@ -31,14 +31,14 @@ const price = z.lazy(() =>
       trial: z
         .boolean()
         .optional()
-        .describe("Whether a line of which nothing is paid grants too, once a user. Default: false."),
+        .describe("Whether a line with nothing to pay grants too, once a user. Default: false."),
       amount: z
         .int()
         .min(1, "must be at least 1")
         .max(AMOUNT_MAX, `must be at most ${AMOUNT_MAX}`)
         .optional()
         .describe(
-          "What one costs in full, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this. Default: what the invoice says.",
+          "The full price of one, in the smallest unit of the setting's `currency`. A proration line grants the share of the pack that it pays of this price. Default: the invoice's amount.",
         ),
     })
     .meta({ id: "StripePrice" }),
@@ -57,9 +57,7 @@ const setting = z.lazy(() =>
         .min(1, "must have one secret, or two")
         .max(2, "must have one secret, or two")
         .optional()
-        .describe(
-          "The endpoint's signing secret, and the one before it while it is being rotated. Default: those that are set.",
-        ),
+        .describe("The endpoint's signing secret, and the previous one during a rotation. Default: the current ones."),
       currency: z
         .string()
         .regex(/^[a-z]{3}$/, "must be a currency as Stripe writes it, such as `usd`")
@@ -73,7 +71,7 @@ const setting = z.lazy(() =>
           "must have each price once",
         )
         .default([])
-        .describe("What a line of an invoice grants, by its price."),
+        .describe("The grants of invoice lines, by price."),
     })
     .meta({ id: "StripeSetting" }),
 );
@@ -84,7 +82,9 @@ export const setStripeInput = z.lazy(() =>
       mode,
       setting: setting
         .nullable()
-        .describe("The whole setting, but for `signingSecrets`. Null: no events are taken any more."),
+        .describe(
+          "The whole setting, except `signingSecrets`, which may be left out. Null: no more events are accepted.",
+        ),
     })
     .meta({ id: "SetStripe" }),
 );
@@ -96,8 +96,8 @@ export const listPaymentsInput = z.lazy(() =>
   z.object({
     mode: mode.describe("The mode of the payments."),
     status: paymentStatus.optional().describe("Only payments of this status."),
-    refunds: paymentRefunds.optional().describe("Only payments of which so much was refunded."),
-    isDisputed: queryFlag.optional().describe("Only payments of which a dispute withholds something, or nothing."),
+    refunds: paymentRefunds.optional().describe("Only payments that were refunded to this extent."),
+    isDisputed: queryFlag.optional().describe("Only payments with, or without, an amount that a dispute withholds."),
     settledBy: paymentSettler.optional().describe("Only payments that were granted by an event, or by hand."),
     userId: userId.optional().describe("Only payments of this user."),
     externalRef: identifier(500).optional().describe("Only the payment that granted balances under this reference."),
@@ -110,7 +110,7 @@ export type ListPaymentsInput = z.infer<typeof listPaymentsInput>;
 export const listStripeEventsInput = z.lazy(() =>
   z.object({
     mode: mode.describe("The mode of the events."),
-    outcome: stripeOutcome.optional().describe("Only events that did this."),
+    outcome: stripeOutcome.optional().describe("Only events with this outcome."),
     limit: pageLimit("events"),
     cursor,
   }),
@@ -126,7 +126,7 @@ export const settlePaymentInput = z.lazy(() =>
       quantity: anyNumber
         .nullish()
         .describe(
-          "For a pack without items. Default: what the checkout session says, or the amount paid for a pack in `cents`.",
+          "For a pack without items. Default: the checkout session's quantity, or the paid amount for a pack in `cents`.",
         ),
     })
     .meta({ id: "SettlePayment" }),

@@ -13,7 +13,7 @@ import type { Statement } from "../db/sql.ts";
 import type { REFUNDS, SETTLERS } from "./schemas.ts";
 import { shownFields } from "./stored-payment.ts";
 
-/** What a list of payments leaves. Null: any. */
+/** The filters of a list of payments. Null matches any. */
 export type PaymentFilters = {
   environmentId: number;
   status: string | null;
@@ -23,7 +23,7 @@ export type PaymentFilters = {
   userId: string | null;
   externalRef: string | null;
 };
-type Page = PaymentFilters & { beforeMs: number; beforeId: string; limit: number };
+type PaymentsPage = PaymentFilters & { beforeMs: number; beforeId: string; limit: number };
 
 const refundsOf = sql`iif(${payments.refunded} = 0, 'none', iif(${payments.refunded} >= ${payments.captured}, 'whole', 'part'))`;
 const settlerOf = sql`iif(${payments.status} <> 'granted', '', iif(${payments.settledBy} IS NULL, 'stripe', 'admin'))`;
@@ -61,7 +61,7 @@ const ofRef = (value: ValueOf<PaymentFilters>) => sql`
   WHERE ${creditBalances.externalRef} = ${value("externalRef")}`;
 
 type Source = (value: ValueOf<PaymentFilters>) => SQL;
-/** Where the payments are looked for, the fewest first: by an index that has these alone. */
+/** The sources of a list, the smallest first. Each uses an index with only these payments. */
 const SOURCES = {
   ofUser: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${ofUser(value)})
     AND (${value("externalRef")} IS NULL OR ${payments.id} IN (${ofRef(value)}))`,
@@ -87,7 +87,7 @@ function sourceOf({ userId, externalRef, isDisputed, refunds, settledBy, status 
 }
 
 const pageOf = (source: Source) =>
-  query((value: ValueOf<Page>) =>
+  query((value: ValueOf<PaymentsPage>) =>
     read(
       shownFields,
       (list) => sql`SELECT ${list} FROM ${source(value)}
@@ -122,11 +122,11 @@ const STATEMENTS: Readonly<Record<keyof typeof SOURCES, Statements>> = {
 };
 
 /** A page of payments, newest first. */
-export const selectPage = (page: Page) => STATEMENTS[sourceOf(page)].page(page);
-/** What was paid and went back of all payments that the filters leave, by currency. */
+export const selectPage = (page: PaymentsPage) => STATEMENTS[sourceOf(page)].page(page);
+/** The paid and returned amounts of all payments that match the filters, by currency. */
 export const selectSums = (filters: PaymentFilters) => STATEMENTS[sourceOf(filters)].sums(filters);
 
-/** What a user owes of what was credited and had been spent (S6). */
+/** A user's debts for credited amounts that were already spent (S6). */
 export const selectDebt: (of: {
   environmentId: number;
   userId: string;

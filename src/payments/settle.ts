@@ -19,15 +19,15 @@ import { movePayment } from "./move.ts";
 import { ONCE, quantityOf, refOf } from "./offer.ts";
 import { lineKey } from "./offers.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
-import { readStored, type StripeSetting } from "./setting.ts";
+import { readStoredSetting, type StripeSetting } from "./setting.ts";
 import { type PaymentState, shownKey, stateOf } from "./state.ts";
 import { readPayment, type StoredPayment, selectPayments } from "./stored-payment.ts";
 import { selectSetting } from "./stripe-setting.ts";
 
 /**
- * Grants a pack for a payment that granted nothing: the administrator says to whom. What is due back of the payment is taken
- * with it. A repeat returns the first grant. Throws `not_found`, `credit_pack_not_found`, `invalid_quantity`, and
- * `idempotency_conflict` for a payment that has its grant.
+ * Grants a pack for an unmatched payment to the user whom the administrator names. Amounts that are already due back are taken in
+ * the same batch. A repeat returns the first grant. Throws `not_found`, `credit_pack_not_found`, `invalid_quantity`, and
+ * `idempotency_conflict` for a granted payment.
  */
 export async function settlePayment(
   admin: AdminCtx,
@@ -74,7 +74,7 @@ export async function settlePayment(
 
 type SettleTerms = Parameters<NonNullable<Move["settle"]>["plan"]>[1];
 
-/** What the administrator grants for a payment. The quantity that is not given is what Stripe says. */
+/** The administrator's grant for a payment. Without a quantity it uses Stripe's. */
 function planSettlement(
   { packId, quantity }: SettlePaymentInput,
   state: PaymentState,
@@ -94,14 +94,14 @@ function planSettlement(
   return planGrant({ packId, quantity: given, ...paid }, pack, nowMs, newId);
 }
 
-/** An invoice that is settled by hand is one line, of the net sum of its lines above 0 (S6). */
+/** An invoice that is settled by hand counts as one line, with the sum of its positive net amounts (S6). */
 function settledLine({ facts }: PaymentState): string | null {
   const [invoice] = factsOf(facts, "invoice");
   return invoice === undefined ? null : lineKey(invoice.id, "");
 }
 
 const settingOf = (stored: { readonly setting: string | null } | undefined) =>
-  stored?.setting == null ? { currency: "", prices: [] } : readStored(stored.setting);
+  stored?.setting == null ? { currency: "", prices: [] } : readStoredSetting(stored.setting);
 
 function outputOf({ grants }: StoredPayment): GrantOutput {
   const own = grants.filter(({ isSurplus }) => isSurplus === 0);
@@ -109,7 +109,7 @@ function outputOf({ grants }: StoredPayment): GrantOutput {
   return grantOutput(own.map((grant) => ({ ...grant, id: grant.balanceId })));
 }
 
-/** What a settlement would issue now, without doing it. Its refusals are those of `settlePayment` but for the test quota. */
+/** The balances that a settlement would issue now. It refuses like `settlePayment`, except for the test quota. */
 export async function previewSettlement(ctx: TenantCtx, paymentKey: string, input: SettlePaymentInput) {
   const environmentId = ctx.environment.id;
   const names = [paymentKey];

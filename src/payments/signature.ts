@@ -4,7 +4,7 @@ import { signHmac } from "../lib/hash.ts";
 const TOLERANCE_SECONDS = 300;
 const SIGNATURE = /^[0-9a-f]{64}$/;
 
-/** Why a delivery was not taken for Stripe's (S5). */
+/** Why a request was not accepted as Stripe's (S5). */
 export const SIGNATURE_FAULTS = ["header_missing", "header_malformed", "wrong_secret", "too_old"] as const;
 export type SignatureFault = (typeof SIGNATURE_FAULTS)[number];
 
@@ -33,7 +33,7 @@ export async function checkSignature(
   const [time = "", ...otherTimes] = valuesOf("t");
   if (!/^\d{1,12}$/.test(time) || otherTimes.length > 0) throw malformed("one `t`");
   const signatures = valuesOf("v1").filter((text) => SIGNATURE.test(text));
-  // Nothing is hashed for what is none.
+  // Without a well-formed signature nothing is hashed.
   if (signatures.length === 0) throw malformed("a `v1` of 64 hexadecimal digits");
   const prefix = new TextEncoder().encode(`${time}.`);
   const signed = new Uint8Array(prefix.length + body.length);

@@ -3,9 +3,9 @@ import { type Fact, joinFacts } from "./facts.ts";
 import { type MoneyState, moneyOf, type StoredLine } from "./line.ts";
 import type { StoredGrant, StoredPayment } from "./stored-payment.ts";
 
-/** A payment as it is with an event: what is stored under its names, which may have been several payments, and the news. */
+/** A payment joined with an event. Several stored payments may turn out to be this one. */
 export interface PaymentState {
-  /** The oldest first, which the others join. */
+  /** The stored payments. The first is the oldest, into which the others are merged. */
   readonly known: readonly StoredPayment[];
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
@@ -21,7 +21,7 @@ export interface PaymentState {
 const isBefore = (a: StoredPayment, b: StoredPayment): number =>
   a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1);
 
-/** Joins what is stored with what an event says. */
+/** Joins the stored payments with an event's data. */
 export function stateOf(
   rows: readonly StoredPayment[],
   change: Pick<PaymentChange, "names" | "facts" | "customer">,
@@ -34,7 +34,7 @@ export function stateOf(
   const names = [...new Set([...storedNames, ...change.names])];
   const storedCustomer = known.map(({ customer }) => customer).find((customer) => customer !== null) ?? null;
   const grants = withSurplus(known);
-  // Once it is granted, nobody needs to know whose it is, and an erased person's customer is not named again (E4).
+  // A granted payment no longer needs its customer, and an erased person's customer is not stored again (E4).
   const isSettled = grants.length > 0 || known.some(({ reason }) => reason === "person_erased");
   const customer = isSettled ? storedCustomer : (change.customer ?? storedCustomer);
   return {
@@ -50,7 +50,7 @@ export function stateOf(
   };
 }
 
-/** A payment is granted once: where two names were granted before they were known to be one, all of the later is due. */
+/** A payment is granted once. If two payments turn out to be one, the later grant must be taken back completely. */
 function withSurplus(known: readonly StoredPayment[]): readonly StoredGrant[] {
   const firstOf = ({ grants }: StoredPayment) => Math.min(...grants.map(({ grantedAtMs }) => grantedAtMs));
   const [first] = known
@@ -67,7 +67,7 @@ const kindOf = (name: string): number => {
   return index === -1 ? KINDS.length : index;
 };
 
-/** The names in the order in which they are shown. The first is the payment's key: its payment intent, if it has one. */
+/** The Stripe ids in display order. The first is the payment's key: its payment intent, if it has one. */
 export function namesInOrder(names: readonly string[]): readonly string[] {
   return names.toSorted((a, b) => kindOf(a) - kindOf(b) || (a < b ? -1 : 1));
 }

@@ -8,14 +8,14 @@ import { guards } from "../db/views.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Fact } from "./facts.ts";
 import type { StoredLine } from "./line.ts";
-import type { Outcome, StoredPayment } from "./stored-payment.ts";
+import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
 
-/** How a payment is stored: what is new about it, and those that turned out to be the same. */
+/** A write of a payment: its changes, and the stored payments that turned out to be the same. */
 export interface PaymentWrite {
   readonly environmentId: number;
   readonly nowMs: number;
   readonly writtenBy: string;
-  /** What was read, of which this is the first. Empty for a new payment. */
+  /** The payments that were read. The first is kept. Empty for a new payment. */
   readonly known: readonly StoredPayment[];
   readonly id: string;
   readonly status: StoredPayment["status"];
@@ -30,13 +30,13 @@ export interface PaymentWrite {
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly lines: readonly StoredLine[];
-  /** The grants of which all is due, because another grant of the payment came first. */
+  /** The grants to take back completely, because another grant of the payment came first. */
   readonly surplus: readonly string[];
   readonly event: Pick<PaymentChange, "eventId" | "type" | "at"> | null;
-  readonly outcome: Outcome;
+  readonly outcome: PaymentOutcome;
 }
 
-/** Statements that store a payment. They abort with `guard_payment` or `payment_names_taken` where it changed since. */
+/** Statements that store a payment. They abort with `guard_payment` or `payment_names_taken` when it has changed since. */
 export function storePayment(write: PaymentWrite): Statement[] {
   const { environmentId, nowMs, writtenBy, known, id, status, reason, customer, settledBy, tellAtMs, outcome } = write;
   const [kept, ...others] = known;
@@ -51,7 +51,7 @@ export function storePayment(write: PaymentWrite): Statement[] {
   const createdAtMs = Math.min(nowMs, ...known.map((payment) => payment.createdAtMs));
   const merges = { environmentId, id, otherIds };
   return [
-    // First, so that a batch that is sent again says that a name is taken.
+    // First, so that a repeated batch fails on the name.
     ...(newNames.length === 0 ? [] : [insertNames({ environmentId, id, names: JSON.stringify(newNames) })]),
     ...(kept === undefined
       ? [insertPayment({ ...values, createdAtMs })]
@@ -128,7 +128,7 @@ const updatePayment = query((value: ValueOf<PaymentValues>) =>
     .where(and(eq(payments.environmentId, value("environmentId")), eq(payments.id, value("id")))),
 );
 
-/** Aborts the batch with `guard_payment` where another write came first. */
+/** Aborts the batch with `guard_payment` when another write came first. */
 const guardVersions = query((value: ValueOf<{ environmentId: number; versions: string }>) =>
   insertFrom(
     guards,
@@ -139,7 +139,7 @@ const guardVersions = query((value: ValueOf<{ environmentId: number; versions: s
   ),
 );
 
-/** Aborts the batch with `guard_payment` where somebody said meanwhile whose the customer is. */
+/** Aborts the batch with `guard_payment` when the customer's user became known meanwhile. */
 export const guardNoCustomer = query((value: ValueOf<{ environmentId: number; customer: string }>) => {
   const { environmentId, customer } = stripeCustomers;
   const isKnown = hasRow(
@@ -151,7 +151,7 @@ export const guardNoCustomer = query((value: ValueOf<{ environmentId: number; cu
 
 type Merge = { environmentId: number; id: string; otherIds: string };
 const othersOf = (value: ValueOf<Merge>) => sql`SELECT value FROM json_each(${value("otherIds")})`;
-/** Whether a row of a table is of the payments that another joins. */
+/** Whether a row belongs to the payments that are merged into another. */
 const ofOthers = (
   { environmentId, paymentId }: { readonly environmentId: SQLiteColumn; readonly paymentId: SQLiteColumn },
   value: ValueOf<Merge>,
@@ -246,7 +246,7 @@ const upsertEvent = query((value: ValueOf<EventValues>) => {
     });
 });
 
-/** Notes the balances that were granted earlier in the batch as the payment's, each with the line that it is of. */
+/** Records the balances that the batch granted before as the payment's, each with its line. */
 export const insertGrants = query((value: ValueOf<WriteContext & { paymentId: string; grants: string }>) =>
   insertFrom(
     paymentGrants,

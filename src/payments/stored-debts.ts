@@ -40,12 +40,12 @@ const debtFields = {
 
 type Sought = { environmentId: number; names: string; customer: string; userId: string };
 
-/** One row where the environment has a debt. Most have none, and then nothing else is read. */
+/** One row if the environment has any debt. Most have none, and then no other rows are read. */
 const someDebt = (value: ValueOf<Sought>) => sql`(
   SELECT 1 FROM ${paymentDebts} WHERE ${paymentDebts.environmentId} = ${value("environmentId")} LIMIT 1
 ) AS some`;
 
-/** The debts of the users who were granted something for lines of payments that have some of these names. */
+/** The debts of users with grants for lines of the payments with these names. */
 const ofNames = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id} AS debt FROM ${someDebt(value)}
   CROSS JOIN ${paymentDebts} INDEXED BY payment_debts_of
   WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.accountId} IN (
@@ -85,14 +85,14 @@ export const selectDebts = query((value: ValueOf<Sought>) =>
 );
 
 export function readDebt({ payersJson, ...row }: RowOf<typeof debtFields>): StoredDebt {
-  // SQLite made this list of what Purser wrote.
+  // SQLite built this JSON from values that Purser wrote.
   return { ...row, payers: JSON.parse(payersJson) as StoredDebt["payers"] };
 }
 
-type Values = WriteContext & { rows: string };
+type DebtValues = WriteContext & { rows: string };
 
-/** Aborts the batch with `guard_payment` where a debt, or what remains of a balance, is not what the plan was made on. */
-const guardDebts = query((value: ValueOf<Values>) =>
+/** Aborts the batch with `guard_payment` when a debt or a balance differs from the planned state. */
+const guardDebts = query((value: ValueOf<DebtValues>) =>
   insertFrom(
     guards,
     { name: sql`'payment'`, holds: sql`count(${paymentDebts.id}) = count(*)` },
@@ -101,7 +101,7 @@ const guardDebts = query((value: ValueOf<Values>) =>
       AND ${paymentDebts.amount} = known.value ->> 'before'`,
   ),
 );
-const guardRemaining = query((value: ValueOf<Values>) =>
+const guardRemaining = query((value: ValueOf<DebtValues>) =>
   insertFrom(
     guards,
     { name: sql`'payment'`, holds: sql`count(${creditBalances.id}) = count(*)` },
@@ -111,7 +111,7 @@ const guardRemaining = query((value: ValueOf<Values>) =>
   ),
 );
 
-const insertDebts = query((value: ValueOf<Values>) =>
+const insertDebts = query((value: ValueOf<DebtValues>) =>
   insertFrom(
     paymentDebts,
     {
@@ -127,7 +127,7 @@ const insertDebts = query((value: ValueOf<Values>) =>
   ),
 );
 // By an IN, so that each is found by its key: a join with the list would read all debts of the environment.
-const updateDebts = query((value: ValueOf<Values>) => {
+const updateDebts = query((value: ValueOf<DebtValues>) => {
   const { environmentId, id } = paymentDebts;
   const known = (name: string) =>
     sql`(SELECT known.value ->> ${name} FROM json_each(${value("rows")}) AS known WHERE known.value ->> 'id' = ${id})`;
@@ -135,7 +135,7 @@ const updateDebts = query((value: ValueOf<Values>) => {
   return sql`UPDATE ${paymentDebts} SET ${after} WHERE ${environmentId} = ${value("environmentId")}
     AND ${id} IN (SELECT known.value ->> 'id' FROM json_each(${value("rows")}) AS known)`;
 });
-const upsertPayers = query((value: ValueOf<Values>) => {
+const upsertPayers = query((value: ValueOf<DebtValues>) => {
   const { environmentId, debtId, line, amount } = paymentDebtPayers;
   const insert = insertFrom(
     paymentDebtPayers,
@@ -152,9 +152,9 @@ const upsertPayers = query((value: ValueOf<Values>) => {
   return sql`${insert} ON CONFLICT (${names(environmentId, debtId, line)}) DO UPDATE SET ${news}`;
 });
 
-/** The statements of a plan's debts, and what must hold for them. They come before its motions. */
+/** The statements that write a plan's debts, and their guards. They come before its motions. */
 export function storeDebts(writing: WriteContext, { debts, payers: changed, judged }: AccountPlan): Statement[] {
-  const send = (statementOf: (values: Values) => Statement, rows: readonly object[]): Statement[] =>
+  const send = (statementOf: (values: DebtValues) => Statement, rows: readonly object[]): Statement[] =>
     rows.length === 0 ? [] : [statementOf({ ...writingValues(writing), rows: JSON.stringify(rows) })];
   const known = debts.filter(({ before }) => before !== null);
   return [

@@ -31,15 +31,15 @@ export interface StoredGrant {
   readonly expiresAtMs: number;
   readonly grantedAtMs: number;
   readonly grantSeq: number;
-  /** The line of an invoice that it was granted for (line.ts). Null: another payment's. */
+  /** The invoice line that it was granted for (line.ts). Null when the payment is no invoice. */
   readonly line: string | null;
-  /** What was due of it when it was moved last. */
+  /** The amount due when it was last changed. */
   readonly dueSteps: Steps;
   readonly takenSteps: Steps;
-  /** What the operator, or an erasure, took of it: revokes, and adjustments in sum. */
+  /** The amount that the operator or an erasure took by revokes and adjustments. */
   readonly operatorSteps: number;
   readonly isSurplus: 0 | 1;
-  /** Whether anybody but its payment revoked it: then it gets nothing back. */
+  /** Whether something other than its payment revoked it. Then it gets nothing back. */
   readonly isClosed: 0 | 1;
   readonly isErased: 0 | 1;
 }
@@ -94,9 +94,9 @@ const paymentFields = {
     )`,
   }),
 };
-type Row = RowOf<typeof paymentFields>;
+type StoredPaymentRow = RowOf<typeof paymentFields>;
 
-/** The same with its events. */
+/** The fields of a payment with its events. */
 export const shownFields = {
   ...paymentFields,
   ...computed({
@@ -108,17 +108,17 @@ export const shownFields = {
   }),
 };
 
-export interface StoredEvent {
+export interface StoredPaymentEvent {
   readonly eventId: string;
   readonly type: string;
   readonly at: number;
-  readonly outcome: Outcome;
+  readonly outcome: PaymentOutcome;
 }
 
-/** What a delivery did (S5). */
-export type Outcome = (typeof OUTCOMES)[number];
+/** The outcome of a delivery (S5). */
+export type PaymentOutcome = (typeof OUTCOMES)[number];
 
-export interface StoredPayment extends Omit<Row, "namesJson" | "factsJson" | "grantsJson" | "linesJson"> {
+export interface StoredPayment extends Omit<StoredPaymentRow, "namesJson" | "factsJson" | "grantsJson" | "linesJson"> {
   readonly names: readonly string[];
   readonly facts: readonly Fact[];
   readonly grants: readonly StoredGrant[];
@@ -137,14 +137,14 @@ const hasSomeOf = (
 export const selectPayments = query((value: ValueOf<Named>) =>
   drizzle.select(paymentFields).from(payments).where(hasSomeOf(value)),
 );
-/** The same with their events. */
-export const selectShown = query((value: ValueOf<Named>) =>
+/** The payments with some of these names, with their events. */
+export const selectShownPayment = query((value: ValueOf<Named>) =>
   drizzle.select(shownFields).from(payments).where(hasSomeOf(value)),
 );
 
 type OfCustomer = { environmentId: number; customer: string };
 
-/** A name of each payment of a customer that is unmatched because nobody knew the user. */
+/** A name of each payment of a customer that is unmatched because its user is unknown. */
 export const selectUnmatchedOf = query((value: ValueOf<OfCustomer>) =>
   read(
     computed({
@@ -165,7 +165,7 @@ export const selectCustomer = query((value: ValueOf<OfCustomer>) =>
     ),
 );
 
-/** The trials that a user had, among some references (S3). */
+/** The user's past trials among some references (S3). */
 export const selectTrials = accountQuery((value: ValueOf<{ refs: string }>, account) =>
   read(
     computed({ externalRef: sql<string>`${creditBalances.externalRef}` }),
@@ -175,8 +175,8 @@ export const selectTrials = accountQuery((value: ValueOf<{ refs: string }>, acco
   ),
 );
 
-/** Reads a row, whose JSON SQLite made of what Purser wrote. */
-export function readPayment({ namesJson, factsJson, grantsJson, linesJson, ...row }: Row): StoredPayment {
+/** Reads a row. SQLite built its JSON from values that Purser wrote. */
+export function readPayment({ namesJson, factsJson, grantsJson, linesJson, ...row }: StoredPaymentRow): StoredPayment {
   return {
     ...row,
     names: JSON.parse(namesJson) as string[],
@@ -186,6 +186,8 @@ export function readPayment({ namesJson, factsJson, grantsJson, linesJson, ...ro
   };
 }
 
-export function readEvents({ eventsJson }: RowOf<Pick<typeof shownFields, "eventsJson">>): readonly StoredEvent[] {
-  return (JSON.parse(eventsJson) as StoredEvent[]).toSorted((a, b) => a.at - b.at);
+export function readEvents({
+  eventsJson,
+}: RowOf<Pick<typeof shownFields, "eventsJson">>): readonly StoredPaymentEvent[] {
+  return (JSON.parse(eventsJson) as StoredPaymentEvent[]).toSorted((a, b) => a.at - b.at);
 }

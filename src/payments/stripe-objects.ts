@@ -2,9 +2,9 @@ import * as z from "zod";
 import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/validate.ts";
 
-/** What is used of Stripe's objects. Stripe adds fields at any time: what is not used here is not looked at. */
-const text = z.string().nullish();
-const whole = z.int();
+/** The used fields of Stripe's objects. Other fields are ignored, because Stripe may add fields at any time. */
+const text = z.lazy(() => z.string().nullish());
+const whole = z.lazy(() => z.int());
 const metadata = z.lazy(() => z.looseObject({ user: text, pack: text, quantity: text }).nullish());
 
 export const session = z.lazy(() =>
@@ -40,7 +40,7 @@ const prorationDetails = z.lazy(() => z.object({ credited_items: credited.nullis
 const lineParent = z.lazy(() =>
   z.object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: text }).nullish(),
 );
-export const line = z.lazy(() =>
+export const stripeLine = z.lazy(() =>
   z.object({
     id: z.string(),
     amount: whole,
@@ -72,7 +72,7 @@ export const invoice = z.lazy(() =>
     subscription: text,
     subscription_details: subscriptionDetails,
     parent: z.object({ subscription_details: subscriptionDetails }).nullish(),
-    lines: z.object({ data: z.array(line), has_more: z.boolean().nullish() }),
+    lines: z.object({ data: z.array(stripeLine), has_more: z.boolean().nullish() }),
   }),
 );
 
@@ -112,7 +112,7 @@ export const dispute = z.lazy(() =>
   }),
 );
 
-/** The object of an event, as far as it is used. Throws `invalid_request` for one that Stripe would not send. */
+/** The used fields of an event's object. Throws `invalid_request` for an object that Stripe would not send. */
 export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const result = schema.safeParse(value);
   if (!result.success) throw refusalOfIssues(result.error.issues, "data.object");
@@ -121,8 +121,8 @@ export function parse<Schema extends z.ZodType>(schema: Schema, value: unknown):
 
 type Texts = readonly (string | null | undefined)[];
 
-const USER = identifier();
-/** A user that a grant would take. Null for none, and for what is no user id. */
+const USER = z.lazy(() => identifier());
+/** The first valid user id among these texts. Null when there is none. */
 export function userIn(...texts: Texts): string | null {
   const found = texts.find((value) => value !== null && value !== undefined && value !== "");
   return found !== undefined && USER.safeParse(found).success ? (found ?? null) : null;

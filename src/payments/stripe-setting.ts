@@ -24,30 +24,31 @@ import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
 import { newestAt } from "./log.ts";
 import type { StripeOutput } from "./responses.ts";
 import type { SetStripeInput } from "./schemas.ts";
-import { readStored, sealStripeSetting } from "./setting.ts";
+import { readStoredSetting, sealStripeSetting } from "./setting.ts";
 import type { SignatureFault } from "./signature.ts";
 
-type OfEnvironment = { environmentId: number };
-const ofEnvironment = (value: ValueOf<OfEnvironment>) => eq(stripeSettings.environmentId, value("environmentId"));
+type StripeEnvironment = { environmentId: number };
+const settingOfEnvironment = (value: ValueOf<StripeEnvironment>) =>
+  eq(stripeSettings.environmentId, value("environmentId"));
 
-const settingOf = (value: ValueOf<OfEnvironment>) =>
+const settingOf = (value: ValueOf<StripeEnvironment>) =>
   drizzle
     .select({
       ...fields(stripeSettings, "setting", "refusedAtMs", "refusedReason"),
       ...computed({ lastEventAtMs: newestAt(sql`${stripeSettings.environmentId}`) }),
     })
     .from(stripeSettings)
-    .where(ofEnvironment(value));
+    .where(settingOfEnvironment(value));
 type StoredStripe = RowOfBuilt<ReturnType<typeof settingOf>>;
 export const selectSetting = query(settingOf);
 
-function present(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
+function presentStripeSetting(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
   const { setting = null, lastEventAtMs = 0, refusedAtMs = null, refusedReason = null } = stored ?? {};
   const lastEventAt = lastEventAtMs === 0 ? null : iso(lastEventAtMs);
   // Written by the route, of `SIGNATURE_FAULTS`.
   const refused = refusedAtMs === null ? null : { at: iso(refusedAtMs), reason: refusedReason as SignatureFault };
   if (setting === null) return { mode, setting: null, lastEventAt, refused };
-  const { currency, prices, secrets } = readStored(setting);
+  const { currency, prices, secrets } = readStoredSetting(setting);
   const signingSecrets = secrets.map(({ hint }) => hint);
   return { mode, setting: { signingSecrets, currency, prices: [...prices] }, lastEventAt, refused };
 }
@@ -56,15 +57,18 @@ function present(mode: Mode, stored: StoredStripe | undefined): StripeOutput {
 export async function readStripe(root: SystemCtx, appId: string, mode: Mode): Promise<StripeOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const [stored] = await all(root.db, selectSetting({ environmentId }));
-  return present(mode, stored);
+  return presentStripeSetting(mode, stored);
 }
 
-type Values = OfEnvironment & { stored: string | null };
-const audit = insertAct<Values>((value) => {
-  const before = drizzle.select(fields(stripeSettings, "setting")).from(stripeSettings).where(ofEnvironment(value));
+type SettingValues = StripeEnvironment & { stored: string | null };
+const audit = insertAct<SettingValues>((value) => {
+  const before = drizzle
+    .select(fields(stripeSettings, "setting"))
+    .from(stripeSettings)
+    .where(settingOfEnvironment(value));
   return sql`${scalar(before)} IS NOT ${value("stored")}`;
 });
-const updateSetting = query((value: ValueOf<Values & ActKey>) => {
+const updateSetting = query((value: ValueOf<SettingValues & ActKey>) => {
   const { environmentId, setting } = stripeSettings;
   const insert = insertFrom(
     stripeSettings,
@@ -76,7 +80,7 @@ const updateSetting = query((value: ValueOf<Values & ActKey>) => {
 });
 
 /**
- * Sets how Stripe's events are taken, but for secrets that are left out (S1). Throws `not_found`, `credit_pack_not_found`,
+ * Sets the Stripe setting. Secrets that are left out stay (S1). Throws `not_found`, `credit_pack_not_found`,
  * `secrets_unavailable`, and `invalid_request` for a setting without any secret or a legacy pack without a quantity.
  */
 export async function setStripe(admin: AdminCtx, appId: string, input: SetStripeInput): Promise<StripeOutput> {
@@ -89,7 +93,7 @@ export async function setStripe(admin: AdminCtx, appId: string, input: SetStripe
   const act = newAct(admin, { appId, action: "stripe.set", target: appId, details });
   const values = { ...act, environmentId, stored };
   const [, , [after]] = await batch(admin.db, [audit(values), updateSetting(values), selectSetting({ environmentId })]);
-  return present(input.mode, after);
+  return presentStripeSetting(input.mode, after);
 }
 
 async function sealed(
@@ -124,7 +128,7 @@ async function assertPacks(
   }
 }
 
-/** Throws `invalid_request` where a price of a legacy pack lacks its quantity, or has one that the unit cannot hold. */
+/** Throws `invalid_request` when a legacy pack's price has no quantity, or one that is invalid for the unit. */
 function assertQuantity(param: string, unit: Unit, quantity: number | undefined): void {
   if (quantity === undefined) throw invalid(param, `is required for a pack without items, in its unit \`${unit}\``);
   if (!(quantity > 0)) throw invalid(param, "must be more than 0");

@@ -5,7 +5,7 @@ import { all, batch } from "../db/sql.ts";
 import { batchBehind, underName } from "../db/tombstones/known.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Credited } from "./decide.ts";
-import { type Asked, type Credit, type PaymentChange, readChange, type StripeEvent } from "./event.ts";
+import { type AskedGrant, type Credit, type PaymentChange, readChange, type StripeEvent } from "./event.ts";
 import { type CreditFact, factsOf } from "./facts.ts";
 import { hintOf, type IgnoredReason } from "./hints.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
@@ -13,9 +13,9 @@ import { type Moved, movePayment, stronger } from "./move.ts";
 import { offersOf } from "./offers.ts";
 import type { StripeEventOutput } from "./responses.ts";
 import type { StripeSetting } from "./setting.ts";
-import { type Outcome, selectUnmatchedOf } from "./stored-payment.ts";
+import { type PaymentOutcome, selectUnmatchedOf } from "./stored-payment.ts";
 
-/** Takes one of Stripe's events, in any order and however often (S2 to S6). Throws `temporarily_unavailable`. */
+/** Processes a Stripe event. Events may come in any order and repeatedly (S2 to S6). Throws `temporarily_unavailable`. */
 export async function takeEvent(
   ctx: TenantCtx,
   setting: StripeSetting,
@@ -30,7 +30,7 @@ export async function takeEvent(
     const hint = { ...asked.hint, unset: unsetPrices(change, setting), hasFree: hasFreeLine(change, setting) };
     return ignore(ctx, event, "price_not_set", { ...asked, hint });
   }
-  let outcome: Outcome = "ignored";
+  let outcome: PaymentOutcome = "ignored";
   let paymentKey: string | undefined;
   let reason: IgnoredReason = "nothing_new";
   let isLogged = false;
@@ -49,18 +49,18 @@ export async function takeEvent(
     const waiting = await all(ctx.db, selectUnmatchedOf({ environmentId: ctx.environment.id, customer }));
     for (const { name } of waiting) await move({ names: [name] });
   }
-  // A repeat is in the log with what it did.
+  // A repeated event is in the log already.
   if (outcome === "ignored" && !isLogged) await logIgnored(ctx, entryOf(event, reason, asked, paymentKey));
   return { received: true, outcome, ...(paymentKey === undefined ? {} : { paymentKey }) };
 }
 
 const GRANTING: readonly string[] = ["session", "invoice", "intent"];
 
-/** The entry of an event that did nothing. */
+/** The log entry of an ignored event. */
 function entryOf(
   { id, type }: Pick<StripeEvent, "id" | "type">,
   reason: IgnoredReason,
-  { objectId, pack, user, hint }: Asked,
+  { objectId, pack, user, hint }: AskedGrant,
   paymentKey?: string,
 ): Omit<LogEntry, "outcome"> {
   return {
@@ -74,14 +74,14 @@ async function ignore(
   ctx: TenantCtx,
   event: StripeEvent,
   reason: IgnoredReason,
-  asked: Asked,
+  asked: AskedGrant,
 ): Promise<StripeEventOutput> {
   await logIgnored(ctx, entryOf(event, reason, asked));
   return { received: true, outcome: "ignored" };
 }
 
 const UNSET_SHOWN = 3;
-/** Prices of an invoice's lines that the setting does not have. */
+/** Prices of an invoice's lines that are not in the setting. */
 function unsetPrices({ facts }: PaymentChange, setting: StripeSetting): readonly string[] {
   const lines = factsOf(facts, "invoice").flatMap(({ data }) => data.lines);
   const prices = lines.flatMap(({ price }) => (price === null || isSet(setting, price) ? [] : [price]));
@@ -95,7 +95,7 @@ const hasFreeLine = ({ facts }: PaymentChange, setting: StripeSetting): boolean 
 
 const isSet = ({ prices }: StripeSetting, price: string): boolean => prices.some((one) => one.price === price);
 
-/** Whether it is an invoice that sells nothing of what is set. */
+/** Whether it is an invoice without a price of the setting. */
 function isOfAnother({ facts }: PaymentChange, setting: StripeSetting): boolean {
   const isInvoice = facts.some(({ kind }) => kind === "invoice");
   return isInvoice && offersOf(facts, setting, null).length === 0;
@@ -103,7 +103,7 @@ function isOfAnother({ facts }: PaymentChange, setting: StripeSetting): boolean 
 
 type Unnamed = { environmentId: number; id: string; price: string; subscription: string | null };
 const creditedLine = computed({ invoice: sql<string>`found.invoice`, lines: sql<string>`found.credited` });
-// What it was taken for before stays, when the event comes again.
+// A repeated event keeps the line that it credited before.
 const selectCreditedLine = query((value: ValueOf<Unnamed>) => {
   const { environmentId, paymentId, id, kind, data, subscription, atSeconds } = paymentFacts;
   const invoice = sql`(
@@ -127,7 +127,7 @@ const selectCreditedLine = query((value: ValueOf<Unnamed>) => {
   );
 });
 
-/** What negative lines credit, by the invoices of the credited lines. Those for which no line is found credit nothing. */
+/** The credits of negative lines, by the invoices of the credited lines. Without a matching line there is no credit. */
 async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<readonly Credited[]> {
   const environmentId = ctx.environment.id;
   const found = await batch(
@@ -144,7 +144,7 @@ async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<r
       continue;
     }
     const [line] = found[index++] ?? [];
-    // SQLite made this list.
+    // SQLite built this JSON.
     const lines = line === undefined ? [] : (JSON.parse(line.lines) as string[]);
     if (line !== undefined) named.push({ invoice: line.invoice, fact: { ...fact, data: { ...fact.data, lines } } });
   }
@@ -155,8 +155,8 @@ async function creditedBy(ctx: TenantCtx, credits: readonly Credit[]): Promise<r
   }));
 }
 
-type Link = { environmentId: number; customer: string; userId: string; at: number };
-const upsertCustomer = query((value: ValueOf<Link>) => {
+type CustomerLink = { environmentId: number; customer: string; userId: string; at: number };
+const upsertCustomer = query((value: ValueOf<CustomerLink>) => {
   const { environmentId, customer, userId, atSeconds } = stripeCustomers;
   return drizzle
     .insert(stripeCustomers)
@@ -174,7 +174,7 @@ const upsertCustomer = query((value: ValueOf<Link>) => {
     .returning(fields(stripeCustomers, "customer"));
 });
 
-/** Remembers whose a customer is: whom the newest session names. Whether that was news. */
+/** Stores the customer's user, from the newest session. Returns whether it changed. */
 async function rememberCustomer(
   ctx: TenantCtx,
   link: NonNullable<PaymentChange["link"]>,
@@ -184,7 +184,7 @@ async function rememberCustomer(
   const upsert = upsertCustomer({ environmentId, ...link, at });
   const entry = { eventId, type, objectId, asked: { pack, user }, reason: null, hint: null, paymentKey: null };
   const log = logStatement(ctx, { ...entry, outcome: "remembered" }, { customer: link.customer, at });
-  // Nobody's customer is remembered who was erased (E4).
+  // The customer of an erased person is not stored (E4).
   const rows = await underName(ctx, link.userId, async (name, guards) =>
     name === link.userId ? (await batchBehind(ctx.db, guards, [upsert, log] as const))[0] : [],
   );

@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
+import { isConflict } from "../db/attempt.ts";
 import { timesOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
 import { guardFeatures } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { environments, paymentNames, payments } from "../db/schema.ts";
@@ -13,11 +13,11 @@ import { shownKey } from "./state.ts";
 const PAYMENTS_A_RUN_MAX = 50;
 const QUERIES_A_PAYMENT = 5;
 
-const dueFields = {
+const unmatchedFields = {
   ...fields(environments, { environmentId: "id", appId: "appId", mode: "mode", features: "features" }),
   ...fields(payments, "id", "reason", "version"),
   ...computed({
-    // The condition says that there is one.
+    // The condition excludes null.
     momentMs: sql<number>`${payments.tellAtMs}`,
     namesJson: sql<string>`(
       SELECT json_group_array(${paymentNames.name}) FROM ${paymentNames}
@@ -25,18 +25,18 @@ const dueFields = {
     )`,
   }),
 };
-type Due = RowOf<typeof dueFields>;
+type Due = RowOf<typeof unmatchedFields>;
 
 type Until = { nowMs: number; limit: number };
 const due = (value: ValueOf<Until>, ofEnvironment: SQL) =>
   read(
-    dueFields,
+    unmatchedFields,
     (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_tell
       CROSS JOIN ${environments} ON ${environments.id} = ${payments.environmentId} AND ${ofEnvironment}
       WHERE ${payments.tellAtMs} <= ${value("nowMs")} ORDER BY ${payments.tellAtMs} LIMIT ${value("limit")}`,
   );
 
-// The others have their own time (src/clocks).
+// Environments with a test clock are processed by src/clocks.
 const selectDue = query((value: ValueOf<Until>) => due(value, sql`${environments.features} ->> '$.clock' IS NULL`));
 
 const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
@@ -45,21 +45,21 @@ const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
 
 export type NextUnmatched = Due;
 
-/** The query of an environment's next payment that is to be told of, up to `untilMs`. */
+/** The query for an environment's next unmatched payment to report, up to `untilMs`. */
 export const selectNextUnmatched = (environmentId: number, untilMs: number): Statement<Due> =>
   selectNext({ environmentId, nowMs: untilMs, limit: 1 });
 
 type Told = { environmentId: number; id: string; version: number };
-const ofPayment = (value: ValueOf<Told>) =>
+const ofUnmatched = (value: ValueOf<Told>) =>
   and(eq(payments.environmentId, value("environmentId")), eq(payments.id, value("id")));
 
-/** Aborts the batch with `guard_payment` where the payment moved meanwhile. */
+/** Aborts the batch with `guard_payment` when the payment has changed. */
 const guardVersion = query((value: ValueOf<Told>) =>
   insertFrom(
     guards,
     {
       name: sql`'payment'`,
-      holds: hasRow(payments, and(ofPayment(value), eq(payments.version, value("version")))),
+      holds: hasRow(payments, and(ofUnmatched(value), eq(payments.version, value("version")))),
     },
     sql``,
   ),
@@ -68,10 +68,10 @@ const updateTold = query((value: ValueOf<Told>) =>
   drizzle
     .update(payments)
     .set({ tellAtMs: null, version: sql`${payments.version} + 1` })
-    .where(ofPayment(value)),
+    .where(ofUnmatched(value)),
 );
 
-/** Tells once of each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
+/** Sends one message for each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
 export async function tellUnmatched(root: CronCtx): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
   const nowMs = root.now();
@@ -93,10 +93,10 @@ export const unmatchedPart: CronPart = {
   work: tellUnmatched,
 };
 
-/** Tells of one, at the environment's time. */
+/** Sends the message of one payment, at the environment's time. */
 export async function tellOne(ctx: TenantCtx, due: Due): Promise<void> {
   const { environmentId, features, id, version, reason } = due;
-  // SQLite made this list.
+  // SQLite built this JSON.
   const data = { paymentKey: shownKey(JSON.parse(due.namesJson) as string[]), reason };
   const type = "payment.unmatched" as const;
   const messages = wantedMessages(ctx, features, () => [{ type, subject: null, data }]);
@@ -110,8 +110,7 @@ export async function tellOne(ctx: TenantCtx, due: Due): Promise<void> {
     ]);
     noteMessages(ctx, messages);
   } catch (error) {
-    const constraint = constraintOf(error);
     // Something moved meanwhile. The next run looks again.
-    if (constraint !== "guard_payment" && constraint !== "guard_environment") throw error;
+    if (!isConflict(error)) throw error;
   }
 }

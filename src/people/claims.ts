@@ -9,7 +9,7 @@ export function isDeviceForm(distinctId: string): boolean {
   return FIVE_GROUPS.test(distinctId) && distinctId.length - 4 >= DIGITS_MIN;
 }
 
-/** Ids that PostHog's clients send when they do not know the user: its own list, and its cookieless mode's. Lower case. */
+/** Ids, in lower case, that PostHog's clients send for unknown users: PostHog's own list, and those of its cookieless mode. */
 const SHARED_IDS = new Set([
   "",
   "$posthog_cookieless",
@@ -59,7 +59,7 @@ export interface ClaimRecord {
   readonly claim: Claim | null;
   readonly version: number;
   readonly isUser: boolean;
-  /** How many claims it made by publishable keys. */
+  /** How many claims it made with publishable keys. */
   readonly claimsMade: number;
 }
 
@@ -71,7 +71,7 @@ export interface ClaimChange {
   readonly version: number;
 }
 
-/** The most claims that an id makes by publishable keys (L1). */
+/** The most claims that an id can make with publishable keys (L1). */
 const claimsMadeMax = 1_000;
 
 const SHARED = "an id that many clients share is not linked";
@@ -80,16 +80,16 @@ const NO_DEVICE = "the other id does not have the form of a device id, so only a
 /** A link as it was sent. */
 export const sentLink = ({ otherId, via }: Link): string => `${via} ${otherId}`;
 
-/** Why a link by a publishable key has no effect, as far as the event alone shows it (P2). */
+/** Why a publishable key's link has no effect, judged by the event alone (P2). */
 export function flawOfLink(distinctId: string, { otherId, via }: Link): string | null {
   if (distinctId === otherId) return null;
   if (isSharedId(distinctId) || isSharedId(otherId)) return SHARED;
-  // An alias may be read the other way round, by what is stored: then its own id is the device.
+  // Stored data may reverse an alias, so that its own id is the device.
   const mayBeDevice = isDeviceForm(otherId) || (via === "alias" && isDeviceForm(distinctId));
   return mayBeDevice ? null : NO_DEVICE;
 }
 
-/** The claims of a request: as they are read, and then changed by one event after another (P2). Pure. */
+/** The stored claims that a request concerns, changed by one event after another (P2). Pure. */
 export class Claims {
   readonly #isVerified: boolean;
   readonly #records: ReadonlyMap<string, ClaimRecord>;
@@ -104,12 +104,12 @@ export class Claims {
   }
 
   /**
-   * Applies an event. A personless one links nothing. Returns why its link has no effect. Null when it has none, or its ids are
-   * linked now or were already.
+   * Applies an event. Returns why its link has no effect, or null when it has no link or its ids are linked. A personless event links
+   * nothing.
    */
   apply(event: PersonEvent): string | null {
     const { distinctId, link, isPersonless } = event;
-    // Which way round an alias is read depends on what was known before it.
+    // The direction of an alias depends on the facts before this event.
     const isReversed = link?.via === "alias" && this.#isDevice(distinctId) && !this.#isDevice(link.otherId);
     if (makesUser(event, this.#isVerified) && !isSharedId(distinctId)) this.#users.add(distinctId);
     if (isPersonless || link === null || link.otherId === distinctId) return null;
@@ -126,8 +126,8 @@ export class Claims {
   }
 
   /**
-   * The version of the claim that the link made or found, when the same link again would find it. Null when the link might be
-   * read the other way round, or does nothing.
+   * The version of the claim that the link made or found, if repeating the link would change nothing. Null when the link has no
+   * effect, or when an alias could now be reversed.
    */
   standing(distinctId: string, { otherId, via }: Link): number | null {
     if (via === "alias" && isDeviceForm(distinctId)) return null;
@@ -136,7 +136,7 @@ export class Claims {
     return this.#versionOf(otherId) + Number(this.#changed.has(otherId));
   }
 
-  /** The ids of which the events said that they are users. */
+  /** The ids that the events identified as users. */
   get users(): ReadonlySet<string> {
     return this.#users;
   }
@@ -149,7 +149,7 @@ export class Claims {
     }));
   }
 
-  /** How many claims an id makes by a publishable key. */
+  /** The number of claims with publishable keys, by id. */
   get made(): ReadonlyMap<string, number> {
     return this.#made;
   }
@@ -162,7 +162,7 @@ export class Claims {
     return this.#changed.get(distinctId) ?? this.#records.get(distinctId)?.claim ?? null;
   }
 
-  /** Whether the id has a device's form and is no user. */
+  /** Whether the id has the form of a device id and is not a user. */
   #isDevice(distinctId: string): boolean {
     return isDeviceForm(distinctId) && !this.#isUser(distinctId);
   }
@@ -171,7 +171,7 @@ export class Claims {
     return this.#users.has(distinctId) || this.#records.get(distinctId)?.isUser === true;
   }
 
-  /** Why a claim by a publishable key is refused: it would not count, or it is not the first. */
+  /** Why a publishable key's claim is refused: it would not count, or another claim exists. */
   #refuse(claimer: string, claimed: string): string | null {
     if (!isDeviceForm(claimed)) return NO_DEVICE;
     if (this.#isUser(claimed)) return "the other id is a user's, so only a secret key can link it";
@@ -184,7 +184,7 @@ export class Claims {
     return null;
   }
 
-  /** Why a claim by a secret key is refused: another one was first, or it would close a circle of such claims. */
+  /** Why a secret key's claim is refused: another one exists, or it would close a cycle of such claims. */
   #refuseVerified(claimer: string, claimed: string): string | null {
     const present = this.#claimOn(claimed);
     if (present?.isVerified === true) {

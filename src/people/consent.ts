@@ -1,5 +1,7 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
+import { attempt } from "../db/attempt.ts";
 import { constraintOf } from "../db/constraint.ts";
+import { presenter, wire } from "../db/presenter.ts";
 import {
   asInteger,
   drizzle,
@@ -11,20 +13,19 @@ import {
   scalar,
   type ValueOf,
 } from "../db/query.ts";
-import { retryOnConflict } from "../db/retry-on-conflict.ts";
 import { consentLog } from "../db/schema.ts";
 import { personErased, personGuards } from "../db/tombstones/check.ts";
 import { batchBehind, withTombstones } from "../db/tombstones/known.ts";
 import { analyticsCounts } from "../db/views.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
-import { DAY_MS, iso } from "../lib/time.ts";
+import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf } from "./limits/count.ts";
 import type { ConsentEntry } from "./responses.ts";
 import type { ConsentInput } from "./schemas.ts";
 
-/** The fields of a consent that are shown. */
+/** The public fields of a consent. */
 export const consentFields = () =>
   fields(
     consentLog,
@@ -32,11 +33,27 @@ export const consentFields = () =>
     ...(["distinctId", "purpose", "decision", "method", "noticeVersion", "source", "gpc", "isDevice"] as const),
     ...(["occurredAtMs", "receivedAtMs"] as const),
   );
-export type ConsentRow = RowOf<ReturnType<typeof consentFields>>;
+
+const stored = wire(consentLog);
+/** A consent in answers, in the dashboard and in exports. */
+export const consentEntry = {
+  consentId: stored.plain("id"),
+  distinctId: stored.plain("distinctId"),
+  purpose: stored.plain("purpose"),
+  decision: stored.plain("decision"),
+  method: stored.plain("method"),
+  noticeVersion: stored.plain("noticeVersion"),
+  source: stored.plain("source"),
+  gpc: stored.flag("gpc"),
+  isDevice: stored.flag("isDevice"),
+  occurredAt: stored.time("occurredAtMs"),
+  receivedAt: stored.time("receivedAtMs"),
+};
+export const presentConsent: (row: RowOf<ReturnType<typeof consentFields>>) => ConsentEntry = presenter(consentEntry);
 
 type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
 type NewConsent = ConsentKey & {
-  /** How many entries of the id its day may have before this one. Null: any number. */
+  /** How many entries the id may have today before this one. Null for any number. */
   roomOfDay: number | null;
   dayStartMs: number;
   purpose: string;
@@ -52,9 +69,9 @@ type NewConsent = ConsentKey & {
 
 const ofId = (value: ValueOf<ConsentKey>) =>
   and(eq(consentLog.environmentId, value("environmentId")), eq(consentLog.distinctId, value("distinctId")));
-const ofKey = (value: ValueOf<ConsentKey>) => and(ofId(value), eq(consentLog.id, value("consentId")));
+const consentsOfId = (value: ValueOf<ConsentKey>) => and(ofId(value), eq(consentLog.id, value("consentId")));
 
-const lastSeq = (value: ValueOf<ConsentKey>) =>
+const lastConsentSeq = (value: ValueOf<ConsentKey>) =>
   scalar(
     drizzle
       .select(fields(consentLog, "seq"))
@@ -64,25 +81,25 @@ const lastSeq = (value: ValueOf<ConsentKey>) =>
       .limit(1),
   );
 
-/** WHERE: the entry is not there yet, and its id has room. Entries are gapless and in order of arrival, so that one of them tells. */
-function isWanted(value: ValueOf<NewConsent>): SQL {
+/** WHERE: the entry does not exist yet, and its id has room. Entries are gapless and ordered, so reading one of them is enough. */
+function isEntryWanted(value: ValueOf<NewConsent>): SQL {
   const isFull = hasRow(
     consentLog,
     and(
       ofId(value),
-      sql`${consentLog.seq} = 1 - ${value("roomOfDay")} + ${lastSeq(value)}`,
+      sql`${consentLog.seq} = 1 - ${value("roomOfDay")} + ${lastConsentSeq(value)}`,
       sql`${consentLog.receivedAtMs} >= ${value("dayStartMs")}`,
     ),
   );
   const hasRoom = sql`(${value("roomOfDay")} IS NULL OR ${not(isFull)})`;
-  return sql`WHERE ${not(hasRow(consentLog, ofKey(value)))} AND ${hasRoom}`;
+  return sql`WHERE ${not(hasRow(consentLog, consentsOfId(value)))} AND ${hasRoom}`;
 }
 
 const insertConsent = query((value: ValueOf<NewConsent>) => {
   const row = {
     environmentId: value("environmentId"),
     distinctId: value("distinctId"),
-    seq: sql`1 + coalesce(${lastSeq(value)}, 0)`,
+    seq: sql`1 + coalesce(${lastConsentSeq(value)}, 0)`,
     id: value("consentId"),
     purpose: value("purpose"),
     decision: value("decision"),
@@ -94,36 +111,34 @@ const insertConsent = query((value: ValueOf<NewConsent>) => {
     occurredAtMs: value("occurredAtMs"),
     receivedAtMs: value("receivedAtMs"),
   };
-  return insertFrom(consentLog, row, isWanted(value));
+  return insertFrom(consentLog, row, isEntryWanted(value));
 });
 
-/** Counts an entry for the environment's day. Aborts the batch with `limit_consents` where the day is full. It comes before the entry. */
+/** Counts an entry for the environment's day, before it is inserted. Aborts the batch with `limit_consents` when the day is full. */
 const countConsent = query((value: ValueOf<NewConsent & { dayMs: number }>) => {
   const none = { events: sql`0`, bytes: sql`0`, idEvents: sql`0`, idBytes: sql`0` };
   const counts = { environmentId: asInteger(value("environmentId")), day: dayOf(value), ...none, consents: sql`1` };
-  return insertFrom(analyticsCounts, counts, isWanted(value));
+  return insertFrom(analyticsCounts, counts, isEntryWanted(value));
 });
 
 const findConsent = query((value: ValueOf<ConsentKey>) =>
-  drizzle.select(consentFields()).from(consentLog).where(ofKey(value)),
+  drizzle.select(consentFields()).from(consentLog).where(consentsOfId(value)),
 );
 
-/** What publishable keys may bring the entries of an id to in a UTC day (P5): whoever takes back is heard to the end. */
+/** The most entries of an id in a UTC day by publishable keys (P5). The last ones are reserved for withdrawals. */
 const ENTRIES_A_DAY_MAX = 100;
 const GRANTED_A_DAY_MAX = 80;
 
-const beingErased = new Set(["tombstones_being_erased"] as const);
-
 /**
  * Appends a decision to the consent log of a distinct id, which may be unknown (P5). Entries never change. Throws `person_erased`,
- * `invalid_request` where not a secret key says that the id is a mere device's, and to publishable keys `rate_limited`.
+ * `invalid_request` when `isDevice` comes without a secret key, and `rate_limited` for publishable keys.
  */
 export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promise<ConsentEntry> {
   if (input.isDevice === true && ctx.caller.kind !== "secret") {
     throw invalid("isDevice", "must come with a secret key: a user token names a user");
   }
   const receivedAtMs = ctx.now();
-  // The day is of real time (D3).
+  // The limit's day is in real time (D3).
   const dayMs = ctx.realNow();
   const key = { environmentId: ctx.environment.id, distinctId: input.distinctId, consentId: ctx.newId("con_") };
   const isCounted = ctx.caller.kind !== "secret";
@@ -147,11 +162,12 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
       const counts = isCounted ? [countConsent({ ...entry, dayMs })] : [];
       return batchBehind(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });
-  const [, [row]] = await retryOnConflict(beingErased, key.consentId, write).catch((error: unknown) => {
-    if (constraintOf(error) === "limit_consents") throw tooMany(OF_ENVIRONMENT, dayMs);
+  const refuse = (error: unknown): never => {
+    if (constraintOf(error) === "limit_consents") throw tooManyConsents(OF_ENVIRONMENT, dayMs);
     throw constraintOf(error) === "guard_person" ? personErased("distinctId") : error;
-  });
-  if (row === undefined && isCounted) throw tooMany(OF_ID, dayMs);
+  };
+  const [, [row]] = await attempt(ctx, () => write().catch(refuse));
+  if (row === undefined && isCounted) throw tooManyConsents(OF_ID, dayMs);
   assert(row !== undefined, "a consent that was written is there");
   return presentConsent(row);
 }
@@ -160,23 +176,7 @@ const OF_ID = `An id has at most ${ENTRIES_A_DAY_MAX} consent entries a day when
 const OF_ENVIRONMENT =
   "The environment has as many consent entries by publishable keys today as its limit of analytics events allows.";
 
-function tooMany(message: string, dayMs: number): PurserError {
+function tooManyConsents(message: string, dayMs: number): PurserError {
   const seconds = Math.ceil((DAY_MS - (dayMs % DAY_MS)) / 1_000);
   return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
-}
-
-export function presentConsent(row: ConsentRow): ConsentEntry {
-  return {
-    consentId: row.id,
-    distinctId: row.distinctId,
-    purpose: row.purpose,
-    decision: row.decision,
-    method: row.method,
-    noticeVersion: row.noticeVersion,
-    source: row.source,
-    gpc: row.gpc,
-    isDevice: row.isDevice,
-    occurredAt: iso(row.occurredAtMs),
-    receivedAt: iso(row.receivedAtMs),
-  };
 }

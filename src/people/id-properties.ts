@@ -2,10 +2,10 @@ import { assert } from "../lib/assert.ts";
 import { utf8, utf8Length } from "../lib/encoding.ts";
 import { JsonBytes } from "../lib/json-bytes.ts";
 
-/** The names and the JSON texts of an object's members, one after another. They are read when they are asked for. */
+/** The names and JSON texts of an object's members, read lazily one after another. */
 export type Members = (visit: (name: string, text: string) => void) => void;
 
-/** The members of the object that begins there. Null when there are none, or it is not an object. */
+/** The members of the object at `start`. Null when it has none, or is not an object. */
 export function membersAt(json: JsonBytes, start: number): Members | null {
   if (json.kindAt(start) !== "object" || json.isEmptyAt(start)) return null;
   return (visit) => {
@@ -23,7 +23,7 @@ export function membersOf(text: string): Members | null {
   return membersAt(json, json.space(0));
 }
 
-/** The strings of a list as the names of members. Null when there are none. */
+/** The strings of the list at `start`, as names of members. Null when there are none. */
 export function namesAt(json: JsonBytes, start: number): Members | null {
   if (json.kindAt(start) !== "list" || json.isEmptyAt(start)) return null;
   return (visit) => {
@@ -39,13 +39,13 @@ export function namesAt(json: JsonBytes, start: number): Members | null {
 export const propertiesBytesMax = 64 * 1024;
 export const propertiesNamesMax = 1_000;
 
-/** The changes of an id's properties by one event. Null: none. */
+/** The changes of an id's properties by one event. Null for none. */
 export interface PropertyChanges {
   readonly set: Members | null;
   readonly setOnce: Members | null;
   /** The names alone. */
   readonly unset: Members | null;
-  /** The JSON texts of these, as they were sent: empty when there are none, null when they are too long to be remembered. */
+  /** The JSON texts of these as sent. Empty when there are none, null when they are too long to be remembered. */
   readonly changes: string | null;
 }
 
@@ -59,7 +59,7 @@ export function changesProperties({ changes }: PropertyChanges): boolean {
  */
 export class IdProperties {
   readonly #texts = new Map<string, string>();
-  /** Of all members, with a quote, a colon and a comma for each. */
+  /** The bytes of all members, with quotes, colons and commas. */
   #bytes = 0;
   isChanged = false;
 
@@ -76,8 +76,8 @@ export class IdProperties {
   }
 
   /**
-   * Applies `$unset`, `$set_once` and `$set` of an event. A name that the event unsets is not set, as PostHog applies them.
-   * Returns false when something goes beyond what an id may hold, and so is not set.
+   * Applies `$unset`, `$set_once` and `$set` of an event. As in PostHog, a name that the event unsets is not set. Returns false when
+   * a property was not set because it exceeds the limits of an id.
    */
   apply({ set, setOnce, unset }: PropertyChanges): boolean {
     const removed = new Set<string>();
@@ -95,7 +95,7 @@ export class IdProperties {
     return isWhole;
   }
 
-  /** Whether the same changes again would change nothing. */
+  /** Whether repeating the changes would have no effect. */
   isSettled({ set, setOnce, unset }: PropertyChanges): boolean {
     const removed = new Set<string>();
     unset?.((name) => removed.add(name));
@@ -109,12 +109,12 @@ export class IdProperties {
     return isSettled;
   }
 
-  /** The bytes of what is stored afterwards. */
+  /** The size of the stored JSON afterwards. */
   get storedBytes(): number {
     return utf8Length(this.isChanged ? this.text : (this.#stored ?? ""));
   }
 
-  /** How much longer what is stored becomes. */
+  /** By how many bytes the stored JSON grows. */
   get addedBytes(): number {
     return this.isChanged ? Math.max(0, utf8Length(this.text) - utf8Length(this.#stored ?? "")) : 0;
   }
@@ -145,5 +145,5 @@ export class IdProperties {
   }
 }
 
-/** Of a name with its quotes, colon and comma. */
+/** The bytes of a name with its quotes, colon and comma. */
 const nameBytes = (name: string): number => utf8Length(JSON.stringify(name)) + 2;

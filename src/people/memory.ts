@@ -10,22 +10,22 @@ import { isUserBy } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
 import type { SettledId } from "./plan-people.ts";
 
-const IDS_MAX = 1_000;
-/** The most characters that an isolate remembers of what was sent. */
-const CHARACTERS_MAX = 1_000_000;
+const REMEMBERED_IDS_MAX = 1_000;
+/** The most characters of sent texts that an isolate remembers. */
+const REMEMBERED_CHARACTERS_MAX = 1_000_000;
 const MS_MAX = 600_000;
-/** After a guard failed, another isolate writes for this id too. For this time, a read first is faster than another failure. */
-const READ_FIRST_MS = 1_000;
+/** A failed guard means that another isolate also writes for this id. For this time, reading first is faster than failing again. */
+const READ_PEOPLE_FIRST_MS = 1_000;
 
-interface Remembered {
+interface RememberedId {
   readonly id: SettledId;
   readonly characters: number;
   readonly untilMs: number;
 }
 
-/** The ids in one isolate's memory, the latest last. An environment's id is part of every key. */
+/** The ids in one isolate's memory, the latest last. Every key contains the environment's id. */
 class PeopleMemory {
-  readonly #ids = new Map<string, Remembered>();
+  readonly #ids = new Map<string, RememberedId>();
   readonly #readFirstUntilMs = new Map<string, number>();
   #characters = 0;
 
@@ -47,15 +47,15 @@ class PeopleMemory {
     this.#ids.set(key, { id, characters, untilMs: nowMs + MS_MAX });
     this.#characters += characters;
     for (const oldest of this.#ids.keys()) {
-      if (this.#ids.size <= IDS_MAX && this.#characters <= CHARACTERS_MAX) break;
+      if (this.#ids.size <= REMEMBERED_IDS_MAX && this.#characters <= REMEMBERED_CHARACTERS_MAX) break;
       this.#forget(oldest);
     }
   }
 
   readFirst(key: string, nowMs: number): void {
     this.#forget(key);
-    if (this.#readFirstUntilMs.size >= IDS_MAX) this.#readFirstUntilMs.clear();
-    this.#readFirstUntilMs.set(key, nowMs + READ_FIRST_MS);
+    if (this.#readFirstUntilMs.size >= REMEMBERED_IDS_MAX) this.#readFirstUntilMs.clear();
+    this.#readFirstUntilMs.set(key, nowMs + READ_PEOPLE_FIRST_MS);
   }
 
   #forget(key: string): void {
@@ -66,10 +66,10 @@ class PeopleMemory {
   }
 }
 
-/** Of one id, the latest are kept. */
+/** How many of an id's latest changes are kept. */
 const KEPT_OF_ID = 4;
 
-/** What is settled at the same versions stays so. */
+/** Changes that are settled at the same versions stay settled. */
 function merged(before: SettledId | null, latest: SettledId): SettledId {
   if (before === null) return latest;
   const links = new Map([...before.links, ...latest.links].map((one) => [one.link, one]));
@@ -83,27 +83,27 @@ function merged(before: SettledId | null, latest: SettledId): SettledId {
   };
 }
 
-const memories = new WeakMap<object, PeopleMemory>();
+const peopleMemories = new WeakMap<object, PeopleMemory>();
 
-function memoryOf({ isolate }: Pick<Runtime, "isolate">): PeopleMemory {
-  const memory = memories.get(isolate) ?? new PeopleMemory();
-  memories.set(isolate, memory);
+function peopleMemoryOf({ isolate }: Pick<Runtime, "isolate">): PeopleMemory {
+  const memory = peopleMemories.get(isolate) ?? new PeopleMemory();
+  peopleMemories.set(isolate, memory);
   return memory;
 }
 
-/** A link by a publishable key is judged by other rules than one by a secret key. What was before a lift is no more (E4). */
-const keyOf = (ctx: TenantCtx, distinctId: string): string => {
+/** The key's kind is part of it because links have different rules for each, and the lifts because a lift invalidates memory (E4). */
+const peopleMemoryKey = (ctx: TenantCtx, distinctId: string): string => {
   const { environment, caller } = ctx;
   return `${environment.database} ${environment.id} ${knownText(ctx)} ${caller.kind} ${distinctId}`;
 };
 
 export function rememberPeople(ctx: TenantCtx, ids: readonly SettledId[], nowMs: number): void {
-  for (const id of ids) memoryOf(ctx).remember(keyOf(ctx, id.distinctId), id, nowMs);
+  for (const id of ids) peopleMemoryOf(ctx).remember(peopleMemoryKey(ctx, id.distinctId), id, nowMs);
 }
 
-/** The events' ids are read before the next write. */
+/** Makes the next write read the events' ids first. */
 export function readPeopleFirst(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): void {
-  for (const { distinctId } of events) memoryOf(ctx).readFirst(keyOf(ctx, distinctId), nowMs);
+  for (const { distinctId } of events) peopleMemoryOf(ctx).readFirst(peopleMemoryKey(ctx, distinctId), nowMs);
 }
 
 type Versions = { environmentId: number; properties: string; links: string; isVerified: number };
@@ -128,16 +128,16 @@ const guardPeople = query((value: ValueOf<Versions>) => {
 });
 
 /**
- * The guard under which these events change nothing that is stored about people but when they were seen. Null when this isolate
- * does not know that.
+ * The guard under which these events change nothing about people except when they were last seen. Null when this isolate does not
+ * remember enough.
  */
 export function guardOfKnown(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): Statement | null {
-  const memory = memoryOf(ctx);
+  const memory = peopleMemoryOf(ctx);
   const properties = new Map<string, readonly [string, number, number]>();
   const links = new Map<string, number>();
   for (const event of events) {
     if (!needsStoredPeople(event)) continue;
-    const known = memory.find(keyOf(ctx, event.distinctId), nowMs);
+    const known = memory.find(peopleMemoryKey(ctx, event.distinctId), nowMs);
     if (known === null || event.changes === null) return null;
     if (event.changes !== "") {
       if (known.properties?.changes.includes(event.changes) !== true) return null;
@@ -149,7 +149,7 @@ export function guardOfKnown(ctx: TenantCtx, events: readonly PersonEvent[], now
     if (link === undefined) return null;
     links.set(link.claimed, link.version);
   }
-  // An event that makes the claimed id a user's has a link that follows refused.
+  // An event that makes the claimed id a user causes a later link to be refused.
   if (events.some((event) => (event.isIdentify || event.isSignedIn) && links.has(event.distinctId))) return null;
   return guardPeople({
     environmentId: ctx.environment.id,

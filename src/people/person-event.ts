@@ -3,7 +3,7 @@ import { changesProperties, type PropertyChanges } from "./id-properties.ts";
 /** The kind of event by which an id claims another id. */
 export type Via = "identify" | "alias";
 
-/** What an event says of another id than its own. */
+/** A link from an event's own id to another id. */
 export interface Link {
   readonly otherId: string;
   readonly via: Via;
@@ -21,8 +21,8 @@ export interface PersonEvent extends PropertyChanges {
 }
 
 /**
- * Whether the event makes its own id a user's (P2). A personless one does that as an `$identify`, and with a secret key as a `$set`
- * too. `isVerified`: whether it was sent with a secret key.
+ * Whether the event makes its own id a user (P2). A personless event does so only as an `$identify` or, with a secret key, as a
+ * `$set`. `isVerified`: whether it was sent with a secret key.
  */
 export function makesUser(event: PersonEvent, isVerified: boolean): boolean {
   if (event.isIdentify) return true;

@@ -10,21 +10,21 @@ import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { hasAccount, hasOwnConsent, isUserBy } from "./is-user.ts";
 
-/** A record of an id, under whatever alias. */
+/** The columns of an id's record that claims need, from the table or an alias. */
 type IdRecord = Readonly<
   Record<"environmentId" | "distinctId" | "isUser" | "isDeviceForm" | "claimIsVerified", SQLiteColumn>
 >;
 
 /**
- * Whether the claim on an id counts now (P2): it is verified, or the id is a device's and no user. Of the claimer of one that is
- * not verified, what made it count stays.
+ * Whether the claim on an id counts now (P2): the claim is verified, or the id is a device id and not a user. The claimer is not
+ * checked, because its part of the rule cannot change later.
  */
 export const claimCounts = (record: IdRecord): SQL =>
   sql`(${record.claimIsVerified} = 1 OR (${record.isDeviceForm} = 1 AND NOT ${isUser(record)}))`;
 
 const isUser = ({ environmentId, distinctId, isUser }: IdRecord): SQL => isUserBy(environmentId, distinctId, isUser);
 
-/** Why a claim that is not verified does not count. */
+/** Why an unverified claim does not count. */
 export type ClaimFlaw = "identified" | "known" | "account" | "consent";
 
 /** The flaws of the claim on an id, as a JSON list. Empty if it counts. */
@@ -40,9 +40,9 @@ export function claimFlaws(record: IdRecord & { readonly isIdentified: SQLiteCol
   return sql<string>`json('[' || rtrim(${sql.join(list, sql` || `)}, ',') || ']')`;
 }
 
-/** The table that `withPerson` makes: the columns of an id that were asked for. */
+/** The table that `withPerson` defines, with the requested columns of each id. */
 export const person = alias(distinctIds, "person");
-/** Whether verified claims alone reach the id of `person`. */
+/** Whether only verified claims lead to the id of `person`. */
 export const isVerified = sql`person.verified`;
 
 /** The named values of `withPerson`. */
@@ -50,16 +50,16 @@ export type PersonKey = { appId: string; mode: string; distinctId: string };
 
 interface Walk {
   readonly idsMax: number;
-  /** Stops at ids that claim more than so many. */
+  /** Does not go beyond ids that claim more than this many. */
   readonly fanMax?: number;
-  /** What `person` tells of an id, beside its name; null for an id without a record. */
+  /** Further columns of `person`. They are null for an id without a record. */
   readonly columns?: readonly (keyof typeof distinctIds.$inferSelect)[];
 }
 
 /**
- * WITH: a recursive table `person` of a person's ids, at most `idsMax` of them: the id that was asked for, if its application is
- * there, then what it claims by claims that count, nearest first (P3). What a claim reaches that is not verified claims nothing. Each
- * id is claimed by one and verified claims make no circle, so each is met once, in two or three rows read.
+ * WITH: a recursive table `person` of at most `idsMax` ids: the requested one, if its application exists, then those that it claims
+ * by claims that count, nearest first (P3). Ids behind an unverified claim are not followed further. An id has one claimer and
+ * verified claims form no cycle, so each id occurs once.
  */
 export function withPerson(value: ValueOf<PersonKey>, { idsMax, fanMax, columns = [] }: Walk): SQL {
   const own = alias(distinctIds, "own");
@@ -87,7 +87,7 @@ export function withPerson(value: ValueOf<PersonKey>, { idsMax, fanMax, columns 
     )`;
 }
 
-/** Whether the id of `person` that a step begins at claims at most so many. */
+/** Whether the current id of `person` claims at most this many ids. */
 function claimsAtMost(max: number): SQL {
   const fan = alias(distinctIds, "fan");
   return sql`(
@@ -99,7 +99,7 @@ function claimsAtMost(max: number): SQL {
   ) <= ${max}`;
 }
 
-const LENGTH = 22;
+const PERSON_ID_LENGTH = 22;
 
 /** The stable id of a person (P9). It is computed from the environment and the requested id, and not stored. */
 export async function personIdOf(environmentId: number, distinctId: string): Promise<string> {
@@ -107,7 +107,7 @@ export async function personIdOf(environmentId: number, distinctId: string): Pro
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
   let bits = digest.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
   let text = "";
-  while (text.length < LENGTH) {
+  while (text.length < PERSON_ID_LENGTH) {
     text += DIGITS.charAt(Number(bits % 62n));
     bits /= 62n;
   }
@@ -121,8 +121,8 @@ const idFields = () => ({
 });
 type IdRow = RowOf<ReturnType<typeof idFields>>;
 
-type Range = { environmentId: number; after: string; from: string; to: string; limit: number };
-const selectIds = query((value: ValueOf<Range>) =>
+type IdRange = { environmentId: number; after: string; from: string; to: string; limit: number };
+const selectPersonIds = query((value: ValueOf<IdRange>) =>
   drizzle
     .select(idFields())
     .from(distinctIds)
@@ -148,7 +148,7 @@ export async function findPeople(
   const after = cursor === undefined ? "" : decodeTextCursor(cursor, scope);
   if (after === null) throw invalidCursor();
   const range = { from: beginning, to: `${beginning}\u{10ffff}` };
-  const rows = await all(ctx.db, selectIds({ environmentId: environment.id, after, ...range, limit: limit + 1 }));
+  const rows = await all(ctx.db, selectPersonIds({ environmentId: environment.id, after, ...range, limit: limit + 1 }));
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const isMore = rows.length > limit && last !== undefined;
@@ -161,8 +161,8 @@ const presentId = ({ firstSeenAtMs, lastSeenAtMs, ...row }: IdRow) => ({
   lastSeenAt: iso(lastSeenAtMs),
 });
 
-type Position = { environmentId: number; beforeDay: number; beforeId: string; limit: number };
-const selectRecent = query((value: ValueOf<Position>) =>
+type PeoplePosition = { environmentId: number; beforeDay: number; beforeId: string; limit: number };
+const selectRecent = query((value: ValueOf<PeoplePosition>) =>
   drizzle
     .select({ ...idFields(), ...computed({ lastActiveDay: sql<number>`${lastActiveDay}` }) })
     .from(sql`${distinctIds} INDEXED BY distinct_ids_active`)
@@ -178,8 +178,8 @@ const selectRecent = query((value: ValueOf<Position>) =>
 );
 
 /**
- * People's ids by the day on which they last sent something, the latest first, as far as isolates told it
- * (db/activity/count.ts). Throws `invalid_request` for another list's cursor.
+ * People's ids by the day of their last event, the latest first. The days may be outdated (db/activity/count.ts). Throws
+ * `invalid_request` for another list's cursor.
  */
 export async function recentPeople(ctx: TenantCtx, { limit, cursor }: { limit: number; cursor?: string | undefined }) {
   const { environment } = ctx;

@@ -9,7 +9,7 @@ export interface StoredProperties {
   readonly version: number;
 }
 
-/** What is stored about the ids of some events. */
+/** The stored data about the ids of some events. */
 export interface StoredPeople {
   readonly claims: readonly ClaimRecord[];
   readonly properties: readonly StoredProperties[];
@@ -17,7 +17,7 @@ export interface StoredPeople {
 
 export const noStoredPeople: StoredPeople = { claims: [], properties: [] };
 
-/** What would be stored if these ids had never been seen. */
+/** The stored data as if these ids had never been seen. */
 export function withoutPeople({ claims, properties }: StoredPeople, ids: ReadonlyMap<string, unknown>): StoredPeople {
   const kept = claims.filter(({ distinctId }) => !ids.has(distinctId));
   return {
@@ -33,9 +33,9 @@ export interface IdUpdate {
   readonly isSender: boolean;
   readonly isIdentified: boolean;
   readonly isUser: boolean;
-  /** How many claims it makes by a publishable key. */
+  /** How many claims it makes with a publishable key. */
   readonly claimsMade: number;
-  /** How much longer its stored properties become. */
+  /** By how many bytes its stored properties grow. */
   readonly addedPropertiesBytes: number;
 }
 
@@ -49,28 +49,28 @@ export interface PeopleChange {
   readonly properties: readonly StoredProperties[];
   /** Why an event linked or set nothing, by the event's UUID. */
   readonly warnings: ReadonlyMap<string, string>;
-  /** What the same events again would find done. */
+  /** Changes that the same events would find already made. */
   readonly settled: readonly SettledId[];
 }
 
 const BEYOND = `the id's properties have at most ${propertiesNamesMax} names and ${propertiesBytesMax} bytes: what is beyond was not set`;
 
-/** What a publishable key is warned of, by the event's UUID: what each event alone shows, whatever is stored (P2, L1, E4). */
+/** The warnings for a publishable key, by UUID. They depend on the events only, so that they reveal no stored data (P2, L1, E4). */
 export function warningsAlone(events: readonly PersonEvent[]): ReadonlyMap<string, string> {
   const warnings = new Map<string, string>();
   for (const event of events) {
     if (event.isPersonless) continue;
     const flaw = event.link === null ? null : flawOfLink(event.distinctId, event.link);
     if (flaw !== null) warnings.set(event.uuid, flaw);
-    // Changes that are short enough to be remembered are within what an id may hold.
+    // Changes that are short enough to be remembered never exceed the limits of an id.
     if (event.changes === null && !new IdProperties(null).apply(event)) warnings.set(event.uuid, BEYOND);
   }
   return warnings;
 }
 
 /**
- * Applies events, in their order, to what is stored (P2, P3). `isVerified`: whether they were sent with a secret key. Pure:
- * it stores nothing.
+ * Applies events, in order, to the stored data (P2, P3). `isVerified`: whether they were sent with a secret key. Pure: it stores
+ * nothing.
  */
 export function planPeople(events: readonly PersonEvent[], stored: StoredPeople, isVerified: boolean): PeopleChange {
   const claims = new Claims(stored.claims, isVerified);
@@ -131,7 +131,7 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
   };
 }
 
-/** What an event did, or found done. While the versions stand, the same again changes nothing and warns of nothing. */
+/** Changes that an event made or found. While the versions are current, the same event has no effect and no warning. */
 export interface SettledId {
   readonly distinctId: string;
   readonly properties: { readonly version: number; readonly bytes: number; readonly changes: readonly string[] } | null;
@@ -139,7 +139,7 @@ export interface SettledId {
 }
 
 export interface SettledLink {
-  /** What was sent: `sentLink`. */
+  /** The link as sent, from `sentLink`. */
   readonly link: string;
   readonly claimed: string;
   readonly version: number;
@@ -148,7 +148,7 @@ export interface SettledLink {
 /** The most events of a request that are worth remembering: a client that repeats itself sends few. */
 const SETTLED_EVENTS_MAX = 100;
 
-/** What these events, none of which was warned of, would find done if they came again. */
+/** The changes that these events, which had no warnings, would find made if they were repeated. */
 function settledIds(
   events: readonly PersonEvent[],
   claims: Claims,

@@ -21,27 +21,39 @@ import {
 const IDS_MAX = 50;
 const ROWS_OF_ID = 20;
 
-const d = distinctIds;
+const distinctIdRow = distinctIds;
 
 /** The record of an id. `flaws`: why a claim from a publishable key on it does not count. */
-const idFields = () => ({
-  ...fields(d, { distinctId: "distinctId", claimedBy: "claimedBy", via: "claimedVia", claimedAtMs: "claimedAtMs" }),
-  ...fields(d, { isVerified: "claimIsVerified", firstSeenAtMs: "firstSeenAtMs", lastSeenAtMs: "lastSeenAtMs" }),
-  ...fields(d, "isSender", "isIdentified"),
+const profileIdFields = () => ({
+  ...fields(distinctIdRow, {
+    distinctId: "distinctId",
+    claimedBy: "claimedBy",
+    via: "claimedVia",
+    claimedAtMs: "claimedAtMs",
+  }),
+  ...fields(distinctIdRow, {
+    isVerified: "claimIsVerified",
+    firstSeenAtMs: "firstSeenAtMs",
+    lastSeenAtMs: "lastSeenAtMs",
+  }),
+  ...fields(distinctIdRow, "isSender", "isIdentified"),
   ...computed({
-    counts: sql<boolean>`${claimCounts(d)}`.mapWith(Boolean),
-    flaws: claimFlaws(d),
-    eventCount: sql<number>`${d.eventCount} - ${d.deletedCount}`,
+    counts: sql<boolean>`${claimCounts(distinctIdRow)}`.mapWith(Boolean),
+    flaws: claimFlaws(distinctIdRow),
+    eventCount: sql<number>`${distinctIdRow.eventCount} - ${distinctIdRow.deletedCount}`,
   }),
 });
-type IdRow = RowOf<ReturnType<typeof idFields>>;
+type ProfileIdRow = RowOf<ReturnType<typeof profileIdFields>>;
 
-// An id that claims more than are shown is walked no further: what a page costs is bounded.
+// Ids that claim more than a page shows are not followed, so that the page's cost is bounded.
 const walk = (value: ValueOf<PersonKey>) => withPerson(value, { idsMax: IDS_MAX, fanMax: IDS_MAX });
-const ofPerson = sql`${d.environmentId} = ${person.environmentId} AND ${d.distinctId} = ${person.distinctId}`;
+const ofPerson = sql`${distinctIdRow.environmentId} = ${person.environmentId} AND ${distinctIdRow.distinctId} = ${person.distinctId}`;
 
 const idsOfPerson = query((value: ValueOf<PersonKey>) =>
-  read(idFields(), (list) => sql`${walk(value)} SELECT ${list} FROM ${person} CROSS JOIN ${d} ON ${ofPerson}`),
+  read(
+    profileIdFields(),
+    (list) => sql`${walk(value)} SELECT ${list} FROM ${person} CROSS JOIN ${distinctIdRow} ON ${ofPerson}`,
+  ),
 );
 
 type IdKey = { environmentId: number; distinctId: string };
@@ -49,15 +61,15 @@ type IdKey = { environmentId: number; distinctId: string };
 /** The claims of the id itself, whether they count or not. */
 const claimsOfId = query((value: ValueOf<IdKey>) =>
   read(
-    idFields(),
+    profileIdFields(),
     (list) => sql`
-      SELECT ${list} FROM ${d} INDEXED BY distinct_ids_claimed_by
-      WHERE ${d.environmentId} = ${value("environmentId")} AND ${d.claimedBy} = ${value("distinctId")}
-        AND ${d.claimedBy} IS NOT NULL LIMIT ${IDS_MAX + 1}`,
+      SELECT ${list} FROM ${distinctIdRow} INDEXED BY distinct_ids_claimed_by
+      WHERE ${distinctIdRow.environmentId} = ${value("environmentId")} AND ${distinctIdRow.claimedBy} = ${value("distinctId")}
+        AND ${distinctIdRow.claimedBy} IS NOT NULL LIMIT ${IDS_MAX + 1}`,
   ),
 );
 
-/** Of the properties of each event a page has so much, so that it does not grow with what a public key sends. */
+/** The most characters of an event's properties on a page, because public keys can send long ones. */
 const SHOWN_CHARACTERS_MAX = 4_000;
 
 const propertiesOfId = query((value: ValueOf<IdKey>) => {
@@ -79,9 +91,9 @@ const lastEvents = query((value: ValueOf<PersonKey>) => {
       }),
     },
     (list) => sql`${walk(value)}
-      SELECT ${list} FROM ${person} CROSS JOIN ${d} ON ${ofPerson}
-      CROSS JOIN ${e} ON ${e.environmentId} = ${d.environmentId} AND ${e.distinctId} = ${d.distinctId}
-        AND ${e.seq} > ${d.eventCount} - ${ROWS_OF_ID}
+      SELECT ${list} FROM ${person} CROSS JOIN ${distinctIdRow} ON ${ofPerson}
+      CROSS JOIN ${e} ON ${e.environmentId} = ${distinctIdRow.environmentId} AND ${e.distinctId} = ${distinctIdRow.distinctId}
+        AND ${e.seq} > ${distinctIdRow.eventCount} - ${ROWS_OF_ID}
       ORDER BY ${e.receivedAtMs} DESC, ${e.seq} DESC LIMIT ${ROWS_OF_ID}`,
   );
 });
@@ -117,14 +129,14 @@ const lastConsents = query((value: ValueOf<PersonKey>) => {
   );
 });
 
-const presentClaim = (row: IdRow) => ({
+const presentClaim = (row: ProfileIdRow) => ({
   distinctId: row.distinctId,
   claimedBy: row.claimedBy,
   via: row.via,
   linkedAt: row.claimedAtMs === null ? null : iso(row.claimedAtMs),
   isVerified: row.isVerified,
   counts: row.counts,
-  // The statement above wrote this JSON.
+  // `idFields` wrote this JSON.
   flaws: JSON.parse(row.flaws) as ClaimFlaw[],
   eventCount: row.eventCount,
 });

@@ -11,66 +11,66 @@ import { isUserBy } from "./is-user.ts";
 import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
 import type { StoredPeople } from "./plan-people.ts";
 
-type Ids = { environmentId: number; ids: string };
+type LinkedIds = { environmentId: number; ids: string };
 
 interface ClaimRow {
   readonly distinctId: string;
   readonly claimedBy: string | null;
   readonly isVerified: boolean;
   readonly version: number;
-  /** Null for an id that is only above a linked id. */
+  /** Null for an id that was read only because it claims a linked id. */
   readonly isUser: boolean | null;
   readonly claimsMade: number;
 }
 interface PropertiesRow {
   readonly distinctId: string;
-  /** Null when it was left out because those before it are enough to read at a time. */
+  /** Null when it was left out because the ids before it fill a read. */
   readonly properties: string | null;
   readonly version: number;
 }
 export type PeopleRow = ClaimRow | PropertiesRow;
 
-const d = distinctIds;
+const linkedRow = distinctIds;
 const toBoolean = (stored: unknown): boolean => stored === 1;
 
 const claimFields = () =>
   computed({
-    claimedBy: sql<string | null>`${d.claimedBy}`,
-    isVerified: sql<boolean>`coalesce(${d.claimIsVerified}, 0)`.mapWith(toBoolean),
-    version: sql<number>`coalesce(${d.claimVersion}, 0)`,
-    claimsMade: sql<number>`coalesce(${d.claimsMade}, 0)`,
+    claimedBy: sql<string | null>`${linkedRow.claimedBy}`,
+    isVerified: sql<boolean>`coalesce(${linkedRow.claimIsVerified}, 0)`.mapWith(toBoolean),
+    version: sql<number>`coalesce(${linkedRow.claimVersion}, 0)`,
+    claimsMade: sql<number>`coalesce(${linkedRow.claimsMade}, 0)`,
   });
 
 /** The ids that events link, stored or not. */
-const linkedIds = query((value: ValueOf<Ids>) => {
-  const isUser = isUserBy(value("environmentId"), sql`i.value`, d.isUser).mapWith(toBoolean);
+const linkedIds = query((value: ValueOf<LinkedIds>) => {
+  const isUser = isUserBy(value("environmentId"), sql`i.value`, linkedRow.isUser).mapWith(toBoolean);
   return read(
     { ...computed({ distinctId: sql<string>`i.value` }), ...claimFields(), ...computed({ isUser }) },
     (list) => sql`
       SELECT ${list} FROM json_each(${value("ids")}) AS i
-      LEFT JOIN ${d} ON ${d.environmentId} = ${value("environmentId")} AND ${d.distinctId} = i.value`,
+      LEFT JOIN ${linkedRow} ON ${linkedRow.environmentId} = ${value("environmentId")} AND ${linkedRow.distinctId} = i.value`,
   );
 });
 
-/** The ids above them, by verified claims: another one could close a circle of any length. */
-const idsAbove = query((value: ValueOf<Ids>) => {
+/** The ids that claim them by verified claims, directly or not, because a new claim could close a cycle of any length. */
+const idsAbove = query((value: ValueOf<LinkedIds>) => {
   const above = alias(distinctIds, "above");
-  const isClaim = sql`${d.environmentId} = ${value("environmentId")} AND ${d.claimIsVerified} = 1`;
+  const isClaim = sql`${linkedRow.environmentId} = ${value("environmentId")} AND ${linkedRow.claimIsVerified} = 1`;
   return read(
-    { ...fields(d, "distinctId"), ...claimFields(), ...computed({ isUser: sql<null>`NULL` }) },
+    { ...fields(linkedRow, "distinctId"), ...claimFields(), ...computed({ isUser: sql<null>`NULL` }) },
     (list) => sql`
-      WITH RECURSIVE ${above} (${names(d.distinctId)}) AS (
-        SELECT ${d.claimedBy} FROM json_each(${value("ids")}) AS i CROSS JOIN ${d}
-        WHERE ${isClaim} AND ${d.distinctId} = i.value
+      WITH RECURSIVE ${above} (${names(linkedRow.distinctId)}) AS (
+        SELECT ${linkedRow.claimedBy} FROM json_each(${value("ids")}) AS i CROSS JOIN ${linkedRow}
+        WHERE ${isClaim} AND ${linkedRow.distinctId} = i.value
         UNION
-        SELECT ${d.claimedBy} FROM ${above} CROSS JOIN ${d} WHERE ${isClaim} AND ${d.distinctId} = ${above.distinctId}
+        SELECT ${linkedRow.claimedBy} FROM ${above} CROSS JOIN ${linkedRow} WHERE ${isClaim} AND ${linkedRow.distinctId} = ${above.distinctId}
       )
-      SELECT ${list} FROM ${above} CROSS JOIN ${d}
-      WHERE ${d.environmentId} = ${value("environmentId")} AND ${d.distinctId} = ${above.distinctId}`,
+      SELECT ${list} FROM ${above} CROSS JOIN ${linkedRow}
+      WHERE ${linkedRow.environmentId} = ${value("environmentId")} AND ${linkedRow.distinctId} = ${above.distinctId}`,
   );
 });
 
-const propertiesOfIds = query((value: ValueOf<Ids>) =>
+const propertiesOfIds = query((value: ValueOf<LinkedIds>) =>
   read(
     fields(idProperties, "distinctId", "properties", "version"),
     (list) => sql`
@@ -80,11 +80,11 @@ const propertiesOfIds = query((value: ValueOf<Ids>) =>
 );
 
 /** The most bytes of properties that are read at a time. */
-const PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
-const IDS_WITHIN = PROPERTIES_BYTES_MAX / propertiesBytesMax;
+const READ_PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
+const IDS_WITHIN = READ_PROPERTIES_BYTES_MAX / propertiesBytesMax;
 
-/** The properties of many ids, of the first of them. */
-const propertiesWithin = query((value: ValueOf<Ids>) => {
+/** The properties of the first ids, up to `PROPERTIES_BYTES_MAX`. */
+const propertiesWithin = query((value: ValueOf<LinkedIds>) => {
   const [o, p] = [alias(idProperties, "own"), idProperties];
   const sizes = sql`
     SELECT i.value AS owner, sum(octet_length(${o.properties})) OVER (ORDER BY i.key) AS size
@@ -93,7 +93,9 @@ const propertiesWithin = query((value: ValueOf<Ids>) => {
   return read(
     {
       ...fields(p, "distinctId", "version"),
-      ...computed({ properties: sql<string | null>`iif(s.size <= ${PROPERTIES_BYTES_MAX}, ${p.properties}, NULL)` }),
+      ...computed({
+        properties: sql<string | null>`iif(s.size <= ${READ_PROPERTIES_BYTES_MAX}, ${p.properties}, NULL)`,
+      }),
     },
     (list) => sql`
       SELECT ${list} FROM (${sizes}) AS s CROSS JOIN ${p}
@@ -101,7 +103,7 @@ const propertiesWithin = query((value: ValueOf<Ids>) => {
   );
 });
 
-/** The statements that read what `planPeople` needs. Linear in the events, and with a secret key in the ids above theirs. */
+/** The statements that read the input of `planPeople`. Linear in the events and, with a secret key, in the ids that claim theirs. */
 export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Statement<PeopleRow>[] {
   const environmentId = ctx.environment.id;
   const linked = new Set<string>();
@@ -119,7 +121,7 @@ export function peopleReads(ctx: TenantCtx, events: readonly PersonEvent[]): Sta
   return [...claims, ...jsonChunks([...changing]).map((ids) => properties({ environmentId, ids }))];
 }
 
-/** The stored people, from the rows of `peopleReads`; and the ids whose properties were left out. */
+/** The stored people from the rows of `peopleReads`, and the ids whose properties were left out. */
 export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { readonly unread: ReadonlySet<string> } {
   const unread = new Set<string>();
   const claims = new Map<string, ClaimRecord>();
@@ -129,7 +131,7 @@ export function storedPeople(rows: readonly PeopleRow[]): StoredPeople & { reado
       if (row.properties === null) unread.add(row.distinctId);
       else properties.push({ ...row, properties: row.properties });
     }
-    // An id that events link may also be above another id. Then its own row has more.
+    // A linked id may also be there as the claimer of another id. Then its own row has more.
     else if (row.isUser !== null || !claims.has(row.distinctId)) claims.set(row.distinctId, claimRecord(row));
   }
   return { claims: [...claims.values()], properties, unread };

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { identifier, timestamp } from "../http/fields.ts";
 
-const distinctId = identifier().describe("Any distinct id of the person.");
-export const decision = z.enum(["granted", "denied", "withdrawn"]).meta({ id: "ConsentDecision" });
+const distinctId = z.lazy(() => identifier()).describe("Any distinct id of the person.");
+export const decision = z.lazy(() => z.enum(["granted", "denied", "withdrawn"]).meta({ id: "ConsentDecision" }));
 
 export const consentInput = z.lazy(() =>
   z
@@ -27,4 +27,4 @@ export const consentInput = z.lazy(() =>
 export type ConsentInput = z.infer<typeof consentInput>;
 
 /** A distinct id or an event name, as PostHog's clients send them (W9). */
-export const nameOrId = identifier(200);
+export const nameOrId = z.lazy(() => identifier(200));

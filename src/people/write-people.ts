@@ -8,20 +8,11 @@ import type { TenantCtx } from "../runtime.ts";
 import { dayOf, isCounted, recordBytes, storedBytes } from "./limits/count.ts";
 import type { PeopleChange } from "./plan-people.ts";
 
-/** A list of rows is sent as JSON, because D1 binds at most 100 values, and binds numbers as REAL. */
-type Rows = { environmentId: number; rows: string };
-type RowsAt = Rows & { nowMs: number };
+/** Rows are sent as one JSON value, because D1 binds at most 100 values, and numbers as REAL. */
+type PeopleRows = { environmentId: number; rows: string };
+type RowsAt = PeopleRows & { nowMs: number };
 
-/** The constraints that refuse the batch when something changed after it was read. */
-export const peopleConflicts = new Set([
-  "guard_people",
-  "distinct_ids_claim_version",
-  "distinct_ids_claims_made",
-  "distinct_ids_no_circle",
-  "id_properties_version",
-] as const);
-
-const writeProperties = query((value: ValueOf<Rows>) => {
+const writeProperties = query((value: ValueOf<PeopleRows>) => {
   const { environmentId, distinctId, properties, version } = idProperties;
   const row = {
     environmentId: asInteger(value("environmentId")),
@@ -34,35 +25,35 @@ const writeProperties = query((value: ValueOf<Rows>) => {
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${assignments(idProperties, changed)}`;
 });
 
-/** The value of a column that was to be inserted. */
+/** The inserted value of a column, in an upsert. */
 const latest = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
 const largest = (column: SQLiteColumn) => sql`max(${column}, ${latest(column)})`;
 
-const d = distinctIds;
-const known = alias(distinctIds, "known");
-const ofRow = (value: ValueOf<Rows>) =>
+const storedRow = distinctIds;
+const knownIds = alias(distinctIds, "known");
+const columnOfRow = (value: ValueOf<PeopleRows>) =>
   sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = row.value ->> 0`;
 
-/** FROM: each row with the id's last seq, whether its record is new, and the bytes of its events that are not counted yet. */
-const freshRows = (value: ValueOf<Rows>) => {
+/** FROM: each row with its id's last seq, whether its record is new, and the uncounted events' number and bytes. */
+const freshRows = (value: ValueOf<PeopleRows>) => {
   const { seq, properties } = analyticsEvents;
-  const lastSeq = sql`(SELECT ${seq} FROM ${analyticsEvents} WHERE ${ofRow(value)} ORDER BY ${seq} DESC LIMIT 1)`;
+  const lastSeq = sql`(SELECT ${seq} FROM ${analyticsEvents} WHERE ${columnOfRow(value)} ORDER BY ${seq} DESC LIMIT 1)`;
   const weights = sql`(
     SELECT json_array(coalesce(sum(octet_length(${properties})), 0), coalesce(sum(${storedBytes()}), 0))
-    FROM ${analyticsEvents} WHERE ${ofRow(value)} AND ${seq} > coalesce(${known.eventCount}, 0)
+    FROM ${analyticsEvents} WHERE ${columnOfRow(value)} AND ${seq} > coalesce(${knownIds.eventCount}, 0)
   )`;
   // Each id is counted once, however often the row uses it.
   return sql`(
-    SELECT row.value, coalesce(${lastSeq}, ${known.eventCount}, 0) AS total, ${known.eventCount} IS NULL AS is_new, ${weights} AS weights
-    FROM json_each(${value("rows")}) AS row LEFT JOIN ${distinctIds} AS ${known}
-      ON ${known.environmentId} = ${value("environmentId")} AND ${known.distinctId} = row.value ->> 0
+    SELECT row.value, coalesce(${lastSeq}, ${knownIds.eventCount}, 0) AS total, ${knownIds.eventCount} IS NULL AS is_new, ${weights} AS weights
+    FROM json_each(${value("rows")}) AS row LEFT JOIN ${distinctIds} AS ${knownIds}
+      ON ${knownIds.environmentId} = ${value("environmentId")} AND ${knownIds.distinctId} = row.value ->> 0
     LIMIT -1 OFFSET 0
   ) AS fresh`;
 };
 
 /**
- * Counts the new events of each id, so it comes after the events. It needs no guard, because these facts only grow. If it is
- * repeated, it finds nothing new: where claims are made, the batch fails on their versions.
+ * Counts the new events of each id, so it comes after their insertion. It needs no guard, because these facts only grow. A repeated
+ * batch counts nothing, or fails on the versions of its claims.
  */
 const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: number }>) => {
   const ifCounted = (counted: SQL, otherwise: SQL) => sql`iif(${value("isCounted")}, ${counted}, ${otherwise})`;
@@ -83,26 +74,26 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: num
     dayEvents: ifCounted(sql`fresh.total`, sql`0`),
     dayBytes: ifCounted(sql`iif(fresh.total > 0, (fresh.weights ->> 1) + (fresh.value ->> 6) + ${record}, 0)`, sql`0`),
   };
-  const hasMore = sql`${latest(d.eventCount)} > ${d.eventCount}`;
+  const hasMore = sql`${latest(storedRow.eventCount)} > ${storedRow.eventCount}`;
   const ofDay = (column: SQLiteColumn, more: SQL) =>
-    sql`iif(${latest(d.day)} IS NULL, ${column}, iif(${d.day} = ${latest(d.day)}, ${column}, 0) + ${more})`;
+    sql`iif(${latest(storedRow.day)} IS NULL, ${column}, iif(${storedRow.day} = ${latest(storedRow.day)}, ${column}, 0) + ${more})`;
   const changed = {
-    isSender: largest(d.isSender),
-    isIdentified: largest(d.isIdentified),
-    isUser: largest(d.isUser),
-    lastSeenAtMs: sql`max(${d.lastSeenAtMs}, iif(${hasMore}, ${latest(d.lastSeenAtMs)}, 0))`,
-    eventCount: latest(d.eventCount),
-    eventBytes: sql`${d.eventBytes} + ${latest(d.eventBytes)}`,
-    day: sql`coalesce(${latest(d.day)}, ${d.day})`,
-    dayEvents: ofDay(d.dayEvents, sql`${latest(d.eventCount)} - ${d.eventCount}`),
-    dayBytes: ofDay(d.dayBytes, sql`iif(${hasMore}, ${latest(d.dayBytes)}, 0)`),
-    claimsMade: sql`${d.claimsMade} + ${latest(d.claimsMade)}`,
+    isSender: largest(storedRow.isSender),
+    isIdentified: largest(storedRow.isIdentified),
+    isUser: largest(storedRow.isUser),
+    lastSeenAtMs: sql`max(${storedRow.lastSeenAtMs}, iif(${hasMore}, ${latest(storedRow.lastSeenAtMs)}, 0))`,
+    eventCount: latest(storedRow.eventCount),
+    eventBytes: sql`${storedRow.eventBytes} + ${latest(storedRow.eventBytes)}`,
+    day: sql`coalesce(${latest(storedRow.day)}, ${storedRow.day})`,
+    dayEvents: ofDay(storedRow.dayEvents, sql`${latest(storedRow.eventCount)} - ${storedRow.eventCount}`),
+    dayBytes: ofDay(storedRow.dayBytes, sql`iif(${hasMore}, ${latest(storedRow.dayBytes)}, 0)`),
+    claimsMade: sql`${storedRow.claimsMade} + ${latest(storedRow.claimsMade)}`,
   };
   const grows = (column: SQLiteColumn) => sql`${latest(column)} > ${column}`;
   return sql`${insertFrom(distinctIds, row, sql`FROM ${freshRows(value)} WHERE true`)}
-    ON CONFLICT (${names(d.environmentId, d.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}
-    WHERE ${hasMore} OR ${grows(d.isSender)} OR ${grows(d.isIdentified)} OR ${grows(d.isUser)}
-      OR ${latest(d.claimsMade)} > 0`;
+    ON CONFLICT (${names(storedRow.environmentId, storedRow.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}
+    WHERE ${hasMore} OR ${grows(storedRow.isSender)} OR ${grows(storedRow.isIdentified)} OR ${grows(storedRow.isUser)}
+      OR ${latest(storedRow.claimsMade)} > 0`;
 });
 
 /**
@@ -126,14 +117,14 @@ const changeClaims = query((value: ValueOf<RowsAt>) => {
     ...claim,
   };
   const changed = {
-    claimedBy: latest(d.claimedBy),
-    claimedVia: latest(d.claimedVia),
-    claimedAtMs: latest(d.claimedAtMs),
-    claimIsVerified: latest(d.claimIsVerified),
-    claimVersion: latest(d.claimVersion),
+    claimedBy: latest(storedRow.claimedBy),
+    claimedVia: latest(storedRow.claimedVia),
+    claimedAtMs: latest(storedRow.claimedAtMs),
+    claimIsVerified: latest(storedRow.claimIsVerified),
+    claimVersion: latest(storedRow.claimVersion),
   };
   return sql`${insertFrom(distinctIds, row, sql`FROM json_each(${value("rows")}) WHERE true`)}
-    ON CONFLICT (${names(d.environmentId, d.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}`;
+    ON CONFLICT (${names(storedRow.environmentId, storedRow.distinctId)}) DO UPDATE SET ${assignments(distinctIds, changed)}`;
 });
 
 /** The statements that store the changes to people. They come after the statements of the events, in the same batch. */

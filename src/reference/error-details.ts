@@ -64,7 +64,7 @@ const detailsByCode = {
   export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;
 
-const common = errorDetail.omit({ code: true, details: true }).shape;
+const commonDetails = errorDetail.omit({ code: true, details: true }).shape;
 
 /** Returns `InsufficientCreditsError` for `insufficient_credits`. */
 const nameOf = (code: string): string =>
@@ -73,14 +73,14 @@ const nameOf = (code: string): string =>
 const codesWithDetails = Object.entries(detailsByCode).map(([code, details]) => ({
   name: nameOf(code),
   codes: [code],
-  schema: z.strictObject({ code: z.literal(code), ...common, details }),
+  schema: z.strictObject({ code: z.literal(code), ...commonDetails, details }),
 }));
 
 const otherCodes = Object.keys(errorStatus).filter((code) => !(code in detailsByCode));
 const withoutDetails = {
   name: "OtherError",
   codes: otherCodes,
-  schema: z.strictObject({ code: z.enum(otherCodes), ...common }),
+  schema: z.strictObject({ code: z.enum(otherCodes), ...commonDetails }),
 };
 
 const forms = [...codesWithDetails, withoutDetails];

@@ -52,7 +52,7 @@ function responseName(status: number): string {
 }
 
 /** Returns the codes of a set, in the order of the catalogue. */
-export const inOrder = (codes: ReadonlySet<ErrorCode>): ErrorCode[] =>
+export const codesInOrder = (codes: ReadonlySet<ErrorCode>): ErrorCode[] =>
   // Object.keys loses the type of the codes.
   (Object.keys(errorStatus) as ErrorCode[]).filter((code) => codes.has(code));
 
@@ -73,7 +73,7 @@ export function errorResponses(operationCodes: readonly ErrorCode[]) {
 
 /** Returns the error responses that the operations refer to, by name. */
 export function sharedResponses(usedCodes: ReadonlySet<ErrorCode>): Record<string, ZodOpenApiResponseObject> {
-  const statuses = [...byStatus(inOrder(usedCodes))];
+  const statuses = [...byStatus(codesInOrder(usedCodes))];
   return Object.fromEntries(statuses.map(([status, codes]) => [responseName(status), errorResponse(codes)]));
 }
 

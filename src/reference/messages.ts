@@ -7,26 +7,26 @@ import type { DescribedMessage } from "./describe.ts";
 
 const time = z.string().meta({ format: "date-time" });
 const text = z.string();
-const userId = text;
+const userIdSchema = text;
 const seq = z
   .int()
   .describe("The last seq in the user's ledger that the effect wrote. A receiver orders a user's messages by it.");
-const moving = { balanceId: text, unit, delta: z.number(), remaining: z.number() };
-const motion = { ...moving, note: text.nullable() };
-const quantities = z.strictObject({
+const movingSchema = { balanceId: text, unit, delta: z.number(), remaining: z.number() };
+const motion = { ...movingSchema, note: text.nullable() };
+const quantitiesSchema = z.strictObject({
   count: z.number().optional(),
   tokens: z.number().optional(),
   seconds: z.number().optional(),
   cents: z.number().optional(),
 });
-const expiry = { userId, balanceId: text, packId: text, unit, remaining: z.number(), expiresAt: time };
-const moved = { userId, paymentKey: text, balances: z.array(z.strictObject(moving)), seq };
+const expiry = { userId: userIdSchema, balanceId: text, packId: text, unit, remaining: z.number(), expiresAt: time };
+const moved = { userId: userIdSchema, paymentKey: text, balances: z.array(z.strictObject(movingSchema)), seq };
 
 const data: Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>> = {
   "credits.granted": [
     "Balances were issued.",
     {
-      userId,
+      userId: userIdSchema,
       balances: z.array(
         z.strictObject({
           balanceId: text,
@@ -46,7 +46,7 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "credits.refunded": [
     "A refund took back what balances were issued with.",
     {
-      userId,
+      userId: userIdSchema,
       refundRef: text,
       externalRef: text,
       balances: z.array(
@@ -62,29 +62,29 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       seq,
     },
   ],
-  "credits.revoked": ["A balance was revoked.", { userId, ...motion, seq }],
-  "credits.adjusted": ["A balance was adjusted.", { userId, ...motion, seq }],
+  "credits.revoked": ["A balance was revoked.", { userId: userIdSchema, ...motion, seq }],
+  "credits.adjusted": ["A balance was adjusted.", { userId: userIdSchema, ...motion, seq }],
   "credits.low": [
     "What remains fell below an alert's threshold.",
-    { userId, alertId: text, name: text, unit, remaining: z.number(), threshold: z.number(), seq },
+    { userId: userIdSchema, alertId: text, name: text, unit, remaining: z.number(), threshold: z.number(), seq },
   ],
-  "credits.depleted": ["Nothing remains in any unit.", { userId, seq }],
+  "credits.depleted": ["Nothing remains in any unit.", { userId: userIdSchema, seq }],
   "recurring.suspended": [
     "A period of a recurring grant was refused, for an error of this code. Resume it when the cause is gone.",
-    { userId, recurringId: text, reason: text },
+    { userId: userIdSchema, recurringId: text, reason: text },
   ],
   "balance.expiring": ["A balance expires in so many days.", { ...expiry, days: z.int() }],
   "balance.expired": ["A balance expired with something left.", expiry],
   "usage.recorded": [
     "Usage was recorded: an event, a commit or a charge. Only for endpoints that ask for it.",
     {
-      userId,
+      userId: userIdSchema,
       eventId: text,
       debits: z.array(debit),
-      uncovered: quantities.nullable(),
+      uncovered: quantitiesSchema.nullable(),
       event: text,
       model: text.nullable(),
-      quantities,
+      quantities: quantitiesSchema,
       occurredAt: time,
       properties: z.record(z.string(), z.unknown()).nullable().describe("Null where none were sent, and above 16 KiB."),
       seq: seq.nullable(),
@@ -93,7 +93,7 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "usage.limit_reached": [
     "A user has reached the amount of a usage limit, or is above. Once a window.",
     {
-      ...{ userId, limitId: text, name: text, unit, amount: z.number(), used: z.number() },
+      ...{ userId: userIdSchema, limitId: text, name: text, unit, amount: z.number(), used: z.number() },
       resetsAt: text.meta({ format: "date-time" }),
       seq,
     },
@@ -101,7 +101,7 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "reservation.expired": [
     "Nobody settled a reservation in time, and its holds returned.",
     {
-      userId,
+      userId: userIdSchema,
       reservationId: text,
       event: text,
       holds: z.array(z.strictObject({ balanceId: text, packId: text, unit, amount: z.number() })),

@@ -1,4 +1,4 @@
-import { Field, Fields } from "./schema-view.tsx";
+import { Fields, FieldView } from "./schema-view.tsx";
 import {
   type ApiResponse,
   curlOf,
@@ -38,7 +38,7 @@ function Parameters({ operation }: { operation: DescribedOperation }) {
       <h4>Parameters</h4>
       <ul class="fields">
         {parameters.map(({ name, schema, required = false, description, in: place }) => (
-          <Field
+          <FieldView
             name={name}
             schema={schema}
             mark={required ? "required" : null}
@@ -88,7 +88,7 @@ function Success({ response }: { response: ApiResponse }) {
         <summary>Headers</summary>
         <ul class="fields">
           {shown.map((name) => (
-            <Field name={name} schema={{ type: "string" }} mark={null} description={headers[name]?.description} />
+            <FieldView name={name} schema={{ type: "string" }} mark={null} description={headers[name]?.description} />
           ))}
         </ul>
       </details>

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { ROUTES } from "../auth/scopes.ts";
 import type { ErrorCode } from "../errors.ts";
-import { inOrder } from "./error-responses.ts";
+import { codesInOrder } from "./error-responses.ts";
 
 /**
  * The credentials that a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`:
@@ -77,7 +77,7 @@ export function errorCodes(operation: Operation): ErrorCode[] {
   const hasBody = operation.body !== undefined || operation.method === "post";
   if (hasBody || operation.query !== undefined || isKeyed(operation)) codes.add("invalid_request");
   if (hasBody) codes.add("payload_too_large");
-  return inOrder(codes);
+  return codesInOrder(codes);
 }
 
 /**

@@ -47,7 +47,7 @@ const bound = (limit: number | undefined): number | undefined =>
   Math.abs(limit ?? 0) === Number.MAX_SAFE_INTEGER ? undefined : limit;
 
 /** Returns bounds and choices, each as a short sentence. */
-function limitsOf(schema: Schema): string[] {
+function boundsOfSchema(schema: Schema): string[] {
   const [subject = schema] = alternatives(schema).filter((form) => !isNull(form));
   const limits: string[] = [];
   if (subject.enum !== undefined) limits.push(`One of ${subject.enum.map((value) => `\`${value}\``).join(", ")}.`);
@@ -71,8 +71,10 @@ export interface FieldProps {
   readonly isResponse?: boolean;
 }
 
-export function Field({ name, schema, mark, description, hint, isResponse = false }: FieldProps) {
-  const text = [description ?? schema.description ?? "", ...limitsOf(schema)].filter((part) => part !== "").join(" ");
+export function FieldView({ name, schema, mark, description, hint, isResponse = false }: FieldProps) {
+  const text = [description ?? schema.description ?? "", ...boundsOfSchema(schema)]
+    .filter((part) => part !== "")
+    .join(" ");
   return (
     <li class="field">
       <div class="signature">
@@ -121,7 +123,7 @@ interface SchemaProps {
   readonly isResponse?: boolean;
 }
 
-function markOf(isRequired: boolean, isResponse: boolean): FieldProps["mark"] {
+function markOfSchema(isRequired: boolean, isResponse: boolean): FieldProps["mark"] {
   if (isResponse) return isRequired ? null : "may be absent";
   return isRequired ? "required" : null;
 }
@@ -133,10 +135,10 @@ export function Fields({ schema, isResponse = false }: SchemaProps) {
   return (
     <ul class="fields">
       {properties.map(([field, inner]) => (
-        <Field
+        <FieldView
           name={field}
           schema={inner}
-          mark={markOf(schema.required?.includes(field) ?? false, isResponse)}
+          mark={markOfSchema(schema.required?.includes(field) ?? false, isResponse)}
           isResponse={isResponse}
         />
       ))}
@@ -163,7 +165,7 @@ function Shape({ schema, isResponse = false }: SchemaProps) {
     );
   }
   const inner = schema.items;
-  const limits = limitsOf(schema).join(" ");
+  const limits = boundsOfSchema(schema).join(" ");
   return (
     <>
       <p class="type">

@@ -12,7 +12,7 @@ import { LEASE_MS } from "./outbox.ts";
 import { openPool, type Pool, type PoolJob } from "./pool.ts";
 import { nextDelayMs, retryAfterMs, signedHeaders } from "./schedule.ts";
 
-/** The deliveries of some messages that are leased now, in the order of the messages. */
+/** The currently leased deliveries of some messages, in message order. */
 const selectLeased = query((value: ValueOf<{ messageIds: string; nowMs: number; limit: number }>) => {
   const [m, e, w, d] = [webhookMessages, environments, webhookEndpoints, webhookDeliveries];
   return read(
@@ -33,14 +33,14 @@ const selectLeased = query((value: ValueOf<{ messageIds: string; nowMs: number; 
 /** A delivery that this invocation has leased. Its `dueAtMs` is the end of the lease. */
 export type Leased = RowsOf<[ReturnType<typeof selectLeased>]>[0][number];
 
-/** Which delivery it is. Without `endpointId` those to all endpoints, with `dueAtMs` while that lease lasts. */
+/** Selects deliveries. Without `endpointId`, those to all endpoints. With `dueAtMs`, only while that lease lasts. */
 export interface DeliveryKey {
   readonly messageId: string;
   readonly endpointId?: string | undefined;
   readonly dueAtMs?: number;
 }
 
-/** Those of the deliveries that are leased, and still to be sent. */
+/** Reads the selected deliveries that are leased and still pending. */
 export async function readLeased(
   { now }: Pick<SystemCtx, "now">,
   db: Db,
@@ -69,7 +69,7 @@ const releaseOthers = query((value: ValueOf<{ keys: string; kept: string; nowMs:
       AND ${d.status} = 'pending' AND ${d.dueAtMs} > ${value("nowMs")}`;
 });
 
-/** Leaves to the cron what was leased for this invocation, and what it does not attempt. */
+/** Ends the leases of deliveries that this invocation does not attempt, so that the cron makes them. */
 export async function release(
   { now }: Pick<SystemCtx, "now">,
   db: Db,
@@ -82,7 +82,7 @@ export async function release(
 }
 
 const ATTEMPT_MS_MAX = 10_000;
-/** A failed first attempt is followed by a second in the same invocation, if that is so soon. */
+/** A failed first attempt is repeated in the same invocation if the second is due within this time. */
 const SOON_MS = 6_000;
 const SWITCH_OFF_AFTER_MS = 5 * DAY_MS;
 const GONE = 410;
@@ -95,15 +95,14 @@ export type DeliveryPool = Omit<Pool<PooledDelivery>, "add" | "follow"> & {
 };
 
 /**
- * Makes the attempts of leased deliveries, records each, and makes the second ones some seconds after the first, of what is
- * still to be sent then (H4). Nothing begins after `untilMs`, nor so late that the lease might end before it: the cron finds
- * what is left.
+ * Attempts leased deliveries and records the results. After some seconds it makes the second attempts of those still pending (H4).
+ * No attempt starts after `untilMs`, or so late that its lease could end first. The cron makes the remaining ones.
  */
 export function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
   const record = openRecorder();
   const pooled = (db: Db, leased: readonly Leased[]): readonly PooledDelivery[] =>
     leased.map((one) => ({ ...one, db, isFailing: one.failingSinceMs !== null }));
-  const finish = async (db: Db, outcome: Outcome): Promise<readonly PooledDelivery[]> => {
+  const finish = async (db: Db, outcome: AttemptOutcome): Promise<readonly PooledDelivery[]> => {
     await record(db, outcome);
     const { again } = outcome;
     if (again === undefined) return [];
@@ -124,7 +123,7 @@ export function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
 
 type Answer = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
 
-async function attempt(ctx: SystemCtx, one: Leased, untilMs: number): Promise<Outcome> {
+async function attempt(ctx: SystemCtx, one: Leased, untilMs: number): Promise<AttemptOutcome> {
   const startMs = ctx.now();
   const answer = await post(ctx, one, startMs);
   const endMs = ctx.now();
@@ -151,7 +150,7 @@ async function attempt(ctx: SystemCtx, one: Leased, untilMs: number): Promise<Ou
   }
   const tries = one.tries + 1;
   const delay = nextDelayMs(tries, "error" in answer ? 0 : answer.retryAfterMs, ctx.newId(""));
-  // A secret that the deployment cannot read is no fault of the endpoint, and it will not be readable soon.
+  // If the deployment cannot read the secret, the endpoint is not at fault, and a quick retry does not help.
   const isOurFault = shown.error === "secrets_unavailable";
   const isOff = !isOurFault && (shown.status === GONE || failingSinceMs <= endMs - SWITCH_OFF_AFTER_MS);
   const nextMs = endMs + (delay ?? 0);
@@ -186,21 +185,21 @@ async function post(ctx: SystemCtx, one: Leased, nowMs: number): Promise<Answer>
       body,
       signal: AbortSignal.timeout(ATTEMPT_MS_MAX),
     });
-    // Nobody waits for what a receiver writes.
+    // The response body is not needed.
     response.body?.cancel().catch(() => {});
     return { status: response.status, retryAfterMs: retryAfterMs(response.headers.get("retry-after"), ctx.now()) };
   } catch (error) {
-    // Its text may hold the URL.
+    // The error's message is not stored, because it may contain the URL.
     return { error: error instanceof Error && error.name === "TimeoutError" ? "timeout" : "unreachable" };
   }
 }
 
-/** How an attempt ended, and what follows. */
-export interface Outcome {
+/** The result of an attempt, and the changes that follow from it. */
+export interface AttemptOutcome {
   readonly endpointId: string;
   readonly environmentId: number;
   readonly messageId: string;
-  /** The end of its lease. Whoever has leased the delivery since decides what follows a failure. */
+  /** The end of its lease. If another invocation has leased the delivery since, that one schedules the next attempt. */
   readonly leaseMs: number;
   readonly attempt: {
     readonly at: string;
@@ -212,20 +211,20 @@ export interface Outcome {
   readonly status: "pending" | "delivered" | "failed";
   readonly nextMs: number;
   readonly dueMs: number;
-  /** Since when the endpoint fails, where that changes. */
+  /** Since when the endpoint fails. Absent when that does not change. */
   readonly failingSinceMs?: number | null;
-  /** Whether the endpoint is switched off. */
+  /** Whether to disable the endpoint. */
   readonly isOff?: boolean;
-  /** The delivery for its second attempt, which follows soon. */
+  /** The delivery, when this invocation makes its second attempt. */
   readonly again?: Required<DeliveryKey> | undefined;
 }
 
 const ATTEMPTS_KEPT = 100;
 
 /** A field of an outcome. */
-const told = (field: keyof Outcome) => sql`o.value ->> ${field}`;
+const told = (field: keyof AttemptOutcome) => sql`o.value ->> ${field}`;
 
-/** A message that was delivered once stays delivered, also when it was sent again and that failed. */
+/** A delivered message stays delivered, even if a later resend fails. */
 const updateDeliveries = query((value: ValueOf<{ outcomes: string }>) => {
   const { endpointId, messageId, attempts, status, dueAtMs } = webhookDeliveries;
   const changed = {
@@ -254,12 +253,12 @@ const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
     FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${told("endpointId")}`;
 });
 
-/** Records outcomes: those that come while others are being recorded go together. */
-function openRecorder(): (db: Db, outcome: Outcome) => Promise<void> {
-  const gathered = new Map<Db, { readonly outcomes: Outcome[]; readonly done: Promise<void> }>();
+/** Records outcomes. Those that arrive while a write runs are written together afterwards. */
+function openRecorder(): (db: Db, outcome: AttemptOutcome) => Promise<void> {
+  const gathered = new Map<Db, { readonly outcomes: AttemptOutcome[]; readonly done: Promise<void> }>();
   let last = Promise.resolve();
   const gather = (db: Db) => {
-    const outcomes: Outcome[] = [];
+    const outcomes: AttemptOutcome[] = [];
     const done = last.then(() => {
       gathered.delete(db);
       return recordOutcomes(db, outcomes);
@@ -276,11 +275,11 @@ function openRecorder(): (db: Db, outcome: Outcome) => Promise<void> {
   };
 }
 
-/** Records attempts, and switches endpoints off that are gone, or have failed for days. */
-async function recordOutcomes(db: Db, outcomes: readonly Outcome[]): Promise<void> {
+/** Records attempts, and disables endpoints that respond 410 or have failed for days. */
+async function recordOutcomes(db: Db, outcomes: readonly AttemptOutcome[]): Promise<void> {
   const off = outcomes.filter(({ isOff }) => isOff === true);
-  // One of an endpoint: whoever switches it off, else whoever was answered, else the first.
-  const changes = new Map<string, Outcome>();
+  // One outcome for each endpoint: one that disables it, else a response, else the first.
+  const changes = new Map<string, AttemptOutcome>();
   for (const outcome of outcomes) {
     if (outcome.failingSinceMs === undefined && outcome.isOff !== true) continue;
     const before = changes.get(outcome.endpointId);

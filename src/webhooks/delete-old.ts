@@ -21,9 +21,9 @@ import { messageIdAt } from "./message.ts";
 
 const KEPT_MS = 30 * DAY_MS;
 const MESSAGES_A_STEP = 500;
-/** Of each database. */
+/** For each database. */
 const STEPS_A_RUN = 10;
-const QUERIES_A_STEP = 3;
+const MESSAGE_QUERIES_A_STEP = 3;
 
 const selectStep = query((value: ValueOf<{ before: string; limit: number }>) => {
   const { id } = webhookMessages;
@@ -59,7 +59,7 @@ export async function deleteOldMessages(
   for (let n = 0; n < steps; n++) {
     const [step] = await all(db, selectStep({ before, limit: messages }));
     const last = step?.last ?? null;
-    if (last === null || !allowance.has(QUERIES_A_STEP)) break;
+    if (last === null || !allowance.has(MESSAGE_QUERIES_A_STEP)) break;
     await batch(db, [deleteDeliveries({ last }), deleteMessages({ last })]);
     if ((step?.messages ?? 0) < messages) break;
   }
@@ -69,19 +69,19 @@ export async function deleteOldMessages(
 export const oldMessagesPart: CronPart = {
   code: "messages_not_deleted",
   weight: 1,
-  queriesOfStep: QUERIES_A_STEP + 1,
+  queriesOfStep: MESSAGE_QUERIES_A_STEP + 1,
   work: deleteOldMessages,
 };
 
 const DELIVERIES_A_STEP = 1_000;
-/** Of a request. The cron goes on. */
-const STEPS_MAX = 20;
+/** For a request. The cron does the rest. */
+const REQUEST_STEPS_MAX = 20;
 
-/** Whether an endpoint is on. */
+/** Whether an endpoint is enabled. */
 const isOn = (id: SQL) =>
   hasRow(webhookEndpoints, sql`${webhookEndpoints.id} = ${id} AND ${webhookEndpoints.isEnabled} = 1`);
 
-/** What was pending for endpoints that are off, or gone, fails: a step of it. `ids`: endpoints. */
+/** Fails some pending deliveries of disabled or deleted endpoints. `ids`: the endpoints. */
 export const failPending = query((value: ValueOf<{ ids: string }>) => {
   const { endpointId, messageId, status } = webhookDeliveries;
   return returning(
@@ -96,8 +96,8 @@ export const failPending = query((value: ValueOf<{ ids: string }>) => {
   );
 });
 
-/** Goes on with `failPending`, while `mayGoOn`. Answers whether nothing is left. */
-export async function failRest(db: Db, ids: readonly string[], mayGoOn = upTo(STEPS_MAX)): Promise<boolean> {
+/** Repeats `failPending` while `mayGoOn`. Returns whether nothing is left. */
+export async function failRest(db: Db, ids: readonly string[], mayGoOn = upTo(REQUEST_STEPS_MAX)): Promise<boolean> {
   const values = { ids: JSON.stringify(ids) };
   while (mayGoOn()) {
     if ((await all(db, failPending(values))).length < DELIVERIES_A_STEP) return true;
@@ -110,7 +110,7 @@ function upTo(steps: number): () => boolean {
   return () => left-- > 0;
 }
 
-/** The first endpoint after another for which something is pending. */
+/** The next endpoint, by id, with pending deliveries. */
 export const nextWaiting = (after: SQL | Placeholder | SQLiteColumn) => {
   const { endpointId, status } = webhookDeliveries;
   return sql`(
@@ -119,7 +119,7 @@ export const nextWaiting = (after: SQL | Placeholder | SQLiteColumn) => {
   )`;
 };
 
-/** Endpoints that are off, or gone, and for which something is pending. */
+/** Disabled or deleted endpoints with pending deliveries. */
 export const selectOff = query(() => {
   const waiting = alias(webhookDeliveries, "waiting");
   return read(
@@ -133,7 +133,7 @@ export const selectOff = query(() => {
   );
 });
 
-/** Of an endpoint at most this many waiting deliveries are counted. */
+/** The most pending deliveries that are counted for an endpoint. */
 export const countedDeliveriesMax = 1_000;
 
 const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
@@ -162,7 +162,7 @@ const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
   );
 });
 
-/** How many messages wait for each endpoint, and since when the oldest does: ids of messages begin with their time. */
+/** The number of pending messages for each endpoint, and the time of the oldest, which its id begins with. */
 export async function readLag(ctx: TenantCtx) {
   const rows = await all(ctx.db, selectLag({ environmentId: ctx.environment.id }));
   return rows.map(({ oldestAtMs, ...row }) => ({

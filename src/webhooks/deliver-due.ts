@@ -8,12 +8,12 @@ import { type Leased, openDeliveries, readLeased, release } from "./attempt.ts";
 import { failRest, nextWaiting, selectOff } from "./delete-old.ts";
 import { FIRST_ATTEMPTS_MAX, LEASE_MS } from "./outbox.ts";
 
-/** The platform ends an invocation 30 seconds after its answer, and an attempt takes 10. */
+/** The platform ends an invocation 30 seconds after its response, and an attempt takes up to 10. */
 const BEGIN_WITHIN_MS = 18_000;
 
 /**
- * Makes the first attempts of what an invocation wrote, behind its answer (H4), the oldest twenty. The cron makes those that are
- * beyond, which it is left at once.
+ * Makes the first attempts of an invocation's oldest twenty messages after its response (H4). Its other messages are due
+ * immediately, and the cron attempts them.
  */
 export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promise<void> {
   const pool = openDeliveries(root, root.now() + BEGIN_WITHIN_MS);
@@ -31,16 +31,16 @@ export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promis
   await pool.done();
 }
 
-/** How many deliveries are leased at a time: few enough to begin before their lease ends. */
+/** How many deliveries are leased at a time: few enough to be started before their lease ends. */
 const ROUND = 10;
-/** To lease a round, and to record an attempt, as a rule together with others. */
+/** The queries to lease a round, and to record an attempt, usually together with others. */
 const QUERIES_A_LEASE = 2;
 const QUERIES_A_RECORD = 2;
 const QUERIES_A_ROUND = QUERIES_A_LEASE + ROUND * QUERIES_A_RECORD;
 
 type Round = { start: string; excluded: string; nowMs: number; leaseMs: number; limit: number };
 
-/** Leases a round of due deliveries: of each endpoint one, then a second, and so on; those that fail come after the others. */
+/** Leases a round of due deliveries: one of each endpoint, then a second, and so on. Failing endpoints come last. */
 const leaseRound = query((value: ValueOf<Round>) => {
   const [d, w] = [webhookDeliveries, webhookEndpoints];
   const waiting = alias(d, "waiting");
@@ -70,8 +70,8 @@ const leaseRound = query((value: ValueOf<Round>) => {
 });
 
 /**
- * Attempts the deliveries that are due (H4), of the endpoints in turn, from one at random: as many as a run's queries and time
- * allow. Before that, what is pending for endpoints that were switched off fails.
+ * Attempts due deliveries (H4), endpoint by endpoint in turn, starting with a random one, as far as a run's queries and time allow.
+ * First it fails the pending deliveries of disabled endpoints.
  */
 export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
@@ -83,7 +83,7 @@ export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
     const round = await leaseSome(root, db, { start, excluded: pool.busy() }, ROUND);
     if (round.length === 0 && start === "") {
       if (pool.size() === 0) break;
-      // Endpoints that wait for a turn were left out: more of theirs may be due.
+      // Busy endpoints were left out of the round, so they may have more due deliveries.
       await pool.changed();
       continue;
     }

@@ -55,7 +55,7 @@ export async function requireEndpoint(root: SystemCtx, appId: string, webhookId:
   throw new PurserError("not_found", "The application has no such endpoint.", { param: "webhookId" });
 }
 
-/** The same, where a message is to be sent to it. Throws `invalid_request` when it is off. */
+/** The endpoint to which a message is to be sent. Also throws `invalid_request` when it is disabled. */
 export async function requireEnabledEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
   const row = await requireEndpoint(root, appId, webhookId);
   if (row.isEnabled) return row;
@@ -66,7 +66,7 @@ export function environmentOf({ environmentId, appId, mode }: EndpointRow): Envi
   return { id: environmentId, appId, mode, database: databaseIndexOf(appId) ?? 0 };
 }
 
-/** An endpoint as the API returns it: its URL, which may hold a secret, only to who may see what it receives. */
+/** An endpoint as the API returns it. Callers who may not read its messages see only the origin of its URL, which may have a secret. */
 export function presentEndpoint(root: Pick<SystemCtx, "rights">, row: EndpointRow): WebhookOutput {
   return {
     webhookId: row.id,
@@ -79,12 +79,12 @@ export function presentEndpoint(root: Pick<SystemCtx, "rights">, row: EndpointRo
   };
 }
 
-/** A new secret, and how it is stored. Throws `secrets_unavailable`. */
+/** A new secret, and its stored form. Throws `secrets_unavailable`. */
 export async function makeSecret(
   admin: AdminCtx,
   environment: Pick<Environment, "appId" | "mode">,
 ): Promise<{ readonly secret: string; readonly sealed: string }> {
-  // A hash of more random bits than it has itself, as base64.
+  // The base64 of a hash over more random bits than the hash has.
   const hash = await sha256(admin.newId("") + admin.newId(""));
   const secret = `whsec_${hash.replaceAll("-", "+").replaceAll("_", "/")}=`;
   return { secret, sealed: await sealSecret(admin, { purpose: "webhook", environment }, secret) };
@@ -98,7 +98,7 @@ const enabled = () => {
   )`;
 };
 
-/** Tells the endpoints that are on to those who write. It belongs in the batch that changes them. `ids`: environments. */
+/** Copies the enabled endpoints into the features of the environments `ids`. Send it in the batch that changes the endpoints. */
 export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
   const features = sql`nullif(iif(${enabled()} = '[]', json_remove(${before}, '$.webhooks'),

@@ -24,10 +24,10 @@ import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
 
 const ENDPOINTS_MAX = 10;
 
-type Key = { environmentId: number; webhookId: string };
+type EndpointIdKey = { environmentId: number; webhookId: string };
 
-// The second condition lets a batch that is sent again find its own endpoint.
-const isPossible = (value: ValueOf<Key>) => {
+// The second condition lets a repeated batch find its own endpoint.
+const endpointIsPossible = (value: ValueOf<EndpointIdKey>) => {
   const { environmentId, id } = webhookEndpoints;
   const ofEnvironment = eq(environmentId, value("environmentId"));
   const count = drizzle
@@ -37,7 +37,7 @@ const isPossible = (value: ValueOf<Key>) => {
   return sql`${count} < ${ENDPOINTS_MAX} AND ${not(hasRow(webhookEndpoints, eq(id, value("webhookId"))))}`;
 };
 
-type NewEndpoint = Key & {
+type NewEndpoint = EndpointIdKey & {
   url: string;
   types: readonly string[] | null;
   wantsExports: boolean;
@@ -46,7 +46,7 @@ type NewEndpoint = Key & {
   nowMs: number;
 };
 
-const auditCreated = insertAct<Key>(isPossible);
+const auditEndpointCreated = insertAct<EndpointIdKey>(endpointIsPossible);
 const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
   insertFrom(
     webhookEndpoints,
@@ -60,10 +60,10 @@ const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
       secret: value("sealed"),
       createdAtMs: value("nowMs"),
     },
-    sql`WHERE ${isPossible(value)}`,
+    sql`WHERE ${endpointIsPossible(value)}`,
   ),
 );
-/** Makes an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` beyond the tenth. */
+/** Creates an endpoint (H1). Throws `not_found`, `secrets_unavailable`, and `invalid_request` when there are ten already. */
 export async function createWebhook(
   admin: AdminCtx,
   appId: string,
@@ -79,7 +79,7 @@ export async function createWebhook(
     wantsExports: wantsType(types, "person.exported"),
   };
   const [, , , [written]] = await batch(admin.db, [
-    auditCreated({ ...act, ...key }),
+    auditEndpointCreated({ ...act, ...key }),
     insertEndpoint(row),
     syncEndpoints({ ids: JSON.stringify([environment.id]) }),
     selectEndpoint({ appId, webhookId: key.webhookId }),
@@ -92,7 +92,7 @@ export async function createWebhook(
 
 type Change = { webhookId: string; change: string };
 
-/** A column after the change, which is JSON with the fields that were sent. */
+/** A column's value after a change. The change is JSON with the sent fields. */
 const next = (value: ValueOf<Change>, field: string, column: SQLiteColumn) =>
   sql`iif(json_type(${value("change")}, ${`$.${field}`}) IS NULL, ${column}, ${value("change")} ->> ${field})`;
 
@@ -113,8 +113,8 @@ const updateEndpoint = query((value: ValueOf<Change & ActKey>) => {
 });
 
 /**
- * Changes the fields of an endpoint that are given (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be switched on
- * while very much that was pending when it was switched off has still to fail.
+ * Changes the given fields of an endpoint (H1). Throws `not_found`, and `temporarily_unavailable` when it is to be enabled while too
+ * many deliveries from before it was disabled are still pending.
  */
 export async function changeWebhook(
   admin: AdminCtx,
@@ -149,7 +149,7 @@ const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
   drizzle.delete(webhookEndpoints).where(ofEndpoint(value)),
 );
 
-/** Deletes an endpoint, and answers it as it was. What was pending for it is not sent. Throws `not_found`. */
+/** Deletes an endpoint, and returns it as it was. Its pending messages are not sent. Throws `not_found`. */
 export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: string): Promise<WebhookOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const act = newAct(admin, { appId, action: "webhook.deleted", target: webhookId, details: { mode: row.mode } });
@@ -181,7 +181,7 @@ export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): 
 }
 
 const auditRotated = insertAct();
-// A batch that is sent again finds its own secret.
+// A repeated batch recognises its own secret.
 const updateSecret = query((value: ValueOf<ActKey & { webhookId: string; sealed: string; untilMs: number }>) => {
   const { id, secret, previousUntilMs } = webhookEndpoints;
   return drizzle
@@ -194,7 +194,7 @@ const updateSecret = query((value: ValueOf<ActKey & { webhookId: string; sealed:
     .where(and(eq(id, value("webhookId")), ne(secret, value("sealed")), actIsLatest(value)));
 });
 
-/** Gives an endpoint a new secret. The one before signs as well for a day. Throws `not_found`, `secrets_unavailable`. */
+/** Gives an endpoint a new secret. The previous one signs too for a day. Throws `not_found`, `secrets_unavailable`. */
 export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: string): Promise<NewSecretOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const { secret, sealed } = await makeSecret(admin, row);

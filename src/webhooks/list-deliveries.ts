@@ -11,7 +11,7 @@ import { messageText } from "./message.ts";
 import type { Attempt, ListDeliveriesOutput, Message } from "./responses.ts";
 import type { ListDeliveriesInput } from "./schemas.ts";
 
-/** A page of one status looks at so many deliveries, since no index has the status. */
+/** How many deliveries a page of one status reads, because no index has the status. */
 export const lookedAtDeliveriesMax = 2_000;
 
 type LookedAt = { webhookId: string; before: string };
@@ -24,7 +24,7 @@ const lookedAt = (value: ValueOf<LookedAt>) => {
 type Wanted = LookedAt & { most: number; status: string | null; isEnabled: boolean; limit: number };
 const selectDeliveries = query((value: ValueOf<Wanted>) => {
   const { messageId, status } = webhookDeliveries;
-  // What is pending for an endpoint that is off is about to fail.
+  // Pending deliveries of a disabled endpoint are shown as failed, because the cron will fail them.
   const shown = sql<
     typeof status._.data
   >`iif(${status} = 'pending' AND NOT ${value("isEnabled", webhookEndpoints.isEnabled)}, 'failed', ${status})`;
@@ -40,7 +40,7 @@ const selectDeliveries = query((value: ValueOf<Wanted>) => {
       WHERE coalesce(${shown} = ${value("status")}, 1) ORDER BY ${messageId} DESC LIMIT ${value("limit")}`,
   );
 });
-/** The last delivery that such a page looks at. */
+/** The last delivery that such a page reads. */
 const selectLast = query((value: ValueOf<LookedAt & { others: number }>) =>
   read(
     fields(webhookDeliveries, { id: "messageId" }),
@@ -48,11 +48,11 @@ const selectLast = query((value: ValueOf<LookedAt & { others: number }>) =>
   ),
 );
 
-/** After every id of a message. */
+/** Sorts after every message id. */
 const END = "n";
 
 /**
- * What was sent to an endpoint, newest first (H8). A page of one status may have fewer than `limit`, or none, while others
+ * The messages to an endpoint, newest first (H8). A page of one status may have fewer than `limit` entries, even none, while more
  * follow. Throws `not_found`, and `invalid_request` for another list's cursor.
  */
 export async function listDeliveries(
@@ -80,7 +80,7 @@ export async function listDeliveries(
       timestamp: iso(row.atMs),
       status: row.status,
       nextAttemptAt: row.status === "pending" ? iso(row.nextAttemptAtMs) : null,
-      // Both are JSON that Purser wrote.
+      // Purser wrote both JSON texts.
       message: JSON.parse(messageText({ ...row, appId, mode })) as Message,
       attempts: JSON.parse(row.attempts) as Attempt[],
     })),

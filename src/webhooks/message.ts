@@ -28,20 +28,20 @@ export const MESSAGE_TYPES = [
 ] as const;
 export type MessageType = (typeof MESSAGE_TYPES)[number];
 
-/** An endpoint that is on, in the environment's features. */
+/** An enabled endpoint, in the environment's features. */
 interface EndpointFeature {
   readonly id: string;
-  /** Globs. Null: all that need not be asked for. */
+  /** Globs. Null for all types except those that must be requested by name. */
   readonly types: readonly string[] | null;
 }
 
-/** The endpoints that are on, by the text of an environment's features. */
+/** The enabled endpoints, from the text of an environment's features. */
 export function endpointsOf(features: string | null): readonly EndpointFeature[] {
   // Only `syncEndpoints` writes this part.
   return (readFeatures(features).webhooks ?? []) as readonly EndpointFeature[];
 }
 
-/** Whether an endpoint of these globs wants messages of a type. `usage.recorded` must be asked for, by more than `*`. */
+/** Whether an endpoint with these globs wants a type of message. `*` does not include `usage.recorded`. */
 export function wantsType(types: readonly string[] | null, type: MessageType): boolean {
   const mustBeNamed = type === "usage.recorded";
   if (types === null) return !mustBeNamed;
@@ -50,7 +50,7 @@ export function wantsType(types: readonly string[] | null, type: MessageType): b
 
 const TIME_DIGITS = 8;
 
-/** The beginning of the ids of messages that are written at a time. It sorts as times do. */
+/** The prefix of ids of messages that are written at a time. Prefixes sort by time. */
 export function messageIdAt(atMs: number): string {
   return `msg_${toBase62(Math.max(0, atMs)).padStart(TIME_DIGITS, "0")}`;
 }
@@ -65,7 +65,7 @@ export interface MessageRow {
   readonly mode: Mode;
 }
 
-/** The body of a message, the same in every attempt. `data` is the text that was written, with all of its digits. */
+/** The body of a message, identical in every attempt. `data` is the stored text, so that numbers keep all digits. */
 export function messageText({ id, type, atMs, appId, mode, data }: MessageRow): string {
   const head = JSON.stringify({ id, type, timestamp: iso(atMs), appId, mode });
   return `${head.slice(0, -1)},"data":${data}}`;

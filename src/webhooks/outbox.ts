@@ -5,10 +5,10 @@ import type { Statement } from "../db/sql.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
 
-/** What happened, to be told to the endpoints that want it (H2). */
+/** A message to the endpoints that want its type (H2). */
 export interface NewMessage {
   readonly type: MessageType;
-  /** The user or the distinct id that it names. */
+  /** The user id or distinct id that it names. */
   readonly subject: string | null;
   readonly data: Readonly<Record<string, unknown>>;
 }
@@ -19,7 +19,7 @@ export type Outgoing<Message extends Pick<NewMessage, "type">> = Message & {
   readonly endpointIds: readonly string[];
 };
 
-/** Those of some messages that an endpoint wants, by the text of the environment's features. Usually none. */
+/** The messages that an endpoint wants, by the text of the environment's features. Usually none. */
 export function wantedMessages<Message extends Pick<NewMessage, "type">>(
   ctx: TenantCtx,
   features: string | null,
@@ -37,8 +37,8 @@ export function wantedMessages<Message extends Pick<NewMessage, "type">>(
 export type MessageValues = { environmentId: number; nowMs: number; messages: string };
 
 /**
- * A statement that writes messages. `data` is SQL for a message's data, beside `m.value`, the message as JSON, and `condition`
- * says which are written. A batch that is sent again writes nothing more.
+ * A statement that writes messages. `data` is SQL for a message's data, in which `m.value` is the message as JSON. `condition`
+ * selects the messages to write. A repeated batch writes nothing more.
  */
 export function insertMessagesOf<Values extends MessageValues = MessageValues>(
   data: (value: ValueOf<Values>) => SQL,
@@ -53,18 +53,18 @@ export function insertMessagesOf<Values extends MessageValues = MessageValues>(
       subject: sql`m.value ->> 'subject'`,
       data: data(value),
     };
-    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ONCE}`;
+    return sql`${insertFrom(webhookMessages, message, sql`FROM json_each(${value("messages")}) AS m WHERE ${condition(value)}`)} ${ON_REPEAT}`;
   });
 }
 
-/** After an INSERT of messages or deliveries that a batch may send twice. */
-export const ONCE = sql`ON CONFLICT DO NOTHING`;
+/** Ends an INSERT of messages or deliveries, because a batch may be sent twice. */
+export const ON_REPEAT = sql`ON CONFLICT DO NOTHING`;
 
 const insertMessages = insertMessagesOf(() => sql`m.value -> 'data'`);
 
 type DeliveryValues = { environmentId: number; deliveries: string; atMs: number; dueAtMs: number };
 
-/** The fields of deliveries that are written, beside their keys. */
+/** The fields of a new delivery, without its key. */
 export const newDelivery = (value: ValueOf<Pick<DeliveryValues, "atMs" | "dueAtMs">>) => ({
   status: sql`'pending'`,
   nextAttemptAtMs: asInteger(value("atMs")),
@@ -76,18 +76,18 @@ const insertDeliveries = query((value: ValueOf<DeliveryValues>) => {
   const from = sql`FROM json_each(${value("deliveries")}) AS d
     CROSS JOIN ${webhookMessages} ON ${id} = d.value ->> 1 WHERE ${environmentId} = ${value("environmentId")}`;
   const delivery = { endpointId: sql`d.value ->> 0`, messageId: id, ...newDelivery(value) };
-  return sql`${insertFrom(webhookDeliveries, delivery, from)} ${ONCE}`;
+  return sql`${insertFrom(webhookDeliveries, delivery, from)} ${ON_REPEAT}`;
 });
 
-/** How long whoever makes an attempt has for it. Nobody else makes it meanwhile. */
+/** How long a delivery is leased for an attempt. No other invocation attempts it meanwhile. */
 export const LEASE_MS = 30_000;
 
-/** How many messages an invocation attempts behind its answer. The cron takes the others. */
+/** How many messages an invocation attempts after its response. The cron attempts the others. */
 export const FIRST_ATTEMPTS_MAX = 20;
 
 /**
- * The statement that sends messages to their endpoints, those of them that the batch wrote before. It makes a delivery for each
- * endpoint: as leased, where this invocation makes the first attempt (`noteMessages`), else due at once.
+ * The statement that makes a delivery for each endpoint of the messages that the batch wrote before. A delivery is leased when this
+ * invocation makes the first attempt (`noteMessages`), else due immediately.
  */
 export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMessage, "type">>[]): Statement[] {
   if (messages.length === 0) return [];
@@ -101,14 +101,14 @@ export function deliver(ctx: TenantCtx, messages: readonly Outgoing<Pick<NewMess
   ];
 }
 
-/** When deliveries that are written now are due: after a lease, where this invocation makes their first attempts. */
+/** When new deliveries are due: after a lease if this invocation makes their first attempts, else now. */
 export function deliveryTimes(ctx: TenantCtx): { atMs: number; dueAtMs: number } {
   const atMs = ctx.realNow();
   const isOurs = ctx.outbox !== undefined && ctx.outbox.length < FIRST_ATTEMPTS_MAX;
   return { atMs, dueAtMs: isOurs ? atMs + LEASE_MS : atMs };
 }
 
-/** Has this invocation make the first attempts of messages that were written. */
+/** Makes this invocation attempt the written messages after its response. */
 export function noteMessages(
   { outbox, environment }: Pick<TenantCtx, "outbox"> & { readonly environment: Pick<Environment, "database"> },
   messages: readonly { readonly id: string }[],
@@ -116,7 +116,7 @@ export function noteMessages(
   for (const { id: messageId } of messages) outbox?.push({ database: environment.database, messageId });
 }
 
-/** The statements that write messages whose data are known, and send them. `nowMs` is the environment's time. */
+/** The statements that write messages with known data, and their deliveries. `nowMs` is the environment's time. */
 export function messageWrites(ctx: TenantCtx, messages: readonly Outgoing<NewMessage>[], nowMs: number): Statement[] {
   if (messages.length === 0) return [];
   const values = { environmentId: ctx.environment.id, nowMs, messages: JSON.stringify(messages) };

@@ -1,34 +1,34 @@
-/** What the pool needs to know of an attempt: whose it is, and whether that endpoint failed last. */
+/** An attempt in the pool: its endpoint, and whether that endpoint is failing. */
 export interface PoolJob {
   readonly endpointId: string;
   readonly isFailing: boolean;
 }
 
-/** How an attempt ended. An endpoint of which one was `silent` or `closed` is asked nothing more. */
+/** How an attempt ended. After `silent` or `closed`, the pool makes no more attempts at that endpoint. */
 export type AttemptEnd = "delivered" | "failed" | "silent" | "closed" | "left";
 
-/** The platform opens six connections at a time. The sixth is for the database. */
+/** The platform allows six connections at a time. The sixth is for the database. */
 export const AT_A_TIME = 5;
 
 export interface Pool<Job extends PoolJob> {
   readonly add: (jobs: readonly Job[]) => void;
-  /** Work that the pool's end waits for, and after which jobs may follow, before those that wait. */
+  /** Adds work that may produce further jobs. They run before waiting jobs, and the pool's end waits for the work. */
   readonly follow: (work: Promise<readonly Job[]>) => void;
-  /** The endpoints that get nothing more for now: those that wait for a turn, and those that are asked nothing more. */
+  /** The endpoints that take no further jobs now: those with waiting jobs, and those after `silent` or `closed`. */
   readonly busy: () => readonly string[];
-  /** How many jobs wait, run, or may follow. */
+  /** The number of jobs that wait, run or may follow. */
   readonly size: () => number;
-  /** Resolves when more could run at once than waits. */
+  /** Resolves when fewer jobs wait than could run. */
   readonly room: () => Promise<void>;
-  /** Resolves when the next job ends or follows; never where none is left. */
+  /** Resolves when a job ends or is added. Never resolves when no job is left. */
   readonly changed: () => Promise<void>;
-  /** Resolves when nothing is left. Rejects with the first error of an attempt or of what followed one. */
+  /** Resolves when no job is left. Rejects with the first error of an attempt or of added work. */
   readonly done: () => Promise<void>;
 }
 
 /**
- * Runs attempts, five at a time, so that no endpoint waits for another (H4): an endpoint has one of the five until it has taken
- * a delivery, and those that are failing share one.
+ * Runs attempts, five at a time, so that no endpoint delays another (H4). An endpoint uses one of the five until a delivery has
+ * succeeded, and all failing endpoints share one.
  */
 export function openPool<Job extends PoolJob>(attempt: (job: Job) => Promise<AttemptEnd>): Pool<Job> {
   const waiting: Job[] = [];
@@ -48,7 +48,7 @@ export function openPool<Job extends PoolJob>(attempt: (job: Job) => Promise<Att
   };
   const run = async (job: Job): Promise<void> => {
     const end = await attempt(job);
-    // One that failed takes one at a time again.
+    // After a failure an endpoint gets one attempt at a time again.
     if (end !== "left" && !isOver(job)) ends.set(job.endpointId, end);
   };
   const begin = (): void => {

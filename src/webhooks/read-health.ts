@@ -7,15 +7,15 @@ import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Attempt } from "./responses.ts";
 
-/** An endpoint is judged by so many of its newest messages. */
+/** How many of its newest messages decide an endpoint's health. */
 const judgedMessagesMax = 50;
 
-const newest = alias(webhookDeliveries, "newest");
+const newestMessages = alias(webhookDeliveries, "newest");
 
 const selectNewest = query((value: ValueOf<{ environmentId: number }>) => {
   const list = {
     ...fields(webhookEndpoints, "id", "url", "isEnabled", "failingSinceMs"),
-    ...fields(newest, "status", "attempts"),
+    ...fields(newestMessages, "status", "attempts"),
   };
   const ofEndpoint = drizzle
     .select(fields(webhookDeliveries, "messageId"))
@@ -26,24 +26,24 @@ const selectNewest = query((value: ValueOf<{ environmentId: number }>) => {
   return read(
     list,
     (columns) => sql`SELECT ${columns} FROM ${webhookEndpoints}
-      LEFT JOIN ${webhookDeliveries} AS ${newest} ON ${newest.endpointId} = ${webhookEndpoints.id}
-        AND ${newest.messageId} IN ${ofEndpoint}
+      LEFT JOIN ${webhookDeliveries} AS ${newestMessages} ON ${newestMessages.endpointId} = ${webhookEndpoints.id}
+        AND ${newestMessages.messageId} IN ${ofEndpoint}
       WHERE ${webhookEndpoints.environmentId} = ${value("environmentId")}
       ORDER BY ${webhookEndpoints.createdAtMs}, ${webhookEndpoints.id}`,
   );
 });
 
-/** How an endpoint does, by the attempts at its newest messages. */
+/** The health of an endpoint, from the attempts at its newest messages. */
 export interface EndpointHealth {
   readonly webhookId: string;
   readonly url: string;
   readonly isEnabled: boolean;
-  /** Since when no attempt has succeeded. Null while the last one did, or none was made. */
+  /** Since when every attempt has failed. Null when the last one succeeded or none was made. */
   readonly failingSince: string | null;
-  /** Of its newest messages: how many were attempted, and of how many the latest attempt failed. */
+  /** How many of its newest messages were attempted, and how many of them failed at the latest attempt. */
   readonly attempted: number;
   readonly failed: number;
-  /** The latest attempt that succeeded, and the latest that failed, among those of its newest messages. */
+  /** The latest successful and the latest failed attempt at its newest messages. */
   readonly lastSuccessAt: string | null;
   readonly lastFailure: Attempt | null;
 }
@@ -58,7 +58,7 @@ export async function readHealth(ctx: TenantCtx): Promise<readonly EndpointHealt
   return [...Map.groupBy(rows, ({ id }) => id).values()].flatMap((ofEndpoint) => {
     const [first] = ofEndpoint;
     if (first === undefined) return [];
-    // JSON that Purser wrote; null where the endpoint has no message.
+    // Purser wrote this JSON. It is null when the endpoint has no message.
     const messages = ofEndpoint.map(({ attempts }) => JSON.parse(attempts ?? "[]") as readonly Attempt[]);
     const attempts = messages.flat();
     const lasts = messages.map(latestOf).filter((last) => last !== null);

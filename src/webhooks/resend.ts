@@ -8,29 +8,29 @@ import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
 import { messageIdAt } from "./message.ts";
-import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, noteMessages, ONCE } from "./outbox.ts";
+import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, noteMessages, ON_REPEAT } from "./outbox.ts";
 import type { ReplayOutput, SentOutput } from "./responses.ts";
 import { TRIES_MAX } from "./schedule.ts";
 import type { ReplayInput } from "./schemas.ts";
 
-type Key = { webhookId: string; messageId: string };
+type ResentKey = { webhookId: string; messageId: string };
 
-/** Whether nobody is attempting a delivery right now. */
-const isFree = (value: ValueOf<{ nowMs: number }>) => {
+/** Whether no invocation is attempting a delivery now. */
+const isUnleased = (value: ValueOf<{ nowMs: number }>) => {
   const { status, dueAtMs, nextAttemptAtMs } = webhookDeliveries;
   return sql`NOT (${status} = 'pending' AND ${dueAtMs} > ${nextAttemptAtMs} AND ${dueAtMs} > ${value("nowMs")})`;
 };
 
-const ofKey = (value: ValueOf<Key>) =>
+const ofKey = (value: ValueOf<ResentKey>) =>
   and(eq(webhookDeliveries.endpointId, value("webhookId")), eq(webhookDeliveries.messageId, value("messageId")));
 
 const auditResent = insertAct();
-const selectDelivery = query((value: ValueOf<Key>) =>
+const selectDelivery = query((value: ValueOf<ResentKey>) =>
   drizzle.select(fields(webhookDeliveries, "messageId")).from(webhookDeliveries).where(ofKey(value)),
 );
 
-type Resent = Key & { nowMs: number; dueAtMs: number };
-/** One attempt, after which no more follow unless they would have anyway. Leased, because it is made behind the answer. */
+type Resent = ResentKey & { nowMs: number; dueAtMs: number };
+/** Makes one extra attempt due. A pending delivery keeps its schedule. Leased, because this invocation attempts it. */
 const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
   const { status, tries, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
   return drizzle
@@ -41,11 +41,11 @@ const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
       nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
       dueAtMs: value("dueAtMs", dueAtMs),
     })
-    .where(and(ofKey(value), isFree(value), actIsThis(value)))
+    .where(and(ofKey(value), isUnleased(value), actIsThis(value)))
     .returning(fields(webhookDeliveries, "messageId"));
 });
 
-/** Attempts a delivery once more, behind the answer (H8). Throws `not_found`, and `invalid_request` for an endpoint that is off. */
+/** Attempts a delivery once more, after the response (H8). Throws `not_found`, and `invalid_request` for a disabled endpoint. */
 export async function resendMessage(
   admin: AdminCtx,
   appId: string,
@@ -73,9 +73,9 @@ export async function resendMessage(
 
 const REPLAY_MAX = 10_000;
 
-type Span = { webhookId: string; from: string; to: string };
+type MessageSpan = { webhookId: string; from: string; to: string };
 
-const ofTime = (value: ValueOf<Span>) => {
+const ofTime = (value: ValueOf<MessageSpan>) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle
     .select(fields(webhookDeliveries, "messageId"))
@@ -85,27 +85,31 @@ const ofTime = (value: ValueOf<Span>) => {
     .limit(REPLAY_MAX);
 };
 
-const auditReplayed = insertAct<Span>((value) => exists(ofTime(value)));
-const countSpan = query((value: ValueOf<Span>) =>
+const auditReplayed = insertAct<MessageSpan>((value) => exists(ofTime(value)));
+const countSpan = query((value: ValueOf<MessageSpan>) =>
   read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
 );
-/** The oldest are leased, because their attempts are made behind the answer. The cron makes the others. */
-const replaySpan = query((value: ValueOf<Span & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
-  const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
-  const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${value("leased")}`;
-  return drizzle
-    .update(webhookDeliveries)
-    .set({
-      status: "pending",
-      tries: 0,
-      nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
-      dueAtMs: sql`iif(${messageId} IN (${oldest}), ${asInteger(value("leaseMs"))}, ${asInteger(value("nowMs"))})`,
-    })
-    .where(and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isFree(value), actIsThis(value)))
-    .returning(fields(webhookDeliveries, "messageId", "dueAtMs"));
-});
+/** The oldest are leased, because this invocation attempts them after its response. The cron attempts the others. */
+const replaySpan = query(
+  (value: ValueOf<MessageSpan & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
+    const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
+    const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${value("leased")}`;
+    return drizzle
+      .update(webhookDeliveries)
+      .set({
+        status: "pending",
+        tries: 0,
+        nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
+        dueAtMs: sql`iif(${messageId} IN (${oldest}), ${asInteger(value("leaseMs"))}, ${asInteger(value("nowMs"))})`,
+      })
+      .where(
+        and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isUnleased(value), actIsThis(value)),
+      )
+      .returning(fields(webhookDeliveries, "messageId", "dueAtMs"));
+  },
+);
 
-/** Sends again what was written for an endpoint in a time (H8). Throws what `resendMessage` throws. */
+/** Sends an endpoint's messages of a span of time again (H8). Throws the errors of `resendMessage`. */
 export async function replayMessages(
   admin: AdminCtx,
   appId: string,
@@ -140,10 +144,10 @@ const insertTest = query((value: ValueOf<WrittenAct & { messageId: string; envir
     data: sql`'{}'`,
   };
   const insert = insertFrom(webhookMessages, message, sql`WHERE ${actIsThis(value)}`);
-  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ONCE} RETURNING ${list}`);
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ON_REPEAT} RETURNING ${list}`);
 });
 
-/** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is off. */
+/** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is disabled. */
 export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };

@@ -4,7 +4,7 @@ import { deliveryStatus } from "./schemas.ts";
 
 const time = z.string().meta({ format: "date-time" });
 
-const fields = {
+const endpointOutputFields = {
   webhookId: z.string(),
   mode,
   url: z.string().describe("Its origin alone for an administration key without the scope `people`."),
@@ -14,12 +14,12 @@ const fields = {
   createdAt: time,
 };
 
-export const webhookOutput = z.strictObject(fields).meta({ id: "Webhook" });
+export const webhookOutput = z.strictObject(endpointOutputFields).meta({ id: "Webhook" });
 export type WebhookOutput = z.infer<typeof webhookOutput>;
 
 export const newSecretOutput = z
   .strictObject({
-    ...fields,
+    ...endpointOutputFields,
     secret: z.string().describe("The secret that signs messages. Returned only here."),
   })
   .meta({ id: "WebhookWithSecret" });
@@ -36,7 +36,7 @@ export const replayOutput = z
   .meta({ id: "ReplayedMessages" });
 export type ReplayOutput = z.infer<typeof replayOutput>;
 
-const attempt = z
+const attemptOutput = z
   .strictObject({
     at: time,
     status: z.int().nullable().describe("The HTTP status. Null: there was no answer."),
@@ -44,7 +44,7 @@ const attempt = z
     error: z.enum(["timeout", "unreachable", "secrets_unavailable"]).nullable().describe("Why there was no answer."),
   })
   .meta({ id: "DeliveryAttempt" });
-export type Attempt = z.infer<typeof attempt>;
+export type Attempt = z.infer<typeof attemptOutput>;
 
 /** A message as endpoints get it. */
 export const message = z
@@ -70,7 +70,7 @@ export const listDeliveriesOutput = z
           status: deliveryStatus,
           nextAttemptAt: time.nullable(),
           message,
-          attempts: z.array(attempt),
+          attempts: z.array(attemptOutput),
         })
         .meta({ id: "Delivery" }),
     ),

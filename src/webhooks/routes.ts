@@ -14,9 +14,9 @@ import {
   replayInput,
 } from "./schemas.ts";
 
-const ONE = "/apps/:appId/webhooks/:webhookId";
+const ENDPOINT_PATH = "/apps/:appId/webhooks/:webhookId";
 
-/** A part of the administration API. */
+/** Administration routes of webhooks. */
 export const webhookRoutes = createRoutes()
   .post("/apps/:appId/webhooks", requireAdmin, readBody, validate("json", createWebhookInput), async (c) =>
     c.json(await createWebhook(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
@@ -24,25 +24,31 @@ export const webhookRoutes = createRoutes()
   .get("/apps/:appId/webhooks", requireAdmin, validate("query", listWebhooksInput), async (c) =>
     c.json(await listWebhooks(c.var.admin, c.req.param("appId"), c.req.valid("query").mode)),
   )
-  .patch(ONE, requireAdmin, readBody, validate("json", changeWebhookInput), async (c) =>
+  .patch(ENDPOINT_PATH, requireAdmin, readBody, validate("json", changeWebhookInput), async (c) =>
     c.json(await changeWebhook(c.var.admin, c.req.param("appId"), c.req.param("webhookId"), c.req.valid("json"))),
   )
-  .delete(ONE, requireAdmin, async (c) =>
+  .delete(ENDPOINT_PATH, requireAdmin, async (c) =>
     c.json(await deleteWebhook(c.var.admin, c.req.param("appId"), c.req.param("webhookId"))),
   )
-  .post(`${ONE}/rotate`, requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+  .post(`${ENDPOINT_PATH}/rotate`, requireAdmin, readNoFields, validate("json", noFields), async (c) =>
     c.json(await rotateSecret(c.var.admin, c.req.param("appId"), c.req.param("webhookId"))),
   )
-  .post(`${ONE}/test`, requireAdmin, readNoFields, validate("json", noFields), async (c) =>
+  .post(`${ENDPOINT_PATH}/test`, requireAdmin, readNoFields, validate("json", noFields), async (c) =>
     c.json(await sendTest(c.var.admin, c.req.param("appId"), c.req.param("webhookId"))),
   )
-  .get(`${ONE}/deliveries`, requireAdmin, validate("query", listDeliveriesInput), async (c) =>
+  .get(`${ENDPOINT_PATH}/deliveries`, requireAdmin, validate("query", listDeliveriesInput), async (c) =>
     c.json(await listDeliveries(c.var.admin, c.req.param("appId"), c.req.param("webhookId"), c.req.valid("query"))),
   )
-  .post(`${ONE}/deliveries/:messageId/resend`, requireAdmin, readNoFields, validate("json", noFields), async (c) => {
-    const { appId, webhookId, messageId } = c.req.param();
-    return c.json(await resendMessage(c.var.admin, appId, webhookId, messageId));
-  })
-  .post(`${ONE}/replay`, requireAdmin, readBody, validate("json", replayInput), async (c) =>
+  .post(
+    `${ENDPOINT_PATH}/deliveries/:messageId/resend`,
+    requireAdmin,
+    readNoFields,
+    validate("json", noFields),
+    async (c) => {
+      const { appId, webhookId, messageId } = c.req.param();
+      return c.json(await resendMessage(c.var.admin, appId, webhookId, messageId));
+    },
+  )
+  .post(`${ENDPOINT_PATH}/replay`, requireAdmin, readBody, validate("json", replayInput), async (c) =>
     c.json(await replayMessages(c.var.admin, c.req.param("appId"), c.req.param("webhookId"), c.req.valid("json"))),
   );

@@ -22,7 +22,7 @@ const SECOND_MS = 1_000;
 const MINUTE_MS = 60 * SECOND_MS;
 const HOUR_MS = 60 * MINUTE_MS;
 
-/** How long after an attempt the next one follows (H4). */
+/** The delays between one attempt and the next (H4). */
 const DELAYS_MS = [
   5 * SECOND_MS,
   MINUTE_MS,
@@ -33,21 +33,21 @@ const DELAYS_MS = [
 
 export const TRIES_MAX = DELAYS_MS.length + 1;
 
-/** Up to 10 % later, so that what failed together is not tried together. `characters` are random. */
+/** Up to 10 % later, so that deliveries that failed together are not repeated together. `characters` are random. */
 function jitter(characters: string): number {
   let sum = 0;
   for (const character of characters) sum = (sum * 31 + character.charCodeAt(0)) % 1_000;
   return 1 + sum / 10_000;
 }
 
-/** `Retry-After` in milliseconds, at most a day. 0 for none, or what is malformed. */
+/** `Retry-After` in milliseconds, at most a day. 0 when it is absent or malformed. */
 export function retryAfterMs(header: string | null, nowMs: number): number {
   if (header === null) return 0;
   const ms = /^\d+$/.test(header) ? Number(header) * SECOND_MS : Date.parse(header) - nowMs;
   return ms > 0 ? Math.min(ms, DAY_MS) : 0;
 }
 
-/** How long after the attempt of this number, from 1, the next one follows. Null after the last. */
+/** The delay after the nth attempt, from 1, before the next one. Null after the last. */
 export function nextDelayMs(tries: number, atLeastMs: number, characters: string): number | null {
   const delay = DELAYS_MS[tries - 1];
   return delay === undefined ? null : Math.round(Math.max(delay * jitter(characters), atLeastMs));

@@ -8,14 +8,16 @@ import { MESSAGE_TYPES } from "./message.ts";
 const URL_CHARACTERS_MAX = 2_000;
 const TYPES_MAX = 50;
 
-const url = z
-  .string()
-  .max(URL_CHARACTERS_MAX, `must have at most ${URL_CHARACTERS_MAX} characters`)
-  .superRefine((text, context) => {
-    const message = urlAdvice(text);
-    if (message !== null) context.addIssue({ code: "custom", message });
-  })
-  .describe("https, or http on a loopback host.");
+const url = z.lazy(() =>
+  z
+    .string()
+    .max(URL_CHARACTERS_MAX, `must have at most ${URL_CHARACTERS_MAX} characters`)
+    .superRefine((text, context) => {
+      const message = urlAdvice(text);
+      if (message !== null) context.addIssue({ code: "custom", message });
+    })
+    .describe("https, or http on a loopback host."),
+);
 
 const types = z.lazy(() =>
   z
@@ -32,11 +34,11 @@ const types = z.lazy(() =>
     })
     .nullish()
     .describe(
-      "Types of messages, or globs such as `credits.*`. Without it: all but `usage.recorded`, which must be asked for.",
+      "Types of messages, or globs such as `credits.*`. Default: all types except `usage.recorded`, which must be named.",
     ),
 );
 
-const description = freeText(500).nullish();
+const description = z.lazy(() => freeText(500).nullish());
 
 export const createWebhookInput = z.lazy(() =>
   z.strictObject({ mode, url, types, description }).meta({ id: "CreateWebhook" }),
@@ -52,7 +54,7 @@ export const changeWebhookInput = z.lazy(() =>
       isEnabled: z
         .boolean()
         .optional()
-        .describe("While it is off nothing is written for it, and what was pending becomes failed."),
+        .describe("While an endpoint is disabled, no messages are written for it, and its pending deliveries fail."),
     })
     .meta({ id: "ChangeWebhook" }),
 );
@@ -60,7 +62,7 @@ export type ChangeWebhookInput = z.infer<typeof changeWebhookInput>;
 
 export const listWebhooksInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose endpoints they are.") }));
 
-export const deliveryStatus = z.enum(["pending", "delivered", "failed"]).meta({ id: "DeliveryStatus" });
+export const deliveryStatus = z.lazy(() => z.enum(["pending", "delivered", "failed"]).meta({ id: "DeliveryStatus" }));
 
 export const listDeliveriesInput = z.lazy(() =>
   z.object({

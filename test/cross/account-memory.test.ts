@@ -60,7 +60,7 @@ describe("an isolate that has just written for a user", () => {
     expect((await one.list()).credits[0].remaining).toBe(7.5);
   });
 
-  it("keeps what was reserved at the same moment: each hold of ten is committed in one trip", async () => {
+  it("remembers ten holds made at the same time, and commits each in one trip", async () => {
     const { one } = await makeIsolates([wallet]);
     await one.grant();
     const ids = Array.from({ length: 10 }, (_, index) => `res_${index}`);
@@ -69,7 +69,7 @@ describe("an isolate that has just written for a user", () => {
     expect((await one.list()).credits[0].remaining).toBe(7.5);
   });
 
-  it("reads before a debit while its own commit is on its way, so that no batch is sent to fail", async () => {
+  it("reads before a debit while its own commit is running, so that no batch fails", async () => {
     const { one } = await makeIsolates([wallet]);
     await one.grant();
     await one.reserve("res_a", 2);
@@ -84,7 +84,7 @@ describe("an isolate that has just written for a user", () => {
     expect(await one.trips(() => one.spend("e4", 1))).toBe(1);
   });
 
-  it("plans with what its own commit gave back to a balance that was empty when it last read", async () => {
+  it("plans with credits that its own commit returned to a balance that was empty at the last read", async () => {
     const { one, two, clock } = await makeIsolates([wallet, chat]);
     await one.grant();
     await one.reserve("res_a", 5);
@@ -100,7 +100,7 @@ describe("an isolate that has just written for a user", () => {
     ]);
   });
 
-  it("takes two trips for what it has not seen, and one for the next", async () => {
+  it("takes two trips for a user it has not seen, and one for the next write", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
     await two.post("/credits/plan", { userId: "u", event: "x" });
@@ -108,7 +108,7 @@ describe("an isolate that has just written for a user", () => {
     expect(await two.trips(() => two.spend("e2", 1))).toBe(1);
   });
 
-  it("goes on in one trip while others only lower what is there", async () => {
+  it("still takes one trip while others only lower balances", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
     await two.spend("e1", 1);
@@ -119,7 +119,7 @@ describe("an isolate that has just written for a user", () => {
     expect((await one.list()).credits[0].remaining).toBe(4);
   });
 
-  it("refuses and repeats nothing without reading: a 402, a replay and a conflict are as ever", async () => {
+  it("reads before it answers with a 402, a replay or a conflict", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
     const first = await one.spend("e1", 4);
@@ -132,7 +132,7 @@ describe("an isolate that has just written for a user", () => {
 });
 
 describe("what happened in another isolate", () => {
-  it("a grant that pays first is planned with, at once", async () => {
+  it("a grant that pays first is used by the next plan", async () => {
     const { app, one, two } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
@@ -142,7 +142,7 @@ describe("what happened in another isolate", () => {
     expect(body.debits).toMatchObject([{ packId, remaining: 4 }]);
   });
 
-  it("a revoke leaves nothing to debit", async () => {
+  it("a revoked balance is not debited", async () => {
     const { one, two } = await makeIsolates([wallet]);
     const granted = await one.grant();
     await one.spend("e1", 1);
@@ -150,7 +150,7 @@ describe("what happened in another isolate", () => {
     expectError(await one.spend("e2", 1), "insufficient_credits");
   });
 
-  it("an adjustment up is planned with; one down refuses what it took", async () => {
+  it("an adjustment up can be spent immediately, and the credits of an adjustment down cannot", async () => {
     const { one, two } = await makeIsolates([wallet]);
     const { balanceId } = (await one.grant()).body;
     const adjust = (delta: number) =>
@@ -162,7 +162,7 @@ describe("what happened in another isolate", () => {
     expectError(await one.spend("e3", 1), "insufficient_credits");
   });
 
-  it("a hold that is due is returned before the next debit", async () => {
+  it("a due hold is returned before the next debit", async () => {
     const { one, two, clock } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
@@ -171,7 +171,7 @@ describe("what happened in another isolate", () => {
     expect((await one.spend("e2", 9)).status).toBe(200);
   });
 
-  it("a reservation that was settled there is not settled again", async () => {
+  it("a reservation that another isolate settled is not settled again", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
     await one.reserve("res_a", 3);
@@ -193,7 +193,7 @@ describe("what happened in another isolate", () => {
     expect((await one.spend("e2", 1)).body.debits).toMatchObject([{ remaining: 9 }]);
   });
 
-  it("is never another environment's: the same user in test mode has nothing", async () => {
+  it("is kept apart by environment: the same user in test mode has nothing", async () => {
     const { app, one } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
@@ -212,7 +212,7 @@ describe("a user with more balances than are remembered", () => {
 });
 
 describe("three isolates at random", () => {
-  it("end as one without memory would: every credit is spent once, and none is refused while credits last", async () => {
+  it("give the same result as one without memory: every credit is spent once, and no debit is refused while credits last", async () => {
     const random = createRandom(20_260_115);
     for (let round = 0; round < 5; round++) {
       const { isolates, one, clock } = await makeIsolates([chat, wallet], 3);
@@ -247,7 +247,7 @@ describe("three isolates at random", () => {
     }
   });
 
-  it("debit one user at once, and refuse nothing while credits last", async () => {
+  it("debit one user concurrently, and refuse no debit while credits last", async () => {
     const { isolates, one } = await makeIsolates([wallet], 3);
     await one.grant();
     await Promise.all(isolates.map((isolate, index) => isolate.spend(`warm${index}`, 0.25)));

@@ -14,7 +14,7 @@ import { makeEndpoint } from "../support/webhooks.ts";
 import { type Answer, atRandom, bound, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
 const OPERATIONS_A_HISTORY = 50;
-const HISTORIES = soakCount(3, 2);
+const HISTORIES = soakCount(2, 2);
 const OPERATIONS = HISTORIES * OPERATIONS_A_HISTORY;
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 

@@ -26,7 +26,7 @@ describe("a claim by a publishable key", () => {
 
 describe("a claim", () => {
   it.each(["anonymous", "null", "UNDEFINED", " guest ", "0", "[object Object]", '"none"'])(
-    "of or by %j, an id that many devices share, links nothing, with a secret key neither",
+    "of or by the shared id %j links nothing, not even with a secret key",
     async (shared) => {
       for (const rest of [{}, SECRETLY]) {
         const world = await makeClaimsWorld();

@@ -34,7 +34,7 @@ describe("a claim by a publishable key", () => {
     expect(consentLog.map((entry) => entry.consentId)).toEqual([consentId]);
   });
 
-  it("tells the device who asks for itself nothing of whoever claims it, but all of its own", async () => {
+  it("shows a device that exports itself all of its own data, and none of its claimer's", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     const personless = seen(device, { isPersonless: true });
@@ -46,7 +46,7 @@ describe("a claim by a publishable key", () => {
     expect(document.events.analytics.map(({ uuid }) => uuid)).toEqual([personless.uuid]);
   });
 
-  it("tells when each id was linked, and when the asked id was first seen", async () => {
+  it("shows when each id was linked, and when the requested id was first seen", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     const at = [0, 1, 2].map((step) => new Date(world.clock.ms + step * LATER).toISOString());
@@ -61,7 +61,7 @@ describe("a claim by a publishable key", () => {
     expect(person).toMatchObject({ createdAt: at[0], lastSeenAt: at[2] });
   });
 
-  it("is the first that counts: a second claim of a device links nothing, in whatever request it comes", async () => {
+  it("counts if it is the first: a second claim of a device links nothing, in the same or another request", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([identify("ana", device), identify("mallory", device)]);
@@ -70,7 +70,7 @@ describe("a claim by a publishable key", () => {
     expect(await world.idsOf("mallory")).toEqual(["mallory"]);
   });
 
-  it("that a personless event makes links nothing and sets nothing", async () => {
+  it("made by a personless event links nothing and sets nothing", async () => {
     for (const rest of [{}, SECRETLY]) {
       const world = await makeClaimsWorld();
       const device = newDevice();
@@ -84,7 +84,7 @@ describe("a claim by a publishable key", () => {
     }
   });
 
-  it("links no device that a personless $identify spoke of, or a secret key's personless $set, in one request or in two", async () => {
+  it("links no device that a personless $identify or a secret key's personless $set named, in one request or in two", async () => {
     for (const isOneRequest of [true, false]) {
       const world = await makeClaimsWorld();
       const [identified, other, set, untouched] = [newDevice(), newDevice(), newDevice(), newDevice()];
@@ -105,7 +105,7 @@ describe("a claim by a publishable key", () => {
     }
   });
 
-  it("is one step: what it reaches claims nothing, and a device that no user is known of claims nothing", async () => {
+  it("reaches one step: claimed devices claim nothing, and neither do devices without a known user", async () => {
     const world = await makeClaimsWorld();
     const [device, second, third] = [newDevice(), newDevice(), newDevice()];
     await world.send([identify("ana", device), alias(device, second), alias(second, third)]);
@@ -125,7 +125,7 @@ describe("a claim by a publishable key", () => {
     }
   });
 
-  it("of a device that nobody but itself, a personless event of a server or a consent of a mere device spoke of counts", async () => {
+  it("counts for a device that only its own events, a server's personless event or a device's consent named", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([seen(device), seen(device, { isSignedIn: false })]);
@@ -138,7 +138,7 @@ describe("a claim by a publishable key", () => {
     expect((await world.exportOf("ana")).consentLog).toMatchObject([{ consentId }]);
   });
 
-  it("is read the other way round when an alias is sent under a device, by what was known before it", async () => {
+  it("is reversed when an alias is sent under a device, depending on the facts before it", async () => {
     const world = await makeClaimsWorld();
     const [device, other, user] = [newDevice(), newDevice(), newDevice()];
     await world.grant(user);
@@ -148,7 +148,7 @@ describe("a claim by a publishable key", () => {
     expect(await world.idsOf(device)).toEqual([device]);
   });
 
-  it("that links nothing is kept as an event, and a v1 client is warned of it", async () => {
+  it("without effect is stored as an event, and a v1 client gets a warning", async () => {
     const world = await makeClaimsWorld();
     await world.send([identify("ana")]);
     const links = [identify("mallory", "ana"), alias("mallory", "ana"), identify("mallory", "anonymous")];
@@ -162,7 +162,7 @@ describe("a claim by a publishable key", () => {
 });
 
 describe("a warning", () => {
-  it("tells a publishable key what the event alone shows, and a secret key every reason", async () => {
+  it("gives a publishable key only reasons from the event itself, and a secret key every reason", async () => {
     const world = await makeClaimsWorld();
     const [user, linked, device] = [newDevice(), newDevice(), newDevice()];
     await world.grant(user);
@@ -182,7 +182,7 @@ describe("a warning", () => {
     expect(await warned(alias("bob", "crm-7", SECRETLY))).toBe("ok");
   });
 
-  it("that is not given is counted for the dashboard: links that were refused because of what is stored", async () => {
+  it("that is withheld is counted for the dashboard: links refused because of stored data", async () => {
     const world = await makeClaimsWorld();
     const user = newDevice();
     await world.grant(user);
@@ -197,8 +197,8 @@ describe("a warning", () => {
   });
 });
 
-describe("what a page says of another's id", () => {
-  it("stays with that id: its properties, its name and its events", async () => {
+describe("data that a page sends for another user's id", () => {
+  it("stays with that id: properties, names and events", async () => {
     const world = await makeClaimsWorld();
     const planted = seen("ana", { set: { name: "planted" }, properties: { note: "planted" } });
     await world.send([seen("mallory", { set: { name: "Mallory" } }), planted, identify("mallory", "ana")]);
@@ -210,7 +210,7 @@ describe("what a page says of another's id", () => {
     expect(events.analytics).toMatchObject([{ uuid: planted.uuid, isVerified: false }]);
   });
 
-  it("can be told from what a server said: an entry is verified when a secret key sent it", async () => {
+  it("can be told from a server's data: an entry is verified only if a secret key sent it", async () => {
     const world = await makeClaimsWorld();
     const [byPage, byServer] = [seen("ana"), seen("ana", SECRETLY)];
     await world.send([byPage]);

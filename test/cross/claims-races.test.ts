@@ -44,7 +44,7 @@ const ringOf = (ids: readonly string[], rest: Partial<ClaimsEvent>): ClaimsEvent
   ids.map((id, index) => alias(id, ids[(index + 1) % ids.length] ?? "", rest));
 
 describe("a circle of claims", () => {
-  it("is not even begun by a publishable key: what a claim reaches claims nothing", async () => {
+  it("cannot be started by a publishable key, because a claimed id claims nothing", async () => {
     const world = await makeClaimsWorld();
     const ids = [...devices(6), ...users(6)];
     await world.send([...ids.map((id) => alias(id, id)), ...ringOf(ids, {}), ...ringOf(ids.toReversed(), {})]);
@@ -66,7 +66,7 @@ describe("a circle of claims", () => {
     expect(await world.idsOf(ids[0] ?? "")).toEqual(ids.toSorted());
   });
 
-  it("of which each claim comes in a request of its own, all at once, by a secret key lacks exactly one", async () => {
+  it("sent by a secret key in concurrent requests of one claim each lacks exactly one claim", async () => {
     const world = await makeClaimsWorld();
     for (const size of [2, 3, 9]) {
       const ids = users(size);
@@ -75,7 +75,7 @@ describe("a circle of claims", () => {
     }
   });
 
-  it("never stands, whatever is claimed at once with keys of both kinds, and an id is never claimed twice", async () => {
+  it("never forms from concurrent claims with both kinds of keys, and no id is claimed twice", async () => {
     const world = await makeClaimsWorld();
     const random = createRandom(SEED);
     for (let round = 0; round < 5; round++) {
@@ -95,8 +95,8 @@ describe("a circle of claims", () => {
   });
 });
 
-describe("a device that two claim at once", () => {
-  it("is one's, and the other's export holds nothing of it", async () => {
+describe("a device that two users claim concurrently", () => {
+  it("belongs to one of them, and the other's export contains none of its data", async () => {
     const world = await makeClaimsWorld();
     for (let round = 0; round < 10; round++) {
       const device = newDevice();
@@ -108,7 +108,7 @@ describe("a device that two claim at once", () => {
     }
   });
 
-  it("is its own when it becomes a user while it is claimed", async () => {
+  it("belongs to itself when it becomes a user during the claim", async () => {
     const world = await makeClaimsWorld();
     const becoming = [
       (id: string) => world.grant(id, "marker"),

@@ -34,7 +34,7 @@ describe("a chain of two thousand verified claims", () => {
   const LENGTH = 2_000;
 
   it.each(["from the top", "from the bottom", "in any order"])(
-    "sent %s is read whole from its top, by half from its middle, in rows and trips that its length bounds",
+    "sent %s is exported whole from its top and half from its middle, with rows and trips bounded by its length",
     async (order) => {
       const counting = countingD1(env.DB);
       const world = await makeClaimsWorld({ DB: counting.d1 });
@@ -59,7 +59,7 @@ describe("a chain of two thousand verified claims", () => {
     },
   );
 
-  it("takes the nearest value of a property, however far below others are", async () => {
+  it("uses the nearest value of a property, however long the chain is", async () => {
     const world = await makeClaimsWorld();
     const ids = Array.from({ length: 300 }, (_, index) => `link-${index}`);
     const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, SECRETLY));
@@ -96,11 +96,11 @@ describe("a person of many claimed ids", () => {
     expect(await world.idsOf(ids[0] ?? "")).toEqual([ids[0]]);
   }
 
-  it("is exported whole, in bounded queries, with ten thousand of them", async () => {
+  it("with ten thousand claimed ids is exported whole, in a bounded number of queries", async () => {
     await expectWhole(10_000);
   });
 
-  it("is read by every id as the model of claims says, whatever tree the claims make", async () => {
+  it("is exported by every id as the model of claims says, for any shape of claims", async () => {
     const random = createRandom(SEED);
     const world = await makeClaimsWorld();
     const model = new ClaimsModel();

@@ -76,7 +76,7 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
     expect(cost).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= live + 5), rowsWritten: 0 });
   });
 
-  it("list by event costs the same, and with includeExpired what it is asked for", async () => {
+  it("list by event costs the same, and with includeExpired as many rows as it returns", async () => {
     const plain = await costOf(() => listBalances(ctxOf(), { userId, includeExpired: false }));
     expect(await costOf(() => listBalances(ctxOf(), { userId, event: "chat.*", includeExpired: false }))).toEqual(
       plain,
@@ -146,7 +146,7 @@ describe("what a plan costs", () => {
 });
 
 describe("what an adjustment costs", () => {
-  it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; again, one trip and it writes nothing", async () => {
+  it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; a repeat is one trip and writes nothing", async () => {
     for (const { userId, live } of users.filter((user) => user.live > 1)) {
       const input = { balanceId: liveOf(userId, live - 1), delta: -1, note: "cost", adjustmentId: `cost of ${userId}` };
       const cost = await costOf(() => adjustBalance(ctxOf(), input));
@@ -227,7 +227,7 @@ describe("what a grant costs", () => {
 });
 
 describe("what a revoke costs", () => {
-  it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; again, it writes nothing", async () => {
+  it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; a repeat writes nothing", async () => {
     for (const { userId } of users) {
       const balanceId = liveOf(userId, 0);
       const cost = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));

@@ -70,7 +70,7 @@ function endless(queriesOfStep: number, weight: number) {
 }
 
 describe("one run of the cron", () => {
-  it("gives what is left to a part that has more to do, within what a Worker may send", async () => {
+  it("gives unused queries to a part that has more to do, within a Worker's limit", async () => {
     const { bindings, spent } = countedEnv();
     const greedy = endless(7, 1);
     await scheduled(bound(bindings), { isolate: {}, now: new Clock().now, newId: randomId }, [greedy.part]);
@@ -81,7 +81,7 @@ describe("one run of the cron", () => {
     expect(first / second).toBeLessThan(1.4);
   });
 
-  it("shares between parts by their weights, whichever comes first", async () => {
+  it("divides queries between parts by their weights, in any order of the parts", async () => {
     const greedy = [endless(5, 20), endless(5, 40), endless(5, 20)];
     const parts = greedy.map(({ part }) => part);
     const { bindings, spent } = countedEnv();
@@ -93,7 +93,7 @@ describe("one run of the cron", () => {
     expect(Math.min(a, c)).toBeGreaterThan(20);
   });
 
-  it("lets ten databases take turns, where a share is too small for a step in each, and none waits for ever", async () => {
+  it("lets ten databases take turns when a share is too small for a step in each, so that none waits forever", async () => {
     const clock = new Clock();
     const { bindings, counted, spent } = countedEnv();
     const others = Object.fromEntries([2, 3, 4, 5, 6, 7, 8, 9].map((n) => [`DB_${n}`, counted(env.SPARE)]));
@@ -111,7 +111,7 @@ describe("one run of the cron", () => {
     for (const { steps } of [large, ...small]) expect([...steps.keys()].sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
   });
 
-  it("sends no query more than a Worker may, also for a part that does not ask", async () => {
+  it("never exceeds a Worker's queries, even for a part that does not check its share", async () => {
     const log = vi.spyOn(console, "error").mockReturnValue();
     const { bindings, spent } = countedEnv();
     const heedless: CronPart = {
@@ -134,7 +134,7 @@ describe("one run of the cron", () => {
     });
   });
 
-  it("counts what is sent again after a fault", async () => {
+  it("counts queries that are repeated after a fault", async () => {
     let [queries, trips, lost] = [0, 0, 0];
     const flaky = (d1: D1Database) =>
       wrappedD1(d1, (send, statements) => {
@@ -165,7 +165,7 @@ const numbers = (count: number): string =>
   `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
 
 describe("when everything is due at once", () => {
-  it("every run stays within its queries, brings on each kind of work, and all is done in the end", {
+  it("every run stays within its queries and advances each kind of work, and in the end all work is done", {
     timeout: 240_000,
   }, async () => {
     const counting = countedEnv({ ANALYTICS_RETENTION_DAYS: "30" });

@@ -38,7 +38,7 @@ async function makeIn(call: Client, index: 0 | 1) {
 const list = (call: Client, key: string) => call("GET", "/api/v1/credits?userId=u", { key });
 const appsOf = (call: Client) => call("GET", "/api/v1/admin/apps", { key: env.ADMIN_TOKEN });
 
-it("an application is made in the database that is named, else where new ones go; one that is not bound is refused", async () => {
+it("an application is created in the named database, else in the default one; an unbound database is refused", async () => {
   const call = makeClient(new Clock());
   const admin = (body: object) => call("POST", "/api/v1/admin/apps", { key: env.ADMIN_TOKEN, body });
   for (const database of ["DB", "DB_1"]) {
@@ -54,7 +54,7 @@ it("an application is made in the database that is named, else where new ones go
 describe.each([0, 1] as const)("while database %i cannot be reached", (index) => {
   const other = index === 0 ? 1 : 0;
 
-  it("its applications alone are down", async () => {
+  it("only its applications fail", async () => {
     const clock = new Clock();
     const whole = makeClient(clock);
     const [mine, others] = [await makeIn(whole, index), await makeIn(whole, other)];
@@ -66,7 +66,7 @@ describe.each([0, 1] as const)("while database %i cannot be reached", (index) =>
     expect((await call("GET", `${apps}/${others.appId}/packs`, { key: env.ADMIN_TOKEN })).status).toBe(200);
   });
 
-  it("the list of applications holds those of the other, and says which was not reached", async () => {
+  it("the list of applications has those of the other database, and names the one that was not reached", async () => {
     const whole = makeClient(new Clock());
     const [mine, others] = [await makeIn(whole, index), await makeIn(whole, other)];
     expect((await appsOf(whole)).body.unreachable).toBeUndefined();
@@ -77,13 +77,13 @@ describe.each([0, 1] as const)("while database %i cannot be reached", (index) =>
     expect(new Set(body.apps.map(({ database }: { database: string }) => database))).toEqual(new Set([nameOf(other)]));
   });
 
-  it("health speaks of DB alone", async () => {
+  it("the health page checks only DB", async () => {
     const answer = await makeClient(new Clock(), without(index))("GET", "/health");
     if (index === 0) expectError(answer, "temporarily_unavailable");
     else expect(answer.body).toEqual({ status: "ok" });
   });
 
-  it("the cron returns the holds of the other, and those of this one when it is back", async () => {
+  it("the cron returns the holds of the other database, and those of this one when it is back", async () => {
     const log = vi.spyOn(console, "error").mockReturnValue();
     const clock = new Clock();
     const call = makeClient(clock);
@@ -110,7 +110,7 @@ it("while none can be reached, the list of applications is temporarily unavailab
   expectError(await appsOf(call), "temporarily_unavailable");
 });
 
-it("a link opens the data of its own application, whichever database that lives in", async () => {
+it("a link opens the data of its own application, in any database", async () => {
   const call = makeClient(new Clock());
   for (const index of [0, 1] as const) {
     const { key, appId } = await makeIn(call, index);
@@ -120,7 +120,7 @@ it("a link opens the data of its own application, whichever database that lives 
   }
 });
 
-it("test files are shared out between the databases alike in every clone, and the other way round when they are swapped", () => {
+it("test files are assigned to databases equally in every clone, and swap when the databases are swapped", () => {
   for (const inside of [
     "/test/cross/statements.test.ts",
     "/test/cross/plans.test.ts",

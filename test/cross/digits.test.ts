@@ -54,7 +54,7 @@ describe("an amount's own digits", () => {
     expectError(await grant("legacy", "-0.00000000000000000000"), "invalid_quantity", "quantity");
   });
 
-  it("are disregarded with the quantity of a pack with items", async () => {
+  it("are ignored in the quantity of a pack with items", async () => {
     const { grant } = await makeSeller();
     for (const quantity of [...ROUNDED, "-12345678901234567890", "1e999", "-1e999"]) {
       expect((await grant("items", quantity)).status, quantity).toBe(200);
@@ -101,7 +101,7 @@ describe("an amount's own digits", () => {
 });
 
 describe("a number of many digits elsewhere", () => {
-  it("is refused as what it is, by the name of where it stands", async () => {
+  it("is refused by the name of its field", async () => {
     const { post, userId } = await makeSpender([]);
     const long = "12345678901234567890";
     const wrong: [string, string][] = [

@@ -52,7 +52,7 @@ it("the features of an environment are one text, null while there are none", asy
   expect(await features()).toBeNull();
 });
 
-it("a write that was planned on an isolate's memory begins anew after features changed, once", async () => {
+it("a write planned from an isolate's memory is repeated once after the features changed", async () => {
   const counting = countingD1(env.DB);
   const { grant, spend, change } = await enter(counting.d1);
   const trips = async (eventId: string) => {
@@ -66,7 +66,7 @@ it("a write that was planned on an isolate's memory begins anew after features c
   expect(await trips("changed")).toBe(3);
 });
 
-it("a write begins anew where features changed between its read and its batch", async () => {
+it("a write is repeated when the features changed between its read and its batch", async () => {
   let trip = 0;
   let meanwhile: { readonly before: number; readonly act: () => Promise<void> } | null = null;
   const d1 = wrappedD1(env.DB, async (send, statements) => {
@@ -84,7 +84,7 @@ it("a write begins anew where features changed between its read and its batch", 
   expect(trip).toBe(5);
 });
 
-it("a user's first write, which makes the account, begins anew where features changed before it", async () => {
+it("a user's first write, which creates the account, is repeated when the features changed before it", async () => {
   let trip = 0;
   let act = async () => {};
   const d1 = wrappedD1(env.DB, async (send, statements) => {

@@ -94,7 +94,7 @@ async function expectNothing(
 }
 
 describe.each(keyedRoutes)("$name", (route) => {
-  it("answers nothing and writes nothing by a key that was revoked a moment ago, also in an isolate that has just served it", async () => {
+  it("refuses a key that was just revoked, even in an isolate that has just served it, and writes nothing", async () => {
     const world = await warmWorld();
     const { app, clock, call } = world;
     const key = app.keys[route.kind];
@@ -106,7 +106,7 @@ describe.each(keyedRoutes)("$name", (route) => {
     await expectNothing(world, route, key, "after");
   });
 
-  it("answers nothing and writes nothing by a key that nobody was given, however well it is made", async () => {
+  it("refuses a well-formed key that was never issued, and writes nothing", async () => {
     const world = await warmWorld();
     const { app, call } = world;
     await prepareKeyed(call, route, app, "unknown");
@@ -114,7 +114,7 @@ describe.each(keyedRoutes)("$name", (route) => {
     await expectNothing(world, route, writeKey(kind, app.environments.live, randomId("")), "unknown");
   });
 
-  it("asks nothing for a key that is mistyped, or of a database that is not bound", async () => {
+  it("sends no query for a mistyped key or one of an unbound database", async () => {
     const { app, call, clock, counting } = await warmWorld();
     const key = app.keys[route.kind];
     const kind = route.kind === "sk_live" ? "secret" : "publishable";
@@ -127,7 +127,7 @@ describe.each(keyedRoutes)("$name", (route) => {
     expect(counting.spent()).toEqual({ roundTrips: 0, rowsRead: 0, rowsWritten: 0 });
   });
 
-  it("finds its key neither in another environment nor as another kind, though its hash be there", async () => {
+  it("does not accept its key in another environment or as another kind, even if the hash exists there", async () => {
     const world = await warmWorld();
     const { app, call } = world;
     await prepareKeyed(call, route, app, "moved");
@@ -143,7 +143,7 @@ describe.each(keyedRoutes)("$name", (route) => {
   });
 });
 
-it("a body that is malformed is told to whoever holds a key alone, also of a list whose elements are answered each for itself", async () => {
+it("describes a malformed body only to a holder of a valid key, also for lists with a result for each element", async () => {
   const { app, call } = await warmWorld();
   const unknown = writeKey("secret", app.environments.live, randomId(""));
   for (const body of [[{}, { eventId: 1 }], [], {}, "{", "null"]) {
@@ -152,7 +152,7 @@ it("a body that is malformed is told to whoever holds a key alone, also of a lis
   expect((await call("POST", "/api/v1/usage/events", { key: app.keys.sk_live, body: [{}] })).status).toBe(200);
 });
 
-it("a fault of the database is told to anybody: what cannot be asked says nothing of a key", async () => {
+it("reports a database fault to any caller, because it reveals nothing about a key", async () => {
   const { app } = await warmWorld();
   const overloaded = wrappedD1(env.DB, () => Promise.reject(new Error("D1_ERROR: D1 DB is overloaded.")));
   const call = makeClient(new Clock(), { DB: overloaded });
@@ -162,7 +162,7 @@ it("a fault of the database is told to anybody: what cannot be asked says nothin
 });
 
 describe("the check's cost", () => {
-  it("is no trip of its own and two rows at the most, for a list and for a warm debit", async () => {
+  it("is no extra trip and at most two rows, for a list and for a warm debit", async () => {
     const { app, call, clock, counting } = await warmWorld();
     const sent: string[][] = [];
     const seen = makeClient(clock, {
@@ -202,7 +202,7 @@ describe("a replica that lags", () => {
     return { app, lagging, clock, call: makeClient(clock, { DB: lagging.d1 }) };
   }
 
-  it("that does not know a key has the primary asked, and what it answers is told", async () => {
+  it("that does not know a key makes Purser ask the primary, whose answer counts", async () => {
     const { app, call, clock } = await laggingWorld();
     const { pk_live, sk_live } = app.keys;
     expect((await call("GET", LIST, { key: sk_live })).body).toEqual({ credits: [] });
@@ -214,7 +214,7 @@ describe("a replica that lags", () => {
     );
   });
 
-  it("that lacks the end-user setting has the primary asked before anything is forbidden", async () => {
+  it("that lacks the end-user setting makes Purser ask the primary before it refuses anything", async () => {
     const { app, call, clock, lagging } = await laggingWorld(null);
     await copyApp(app);
     const headers = { "x-user-token": await userToken("u", clock) };
@@ -227,7 +227,7 @@ describe("a replica that lags", () => {
     expect((await list()).status).toBe(200);
   });
 
-  it("that has an older end-user setting refuses no token by it: the primary is asked", async () => {
+  it("that has an older end-user setting refuses no token: the primary decides", async () => {
     const { app, call, clock, lagging } = await laggingWorld();
     await copyApp(app);
     const secret = "another-secret-of-32-bytes-or-more!";
@@ -242,7 +242,7 @@ describe("a replica that lags", () => {
     expectError(await list(await userToken("v", clock, secret)), "forbidden", "userId");
   });
 
-  it("lets a revoked key read what it holds until it knows, and never write: the primary is asked at once", async () => {
+  it("lets a revoked key read its old state until it is updated, and never write: writes ask the primary", async () => {
     const { app, call, lagging } = await laggingWorld();
     await copyApp(app);
     const key = app.keys.sk_live;
@@ -254,7 +254,7 @@ describe("a replica that lags", () => {
     expectError(await call("GET", LIST, { key }), "invalid_key");
   });
 
-  it("that is behind the caller's bookmark is not believed about the key: the primary is", async () => {
+  it("that is behind the caller's bookmark does not decide about the key: the primary does", async () => {
     const { app, call, lagging } = await laggingWorld();
     await copyApp(app);
     const key = app.keys.sk_live;
@@ -269,7 +269,7 @@ describe("a replica that lags", () => {
 });
 
 describe("an end-user's setting", () => {
-  it("that was changed is in force at once, in an isolate that has just used the one before", async () => {
+  it("is in force immediately after a change, even in an isolate that has just used the previous one", async () => {
     const { app, call, clock } = await warmWorld();
     const list = async (secret?: string) =>
       call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": await userToken("u", clock, secret) } });
@@ -309,7 +309,7 @@ describe("an end-user's setting", () => {
     expect(sent.slice(3).map((text) => text.includes("consent_log"))).toEqual([false, true]);
   });
 
-  it("shows nothing of a user by the token of another, though both are asked for in one trip", async () => {
+  it("shows no data of a user to another user's token, even if both are read in one trip", async () => {
     const { app, call, clock } = await warmWorld();
     const headers = { "x-user-token": await userToken("somebody else", clock) };
     const answer = await call("GET", LIST, { key: app.keys.pk_live, headers });
@@ -332,7 +332,7 @@ describe("two databases", () => {
     return { appId, key, post, balanceId: body.balances[0].balanceId as string };
   }
 
-  it("an id of one, presented with a key of the other, finds nothing; its own key finds it", async () => {
+  it("an id of one is not found with a key of the other, but with its own key", async () => {
     const call = makeClient(new Clock());
     const apps = [await appIn(call, "DB"), await appIn(call, "DB_1")] as const;
     const [first, second] = apps;
@@ -354,7 +354,7 @@ describe("two databases", () => {
     }
   });
 
-  it("that hold an environment of the same integer are never taken for one another by what an isolate remembers", async () => {
+  it("with an environment of the same integer are kept apart in an isolate's memory", async () => {
     const call = makeClient(new Clock());
     const id = 1_000_000 + Math.floor(Math.random() * 1e9);
     const databases = home() === 0 ? [env.DB, env.SPARE] : [env.SPARE, env.DB];

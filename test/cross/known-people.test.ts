@@ -11,7 +11,7 @@ import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp }
 // stored and answered is what an isolate without memory would have stored and answered.
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const HISTORIES = soakCount(5, 24);
+const HISTORIES = soakCount(3, 24);
 const DEVICE = "0190d6a1-0000-7000-8000-000000000001";
 const OTHER = "0190d6a1-0000-7000-8000-000000000002";
 
@@ -53,7 +53,7 @@ async function world() {
 }
 
 describe("an event that an isolate sent before", () => {
-  it("is set again where another isolate has set something else since, or has unset it", async () => {
+  it("is set again when another isolate has since set another value or unset it", async () => {
     const { app, isolate, key } = await world();
     const [one, other] = [isolate(), isolate()];
     const setting = seen("ana", { $set: { plan: "a" } });
@@ -66,7 +66,7 @@ describe("an event that an isolate sent before", () => {
     expect(await eventsOf(app, "ana")).toHaveLength(12);
   });
 
-  it("links nothing any more where the other id became a user, or a secret key linked it", async () => {
+  it("links nothing after the other id became a user or was linked by a secret key", async () => {
     const { app, clock, isolate, key, secret, grant } = await world();
     const one = isolate();
     const link = identify("ana", DEVICE);
@@ -82,7 +82,7 @@ describe("an event that an isolate sent before", () => {
     expect(await claimsOf(app)).toContain(`${OTHER} < eve!`);
   });
 
-  it("links nothing any more where an event before it makes the other id a user's", async () => {
+  it("links nothing when an earlier event makes the other id a user", async () => {
     const { app, clock, isolate, key } = await world();
     const one = isolate();
     const link = identify("ana", DEVICE);
@@ -91,7 +91,7 @@ describe("an event that an isolate sent before", () => {
     expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
   });
 
-  it("takes one trip, and reads and writes little more than an event that says nothing of people", async () => {
+  it("takes one trip, and few more rows than an event without data about people", async () => {
     const { app, clock, key } = await world();
     const counting = countingD1(env.DB);
     const call = makeClient(clock, { DB: counting.d1 });
@@ -108,7 +108,7 @@ describe("an event that an isolate sent before", () => {
   });
 
   it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
-    "lands once when its trip fails: $fault at trip $at",
+    "takes effect once when its trip fails: $fault at trip $at",
     async (plan) => {
       const { app, clock, key } = await world();
       const faulty = faultyD1(env.DB);
@@ -130,7 +130,7 @@ describe("an event that an isolate sent before", () => {
 
 describe(`isolates that remember, PROOF_SEED=${SEED}`, () => {
   it(
-    "store and answer what isolates without memory do",
+    "store and answer the same as isolates without memory",
     async () => {
       console.log(`known-people.test.ts: PROOF_SEED=${SEED}`);
       const random = createRandom(SEED);

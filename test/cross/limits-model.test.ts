@@ -108,7 +108,7 @@ class Model {
 }
 
 describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
-  it("are stored and dropped as L3 says, over several isolates, with repeats, other days and changed limits", {
+  it("are stored and dropped as L3 says, with several isolates, repeats, other days and changed limits", {
     timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
     console.info(`limits-model.test.ts: PROOF_SEED=${SEED}`);

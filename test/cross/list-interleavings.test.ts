@@ -129,7 +129,7 @@ async function between(intrude: Intruder, at: number) {
 }
 
 describe.each(Object.entries(INTRUDERS))("%s between the trips of a list", (_, intrude) => {
-  it("comes before the list or after it", async () => {
+  it("takes effect before the list or after it", async () => {
     const serial = [await inTurn(intrude, false), await inTurn(intrude, true)];
     for (const at of [1, 2, 3]) {
       const outcome = await between(intrude, at);

@@ -149,7 +149,7 @@ const faultsOf = ({ trips = 2 }: Effect) =>
   FAULTS.flatMap((fault) => Array.from({ length: trips }, (_, n) => ({ fault, at: n + 1, persists: n % 2 === 1 })));
 
 it.each(Object.entries(effects))(
-  "%s is told once with its effect, whichever trip fails before, amid or after it",
+  "%s sends one message with its effect, whichever trip fails before, during or after it",
   { timeout: 120_000 },
   async (_, effect) => {
     const faulty = faultyD1(env.DB);
@@ -191,7 +191,7 @@ it.each(Object.entries(effects))(
   },
 );
 
-it("a balance that expires is told once by the cron, with the alert that it crosses, whichever trip fails", {
+it("an expired balance causes one message by the cron, with the alert that fires, whichever trip fails", {
   timeout: 120_000,
 }, async () => {
   // What expires in the worlds of other tests would come first.

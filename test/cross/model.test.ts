@@ -28,7 +28,7 @@ import {
 } from "../support/world.ts";
 
 const OPERATIONS_A_HISTORY = 120;
-const HISTORIES = soakCount(8, 1_000 / OPERATIONS_A_HISTORY);
+const HISTORIES = soakCount(4, 1_000 / OPERATIONS_A_HISTORY);
 const OPERATIONS = HISTORIES * OPERATIONS_A_HISTORY;
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 

@@ -33,7 +33,7 @@ describe("while a request is under way", () => {
   }
   const use = { event: "chat", quantities: { cents: 1 } };
 
-  it("an event is debited at the moment at which its balances were read: never, by the ledger, after they expired", async () => {
+  it("an event is debited at the time at which its balances were read, so that no ledger entry is after their expiry", async () => {
     const { spender, ctx, expiresAt, motions } = await hurried();
     spender.clock.advance(60);
     await recordEvent(ctx, eventInput.parse({ eventId: "e", userId: spender.userId, ...use }));
@@ -42,7 +42,7 @@ describe("while a request is under way", () => {
     expect((debit?.occurredAt ?? "") < expiresAt).toBe(true);
   });
 
-  it("a hold, and its commit, are made at such a moment as well", async () => {
+  it("a hold and its commit are made at the time of their read too", async () => {
     const { spender, ctx, expiresAt, motions } = await hurried();
     const { userId } = spender;
     spender.clock.advance(60);
@@ -59,8 +59,8 @@ describe("while a request is under way", () => {
   });
 });
 
-describe("a write that is overtaken again and again", () => {
-  it("gives up with 503 in the end: a grant and a revoke", async () => {
+describe("a write that always conflicts", () => {
+  it("returns 503 in the end: a grant and a revoke", async () => {
     const pauses = vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { app, clock, userId, balanceIds } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
     await makeLegacyPack(app.appId, "Loose", "count");

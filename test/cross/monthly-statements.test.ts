@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { type Amounts, COLUMNS, closes, noAmounts } from "../../src/books/statements/lines.ts";
+import { COLUMNS, closes, type LineAmounts, noAmounts } from "../../src/books/statements/lines.ts";
 import { makeStatements, readAmounts } from "../../src/books/statements/make-statements.ts";
 import { runPart } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -29,8 +29,8 @@ interface Row {
 }
 
 /** A month's lines by plain sums over all entries, forwards: what Purser finds back from the present. */
-function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string, Amounts> {
-  const lines = new Map<string, Amounts>();
+function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string, LineAmounts> {
+  const lines = new Map<string, LineAmounts>();
   for (const [, own] of Map.groupBy(rows, ({ balanceId }) => balanceId)) {
     const [{ unit, packId, source, expiresAtMs } = own[0] as Row] = own;
     const key = `${unit} ${packId}`;
@@ -48,7 +48,7 @@ function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string,
     } else line.expired += owned(toMs);
     for (const { cause, delta } of own.filter(({ atMs }) => atMs >= fromMs && atMs < toMs)) {
       const steps = BigInt(delta);
-      if (cause === "grant") line[`granted.${source}` as keyof Amounts] += steps;
+      if (cause === "grant") line[`granted.${source}` as keyof LineAmounts] += steps;
       else if (cause === "payment" || cause === "recurring") line[`granted.${cause}`] += steps;
       else if (cause === "usage") line.spent -= steps;
       else if (cause === "refund") line.refunded -= steps;
@@ -82,7 +82,7 @@ const spanOf = (month: string) => {
 };
 
 describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
-  it("are the sums of all entries, close to the step, and open as the month before closed", {
+  it("are the sums of all entries, balance exactly, and open with the previous month's closing", {
     timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
     console.info(`monthly-statements.test.ts: PROOF_SEED=${SEED}`);
@@ -188,7 +188,7 @@ describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
     const check = async () => {
       expect(await runPart(makeStatements, makeAdminCtx(clock))).toEqual([]);
       const rows = await entriesOf(app.environments.live.id);
-      let before: Map<string, Amounts> | null = null;
+      let before: Map<string, LineAmounts> | null = null;
       for (const [month, statementId] of asked) {
         const { results } = await env.DB.prepare(
           "SELECT unit, pack_id AS packId, amounts FROM statement_lines WHERE statement_id = ?",

@@ -38,7 +38,7 @@ const actions: Readonly<Record<string, () => Promise<{ send: Send; isDone: () =>
 };
 
 describe.each(Object.entries(actions))("%s, which takes no fields,", (_name, prepare) => {
-  it("refuses a body with one by its name, and does nothing", async () => {
+  it("refuses a body that has one, names it, and does nothing", async () => {
     const { send, isDone } = await prepare();
     expectError(await send({ reason: "refund" }), "invalid_request", "reason");
     expectError(await send('{"__proto__":1}'), "invalid_request", "__proto__");

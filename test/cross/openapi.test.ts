@@ -30,7 +30,7 @@ async function readDocument() {
 }
 
 describe("openapi.json", () => {
-  it("describes every route, and nothing that is no route", () => {
+  it("describes every route, and nothing else", () => {
     const own = served().filter((route) => !NOT_DESCRIBED.some((pattern) => pattern.test(route)));
     expect([...new Set(own)].sort()).toEqual([...described].sort());
   });
@@ -41,12 +41,12 @@ describe("openapi.json", () => {
     expect(headers.get("content-type")).toMatch(/^application\/json/);
   });
 
-  it("is served as the schemas of this moment say it", async () => {
+  it("is served as the current schemas define it", async () => {
     const { body } = await readDocument();
     expect(body).toEqual(JSON.parse(JSON.stringify(apiDocument())));
   });
 
-  it("is answered for like any other path: its HEAD, its other methods, and a fault of its own", async () => {
+  it("handles HEAD, other methods and faults like any other path", async () => {
     const path = "/api/v1/openapi.json";
     const send = makeClient(new Clock());
     const head = await send("HEAD", path);
@@ -80,7 +80,7 @@ describe("openapi.json", () => {
     }
   });
 
-  it("has one name for each body and each result, and none that a generator made up", async () => {
+  it("has one name for each body and each result, and no generated names", async () => {
     const { body } = await readDocument();
     const isNamed = (schema: { $ref?: string; items?: object; anyOf?: object[]; type?: string }): boolean =>
       schema.$ref !== undefined ||
@@ -130,7 +130,7 @@ describe("openapi.json", () => {
     expect([...places.values()].filter((same) => same.length > 1)).toEqual([]);
   });
 
-  it("tells what each code has as details, in one form of ErrorDetail", async () => {
+  it("describes the details of each code, in one form of ErrorDetail", async () => {
     const { body } = await readDocument();
     const { schemas } = body.components;
     const { oneOf, discriminator } = schemas.ErrorDetail;
@@ -143,7 +143,7 @@ describe("openapi.json", () => {
     expect(schemas.OtherError.properties.details).toBeUndefined();
   });
 
-  it("asks for keys in the one header Authorization, so that no client sends a secret one as a user's token", async () => {
+  it("declares keys only in the header Authorization, so that no client sends a secret key as a user's token", async () => {
     const { body } = await readDocument();
     const schemes = Object.values(body.components.securitySchemes) as { type: string; scheme: string }[];
     expect(schemes.map(({ type, scheme }) => `${type} ${scheme}`)).toEqual(schemes.map(() => "http bearer"));
@@ -154,7 +154,7 @@ describe("openapi.json", () => {
     }
   });
 
-  it("takes any properties, demands no field that has a default, and describes lists of events apart", async () => {
+  it("allows any properties, requires no field with a default, and describes lists of events separately", async () => {
     const { body } = await readDocument();
     const { schemas } = body.components;
     const { properties, quantities } = schemas.UsageEvent.properties;
@@ -213,7 +213,7 @@ describe("the check that every answer in these tests goes through", () => {
       body,
     );
 
-  it("passes what is described", () => {
+  it("passes a described answer", () => {
     expect(() => check(200, { credits: [] }, { "x-d1-bookmark": "b" })).not.toThrow();
   });
 

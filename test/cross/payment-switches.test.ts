@@ -35,7 +35,7 @@ async function look({ w }: Shop): Promise<{ readonly standing: readonly Standing
 }
 
 describe("customers who switch plans", () => {
-  it("have nothing for which nothing was paid, in the database", { timeout: timeoutOf(LIVES, 60_000) }, async () => {
+  it("have no unpaid credits in the database", { timeout: timeoutOf(LIVES, 60_000) }, async () => {
     const tell = soakPart("lives of customers who switch plans", LIVES, "lives", seed);
     for (let life = 0; life < LIVES; life++) {
       const shop = await plansShop(TODAY, { basic: { trial: true } });
@@ -58,7 +58,7 @@ describe("customers who switch plans", () => {
 
 describe("a switch of plans whose trip to the database fails", () => {
   it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
-    "%s, at any trip, ends as it would have when Stripe sends it again",
+    "%s, at any trip, ends in the same state when Stripe sends the event again",
     { timeout: 120_000 },
     async (fault) => {
       vi.spyOn(console, "warn").mockReturnValue();

@@ -138,7 +138,7 @@ describe("docs/deployment.md", () => {
     expect(lines.filter(({ queries }) => queries > QUERIES_MAX)).toEqual([]);
   });
 
-  it("says what does not fit the free plan: lists of many events, and an erasure", async () => {
+  it("names the operations that do not fit the free plan: lists of many events, and an erasure", async () => {
     const { run } = await makeWorld();
     const many = async (count: number) => (await run("POST", `${USAGE}/events/batch`, useMany(count))).queries;
     expect([await many(20), await many(100)].map((queries) => queries <= QUERIES_MAX)).toEqual([true, false]);

@@ -48,13 +48,13 @@ const guarded = operations.filter(({ access }) => ["secret", "end-user", "admin"
 describe.each(guarded)("the order of refusals of $method $path", (operation) => {
   const method = operation.method.toUpperCase();
 
-  it("begins with the path", async () => {
+  it("starts with the path", async () => {
     const body = weighsBody(operation) ? { body: tooLarge } : {};
     expectError(await call(method, `${pathOf(operation)}/nowhere/at/all`, body), "not_found");
     expectError(await call(method, `${pathOf(operation)}/`, body), "not_found");
   });
 
-  it("goes on with the method", async () => {
+  it("continues with the method", async () => {
     for (const other of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"]) {
       const here = operations.filter(({ path }) => path === operation.path).map((same) => same.method.toUpperCase());
       if (here.includes(other) || (other === "HEAD" && here.includes("GET"))) continue;
@@ -88,7 +88,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     }
   });
 
-  it("then asks for a key", async () => {
+  it("then requires a key", async () => {
     expectError(await send(operation, undefined, tooLarge), "invalid_key");
     expectError(await send(operation, "sk_live_0000000000000000000000", tooLarge), "invalid_key");
     // Of the right form, and nobody's: what needs no database is known before the key is, and is not told.
@@ -102,7 +102,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     }
   });
 
-  it("then for the right kind of key", async () => {
+  it("then requires the right kind of key", async () => {
     const wrong = operation.access === "admin" ? app.keys.sk_live : app.keys.pk_live;
     const answer = await send(operation, wrong, tooLarge);
     if (operation.access === "admin") return expectError(answer, "invalid_key");
@@ -128,7 +128,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     expectError(await send(operation, unknown, tooLarge, PAGE), "invalid_key");
   });
 
-  it("takes a key with one of the headers of a page alone, as servers and proxies send it", async () => {
+  it("accepts a key with only one of a page's headers, as servers and proxies send it", async () => {
     const asEver = await send(operation, keyFor(operation), malformed);
     for (const [name, value] of Object.entries(PAGE)) {
       const answer = await send(operation, keyFor(operation), malformed, { [name]: value });
@@ -137,13 +137,13 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   });
 
   if (weighsBody(operation)) {
-    it("then weighs the body, also where none is read", async () => {
+    it("then checks the body's size, even if no body is read", async () => {
       expectError(await send(operation, keyFor(operation), tooLarge), "payload_too_large");
     });
   }
 
   if (operation.body !== undefined) {
-    it("then looks at its shape, before anything is looked for", async () => {
+    it("then validates the body, before any lookup", async () => {
       for (const body of [malformed, "{", "null", "7", '"text"']) {
         expectError(await send(operation, keyFor(operation), body), "invalid_request");
       }
@@ -151,7 +151,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   }
 
   if (operation.access === "end-user") {
-    it("then, of a publishable key, at the page, the body and the arguments before the user's token", async () => {
+    it("for a publishable key, then checks the page, the body and the arguments before the user's token", async () => {
       const key = app.keys.pk_live;
       if (weighsBody(operation)) {
         expectError(await send(operation, key, tooLarge), "payload_too_large");
@@ -167,7 +167,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
 
   const userId = operation.query && unwrapped(operation.query).shape.userId;
   if (userId !== undefined && !z.safeParse(userId, undefined).success) {
-    it("then looks at its query", async () => {
+    it("then validates the query", async () => {
       expectError(await send(operation, keyFor(operation)), "invalid_request", "userId");
     });
   }
@@ -185,7 +185,7 @@ describe.each(ofClients)("a key of the wrong kind at $method $path", ({ method, 
       ...(method === "post" ? { body: { api_key: key, batch: [EVENT] } } : {}),
     });
 
-  it("is refused in a page (W11), and passes with one of its headers", async () => {
+  it("is refused in a page (W11), and accepted with only one of a page's headers", async () => {
     const inPath = path.includes("{token}");
     for (const key of [app.keys.sk_live, relayKey]) {
       expectError(await ask(key, PAGE), "forbidden");
@@ -202,15 +202,15 @@ describe.each(ofClients)("a key of the wrong kind at $method $path", ({ method, 
   });
 });
 
-describe("the last rungs", () => {
+describe("the last checks", () => {
   const post = (path: string, body: object) => call("POST", path, { key: app.keys.sk_live, body });
 
-  it("refuses an argument's shape before the pack is looked for", async () => {
+  it("validates arguments before it looks up the pack", async () => {
     const body = { userId: "u", packId: "cpk_none", quantity: "one" };
     expectError(await post("/api/v1/credits/grant", body), "invalid_request", "quantity");
   });
 
-  it("looks at a user's token after the arguments, and before whose they are", async () => {
+  it("checks a user's token after the arguments, and before it compares their user", async () => {
     const key = app.keys.pk_live;
     const list = (query: string, headers: Record<string, string> = {}) =>
       call("GET", `/api/v1/credits${query}`, { key, headers });
@@ -221,7 +221,7 @@ describe("the last rungs", () => {
     expectError(await call("POST", "/api/v1/consent", { key, body: consent }), "invalid_user_token");
   });
 
-  it("looks for the pack before any rule about it is applied", async () => {
+  it("looks up the pack before it applies any rule about it", async () => {
     const body = { userId: "u", packId: "cpk_none", quantity: -1, expiresAt: "2001-01-01T00:00:00Z" };
     expectError(await post("/api/v1/credits/grant", body), "credit_pack_not_found", "packId");
   });

@@ -38,7 +38,7 @@ it("a read that carries the bookmark of a grant sees it, however far the replica
   expect(entries).toHaveLength(2);
 });
 
-it("a read without one sees an older state, and never a torn one: each balance is the sum of its ledger", async () => {
+it("a read without one sees an older but consistent state: each balance is the sum of its ledger", async () => {
   const { send, written, catchUpTo } = await world();
   for (let round = 0; round < 3; round++) {
     const { balances } = (await send("POST", `${CREDITS}/grant`, { userId: "torn", packId: "starter" })).body;
@@ -60,7 +60,7 @@ it("a read without one sees an older state, and never a torn one: each balance i
   expect(states).toBeGreaterThanOrEqual(9);
 });
 
-it("an export sees every write before it, and none by half: it reads where its opening is noted, on the primary", async () => {
+it("an export sees every earlier write completely, because it reads on the primary, where its opening is recorded", async () => {
   const { send, exported } = await world();
   const expectWhole = async (motions: number) => {
     const credits = (await exported("exported")).person?.credits;

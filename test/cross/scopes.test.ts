@@ -200,7 +200,7 @@ const forbids = (answer: Answer, details: object) => {
 describe.each(ROWS)("$route by $scope", (row) => {
   const mode: Mode = row.mode === "test" ? "test" : "live";
 
-  it("refuses every other scope, alone and all together, and names the one that lacks", async () => {
+  it("refuses every other scope, alone and all together, and names the missing one", async () => {
     const send = await prepare(row, mode);
     const others = all.filter((scope) => scope !== row.scope);
     for (const scopes of [...others.map((scope) => [scope]), others]) {
@@ -220,7 +220,7 @@ describe.each(ROWS)("$route by $scope", (row) => {
     else forbids(wrong, { mode });
   });
 
-  it("takes its scope alone, for its own application and mode alone", async () => {
+  it("accepts a key with only its scope, for that application and mode only", async () => {
     const apps = row.route === "POST /apps" ? undefined : [app.appId];
     const modes = row.mode === "both" ? undefined : [mode];
     const send = await prepare(row, mode);
@@ -243,12 +243,12 @@ const TOKEN_ALONE = [
 ];
 
 describe("the table of scopes", () => {
-  it("has every route of administration, each tried above", () => {
+  it("has every administration route, each tested above", () => {
     const tried = ROWS.map((row) => row.route.replace("pay_none", ":paymentKey").replace("msg_none", ":messageId"));
     expect([...new Set([...tried, ...TOKEN_ALONE])].toSorted()).toEqual([...new Set(routes)].toSorted());
   });
 
-  it("leaves keys for administration, the deployment's audit and lost tombstones to the admin token", async () => {
+  it("reserves administration keys, the deployment's audit and lost tombstones for the admin token", async () => {
     const key = await keyOf(all);
     const body = { name: "More", scopes: all };
     forbids(await call("POST", `${ADMIN}/keys`, { key, body }), {});

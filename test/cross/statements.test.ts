@@ -219,7 +219,7 @@ async function statementsOfAll(): Promise<ReadonlySet<string>> {
   return texts;
 }
 
-it("no statement reads a table, or all of a tenant's rows in it, where it means a few", {
+it("no statement scans a table or all of a tenant's rows to find a few", {
   timeout: 120_000,
 }, async () => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
@@ -238,7 +238,7 @@ it("no statement reads a table, or all of a tenant's rows in it, where it means 
   expect(MEANT.filter((meant) => !found.some((reading) => isMeantBy(reading, meant)))).toEqual([]);
 });
 
-it("sees what reads too much: a table, an index, a tenant's rows, and that under an alias which a subquery has too", async () => {
+it("detects scans: of a table, an index, a tenant's rows, and of an alias that a subquery also uses", async () => {
   const readingsOf = await planReader();
   const found = async (text: string) => [...new Set((await readingsOf(text)).map(({ detail }) => detail))];
   expect(await found("SELECT count(properties) FROM usage_events")).toEqual(["SCAN usage_events"]);

@@ -110,7 +110,7 @@ async function expectEachTold(environment: Environment): Promise<number> {
 const TOLD = ["credits.*", "usage.recorded"];
 
 describe("grants at once", () => {
-  it("answers fifty identical grants with one set of rows", async () => {
+  it("gives fifty identical grants one set of rows", async () => {
     const { app, post, motions } = await enter();
     await makePack(app.appId, "Two", [
       { amountSteps: 1_000_000, unit: "cents" },
@@ -151,7 +151,7 @@ describe("holds at once", () => {
     expect(await remaining("u")).toEqual([50]);
   });
 
-  it(`lets exactly 6 of 20 holds of 75 stand on 500, ${ROUNDS} times over`, {
+  it(`accepts exactly 6 of 20 holds of 75 on 500, ${ROUNDS} times`, {
     timeout: timeoutOf(ROUNDS, 5_000),
   }, async () => {
     const { app, grant, motions } = await enter();
@@ -175,7 +175,7 @@ describe("holds at once", () => {
 });
 
 describe("events at once", () => {
-  it("lands 142 of 300 events on one user with money for 142, and refuses 158 with 402", async () => {
+  it("records 142 of 300 events on one user with credits for 142, and refuses 158 with 402", async () => {
     const { app, post, grant, remaining, motions } = await enter();
     await makeEndpoint(app.environments.live, TOLD);
     // Three balances, so that some events are paid by two; 7 cents each, and 3 to spare.
@@ -205,7 +205,7 @@ describe("events at once", () => {
     expect(await motions("u")).toEqual({ grant: [500], event_committed: [-75] });
   });
 
-  it("settles a hold once when commits and releases of it meet", async () => {
+  it("settles a hold once when its commits and releases race", async () => {
     const { post, grant, remaining, motions } = await enter();
     for (let round = 0; round < 10; round++) {
       const userId = `u${round}`;
@@ -228,7 +228,7 @@ describe("events at once", () => {
 });
 
 describe("refunds at once", () => {
-  it("lets 30 of 40 refunds of a thirtieth land among debits, and takes what was issued, spent or short, exactly", async () => {
+  it("accepts 30 of 40 refunds of a thirtieth among debits, and takes back exactly the issued amount, or reports it as short", async () => {
     const { post, motions, remaining } = await enter();
     const body = { userId: "u", packId: "Wallet", quantity: 500, externalRef: "order" };
     expect((await post("credits/grant", body)).status).toBe(200);
@@ -260,7 +260,7 @@ describe("lists at once", () => {
     quantities: { count: 0, cents: amount },
   });
 
-  it("spend with single debits what is there to the last step, and refuse nothing while it lasts", async () => {
+  it("spend, together with single debits, all credits to the last step, and refuse nothing while credits last", async () => {
     const { post, grant, remaining, motions } = await enter();
     await grant("u", 30);
     await grant("u", 20);
@@ -279,7 +279,7 @@ describe("lists at once", () => {
     expect((await motions("u")).event_committed).toHaveLength(100);
   });
 
-  it("record each event once, and answer alike, where one list is sent twenty times", async () => {
+  it("record each event once, and give equal answers, when a list is sent twenty times", async () => {
     const { post, grant, remaining } = await enter();
     await grant("u", 50);
     const list = times(20, (index) => event(`e${index}`, 1));
@@ -290,7 +290,7 @@ describe("lists at once", () => {
 });
 
 describe("charges at once", () => {
-  it("charges each of thirty reservations once or settles it, whatever meets at their ends", async () => {
+  it("charges or settles each of thirty reservations once, whatever races at their ends", async () => {
     const { app, call, post, grant, remaining, motions } = await enter();
     const userId = "u";
     await grant(userId, 500);

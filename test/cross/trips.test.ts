@@ -256,7 +256,7 @@ const expectWithin = (trips: Trips, most: number, to: Operation["to"]) => {
 };
 
 describe.each(operations)("$name", ({ cold, warm, to, prepare, run }) => {
-  it(`takes ${cold} trips at most where nothing is known, and ${warm} right after a write for the user`, async () => {
+  it(`takes ${cold} trips at most without memory, and ${warm} right after a write for the user`, async () => {
     const { app, first, isolate } = await makeWorld();
     // Where the key goes into the body, it stands for the tag.
     const isKeyed = /api_key: tag/.test(run.toString());

@@ -5,7 +5,7 @@ import { expectError } from "../support/refusals.ts";
 const DIALECTS = ["v0", "v1"] as const;
 
 describe("a secret key in analytics", () => {
-  it.each(DIALECTS)("is forbidden in %s in a request of a page, and nothing of it is stored", async (dialect) => {
+  it.each(DIALECTS)("is refused in %s in a request of a page, and nothing is stored", async (dialect) => {
     const world = await makeClaimsWorld();
     for (const origin of ["https://shop.example", "null"]) {
       const answer = await world.post([alias("ana", "bob", SECRETLY)], dialect, {
@@ -17,7 +17,7 @@ describe("a secret key in analytics", () => {
     expect((await world.exportOf("ana")).person).toBeNull();
   });
 
-  it.each(DIALECTS)("is taken in %s from a server, which sends no origin", async (dialect) => {
+  it.each(DIALECTS)("is accepted in %s from a server, which sends no origin", async (dialect) => {
     const world = await makeClaimsWorld();
     await world.send([alias("ana", "crm-7", SECRETLY)], dialect);
     const { person, events } = await world.exportOf("ana");
@@ -27,7 +27,7 @@ describe("a secret key in analytics", () => {
     expect(events.analytics).toMatchObject([{ isVerified: true }]);
   });
 
-  it.each(DIALECTS)("changes nothing for pages: a publishable key is taken in %s with an origin", async (dialect) => {
+  it.each(DIALECTS)("does not change pages: a publishable key is accepted in %s with an origin", async (dialect) => {
     const world = await makeClaimsWorld();
     const answer = await world.post([seen("ana")], dialect, { origin: "https://shop.example" });
     expect(answer.status).toBe(200);
@@ -35,7 +35,7 @@ describe("a secret key in analytics", () => {
 });
 
 describe("a verified claim", () => {
-  it("joins users: events, properties, credits, usage and consents come together, in the claimer's export alone", async () => {
+  it("joins users: events, properties, credits, usage and consents appear together, only in the claimer's export", async () => {
     const world = await makeClaimsWorld();
     const event = identify("old-ana", undefined, { set: { city: "Ghent" } });
     await world.send([event]);
@@ -54,7 +54,7 @@ describe("a verified claim", () => {
     expect(await world.idsOf("old-ana")).toEqual(["old-ana"]);
   });
 
-  it("makes users of both ids, so whoever claims the device that it names reaches nobody through it", async () => {
+  it("makes both ids users, so that a claim on the device that it names reaches no other user", async () => {
     const world = await makeClaimsWorld();
     const [right, wrong, claimer] = [newDevice(), newDevice(), newDevice()];
     await world.send([
@@ -90,7 +90,7 @@ describe("a verified claim", () => {
     expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
   });
 
-  it("makes its own claimer's unverified claim of the id a verified one", async () => {
+  it("verifies an unverified claim by the same claimer", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([alias("ana", device)]);
@@ -101,7 +101,7 @@ describe("a verified claim", () => {
     );
   });
 
-  it("repairs a device that a stranger set apart by identifying it", async () => {
+  it("repairs a device that a stranger made unlinkable by identifying it", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     const visit = seen(device);
@@ -112,14 +112,14 @@ describe("a verified claim", () => {
     expect((await world.exportOf("ana")).events.analytics.map(({ uuid }) => uuid)).toContain(visit.uuid);
   });
 
-  it("is not replaced by another verified one: the first keeps the id", async () => {
+  it("is not replaced by another verified claim: the first keeps the id", async () => {
     const world = await makeClaimsWorld();
     await world.send([alias("ana", "crm-7", SECRETLY), alias("bob", "crm-7", SECRETLY)]);
     expect(await world.idsOf("ana")).toEqual(["ana", "crm-7"]);
     expect(await world.idsOf("bob")).toEqual(["bob"]);
   });
 
-  it("that would close a circle of verified ones links nothing", async () => {
+  it("that would close a cycle of verified claims links nothing", async () => {
     const world = await makeClaimsWorld();
     await world.send([alias("a", "b", SECRETLY), alias("b", "c", SECRETLY), alias("c", "a", SECRETLY)]);
     expect(await world.idsOf("a")).toEqual(["a", "b", "c"]);
@@ -127,7 +127,7 @@ describe("a verified claim", () => {
     expect(await world.idsOf("c")).toEqual(["c"]);
   });
 
-  it("is not refused for one that is not verified, which then counts no more", async () => {
+  it("replaces an unverified claim, which then no longer counts", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([identify("ana", device)]);
@@ -136,7 +136,7 @@ describe("a verified claim", () => {
     expect(await world.idsOf("ana")).toEqual(["ana"]);
   });
 
-  it("is kept by a circle that a publishable key tries: that one links nothing", async () => {
+  it("is kept when a publishable key tries to close a cycle, which links nothing", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([identify(device, "crm-7", SECRETLY)]);

@@ -29,13 +29,13 @@ describe("the dashboard behind Cloudflare Access", () => {
       headers: { ...init.headers, ...(assertion === undefined ? {} : { "cf-access-jwt-assertion": assertion }) },
     });
 
-  it("admits whom Access admitted, without a sign-in of its own", async () => {
+  it("admits users whom Access admitted, without another sign-in", async () => {
     const answer = await open(await signToken(signing, claims()));
     expect(answer.status).toBe(200);
     expect(await answer.text()).toContain("Applications");
   });
 
-  it("refuses everybody else: no assertion, a stranger's, another audience's, an old one, or none of its issuer", async () => {
+  it("refuses all others: without an assertion, or with one of a stranger, another audience, another issuer, or an expired one", async () => {
     const stranger = await makeSigningKey("access", "RS256");
     const old = Math.floor(Date.now() / 1_000) - 3_600;
     for (const assertion of [
@@ -52,13 +52,13 @@ describe("the dashboard behind Cloudflare Access", () => {
     }
   });
 
-  it("takes no sign-in by the administrator's token, which would be a way around Access", async () => {
+  it("refuses a sign-in by the administrator's token, which would bypass Access", async () => {
     const body = new URLSearchParams({ token: ADMIN_TOKEN });
     const answer = await fetch(`${server.url}/admin/sign-in`, { method: "POST", body, redirect: "manual" });
     expect([answer.status, answer.headers.get("set-cookie")]).toEqual([403, null]);
   });
 
-  it("takes a form with the token of the one whom Access admitted, and of nobody else", async () => {
+  it("accepts a form only with the token of the user whom Access admitted", async () => {
     const mine = await signToken(signing, claims());
     const page = await (await open(mine)).text();
     const _form = /name="_form" value="([^"]+)"/.exec(page)?.[1] ?? "";
@@ -69,7 +69,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     expect((await post(mine, _form)).status).toBe(303);
   });
 
-  it("names in the audit the e-mail address that Access proved, or the subject of who has none", async () => {
+  it("names in the audit the e-mail address from Access, or else the subject", async () => {
     const madeBy = async (who: object) => {
       const assertion = await signToken(signing, { iss: issuer, aud: [AUDIENCE], sub: "admin-7", ...who });
       const _form = /name="_form" value="([^"]+)"/.exec(await (await open(assertion)).text())?.[1] ?? "";

@@ -78,7 +78,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
   const run = (page: Page, script: string) =>
     page.evaluate(`const balance = document.querySelector("purser-balance"); ${script}`);
 
-  it("shows what remains by unit, what expires next, and what is low, in light and dark", async () => {
+  it("shows the remaining credits by unit, the next expiry and low balances, in light and dark", async () => {
     await grant("ada", "tokens", 1_000, "2099-12-03T12:00:00Z");
     await grant("ada", "tokens", 234.5);
     await grant("ada", "cents", 500);
@@ -97,7 +97,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     }
   });
 
-  it("speaks any language, by attributes, and takes custom properties and parts", async () => {
+  it("supports any language by attributes, and custom properties and parts", async () => {
     await grant("grace", "tokens", 1_234.5, "2099-12-03T12:00:00Z");
     const { page } = await openElement(
       "grace",
@@ -114,7 +114,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("is read right in a line of the other direction: what is a number, a sum or a date stands apart", async () => {
+  it("isolates numbers, sums and dates in text of the other direction", async () => {
     await grant("noor", "tokens", 1_500, "2099-12-03T12:00:00Z");
     await grant("noor", "cents", 500, "2099-12-03T12:00:00Z");
     const { page } = await openElement(
@@ -133,7 +133,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("fits into a narrow place and at four times the size, and moves nothing", async () => {
+  it("fits into a narrow place and at four times the size, without a layout shift", async () => {
     await grant("wide", "tokens", 1_000_000, "2099-12-03T12:00:00Z");
     const { page } = await openElement("wide", 'text-tokens="Words of the day"');
     await textIn(page, "ok");
@@ -145,7 +145,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("is given its function by a framework, and is read out again only where it says something else", async () => {
+  it("gets its function from a framework, and is announced again only when its text changes", async () => {
     await grant("rea", "tokens", 100);
     const { page } = await openElement("rea");
     await textIn(page, "ok");
@@ -174,7 +174,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("reads again when told, and when the page is seen again; and follows its user", async () => {
+  it("reloads on request and when the page becomes visible, and follows its user", async () => {
     await grant("eve", "tokens", 100);
     const { page } = await openElement("eve");
     expect(await textIn(page, "ok")).toBe("Tokens 100");
@@ -193,7 +193,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("says nothing that it does not know: offline, without a token, or in place of an older answer", async () => {
+  it("shows nothing that it does not know: offline, without a token, or after an older answer", async () => {
     await grant("mallory", "tokens", 100);
     const { page } = await openElement("mallory");
     await textIn(page, "ok");
@@ -216,7 +216,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("says in the console, once, why nothing is shown and what to do", async () => {
+  it("says once in the console why it shows nothing and what to do", async () => {
     const { page } = await openElement("ada");
     await page.waitForSelector("purser-balance[data-state]", { state: "attached" });
     const said: string[] = [];
@@ -238,7 +238,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("is what examples/balance.html shows, with a link for who has little left", async () => {
+  it("works in examples/balance.html, with a link for users with low credits", async () => {
     await grant("walt", "cents", 1_000);
     const page = await (await browser.newContext({ colorScheme: "dark" })).newPage();
     const fragment = new URLSearchParams({
@@ -259,7 +259,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("names a secret key in the page and in the console, and sends it to nobody", async () => {
+  it("reports a secret key in the page and in the console, and does not send it", async () => {
     const { page } = await openElement("ada");
     await page.waitForSelector("purser-balance[data-state]", { state: "attached" });
     const told: string[] = [];

@@ -64,7 +64,7 @@ describe("every operation of openapi.json", () => {
   });
 
   it.each(operations.map((operation) => [operation.operationId, operation] as const))(
-    "%s is a method of the client, which sends its path, query and body, and answers its answer",
+    "%s is a method of the client that sends its path, query and body, and returns its response",
     async (name, { path, method, tags, parameters = [], requestBody, responses }) => {
       const answer = responses[200]?.content?.["application/json"]?.example ?? {};
       const { purser, sent } = recordingClient(clientOf(path, tags[0]), answer);
@@ -90,7 +90,7 @@ describe("every operation of openapi.json", () => {
 });
 
 describe("the client", () => {
-  it("says at once that its url or its key is missing, as it does not when a call got no answer", () => {
+  it("reports a missing url or key immediately, unlike a call without a response", () => {
     // As `process.env` gives them.
     const missing = undefined as unknown as string;
     for (const url of [missing, "", "purser.example"]) {
@@ -103,7 +103,7 @@ describe("the client", () => {
 
   const unreached = { url: "https://purser.example", fetch: () => expect.unreachable("Nothing is sent.") };
 
-  it("says before it sends anything that the key is of a kind that the operation does not take", async () => {
+  it("refuses a key of the wrong kind before it sends anything", async () => {
     const page = new Purser({ ...unreached, key: "pk_live_x" });
     await expect(page.grantCredits({ userId: "u", packId: "p" })).rejects.toThrow(
       "grantCredits needs a secret key, sk_…. This client has a publishable key, pk_….",
@@ -117,7 +117,7 @@ describe("the client", () => {
     await expect(admin.listCreditUsers()).rejects.toThrow("listCreditUsers needs a secret key");
   });
 
-  it("takes dates where times are, in bodies and in queries", async () => {
+  it("accepts dates for times, in bodies and in queries", async () => {
     const { purser, sent } = recordingClient(Purser, { credits: [] });
     const at = new Date(Date.UTC(2026, 0, 31, 12));
     await purser.listBalances?.({ userId: "u", asOf: at });
@@ -126,7 +126,7 @@ describe("the client", () => {
     expect(sent[1]?.body).toMatchObject({ expiresAt: "2026-01-31T12:00:00.000Z" });
   });
 
-  it("tells of each answer its request, whether it is a repeat's, and the response, in nothing that is copied or printed", async () => {
+  it("gives each result its request id, whether it was replayed, and the response, without changing copies or output", async () => {
     const headers = { "x-request-id": "req_1", "idempotent-replayed": "true" };
     const fetch = async () => Response.json({ balances: [] }, { headers });
     const answer = await new Purser({ ...unreached, key: "sk_live_x", fetch }).grantCredits({
@@ -147,7 +147,7 @@ describe("the client", () => {
     await expect(purser.listBalances({ userId: "u" })).rejects.toMatchObject({ code: "unknown_answer", status: 200 });
   });
 
-  it("says which host gave no answer, and why", async () => {
+  it("says which host did not answer, and why", async () => {
     const fetch = async () => {
       throw new TypeError("fetch failed", { cause: Object.assign(new Error("connect"), { code: "ECONNREFUSED" }) });
     };
@@ -170,7 +170,7 @@ describe("the client", () => {
     expect(error.details?.differs).toEqual(["quantity"]);
   });
 
-  it("commits what was counted when the work throws, where that is asked for", async () => {
+  it("commits the counted usage when the work throws, if requested", async () => {
     const sent: unknown[] = [];
     const fetch = async (url: string, { body }: RequestInit) => {
       sent.push([new URL(url).pathname.split("/").at(-1), JSON.parse(String(body)).quantities]);
@@ -193,7 +193,7 @@ describe("the client", () => {
 });
 
 describe("the built client", () => {
-  it("needs no global that Node 20, Deno, Bun, Workers and browsers do not all have", async () => {
+  it("needs only globals that Node 20, Deno, Bun, Workers and browsers all have", async () => {
     const bundle = readFileSync(join(root, "clients/typescript/dist/index.js"), "utf8");
     const { code } = await transform(bundle, { format: "iife", globalName: "client" });
     // Of WinterTC's Minimum Common Web API, whose names all of them have.

@@ -41,7 +41,7 @@ afterAll(async () => {
 
 describe("the built client", () => {
   for (const { name, command, args, without } of clientRuntimes) {
-    it.skipIf(command === null)(`charges once on ${name}, whatever becomes of its connections${without}`, async () => {
+    it.skipIf(command === null)(`charges once on ${name}, whatever happens to its connections${without}`, async () => {
       // The grant, the event, the first hold and its commit.
       proxy.faults.push("lost", null, "refused", "cut", null, "lost", null, "lost", "cut", null);
       const { stdout } = await run(command ?? "", [...args, STORY, CLIENT, proxy.url, app.keys.sk_live]);
@@ -79,7 +79,7 @@ describe.skipIf(chromiumPath === null)(`the built client in a page${withoutChrom
     shop.close();
   });
 
-  it("reads a user's balances by a publishable key from another origin, also where answers are lost", async () => {
+  it("reads a user's balances with a publishable key from another origin, even when responses are lost", async () => {
     const backend = new Purser({ url: server.url, key: app.keys.sk_live });
     await backend.grantCredits({ userId: "ada", packId: "tokens", quantity: 12.5 });
     const page = await browser.newPage();

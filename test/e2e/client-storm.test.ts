@@ -158,7 +158,7 @@ describe(`the client while connections are cut, PROOF_SEED=${SEED}`, () => {
     }
   }, 240_000);
 
-  it("takes a deletion as done when its answer was lost, and nothing else that is not found", async () => {
+  it("treats only a deletion whose response was lost as done when it is not found", async () => {
     const { appId } = app;
     const impatient = new PurserAdmin({ url: proxy.url, key: ADMIN_TOKEN });
     const alertOf = () => admin.createAlert({ appId, mode: "live", name: "low", unit: "tokens", below: { amount: 5 } });

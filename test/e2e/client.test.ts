@@ -68,7 +68,7 @@ const errorOf = (call: Promise<unknown>): Promise<PurserError> =>
   );
 
 describe("the client under faults", () => {
-  it("debits once whatever becomes of a connection, also where the caller gives no id", async () => {
+  it("debits once whatever happens to a connection, even if the caller gives no id", async () => {
     const userId = await userWith(1_000);
     for (const fault of ["refused", "lost", "cut", { status: 502, body: "<html>" }] as const) {
       proxy.faults.push(fault, fault);
@@ -97,7 +97,7 @@ describe("the client under faults", () => {
     expect(credits.map(({ remaining }) => remaining)).toEqual([87]);
   });
 
-  it("waits as long as Retry-After says, also of a list with an event that met a fault", async () => {
+  it("waits as long as Retry-After says, also for a list with an event that met a fault", async () => {
     const userId = await userWith(100);
     const waits: number[] = [];
     const start = setTimeout;
@@ -122,7 +122,7 @@ describe("the client under faults", () => {
     expect(waits).toEqual([7_000, 7_000, 7_000]);
   });
 
-  it("sends nothing again that a repeat does not mend, or that might happen twice", async () => {
+  it("does not retry errors that a retry does not fix, or calls that could take effect twice", async () => {
     const fail = (status: number, code: string, headers = {}) =>
       proxy.faults.push({
         status,
@@ -152,7 +152,7 @@ describe("the client under faults", () => {
     }
   });
 
-  it("gives up after its retries, and at once when its signal aborts", async () => {
+  it("gives up after its retries, and immediately when its signal aborts", async () => {
     const impatient = new Purser({ url: proxy.url, key: app.keys.sk_live, retries: 1 });
     proxy.faults.push("refused", "refused");
     const error = await errorOf(impatient.listBalances({ userId: "u" }));
@@ -183,7 +183,7 @@ describe("the client", () => {
     expect(await remainingOf(userId)).toBe(10);
   });
 
-  it("sends the bookmark of each write with the next read, and takes it to another client", async () => {
+  it("sends the bookmark of each write with the next read, and can pass it to another client", async () => {
     const userId = await userWith(10);
     const other = new Purser({ url: proxy.url, key: app.keys.sk_live });
     await other.listBalances({ userId });
@@ -198,7 +198,7 @@ describe("the client", () => {
     expect(proxy.seen[1]?.headers["x-d1-bookmark"]).toBeUndefined();
   });
 
-  it("walks all pages of a list, or answers the first", async () => {
+  it("iterates over all pages of a list, or returns the first", async () => {
     const userId = await userWith(10);
     for (let n = 0; n < 4; n++) await purser.recordUsageEvent({ userId, event: "chat", quantities: { tokens: 1 } });
     proxy.seen.length = 0;
@@ -225,7 +225,7 @@ describe("the client", () => {
 describe("usage.hold", () => {
   const hold = (userId: string, tokens = 50) => ({ userId, event: "chat", quantities: { tokens } });
 
-  it("commits what was used, and returns the rest", async () => {
+  it("commits the usage, and returns the rest", async () => {
     const userId = await userWith(100);
     const { result, usage } = await purser.usage.hold(hold(userId), async ({ used, holds }) => {
       expect(holds.map(({ amount }) => amount)).toEqual([50]);
@@ -238,7 +238,7 @@ describe("usage.hold", () => {
     expect(await remainingOf(userId)).toBe(80);
   });
 
-  it("charges once where every answer of it is lost", async () => {
+  it("charges once even if all its responses are lost", async () => {
     const userId = await userWith(100);
     proxy.faults.push("lost", null, "lost", "cut");
     await purser.usage.hold(hold(userId), ({ used }) => used({ tokens: 70 }));
@@ -250,7 +250,7 @@ describe("usage.hold", () => {
     expect(await remainingOf(userId)).toBe(30);
   });
 
-  it("begins no work that the credits do not cover", async () => {
+  it("does not start work that the credits do not cover", async () => {
     const userId = await userWith(10);
     const work = vi.fn();
     expect(await errorOf(purser.usage.hold(hold(userId), work))).toMatchObject({ uncovered: { tokens: 40 } });
@@ -258,7 +258,7 @@ describe("usage.hold", () => {
     expect(await remainingOf(userId)).toBe(10);
   });
 
-  it("releases on failure, and when nobody said what was used", async () => {
+  it("releases on failure, and when no usage was reported", async () => {
     const userId = await userWith(100);
     const failing = purser.usage.hold(hold(userId), ({ used }) => {
       used({ tokens: 20 });
@@ -272,7 +272,7 @@ describe("usage.hold", () => {
     expect(reasons.filter((reason) => reason === "reservation_released")).toHaveLength(2);
   });
 
-  it("commits what was used when the stream is aborted, and releases when nothing was", async () => {
+  it("commits the usage when the stream is aborted, and releases when there was none", async () => {
     const userId = await userWith(100);
     const controller = new AbortController();
     const { signal } = controller;
@@ -292,13 +292,13 @@ describe("usage.hold", () => {
     expect(await remainingOf(userId)).toBe(70);
   });
 
-  it("lets other balances pay what went beyond the hold, and says what none could", async () => {
+  it("lets other balances pay usage beyond the hold, and reports the uncovered rest", async () => {
     const userId = await userWith(60);
     const { usage } = await purser.usage.hold(hold(userId), ({ used }) => used({ tokens: 75 }));
     expect(usage).toMatchObject({ debits: [{ amount: 60, remaining: 0 }], uncovered: { tokens: 15 } });
   });
 
-  it("extends the reservation while the work runs, and leaves it standing when the commit fails", async () => {
+  it("extends the reservation while the work runs, and keeps it when the commit fails", async () => {
     const userId = await userWith(100);
     vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
     let reservationId = "";
@@ -323,7 +323,7 @@ describe("usage.hold", () => {
 });
 
 describe("verifyWebhook", () => {
-  it("takes what Purser sends to an endpoint, and tells which message it is", async () => {
+  it("accepts the messages that Purser sends to an endpoint, and returns their types", async () => {
     const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
     const received = Promise.withResolvers<{ headers: IncomingHttpHeaders; body: string }>();
     const receiver = createServer(async (request, response) => {
@@ -363,7 +363,7 @@ describe("examples/ai-chat.mjs", () => {
     return fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
   }
 
-  it("streams an answer and charges its tokens, or says that the credits do not suffice", async () => {
+  it("streams a response and charges its tokens, or says that the credits do not suffice", async () => {
     const userId = await userWith(600);
     const answer = await chat(userId, "Tell me of ships.");
     const text = await answer.text();
@@ -373,7 +373,7 @@ describe("examples/ai-chat.mjs", () => {
     expect([poor.status, await poor.text()]).toEqual([402, "You have too few credits for this."]);
   });
 
-  it("charges what was streamed when the reader leaves, and nothing when the model fails", async () => {
+  it("charges the streamed part when the reader leaves, and nothing when the model fails", async () => {
     const userId = await userWith(600);
     const leaving = await chat(userId, "one two", async function* ({ signal }) {
       yield* ["a ", "b ", "c "];

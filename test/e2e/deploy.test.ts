@@ -1,9 +1,10 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, inject, it } from "vitest";
 import { withDatabases } from "../../scripts/databases.mjs";
 
 const run = promisify(execFile);
@@ -39,37 +40,40 @@ async function wrangler(text: string, ...args: string[]): Promise<string> {
   return stdout + stderr;
 }
 
+/** How many balances each local database has that was migrated. */
+function balancesOfEach(): unknown[] {
+  const folder = join(directory, ".wrangler/state/v3/d1/miniflare-D1DatabaseObject");
+  const files = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
+  return files.flatMap((name) => {
+    const database = new DatabaseSync(join(folder, name), { readOnly: true });
+    const isThere = database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'credit_balances'").get() !== undefined;
+    const counts = isThere ? [database.prepare("SELECT count(*) AS n FROM credit_balances").get()?.n] : [];
+    database.close();
+    return counts;
+  });
+}
+
 const bindings = (said: string) => [...said.matchAll(/^env\.(.*?) {2,}/gm)].map(([, binding]) => binding);
 
 /** Wrangler builds the Worker twice in one of them. */
 const MS_MAX = 180_000;
 
 describe("what docs/deployment.md has wrangler do", { timeout: MS_MAX }, () => {
-  it("binds in staging all that production has, with a database of its own", async () => {
-    const production = bindings(await wrangler(config, "deploy", "--dry-run"));
+  it("binds the same in staging as in production, with a separate database", async () => {
+    const production = bindings(inject("buildLog"));
     expect(production).toContain("DB (purser)");
     expect(production.length).toBeGreaterThan(8);
     const shown = bindings(await wrangler(`${config}\n${staging}`, "deploy", "--dry-run", "--env", "staging"));
     expect(shown).toEqual(production.map((binding) => (binding === "DB (purser)" ? "DB (purser-staging)" : binding)));
   });
 
-  it("migrates each database by its binding, whatever somebody called it", async () => {
+  it("migrates each database by its binding, whatever its name", async () => {
     const renamed = withDatabases(config, 2).replaceAll(/^database_name = ".*"$/gm, 'database_name = "renamed"');
-    for (const binding of ["DB", "DB_1"]) {
+    for (const [index, binding] of ["DB", "DB_1"].entries()) {
       const said = await wrangler(renamed, "d1", "migrations", "apply", binding, "--local");
       expect(said).toContain("0001_invariants.sql");
       expect(said).toContain("✅");
-      const tables = await wrangler(
-        renamed,
-        "d1",
-        "execute",
-        binding,
-        "--local",
-        "--json",
-        "--command",
-        "SELECT count(*) AS n FROM credit_balances",
-      );
-      expect(tables).toContain('"n": 0');
+      expect(balancesOfEach()).toEqual(Array(index + 1).fill(0));
     }
     // By the name that it had the same command fails: nothing here may use it.
     await expect(wrangler(renamed, "d1", "migrations", "apply", "purser", "--local")).rejects.toThrow("purser");

@@ -129,7 +129,7 @@ describe("end-user tokens by published keys", () => {
     await keys.close();
   });
 
-  it("of a kid that nobody published are refused, and do not hammer the key server", async () => {
+  it("with an unpublished kid are refused, and do not overload the key server", async () => {
     const key = await open();
     const stranger = await makeSigningKey("stranger");
     expect(await ask(key, await signToken(first))).toBe("200");
@@ -182,7 +182,7 @@ describe("end-user tokens by published keys", () => {
   });
 });
 
-describe("a key that was exchanged under its own kid, or has none", () => {
+describe("a key that was replaced under the same kid, or has none", () => {
   const SECOND_MS = 1_000;
   /** By the very function that the Worker calls, at a moment of the test's choice. */
   const verifying = (url: string) => {
@@ -196,7 +196,7 @@ describe("a key that was exchanged under its own kid, or has none", () => {
     };
   };
 
-  it("is followed by the first token that it signs, 30 seconds after the keys were fetched", async () => {
+  it("is fetched for the first token that it signs, 30 seconds after the last fetch", async () => {
     for (const sign of [signToken, signWithoutKid]) {
       const [before, after] = [await makeSigningKey("same"), await makeSigningKey("same")];
       const keys = await startKeyServer([before.jwk]);
@@ -213,7 +213,7 @@ describe("a key that was exchanged under its own kid, or has none", () => {
     }
   });
 
-  it("is followed among several that a token without a kid may mean", async () => {
+  it("is fetched among several keys that a token without a kid may refer to", async () => {
     const [a, b, c] = [await makeSigningKey("a"), await makeSigningKey("b"), await makeSigningKey("c")];
     const keys = await startKeyServer([a.jwk, b.jwk]);
     const verify = verifying(keys.url);

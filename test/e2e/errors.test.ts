@@ -109,7 +109,7 @@ describe("over a real connection", () => {
     }
   });
 
-  it("a body on a GET is not looked at", async () => {
+  it("a body on a GET is ignored", async () => {
     const headers = { authorization: `Bearer ${app.keys.sk_live}` };
     const answer = await send({ path: "/api/v1/credits?userId=u", headers, body: bytes("{") });
     expect([answer.status, answer.text]).toEqual([200, '{"credits":[]}']);

@@ -49,7 +49,7 @@ it("sends a small document with its length, and answers HEAD without one", async
   expect(response.headers.get("content-encoding")).toBe("identity");
 });
 
-it("streams a large document whole, and notes that it did", async () => {
+it("streams a large document whole, and records it in the audit", async () => {
   await makePerson("large", 30_000);
   const response = await fetch(await mint("large"));
   expect(response.headers.get("content-length")).toBeNull();

@@ -81,21 +81,21 @@ function pay(payment: object, secret = settings.PROVIDER_SECRET ?? "") {
 }
 
 describe("the product of docs/first-product.md", () => {
-  it("grants what was paid, once, and nothing for a payment that nobody signed", async () => {
+  it("grants a payment once, and nothing for an unsigned payment", async () => {
     const payment = { paymentId: "pay-1", userId: "grace", pack: "Starter" };
     expect((await pay(payment, "another")).status).toBe(400);
     for (let n = 0; n < 2; n++) expect(await (await pay(payment)).text()).toBe("Granted 2 balances.");
     expect(await remaining()).toEqual([1_000, 500]);
   });
 
-  it("debits a chat of a known price, and says when credits do not suffice", async () => {
+  it("debits a chat with a known price, and says when credits do not suffice", async () => {
     expect(await (await post("/chat")).text()).toBe("Hello!");
     expect(await remaining()).toEqual([990, 500]);
     const poor = await post("/chat", { headers: { cookie: "user=nobody" } });
     expect([poor.status, await poor.text()]).toEqual([402, "You have too few credits for this."]);
   });
 
-  it("pays for a stream what it used, also when its reader leaves", async () => {
+  it("charges a stream for its usage, even if its reader leaves", async () => {
     expect((await (await post("/stream")).text()).split(" ")).toHaveLength(51);
     expect(await remaining()).toEqual([940, 500]);
     const left = new AbortController();
@@ -121,7 +121,7 @@ describe("the product of docs/first-product.md", () => {
     await browser.close();
   });
 
-  it("hears of what happened, hands out a person's data, and forgets a person", async () => {
+  it("receives webhooks, exports a person's data, and erases a person", async () => {
     const data = await (await post("/my-data")).json();
     expect(data).toMatchObject({ distinctId: "grace", format: "json" });
     const receipt = await (await post("/forget-me")).json();

@@ -253,7 +253,7 @@ describe(`storms over the built Worker, from PROOF_SEED=${SEED} on`, () => {
   const timeout = 120_000 + KILLS * 60_000;
 
   it(
-    `lose and double nothing in ${KILLS} kills of the whole server, and what had no answer lands once`,
+    `lose and double nothing in ${KILLS} kills of the whole server, and repeated calls take effect once`,
     { timeout },
     () =>
       play(KILLS, false, async () => {

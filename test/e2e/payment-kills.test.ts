@@ -190,7 +190,9 @@ async function expectTrue({ appId }: Shop): Promise<void> {
 }
 
 describe(`Stripe's events to the built Worker, from PROOF_SEED=${SEED} on`, () => {
-  it(`are taken once each in ${KILLS} kills of the whole server`, { timeout: 60_000 + KILLS * 60_000 }, async () => {
+  it(`are processed once each in ${KILLS} kills of the whole server`, {
+    timeout: 60_000 + KILLS * 60_000,
+  }, async () => {
     const counts: Count[] = [];
     for (let cycle = 0; cycle < KILLS; cycle++) {
       counts.push(await storm(cycle));

@@ -96,7 +96,7 @@ describe("the backend for other providers", () => {
     data: { userId, paymentId: `txn_${userId}`, refundId, refundedCents, paidCents: 1_000 },
   });
 
-  it("grants once what was paid, and takes a refund's share back once", async () => {
+  it("grants a payment once, and takes a refund's share back once", async () => {
     const answers = await Promise.all([1, 2, 3].map(() => deliver(paid("ana"))));
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(await creditsOf("ana")).toEqual([1_000, 5]);
@@ -104,14 +104,14 @@ describe("the backend for other providers", () => {
     expect(await creditsOf("ana")).toEqual([700, 3.5]);
   });
 
-  it("asks for a refund again that came before its grant", async () => {
+  it("asks the provider to repeat a refund that came before its grant", async () => {
     expect(await deliver(refunded("ben", 500))).toEqual({ status: 503, body: { outcome: "later" } });
     await deliver(paid("ben"));
     expect((await deliver(refunded("ben", 500))).status).toBe(200);
     expect(await creditsOf("ben")).toEqual([500, 2.5]);
   });
 
-  it("answers 2xx to what can never succeed, and grants nothing", async () => {
+  it("answers 2xx to events that can never succeed, and grants nothing", async () => {
     expect(await deliver(paid("cleo", "no such pack"))).toMatchObject({
       status: 200,
       body: { outcome: "refused", code: "credit_pack_not_found" },

@@ -147,7 +147,7 @@ async function rowsThatName(app: ServedApp, texts: readonly string[]): Promise<s
 }
 
 describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${withoutChromium}`, () => {
-  it("takes its configuration, captures, identifies and aliases, in gzip without a header", async () => {
+  it("loads its configuration, captures, identifies and aliases, in gzip without a header", async () => {
     const { app, page, requests, complaints, configured } = await visit({ person_profiles: "identified_only" });
     const device = await idOf(page);
     await configured();
@@ -226,7 +226,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     await page.context().close();
   });
 
-  it.each(["left", "closed"])("sends what it still holds by beacon when the page is %s", async (how) => {
+  it.each(["left", "closed"])("sends its queued events by beacon when the page is %s", async (how) => {
     const { app, page } = await visit();
     const device = await idOf(page);
     await waitForEvents(app, [device], 1);
@@ -246,7 +246,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     await page.context().close();
   });
 
-  it("brings nothing of an erased user back, before and after its own `reset()`", async () => {
+  it("stores no data of an erased user again, before and after its own `reset()`", async () => {
     const ana = "Zq7-ana@example.com";
     const { app, page, requests, complaints } = await visit({ request_batching: false, disable_compression: true });
     const device = await idOf(page);
@@ -297,7 +297,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     await page.context().close();
   });
 
-  it("finds no flag, starts nothing that was not asked for, and asks for no script of Purser's", async () => {
+  it("finds no flag, enables no optional feature, and requests no script from Purser", async () => {
     const { app, page, requests, complaints, configured } = await visit({ request_batching: false });
     await configured();
     // What the configuration would start is asked for before this is sent.

@@ -41,7 +41,7 @@ const device = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
 const at = (app: ServedApp) => app.environmentIds.live;
 
 describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
-  it("is led through capture, identify, alias, groups and personless capture, and shuts down with nothing lost", async () => {
+  it("supports capture, identify, alias, groups and personless capture, and shuts down without losing events", async () => {
     const { app, client, failed, paths } = await connect(mode);
     const timestamp = new Date(Date.now() - 3_600_000);
     client.capture({ distinctId: device, event: "seen", properties: { page: "/", n: 1.5 }, timestamp });
@@ -88,7 +88,7 @@ describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
     expect((await personIn(server.db, at(app), "ana-2"))?.claimedBy).toBe("ana!");
   });
 
-  it("hears of a key that is not known, and gives up at once", async () => {
+  it("gets an error for an unknown key, and gives up immediately", async () => {
     const { client, failed, paths } = await connect(mode, { fetchRetryCount: 3 });
     const other = new PostHog("pk_live_0000000000000000000000", {
       host: server.url,
@@ -107,7 +107,7 @@ describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
     expect(String(failed[0])).toContain("401");
   });
 
-  it("is told that no flag is there", async () => {
+  it("gets a response without flags", async () => {
     const { client } = await connect(mode);
     expect(await client.isFeatureEnabled("beta", "ana")).toBeFalsy();
     expect(await client.getAllFlags("ana")).toEqual({});
@@ -116,7 +116,7 @@ describe.each(["v0", "v1"] as const)("posthog-node in %s mode", (mode) => {
 });
 
 describe("posthog-node", () => {
-  it("sends again after an answer that was lost, and every event is there once", async () => {
+  it("retries after a lost response, and every event is stored once", async () => {
     const { app, client } = await connect("v0", {
       fetchRetryCount: 3,
       fetch: (() => {

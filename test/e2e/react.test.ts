@@ -49,7 +49,8 @@ const PAGE = `
   import { hydrateRoot } from "react-dom/client";
   import { App } from "the app";
   const { token, ...props } = window.given;
-  const getToken = async () => token;
+  window.tokens = 0;
+  const getToken = async () => (window.tokens++, token);
   hydrateRoot(document.querySelector("main"), h(StrictMode, null, h(App, { ...props, getToken })), {
     onRecoverableError: (error) => console.error("not hydrated", error),
   });`;
@@ -122,7 +123,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
     ["<PurserBalance>", "element", "purser-balance[data-state=ok]", "12"],
     ["usePurserBalance", "hook", "output:has-text('ok')", "ok 12"],
   ])(
-    "%s shows what remains, after one request and without a warning, in strict mode",
+    "%s shows what remains, after one token, one request and no warning, in strict mode",
     async (_name, way, shown, text) => {
       const props = { url: server.url, publishableKey: app.keys.pk_live, userId: "ada" };
       const options = { ...props, getToken: () => "the server's render asks for none" };
@@ -149,6 +150,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
         said: [],
         asked: ["/api/v1/credits"],
       });
+      expect(await page.evaluate("window.tokens")).toBe(1);
       await page.close();
     },
   );

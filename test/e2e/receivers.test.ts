@@ -95,7 +95,7 @@ const msBetween = (a: Attempt | undefined, b: Attempt | undefined) =>
   Date.parse(b?.at ?? "") - Date.parse(a?.at ?? "") - (a?.durationMs ?? 0);
 
 describe.concurrent("a receiver", () => {
-  it("that is well gets each message once, signed so that the package verifies it", async () => {
+  it("that works gets each message once, with a signature that the package verifies", async () => {
     const { receiver, grant, secret, deliveries } = await world(ok);
     const granted = await Promise.all(Array.from({ length: 12 }, (_, n) => grant(`user ${n}`)));
     await until(() => receiver.messages().length === 12, 20_000, "twelve messages");
@@ -126,7 +126,7 @@ describe.concurrent("a receiver", () => {
     expect(attempts[0]?.durationMs).toBeGreaterThanOrEqual(3_900);
   });
 
-  it("that never answers is given up after ten seconds, tried once more by the cron, and holds up no other", async () => {
+  it("that never answers is abandoned after ten seconds, tried again by the cron, and delays no other", async () => {
     const silent = await world(() => {});
     const well = await startReceiver(ok);
     receivers.push(well);
@@ -165,7 +165,7 @@ describe.concurrent("a receiver", () => {
     receiver.verifyAll(secret);
   });
 
-  it("that goes on failing is tried by the cron, as soon as an attempt is due and no sooner", async () => {
+  it("that keeps failing is tried by the cron, as soon as an attempt is due and not before", async () => {
     const { grant, attempted, receiver, cron } = await world(
       (response, count) => void response.writeHead(count < 4 ? 503 : 200).end(),
     );
@@ -241,7 +241,7 @@ describe.concurrent("a receiver", () => {
     }
   });
 
-  it("that is not there, because nothing listens, is unreachable, and gets its messages when it is back", async () => {
+  it("where nothing listens is unreachable, and gets its messages when it is back", async () => {
     const { grant, attempted, receiver, admin, webhookId, cron } = await world(ok);
     await receiver.close();
     await grant();
@@ -255,7 +255,7 @@ describe.concurrent("a receiver", () => {
     expect(back.messages()).toHaveLength(1);
   });
 
-  it("with a certificate that nobody vouches for gets nothing of a message", async () => {
+  it("with an untrusted certificate gets no message", async () => {
     const { grant, attempted, receiver } = await world(ok, { isSelfSigned: true });
     await grant();
     const { status, attempts } = await attempted(2);
@@ -265,7 +265,7 @@ describe.concurrent("a receiver", () => {
     expect(receiver.attempts).toEqual([]);
   });
 
-  it("that asks for time with Retry-After is given it, also by the second attempt", async () => {
+  it("that sends Retry-After gets that time, also before the second attempt", async () => {
     const { grant, attempted, receiver } = await world(
       (response) => void response.writeHead(429, { "retry-after": "7200" }).end(),
     );
@@ -280,7 +280,7 @@ describe.concurrent("a receiver", () => {
     expect(receiver.attempts).toHaveLength(1);
   });
 
-  it("that says it is gone (410) is switched off: what was pending fails, and nothing more is written for it", async () => {
+  it("that answers 410 is disabled: its pending deliveries fail, and no more messages are written for it", async () => {
     const { grant, attempted, receiver, admin, deliveries } = await world(
       (response) => void response.writeHead(410).end(),
     );
@@ -295,7 +295,7 @@ describe.concurrent("a receiver", () => {
     expect([(await deliveries()).length, receiver.attempts.length]).toEqual([1, 1]);
   });
 
-  it("that checks what it got refuses a message that was changed on its way, or is old", async () => {
+  it("that verifies messages refuses one that was altered or is too old", async () => {
     const { grant, receiver, secret } = await world(ok);
     await grant();
     await until(() => receiver.attempts.length === 1, 20_000, "a message");

@@ -92,7 +92,7 @@ describe("the demonstration", () => {
     await expectWhole();
   });
 
-  it("is one, and whole, although its seeding was ended again and again", async () => {
+  it("is complete, and exists once, even if seeding was interrupted repeatedly", async () => {
     const before = await demonstrations();
     expect(await seed(1)).toBe(7);
     let ended = 0;
@@ -102,7 +102,7 @@ describe("the demonstration", () => {
     await expectWhole();
   });
 
-  it("is begun anew where the database is another one", async () => {
+  it("is seeded again for another database", async () => {
     expect(await seed(5)).toBe(7);
     await forget();
     expect(await seed()).toBe(0);

@@ -13,7 +13,7 @@ describe("the built Worker", () => {
     expect([answer.status, await answer.json()]).toEqual([200, { status: "ok" }]);
   });
 
-  it("has its dashboard under each spelling of its path, and nowhere else", async () => {
+  it("serves its dashboard under each spelling of its path, and nowhere else", async () => {
     const ask = async (path: string, method = "GET") => {
       const { status, headers } = await fetch(server.url + path, { method, redirect: "manual" });
       return [status, headers.get("location") ?? headers.get("allow"), headers.has("x-request-id")];

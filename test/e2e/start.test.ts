@@ -104,7 +104,7 @@ function processes(): number[] {
 }
 
 describe("npm start", () => {
-  it("is found by npm run demo, whatever its port", async () => {
+  it("is found by npm run demo, on any port", async () => {
     const { PORT: _port, ...env } = process.env;
     const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
     expect(stdout).toContain("delivered twice, granted once");
@@ -114,7 +114,7 @@ describe("npm start", () => {
       expect(told).toContain(type);
   });
 
-  it("limits guesses of the administrator's token, whatever address their headers name", async () => {
+  it("limits guesses of the administrator's token, whatever address the headers claim", async () => {
     const guess = async (n: number) => {
       const headers = { authorization: "Bearer wrong", "cf-connecting-ip": `192.0.2.${n}` };
       return (await fetch(`${url}/api/v1/admin/apps`, { headers })).status;
@@ -133,7 +133,7 @@ describe("npm start", () => {
     expect(log).not.toMatch(/a-download-token|token=|GET \//);
   });
 
-  it.runIf(existsSync("/proc/self"))("ends, with all that it started, when what it runs has died", async () => {
+  it.runIf(existsSync("/proc/self"))("ends, with all processes that it started, when the server has died", async () => {
     const started = processes();
     expect(started.length).toBeGreaterThan(0);
     const parentOf = (pid: number) => Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { columnClasses } from "../../src/db/column-classes.ts";
+import { columnClasses } from "./column-classes.ts";
 import { send } from "./people.ts";
 import {
   type Answer,
@@ -131,32 +131,40 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   await done(call("GET", link.downloadUrl));
 }
 
-/** The columns, as `table.column`, in which one of the texts is. */
-export async function findInDatabase(texts: readonly string[], environmentId: number) {
+/** The columns of each table that an erasure has to look at. */
+async function readClassed() {
   const { results: columns } = await env.DB.prepare(
     `SELECT m.name AS name, c.name AS field FROM sqlite_schema AS m CROSS JOIN pragma_table_info(m.name) AS c
      WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '_cf_%' AND m.name NOT LIKE 'd1_%'`,
   ).all<{ name: string; field: string }>();
-  const found: string[] = [];
-  const classed = Map.groupBy(
+  return Map.groupBy(
     columns.filter(({ name }) => name in columnClasses),
     ({ name }) => name,
   );
+}
+let classed: Awaited<ReturnType<typeof readClassed>> | undefined;
+
+/** The columns, as `table.column`, in which one of the texts is. */
+export async function findInDatabase(texts: readonly string[], environmentId: number) {
+  classed ??= await readClassed();
   const accounts = `SELECT id FROM accounts WHERE environment_id = ${environmentId}`;
-  for (const [name, ofTable] of classed) {
+  const apps = `SELECT app_id FROM environments WHERE id = ${environmentId}`;
+  const statements = [...classed].map(([name, ofTable]) => {
     const fields = ofTable.map(({ field }) => field);
     const scope = fields.includes("environment_id")
       ? `environment_id = ${environmentId}`
       : fields.includes("account_id")
         ? `account_id IN (${accounts})`
-        : "1";
+        : fields.includes("app_id")
+          ? `app_id IN (${apps})`
+          : "1";
     const any = (field: string) => texts.map((_, n) => `instr(lower("${field}"), lower(?${n + 1})) > 0`).join(" OR ");
     const sums = fields.map((field) => `coalesce(sum(${any(field)}), 0) AS "${field}"`);
-    const row = await env.DB.prepare(`SELECT ${sums.join()} FROM "${name}" WHERE ${scope}`)
-      .bind(...texts)
-      .first<Record<string, number>>();
-    for (const [field, count] of Object.entries(row ?? {})) if (count > 0) found.push(`${name}.${field}`);
-  }
+    return env.DB.prepare(`SELECT '${name}' AS "of", ${sums.join()} FROM "${name}" WHERE ${scope}`).bind(...texts);
+  });
+  const found = (await env.DB.batch<Record<string, number | string>>(statements)).flatMap(({ results: [row = {}] }) =>
+    Object.entries(row).flatMap(([field, count]) => (Number(count) > 0 ? [`${row.of}.${field}`] : [])),
+  );
   return found.sort();
 }
 

@@ -5,7 +5,7 @@ import type { StoredDebt } from "../../src/payments/line.ts";
 import { nextStep, offersNow, type Refusal, standingOfKnown } from "../../src/payments/next-step.ts";
 import { type Offer, planOffer } from "../../src/payments/offer.ts";
 import { offersOf } from "../../src/payments/offers.ts";
-import type { AccountPlan, Motion } from "../../src/payments/plan.ts";
+import type { AccountPlan, PlannedMotion } from "../../src/payments/plan.ts";
 import { type Issued, planAccount } from "../../src/payments/plan.ts";
 import type { StripeSetting } from "../../src/payments/setting.ts";
 import type { PaymentState } from "../../src/payments/state.ts";
@@ -162,7 +162,7 @@ const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPa
 });
 
 /** What insert-payment-motions.ts does in SQL. */
-function bring(books: PureBooks, motions: readonly Motion[]): void {
+function bring(books: PureBooks, motions: readonly PlannedMotion[]): void {
   changeGrants(books, (grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
     const balance = books.balances[grant.balanceId];

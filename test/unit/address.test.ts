@@ -15,7 +15,7 @@ describe("the network of an address", () => {
 });
 
 describe("counts of a minute", () => {
-  it("are forgotten with the oldest address first, so that memory is bounded and newcomers push out no full count", () => {
+  it("are dropped oldest address first, so that memory is bounded and new addresses evict no full count", () => {
     const counts = new MinuteCounts();
     counts.add("first", 0);
     for (let n = 0; n < 9_999; n++) counts.add(`other ${n}`, 1);
@@ -25,7 +25,7 @@ describe("counts of a minute", () => {
     expect(counts.count("other 0", 1)).toBe(1);
   });
 
-  it("begin anew when the minute is over, and say how long it takes", () => {
+  it("start again after the minute, and say how long that takes", () => {
     const counts = new MinuteCounts();
     expect(counts.add("a", 1_000)).toBe(1);
     expect(counts.add("a", 2_000)).toBe(2);

@@ -35,7 +35,7 @@ const unitAndSteps = unit.chain((of) =>
 );
 
 describe("an amount", () => {
-  it("survives JSON → steps → JSON for every value that its unit can hold", () => {
+  it("is unchanged by JSON → steps → JSON for every value that its unit can hold", () => {
     fc.assert(
       fc.property(unitAndSteps, ([of, steps]) => {
         const text = written(of, steps);
@@ -57,7 +57,7 @@ describe("an amount", () => {
     );
   });
 
-  it("tells every two steps apart, up to the largest of the unit", () => {
+  it("distinguishes every two steps, up to the unit's maximum", () => {
     fc.assert(
       fc.property(unitAndSteps, ([of, steps]) => {
         if (steps < amountStepsMax[of]) expect(fromSteps(of, inSteps(steps + 1))).toBeGreaterThan(fromSteps(of, steps));
@@ -76,7 +76,7 @@ describe("an amount", () => {
     );
   });
 
-  it("is refused beyond the largest of the unit, on either side, by one step or by far", () => {
+  it("is refused beyond the unit's range, on either side, by one step or more", () => {
     for (const of of UNITS) {
       const max = fromSteps(of, inSteps(amountStepsMax[of]));
       expect(toSteps(of, max)).toBe(amountStepsMax[of]);
@@ -107,7 +107,7 @@ describe("an amount", () => {
     }
   });
 
-  it("agrees with exact arithmetic on the decimal of any double whatever", () => {
+  it("agrees with exact arithmetic on the decimal of any double", () => {
     fc.assert(
       fc.property(unit, fc.double({ noNaN: true, noDefaultInfinity: true }), (of, amount) => {
         // The shortest decimal as a fraction: digits / 10^places, or digits · 10^-places.
@@ -160,7 +160,7 @@ describe("an amount", () => {
   });
 });
 
-it("presents the quantities that are there, zero included, and leaves absent units absent", () => {
+it("presents all given quantities, including zero, and leaves out absent units", () => {
   expect(presentQuantities({})).toEqual({});
   expect(presentQuantities({ cents: inSteps(1_500_000), count: inSteps(0) })).toEqual({ count: 0, cents: 1.5 });
   const one = inSteps(1);

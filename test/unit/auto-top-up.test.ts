@@ -55,7 +55,7 @@ describe("the example of auto top-up", () => {
     expect(charged.size).toBe(5);
   });
 
-  it("ends when the card is declined, counts nothing for it, and throws for what may have been charged", async () => {
+  it("ends when the card is declined, does not count it, and throws when a charge may have happened", async () => {
     const { charged, reserved, state, given } = shop();
     state.error = { type: "StripeConnectionError" };
     await expect(topUp(message(1), given)).rejects.toBe(state.error);

@@ -9,7 +9,7 @@ const balance = (unit: string, remaining: number, expiresAt: string | null = nul
 });
 
 describe("what the balance element shows", () => {
-  it("is summed by unit in the order of the list, without a fraction that nobody has", () => {
+  it("is summed by unit in the order of the list, without rounding errors", () => {
     const totals = totalsByUnit([balance("tokens", 0.1), balance("cents", 1), balance("tokens", 0.2)]);
     expect([...totals]).toEqual([
       ["tokens", { remaining: 0.3, initial: 0.6 }],
@@ -17,7 +17,7 @@ describe("what the balance element shows", () => {
     ]);
   });
 
-  it("expires at the earliest moment, with all that expires then", () => {
+  it("shows the earliest expiry, with all credits that expire then", () => {
     const [early, late] = ["2027-01-01T00:00:00.000Z", "2027-01-02T00:00:00.000Z"];
     const credits = [
       balance("tokens", 5, late),

@@ -108,7 +108,7 @@ describe("bare names in SQL", () => {
     expect(namesInQuoted("statement`UPDATE accounts SET x = 1`")).toEqual(["accounts"]);
   });
 
-  it("are not in comments, in quoted texts of SQL, in what is interpolated, and in words for people", () => {
+  it("are not found in comments, SQL string literals, interpolations and messages", () => {
     expect(namesInQuoted("// sql`SELECT 1 FROM environments`\n/* `FROM apps` */")).toEqual([]);
     expect(namesInQuoted("sql`SELECT #{environments.id} FROM #{environments} WHERE 'user_id' = '$.accounts'`")).toEqual(
       [],
@@ -117,7 +117,7 @@ describe("bare names in SQL", () => {
     expect(namesInQuoted("sql`SELECT value FROM json_each(#{value('list')}) AS item`")).toEqual([]);
   });
 
-  it("sql.raw and sql.identifier stand in db/query.ts alone", () => {
+  it("sql.raw and sql.identifier are used only in db/query.ts", () => {
     const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
       /\bsql\.(raw|identifier)\b/.test(readFileSync(file, "utf8")),
     );

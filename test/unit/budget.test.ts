@@ -22,7 +22,7 @@ it("gives all lists one budget: a million of each of two fit, and pages of small
   expect(pageRowsMin({ ...none, analytics: one(4_000) }, ofAnalytics(1_000_000))).toBeLessThan(2_000);
 });
 
-it("keeps the pages of all lists, and as many of heavy rows and of balances, within the queries", () => {
+it("keeps the pages of all lists, of large rows and of balances within the query limit", () => {
   const bound = fc.array(fc.record({ id: fc.constantFrom("ana", "x".repeat(200)), last: fc.nat(300_000) }), {
     maxLength: 40,
   });
@@ -52,7 +52,7 @@ it("keeps the pages of all lists, and as many of heavy rows and of balances, wit
   );
 });
 
-it("refuses what no page that fits into memory would carry", () => {
+it("refuses an export whose pages would not fit into memory", () => {
   expect(pageRowsMin({ ...none, analytics: one(10_000_000) }, ofAnalytics(0))).toBeNull();
   expect(pageRowsMin({ ...none, analytics: one(10) }, ofAnalytics(3_000_000_000))).toBeNull();
 });

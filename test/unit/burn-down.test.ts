@@ -23,7 +23,7 @@ const balancesOf = (remaining: fc.Arbitrary<number>, maxLength = 8) =>
   fc.uniqueArray(spendable(remaining), { selector: (balance) => balance.id, maxLength });
 
 describe("spendingOrder", () => {
-  it("is a strict total order: every two balances differ, one way round, and chains hold", () => {
+  it("is a strict total order", () => {
     fc.assert(
       fc.property(balancesOf(fc.constant(1)), (balances) => {
         for (const a of balances) {
@@ -40,7 +40,7 @@ describe("spendingOrder", () => {
     );
   });
 
-  it("gives one order, whatever order the balances came in", () => {
+  it("gives the same order for any input order", () => {
     fc.assert(
       fc.property(
         balancesOf(fc.constant(1)).chain((balances) =>
@@ -53,7 +53,7 @@ describe("spendingOrder", () => {
     );
   });
 
-  it("asks for priority, then rules before none, then expiry with never last, then age, then id", () => {
+  it("sorts by priority, rules before none, expiry with never last, age, and id", () => {
     const base: Spendable = {
       id: "m",
       unit: "count",
@@ -100,7 +100,7 @@ const covers = (balance: Spendable, event: string, model: string | undefined): b
   balance.rules.some((rule) => (rule.event ?? event) === event && (rule.model === undefined || rule.model === model));
 
 describe("burnDown", () => {
-  it("takes at least one step and never more than remains, from balances that match, in the order given", () => {
+  it("takes at least one step and never more than the remaining amount, from matching balances, in the given order", () => {
     fc.assert(
       fc.property(balancesOf(remaining), usage, (balances, used) => {
         const { legs } = burnDown(balances, used);
@@ -118,7 +118,7 @@ describe("burnDown", () => {
     );
   });
 
-  it("covers the event exactly: what is paid and what is left are the whole, and only the last payer rounds up", () => {
+  it("covers the event exactly: payments and rest add up to the whole, and only the last payer rounds up", () => {
     fc.assert(
       fc.property(balancesOf(remaining), usage, (balances, used) => {
         const { legs, uncovered } = burnDown(balances, used);
@@ -149,7 +149,7 @@ describe("burnDown", () => {
     );
   });
 
-  it("leaves something uncovered only when every balance that may pay gave all that it has", () => {
+  it("leaves a part uncovered only when every balance that may pay is empty", () => {
     fc.assert(
       fc.property(balancesOf(remaining), usage, (balances, used) => {
         const { legs, uncovered } = burnDown(balances, used);
@@ -166,7 +166,7 @@ describe("burnDown", () => {
     );
   });
 
-  it("gives one unit's exact amount when one unit is carried: nothing is rounded", () => {
+  it("debits the exact amount when the event has one unit: nothing is rounded", () => {
     fc.assert(
       fc.property(
         balancesOf(remaining),
@@ -191,7 +191,7 @@ describe("burnDown", () => {
     expiresAtMs: NEVER_MS,
   });
 
-  it("passes on what is left in proportion, across units", () => {
+  it("passes on the rest in proportion, across units", () => {
     // Half of the tokens are paid, so half of the cents are left: 5 of 10.
     const balances = [balance("a", "tokens", 500), balance("b", "cents", 1_000)];
     const { legs, uncovered } = burnDown(balances, {
@@ -202,7 +202,7 @@ describe("burnDown", () => {
     expect(uncovered).toBeNull();
   });
 
-  it("keeps thirds exactly until the last payer, who alone rounds up", () => {
+  it("keeps thirds exactly until the last payer, which alone rounds up", () => {
     // 1 of 3 tokens, then 1 of 3 seconds: a third of 100 cents is left, 33 1/3.
     const balances = [balance("a", "tokens", 1), balance("b", "seconds", 1), balance("c", "cents", 1_000)];
     const { legs } = burnDown(balances, {
@@ -217,7 +217,7 @@ describe("burnDown", () => {
     expect(short.uncovered).toEqual({ tokens: 1, seconds: 1, cents: 34 });
   });
 
-  it("skips the empty, the unmatched and those whose unit is absent or 0, and pays nothing for an event of nothing", () => {
+  it("skips balances that are empty, do not match, or whose unit is absent or 0, and pays nothing for an empty event", () => {
     const unmatched = { ...balance("b", "count", 9), rules: [{ event: "image" }] };
     const balances = [balance("a", "count", 0), unmatched, balance("c", "seconds", 9), balance("d", "count", 9)];
     const { legs } = burnDown(balances, { event: "chat", quantities: { count: steps(2), seconds: steps(0) } });
@@ -233,7 +233,7 @@ describe("burnDown", () => {
 });
 
 describe("many events on many rules", () => {
-  it("take time that grows with both, and little: 100 events on 1,000 balances of 20 rules each, all tried in vain", () => {
+  it("take time in proportion to both: 100 events on 1,000 balances with 20 rules each, none of which matches", () => {
     const balances = Array.from(
       { length: 1_000 },
       (_, index): Spendable => ({

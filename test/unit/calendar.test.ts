@@ -53,7 +53,7 @@ function anchors(): Moment[] {
 }
 
 describe("the calendar of periods", () => {
-  it("begins each period where a walk by months does, over a century of anchors", () => {
+  it("begins each period where counting months does, over a century of anchors", () => {
     for (const anchor of anchors()) {
       for (const every of EVERY) {
         for (const n of [1, 2, 3, 4, 5, 12, 13, 14, 25, 49, 50]) {
@@ -65,7 +65,7 @@ describe("the calendar of periods", () => {
     }
   });
 
-  it("finds the period of a moment: it has begun, and the next has not", () => {
+  it("finds the period of a time: the period has begun, and the next has not", () => {
     const random = createRandom(7);
     for (const anchor of anchors()) {
       for (const every of EVERY) {
@@ -82,7 +82,7 @@ describe("the calendar of periods", () => {
     expect(lastPeriod(0, "month", null)).toBe(Number.POSITIVE_INFINITY);
   });
 
-  it("moves no later period by a month that lacks the anchor's day", () => {
+  it("does not shift later periods after a month without the anchor's day", () => {
     const starts = (anchor: string, every: Every, count: number) =>
       Array.from({ length: count }, (_, index) =>
         new Date(periodStart(Date.parse(anchor), every, index + 1)).toISOString().slice(0, 10),

@@ -1,8 +1,8 @@
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { describe, expect, it } from "vitest";
-import { columnClasses } from "../../src/db/column-classes.ts";
 import * as schema from "../../src/db/schema.ts";
+import { columnClasses } from "../support/column-classes.ts";
 
 const tables = Object.values<unknown>(schema)
   .filter((value): value is SQLiteTable => is(value, SQLiteTable))
@@ -10,14 +10,14 @@ const tables = Object.values<unknown>(schema)
 
 describe("the classes of columns", () => {
   it.each(tables.map(({ name, columns }) => [name, columns.map((column) => column.name)] as const))(
-    "name every column of %s once, and none that it has not",
+    "name every column of %s once, and no others",
     (name, columns) => {
       const classed = Object.values(columnClasses[name] ?? {}).flat();
       expect(classed.toSorted()).toEqual(columns.toSorted());
     },
   );
 
-  it("know no table that is not there", () => {
+  it("name no unknown table", () => {
     expect(Object.keys(columnClasses).sort()).toEqual(tables.map(({ name }) => name).sort());
   });
 });

@@ -5,7 +5,7 @@ import { decodeBase64url, encodeBase64url } from "../../src/lib/encoding.ts";
 
 const scope = [7, "user", ""] as const;
 
-it("gives back the position that it was sealed with, for the same list alone", async () => {
+it("opens to the sealed position, for the same list only", async () => {
   const part = fc.oneof(fc.string(), fc.integer());
   await fc.assert(
     fc.asyncProperty(
@@ -37,7 +37,7 @@ it("refuses a cursor with any one character changed, left out or added", async (
   for (const text of altered) expect(decodeCursor(text, scope), text).toBeNull();
 });
 
-it("has one spelling: bytes that a decoder would pass over are refused", async () => {
+it("has one spelling: bytes that a decoder would ignore are refused", async () => {
   const bytes = decodeBase64url(encodeCursor(5, scope)) ?? new Uint8Array();
   const [check, position] = [bytes.slice(0, 9), bytes.slice(9)];
   for (const inserted of [[0xef, 0xbb, 0xbf], [0x20], [0x30], [0x2b], [0x00], [0xff]]) {
@@ -46,7 +46,7 @@ it("has one spelling: bytes that a decoder would pass over are refused", async (
   }
 });
 
-it("refuses what is no cursor at all", async () => {
+it("refuses text that is not a cursor", async () => {
   for (const text of ["", "x", "5", "AAAA", "null", "🙂", "a".repeat(100_000)]) {
     expect(decodeCursor(text, scope)).toBeNull();
   }

@@ -7,7 +7,7 @@ import { randomId } from "../../src/lib/ids.ts";
 const config = readFileSync("wrangler.toml", "utf8");
 
 describe("a configuration of several databases", () => {
-  it("binds those that it had and local ones for the rest, and says everything else as before", () => {
+  it("keeps its bindings, adds local ones for the rest, and keeps everything else", () => {
     expect(boundDatabases(config)).toEqual(["DB"]);
     expect(withDatabases(config, 1)).toBe(config);
     const three = withDatabases(config, 3);
@@ -17,7 +17,7 @@ describe("a configuration of several databases", () => {
     expect(new Set([...three.matchAll(/^database_id = "(.*)"$/gm)].map(([, id]) => id)).size).toBe(3);
   });
 
-  it("takes no other binding for a database", () => {
+  it("treats no other binding as a database", () => {
     const other = '[[kv_namespaces]]\nbinding = "DB_1"\n\n[[d1_databases]]\nbinding = "LOGS"\n';
     expect(boundDatabases(other)).toEqual([]);
   });
@@ -46,7 +46,7 @@ describe("docs/deployment.md", () => {
       .split(/^(?=\[)/m)
       .map((table) => [...table.matchAll(/^(\[.*\]|[\w.]+ *=)/gm)].map(([, name = ""]) => name).join(" "));
 
-  it("shows a staging environment with all that an environment does not inherit", () => {
+  it("shows a staging environment with all settings that an environment does not inherit", () => {
     const own = tablesOf(config).filter((table) => /^\[+(vars|d1_databases|ratelimits)\]/.test(table));
     const shown = tablesOf(staging).map((table) => table.replace("env.staging.", ""));
     expect(own.length).toBeGreaterThan(3);
@@ -66,7 +66,7 @@ describe("docs/deployment.md", () => {
 });
 
 describe("the deploy button", () => {
-  it("finds a description of every secret that it asks for, and of every variable", () => {
+  it("has a description of every secret and variable that it asks for", () => {
     const { cloudflare } = JSON.parse(readFileSync("package.json", "utf8"));
     const described = Object.keys(cloudflare.bindings);
     const secrets = [...readFileSync(".dev.vars.example", "utf8").matchAll(/^(\w+)=/gm)].map(([, name = ""]) => name);
@@ -82,7 +82,7 @@ describe("the deploy button", () => {
 });
 
 describe("an id that names its database", () => {
-  it("says its index, and no other id says any", () => {
+  it("contains its index, and no other id does", () => {
     for (let index = 0; index < 10; index++) {
       expect(databaseIndexOf(idIn(index, randomId("app_")))).toBe(index);
       expect(databaseIndexOf(idIn(index, randomId("crb_")))).toBe(index);
@@ -92,7 +92,7 @@ describe("an id that names its database", () => {
     }
   });
 
-  it("is of a database that is bound, or of none", () => {
+  it("belongs to a bound database, or to none", () => {
     const [first, third] = [{}, {}];
     const env = { DB: first, DB_2: third, DB_10: {}, ADMIN_TOKEN: "x" };
     expect(allDatabases(env)).toEqual([

@@ -56,7 +56,7 @@ async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
 const names = (count: number, prefix: string) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
 describe("ten endpoints with twenty messages each", () => {
-  it.each([1, 5, 9])("%i of them silent hold the others up by less than two seconds", async (silentCount) => {
+  it.each([1, 5, 9])("with %i silent ones delay the others by less than two seconds", async (silentCount) => {
     const silent = names(silentCount, "silent");
     const fine = names(10 - silentCount, "fine");
     const jobsOf = (endpointIds: readonly string[]) =>
@@ -81,7 +81,7 @@ describe("ten endpoints with twenty messages each", () => {
 });
 
 describe("the pool", () => {
-  it("makes a second attempt 5 s after its own first, beside a silent endpoint that nobody knew of", async () => {
+  it("makes a second attempt 5 s after the first, even beside a newly silent endpoint", async () => {
     const behave: Behave = ({ endpointId, isSecond }) => {
       if (endpointId === "silent") return SILENT;
       return isSecond ? FINE : { ms: 100, end: "failed" };
@@ -95,14 +95,14 @@ describe("the pool", () => {
     ]);
   });
 
-  it("gives an endpoint one place until it has taken a delivery, then as many as there are", async () => {
+  it("gives an endpoint one slot until a delivery has succeeded, then all slots", async () => {
     const jobs = Array.from({ length: 12 }, (_, message) => ({ endpointId: "fine", message, isFailing: false }));
     const { made, most } = await deliverAll(jobs, () => FINE);
     expect(made.map(({ atMs }) => atMs)).toEqual([0, ...Array(5).fill(100), ...Array(5).fill(200), 300]);
     expect(most).toBe(5);
   });
 
-  it("gives the failing endpoints one place together, and one that takes a delivery again its own", async () => {
+  it("gives all failing endpoints one slot together, and a recovered one its own", async () => {
     const jobs = ["a", "b", "c", "a", "a"].map((endpointId, message) => ({ endpointId, message, isFailing: true }));
     const { made } = await deliverAll(jobs, ({ endpointId }) =>
       endpointId === "a" ? FINE : { ms: 100, end: "failed" },
@@ -117,7 +117,7 @@ describe("the pool", () => {
     ]);
   });
 
-  it("asks an endpoint that was switched off nothing more, and one that failed once goes on", async () => {
+  it("makes no more attempts at a disabled endpoint, and continues with one that failed once", async () => {
     const jobs = ["gone", "gone", "once", "once"].map((endpointId, message) => ({
       endpointId,
       message,
@@ -135,7 +135,7 @@ describe("the pool", () => {
     ]);
   });
 
-  it("rejects with the first error of an attempt, and begins nothing more", async () => {
+  it("rejects with the first error of an attempt, and starts no more", async () => {
     let begun = 0;
     const pool = openPool(async () => {
       begun++;

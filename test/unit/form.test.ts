@@ -26,7 +26,7 @@ describe("a number that a person typed", () => {
     for (const [text, value] of cases) expect(read(text), text).toBe(value);
   });
 
-  it("is refused by the name of its argument when it could be read in two ways, or is none", () => {
+  it("is refused by the name of its argument when it is ambiguous or no number", () => {
     for (const text of [
       "100,5",
       "1,00",

@@ -25,8 +25,8 @@ function isWalked(text: string): boolean {
   }
 }
 
-describe("a walk through JSON", () => {
-  it("takes what JSON.parse takes, and nothing else", () => {
+describe("the JSON scanner", () => {
+  it("accepts exactly the texts that JSON.parse accepts", () => {
     const whole = fc.json({ maxDepth: 4 });
     const cut = fc.tuple(whole, fc.nat(), fc.nat(3), fc.string({ maxLength: 2 })).map(([text, at, count, put]) => {
       const from = at % (text.length + 1);
@@ -61,7 +61,7 @@ describe("a walk through JSON", () => {
     expect(isWalked(text)).toBe(isJson(text));
   });
 
-  it("finds members and elements where they stand, and counts levels", () => {
+  it("finds the positions of members and elements, and counts levels", () => {
     const value = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 3 }));
     fc.assert(
       fc.property(value, (object) => {
@@ -86,7 +86,7 @@ describe("a walk through JSON", () => {
     expect(depths).toEqual([0, 2, 0, 3]);
   });
 
-  it("knows a name however it is written", () => {
+  it("recognises a name in any escaped form", () => {
     const names = new Names(["$set", "uuid"]);
     const json = bytesOf('{"$set":1,"\\u0024set":2,"uui\\u0064":3,"$sets":4,"set":5,"\\ud800":6}');
     const found: (string | undefined)[] = [];
@@ -97,7 +97,7 @@ describe("a walk through JSON", () => {
     expect(found).toEqual(["$set", "$set", "uuid", undefined, undefined, undefined]);
   });
 
-  it("takes time in the bytes and memory in the levels, not the stack", () => {
+  it("takes time linear in the bytes and memory linear in the levels, without recursion", () => {
     const deep = 2_000_000;
     expect(isWalked("[".repeat(deep) + "]".repeat(deep))).toBe(true);
     expect(isWalked('{"a":'.repeat(deep))).toBe(false);

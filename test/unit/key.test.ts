@@ -17,7 +17,7 @@ const keys = fc
   });
 
 describe("a key", () => {
-  it("says its kind and its environment, whatever they are", () => {
+  it("contains its kind and its environment", () => {
     fc.assert(
       fc.property(keys, ({ kind, environment, text }) => {
         expect(readKey(text)).toEqual({ kind, environment });
@@ -25,7 +25,7 @@ describe("a key", () => {
     );
   });
 
-  it("is none with any one character mistyped, left out, doubled or exchanged with its neighbour", () => {
+  it("is invalid with any one character mistyped, left out, doubled or swapped with its neighbour", () => {
     fc.assert(
       fc.property(keys, fc.nat(), fc.nat(), ({ text }, place, digit) => {
         const at = 8 + (place % (text.length - 8));
@@ -42,7 +42,7 @@ describe("a key", () => {
     );
   });
 
-  it("is none when it is made up without knowing the form", () => {
+  it("is invalid when it is invented without the checksum", () => {
     for (const made of ["", "sk_live_", randomId("sk_live_"), `sk_live_${"0".repeat(52)}`, "sk_prod_x", "Bearer"]) {
       expect(readKey(made)).toBeNull();
     }
@@ -50,7 +50,7 @@ describe("a key", () => {
 });
 
 describe("an administration key", () => {
-  it("is none with any one character mistyped, left out or doubled, and no key of an application", () => {
+  it("is invalid with any one character mistyped, left out or doubled, and is not an application's key", () => {
     const text = writeAdminKey(randomId(""));
     expect([isAdminKey(text), readKey(text)]).toEqual([true, null]);
     for (let at = 0; at < text.length; at++) {
@@ -73,7 +73,7 @@ describe("base62 and CRC-32", () => {
     expect([fromBase62(""), fromBase62("a-b"), fromBase62("z".repeat(20))]).toEqual([NaN, NaN, NaN]);
   });
 
-  it("is the checksum that everybody computes", () => {
+  it("is the standard checksum", () => {
     expect(crc32("123456789")).toBe(0xcbf43926);
   });
 });

@@ -23,7 +23,7 @@ const short = (alphabet: string, maxLength: number) =>
   fc.array(fc.constantFrom(...alphabet), { maxLength }).map((characters) => characters.join(""));
 
 describe("globMatches", () => {
-  it("equals the naive meaning on every small glob and name", () => {
+  it("equals a naive implementation on every small glob and name", () => {
     const names = texts("ab", 5);
     for (const glob of texts("ab*", 5)) {
       for (const name of names) {
@@ -32,7 +32,7 @@ describe("globMatches", () => {
     }
   });
 
-  it("equals the naive meaning on random globs and names, repetitive and self-overlapping ones above all", () => {
+  it("equals a naive implementation on random globs and names, especially repetitive and self-overlapping ones", () => {
     fc.assert(
       fc.property(short("ab*", 12), short("ab", 16), (glob, name) => {
         expect(globMatches(glob, name)).toBe(naively(glob, name));
@@ -47,7 +47,7 @@ describe("globMatches", () => {
     );
   });
 
-  it("matches every name that a glob's stars were filled in to make", () => {
+  it("matches every name that results from replacing a glob's stars", () => {
     fc.assert(
       fc.property(fc.array(fc.string(), { minLength: 1, maxLength: 6 }), fc.string(), (parts, filling) => {
         const literal = parts.map((part) => part.replaceAll("*", ""));
@@ -109,7 +109,7 @@ describe("globsMeet", () => {
     }
   });
 
-  it("does not care which of the two comes first", () => {
+  it("is symmetric", () => {
     fc.assert(
       fc.property(short("ab*", 14), short("ab*", 14), (a, b) => {
         expect(globsMeet(a, b)).toBe(globsMeet(b, a));
@@ -118,7 +118,7 @@ describe("globsMeet", () => {
     );
   });
 
-  it("equals globMatches where one of the two is a plain name", () => {
+  it("equals globMatches when one of the two is a plain name", () => {
     fc.assert(
       fc.property(short("ab*", 14), short("ab", 14), (glob, name) => {
         expect(globsMeet(glob, name)).toBe(globMatches(glob, name));
@@ -135,7 +135,7 @@ describe("globsMeet", () => {
     expect(globsMeet(`${"a".repeat(99_999)}*`, `${"a".repeat(99_998)}b*`)).toBe(false);
   });
 
-  it("says the same of hostile globs of the longest length that is let in", () => {
+  it("gives the same result for hostile globs of the greatest allowed length", () => {
     expect(globsMeet(`${"a*".repeat(100)}`, `${"*a".repeat(99)}*b`)).toBe(true);
     expect(globsMeet(`${"a*".repeat(99)}c`, `${"*a".repeat(99)}*b`)).toBe(false);
     expect(globsMeet("*".repeat(200), "*".repeat(200))).toBe(true);
@@ -149,7 +149,7 @@ const rule = fc.oneof(
 );
 
 describe("rules", () => {
-  it("cover an event when one of them matches in every part that it names, or when there is none", () => {
+  it("cover an event when one rule matches in every part that it names, or when there are no rules", () => {
     fc.assert(
       fc.property(
         fc.array<MatchRule>(rule, { maxLength: 3 }),
@@ -170,7 +170,7 @@ describe("rules", () => {
     );
   });
 
-  it("that name a model, even *, need an event that carries one", () => {
+  it("that name a model, even *, need an event with a model", () => {
     expect(rulesCover([{ model: "*" }], "chat", undefined)).toBe(false);
     expect(rulesCover([{ event: "chat", model: "*" }], "chat", undefined)).toBe(false);
     expect(rulesCover([{ event: "chat", model: "*" }], "chat", "m")).toBe(true);
@@ -196,7 +196,7 @@ describe("rules", () => {
     expect(rulesPassFilter([{ event: "chat.done" }], "image.*")).toBe(false);
   });
 
-  it("all pass the filter *", () => {
+  it("all match the filter *", () => {
     fc.assert(fc.property(fc.array<MatchRule>(rule), (rules) => rulesPassFilter(rules, "*")));
   });
 });

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { money } from "../../src/dashboard/format.ts";
 
-it("shows what Stripe counts in smallest units as amounts of their currency", () => {
+it("shows amounts in Stripe's smallest units as amounts of their currency", () => {
   expect(money(150_000, "usd")).toBe("$1,500.00");
   expect(money(1, "eur")).toBe("€0.01");
   expect(money(1_500, "jpy")).toBe("¥1,500");

@@ -16,6 +16,6 @@ it.each([
   expect(nameKey(a) === nameKey(b)).toBe(equal);
 });
 
-it("is the same for a name and for what it is compared by", () => {
+it("is the same for a name and for its key", () => {
   fc.assert(fc.property(fc.string({ unit: "grapheme" }), (name) => nameKey(nameKey(name)) === nameKey(name)));
 });

@@ -35,7 +35,7 @@ describe("the form of a pack", () => {
     expect(bodyOf(draft)).toMatchObject({ packName: "Pack", items: [{ amount: 1 }, { amount: 2 }, { amount: 3 }] });
   });
 
-  it("of the largest pack is read and tried in time that is linear in its fields", () => {
+  it("of the largest pack is read and tested in time linear in its fields", () => {
     const form = formOf(100, 100);
     const startedMs = performance.now();
     const lists = ruleLists(readDraft(form));
@@ -54,7 +54,7 @@ describe("the form of a pack", () => {
   });
 });
 
-it("a name of any form is suggested twelve globs at most, and all of them match", () => {
+it("a name of any form gets at most twelve suggested globs, and all of them match", () => {
   for (const name of [".".repeat(8_000), "a.b".repeat(3_000), "plain"]) {
     const globs = suggestGlobs(name);
     expect(globs.length).toBeLessThanOrEqual(12);

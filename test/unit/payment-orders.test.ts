@@ -159,7 +159,7 @@ describe.each([
   ["whose events are all of one second", { isTied: false, version: TODAY, isAtOnce: true }, false],
   ["whose session names its invoice, amid a debit, a hold and the expiry", { isTied: true, version: TODAY }, true],
 ] as const)("a payment %s", (_, told, isAmidUse) => {
-  it("stands as its model says after every order and repetition of its events", () => {
+  it("matches its model after every order and repetition of its events", () => {
     const changes = changesOf(storyOf({ nowS: 1_768_478_400, userId: "u", id: "1", ...told }));
     const acts = isAmidUse ? ACTS : NAMES;
     const start = new World(changes, (now) => new PaymentModel(told, now, 1));

@@ -31,7 +31,7 @@ const packOf: PureShop["packOf"] = (id) => {
   };
 };
 
-it("lets no credit stand for which nothing was paid, after any switches, refunds, disputes, trials and coupons", async () => {
+it("leaves no unpaid credits after any switches, refunds, disputes, trials and coupons", async () => {
   let taken = 0;
   let owed = 0;
   for (let life = 0; life < LIVES; life++) {

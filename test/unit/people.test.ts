@@ -8,7 +8,7 @@ import { IdProperties, type Members, membersOf } from "../../src/people/id-prope
 import { planPeople } from "../../src/people/plan-people.ts";
 
 describe("parseJson", () => {
-  it("gives back, written again, every value that JSON.parse does", () => {
+  it("writes back every value that JSON.parse reads", () => {
     fc.assert(
       fc.property(fc.json({ maxDepth: 5 }), (text) => {
         expect(JSON.parse(JSON.stringify(parseJson(text)))).toEqual(JSON.parse(text));
@@ -29,7 +29,7 @@ describe("parseJson", () => {
     expect(JSON.stringify(parseJson(text))).toBe(text);
   });
 
-  it("keeps a key named __proto__ the key that it is", () => {
+  it("keeps a key named __proto__ as an ordinary key", () => {
     for (const text of ['{"__proto__":{"admin":true}}', '{"__proto__":{"admin":true},"n":9007199254740993}']) {
       const value = parseJson(text);
       expect(isJsonObject(value)).toBe(true);
@@ -38,7 +38,7 @@ describe("parseJson", () => {
     }
   });
 
-  it("tells a number that it kept from an object", () => {
+  it("distinguishes a kept number from an object", () => {
     const value = parseJson("12345678901234567890");
     expect(isJsonObject(value)).toBe(false);
     expect(numberText(value)).toBe("12345678901234567890");
@@ -46,7 +46,7 @@ describe("parseJson", () => {
   });
 });
 
-it("isNestedDeeperThan counts objects and lists, and stops where it knows", () => {
+it("isNestedDeeperThan counts objects and lists, and stops as soon as it knows", () => {
   const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
   expect(isNestedDeeperThan(nested(900), 900)).toBe(false);
   expect(isNestedDeeperThan(nested(901), 900)).toBe(true);
@@ -69,7 +69,7 @@ it("jsonChunks loses nothing, keeps the order, and keeps each chunk within its b
   );
 });
 
-it("uuidOf makes a version 4 UUID of each random id, another for another", () => {
+it("uuidOf makes a different version 4 UUID of each random id", () => {
   const uuids = Array.from({ length: 500 }, () => uuidOf(randomId("")));
   expect(new Set(uuids).size).toBe(500);
   for (const uuid of uuids) {
@@ -99,9 +99,12 @@ describe("isSharedId", () => {
     expect(isSharedId(id)).toBe(true);
   });
 
-  it.each(["ana", "0.", "anonymous2", '"anonymous', "'null\"", "users", "00", '"'])("takes %j for somebody's", (id) => {
-    expect(isSharedId(id)).toBe(false);
-  });
+  it.each(["ana", "0.", "anonymous2", '"anonymous', "'null\"", "users", "00", '"'])(
+    "accepts %j as one user's id",
+    (id) => {
+      expect(isSharedId(id)).toBe(false);
+    },
+  );
 });
 
 describe("an event's time", () => {
@@ -122,12 +125,12 @@ describe("an event's time", () => {
     expect(parseClientTime(text)).toBe(nowMs + relativeMs);
   });
 
-  it("is none where the text is none", () => {
+  it("is null when the text is no time", () => {
     for (const text of ["", "yesterday", "event 7", "2026-02-30T00:00:00Z", "2026-13-01"])
       expect(parseClientTime(text)).toBeNull();
   });
 
-  it("is a whole number of milliseconds that an export can write, whatever a client says", () => {
+  it("is a whole number of milliseconds that an export can write, whatever a client sends", () => {
     const wild = fc.option(fc.double({ noNaN: true, noDefaultInfinity: true }));
     fc.assert(
       fc.property(wild, wild, wild, (timestampMs, offsetMs, sentAtMs) => {
@@ -147,7 +150,7 @@ const unsetting =
   };
 const none = { set: null, setOnce: null, unset: null, changes: null };
 
-it("an id's properties change only where an event changes them, never through a prototype", () => {
+it("an id's properties change only by events, never through a prototype", () => {
   const after = (stored: object, changes: object) => {
     const properties = new IdProperties(JSON.stringify(stored));
     expect(properties.apply({ ...none, ...changes })).toBe(true);
@@ -162,7 +165,7 @@ it("an id's properties change only where an event changes them, never through a 
   expect(after({}, { setOnce: setting({ toString: 1 }) })).toBe('{"toString":1}');
 });
 
-it("an id holds a thousand names and 64 KiB of properties at most: what fits is set, and what is beyond is not", () => {
+it("an id holds at most a thousand names and 64 KiB of properties: those that fit are set, and the others are not", () => {
   const many = new IdProperties("{}");
   const named = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`n${n}`, n]));
   expect(many.apply({ ...none, set: setting(named(1_000)) })).toBe(true);
@@ -183,7 +186,7 @@ it("an id holds a thousand names and 64 KiB of properties at most: what fits is 
   expect(again.apply({ ...none, set: setting({ text }) })).toBe(false);
 });
 
-it("isDeviceForm knows what SDKs make for a device, and nothing that a person may be called", () => {
+it("isDeviceForm accepts the device ids of SDKs, and no ids that a user may have", () => {
   const devices = [
     "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b",
     "0194685F-8A3C-7D11-9F2B-6C1D2E3F4A5B",
@@ -229,7 +232,7 @@ it("an id's properties are read once and written once, however many events chang
   ]);
 });
 
-it("an id's properties after many events are what each event would have made of them alone", () => {
+it("an id's properties after many events equal those after each event separately", () => {
   const key = fc.constantFrom("a", "b", "c", "1", "__proto__", "constructor", 'é"');
   const members = fc
     .uniqueArray(fc.tuple(key, fc.jsonValue()), { maxLength: 4, selector: ([name]) => name })

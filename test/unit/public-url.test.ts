@@ -43,14 +43,17 @@ const OUTER = [
   "223.255.255.1",
 ];
 
-describe("URLs that this service asks (H1)", () => {
-  it.each(Object.entries(WAYS))("name no address that is not of the Internet, %s", (_, write) => {
+describe("URLs to which this service sends requests (H1)", () => {
+  it.each(Object.entries(WAYS))("must not have an address outside the Internet, %s", (_, write) => {
     for (const v4 of INNER) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, expect.any(String)]);
   });
 
-  it.each(Object.entries(WAYS).filter(([way]) => !way.includes("local prefix")))("may name others, %s", (_, write) => {
-    for (const v4 of OUTER) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, null]);
-  });
+  it.each(Object.entries(WAYS).filter(([way]) => !way.includes("local prefix")))(
+    "may have other hosts, %s",
+    (_, write) => {
+      for (const v4 of OUTER) expect([v4, urlAdvice(`https://${write(v4)}/hook`)]).toEqual([v4, null]);
+    },
+  );
 
   it.each([
     ["unspecified", "[::]"],
@@ -68,7 +71,7 @@ describe("URLs that this service asks (H1)", () => {
     expect(urlAdvice(`https://${host}/`)).toContain("reached over the Internet");
   });
 
-  it("may name an address of IPv6 that is of the Internet", () => {
+  it("may have an Internet address of IPv6", () => {
     for (const host of ["[2606:4700::1111]", "[2001:4860:4860::8888]", "[3fff::1]"]) {
       expect(urlAdvice(`https://${host}/`)).toBeNull();
     }

@@ -41,7 +41,7 @@ describe("a statement by the builder", () => {
       .where(ofKey(value)),
   );
 
-  it("names each column with its table, and binds values in their order", () => {
+  it("names each column with its table, and binds values in order", () => {
     const { text, params, isRead } = find({ id: "one", appId: "app" });
     expect(text).toBe(
       'select "things"."id" as "id", "things"."rules" as "rules", "things"."is_open" as "isOpen" from "things"' +
@@ -67,7 +67,7 @@ describe("a statement by the builder", () => {
     >();
   });
 
-  it("is built when it is first sent, and once", () => {
+  it("is built once, on first use", () => {
     let built = 0;
     const count = query((value: ValueOf<Key>) => {
       built++;
@@ -82,7 +82,7 @@ describe("a statement by the builder", () => {
     expect(built).toBe(1);
   });
 
-  it("says of a write that it is none that only reads", () => {
+  it("marks a write as no read", () => {
     const close = query((value: ValueOf<Key>) =>
       drizzle.update(things).set({ isOpen: false }).where(ofKey(value)).returning(fields(things, "isOpen")),
     );
@@ -122,7 +122,7 @@ describe("a statement by the builder", () => {
 });
 
 describe("what aborts", () => {
-  it("a value that is missing, also undefined", () => {
+  it("a value that is missing or undefined", () => {
     const find = query((value: ValueOf<Key>) => drizzle.select(fields(things, "id")).from(things).where(ofKey(value)));
     expect(() => find({ appId: "app" } as Key)).toThrow("without its id");
     expect(() => find({ appId: "app", id: undefined } as unknown as Key)).toThrow("without its id");
@@ -171,7 +171,7 @@ describe("what aborts", () => {
     );
   });
 
-  it("a write that says it reads: it would pass before the key's check", () => {
+  it("a write marked as a read, which could be sent before the key's check", () => {
     const hidden = query(() => read(fields(things, "id"), (list) => sql`DELETE FROM ${things} RETURNING ${list}`));
     expect(() => hidden({})).toThrow("Not a read");
     const named = query(() => read(computed({ update: sql<string>`'insert'` }), (list) => sql`SELECT ${list}`));
@@ -180,7 +180,7 @@ describe("what aborts", () => {
 });
 
 describe("a selected expression", () => {
-  it("keeps its tables and what reads it, in a select list and in RETURNING", () => {
+  it("keeps its tables and its decoder, in a select list and in RETURNING", () => {
     const isNew = () => sql`${things.madeMs} > 5`.mapWith(Boolean);
     const { text, map } = query(() => drizzle.select(computed({ isNew: isNew() })).from(things))({});
     expect(text).toBe('select "things"."made_ms" > 5 as "isNew" from "things"');
@@ -232,7 +232,7 @@ describe("a statement in `sql`", () => {
     expectTypeOf(page).returns.toEqualTypeOf<Statement<[string, number]>>();
   });
 
-  it("answers rows of a write", () => {
+  it("returns the rows of a write", () => {
     const close = query((value: ValueOf<Key>) =>
       returning(
         fields(things, "isOpen"),
@@ -248,7 +248,7 @@ describe("a statement in `sql`", () => {
     expect(isRead).toBe(false);
   });
 
-  it("answers nothing, where it says no fields", () => {
+  it("returns nothing without fields", () => {
     const touch = query((value: ValueOf<Key>) => sql`DELETE FROM ${things} WHERE ${ofKey(value)}`);
     expectTypeOf(touch).returns.toEqualTypeOf<Statement<never>>();
     expect(touch({ appId: "app", id: "one" })).toEqual({
@@ -276,7 +276,7 @@ describe("INSERT … SELECT", () => {
     expect(params).toEqual(["one", "app", "app", "one"]);
   });
 
-  it("is a type error without a column that must be given, and with one that is not there", () => {
+  it("is a type error without a required column, and with an unknown one", () => {
     // @ts-expect-error madeMs is missing
     insertFrom(things, { id: sql`1`, appId: sql`1` }, sql``);
     expect(() =>

@@ -29,7 +29,7 @@ const parts = fc
   .map((shares) => shares.filter(({ part }) => part > 0));
 
 describe("the shares of refunds", () => {
-  it("add up exactly: after each refund all that was due is the sum of the shares, rounded down to a step", () => {
+  it("add up exactly: after each refund the total due is the sum of the shares, rounded down to a step", () => {
     fc.assert(
       fc.property(initial, parts, (initialSteps, shares) => {
         let [all, numerator, denominator] = [0n, 0n, 1n];
@@ -44,7 +44,7 @@ describe("the shares of refunds", () => {
     );
   });
 
-  it("come to all of it with the refund of what is left, in whatever parts it was begun", () => {
+  it("add up to the whole with a refund of the rest, after any earlier shares", () => {
     fc.assert(
       fc.property(initial, parts, (initialSteps, shares) => {
         const due = dues(initialSteps, [...shares, null]);
@@ -54,7 +54,7 @@ describe("the shares of refunds", () => {
     );
   });
 
-  it("are refused above 1, and only there, whatever their denominators", () => {
+  it("are refused only above 1, whatever their denominators", () => {
     fc.assert(
       fc.property(initial, fc.integer({ min: 2, max: 97 }), (initialSteps, count) => {
         const shares = Array.from({ length: count }, () => ({ part: 1, of: count }));

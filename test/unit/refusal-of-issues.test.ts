@@ -10,7 +10,7 @@ function told(schema: z.ZodType, value: unknown): { param: string | undefined; m
   return { param, message };
 }
 
-describe("a malformed argument is told in plain words", () => {
+describe("the message about a malformed argument", () => {
   const secret = "alice@example.com";
 
   it.each<[z.ZodType, unknown, string]>([
@@ -51,7 +51,7 @@ describe("a malformed argument is told in plain words", () => {
     });
   });
 
-  it("names where it is, within lists and objects and unions", () => {
+  it("names its position, within lists, objects and unions", () => {
     const item = z.strictObject({ amount: z.number() });
     const list = z.strictObject({ items: z.array(item) });
     expect(told(list, { items: [{ amount: 1 }, { amount: secret }] }).param).toBe("items[1].amount");
@@ -60,14 +60,14 @@ describe("a malformed argument is told in plain words", () => {
     expect(told(list, 7)).toEqual({ param: "body", message: "body must be an object." });
   });
 
-  it("names an unknown field by no more of it than a reader needs", () => {
+  it("shortens the name of an unknown field", () => {
     const { param, message } = told(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
     expect(param).toHaveLength(200);
     expect(message).toBe("This field is unknown: no fields are taken here.");
     expect(told(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
   });
 
-  it("says what to write instead of an unknown field, by its schema, through lists and unions", () => {
+  it("suggests a field for an unknown one, from the schema, within lists and unions", () => {
     const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ id: "UsageQuantities" });
     const event = z
       .strictObject({ userId: z.string(), quantities: quantities.prefault({}) })

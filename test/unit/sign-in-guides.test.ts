@@ -6,13 +6,13 @@ import { setEndUserAuthInput } from "../../src/catalog/apps/schemas.ts";
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
 
 describe("the guides to sign-in", () => {
-  it("are of Clerk, Auth0, Supabase, Firebase and of sessions of one's own, a page each", () => {
+  it("exist for Clerk, Auth0, Supabase, Firebase and own sessions, a page each", () => {
     const names = ["auth0.md", "clerk.md", "firebase.md", "supabase.md", "your-own.md"];
     expect(pages.map(([name]) => name).sort()).toEqual(names);
     for (const [name, text] of pages) expect(text.split("\n").length, name).toBeLessThan(80);
   });
 
-  it.each(pages)("%s shows a setting that Purser takes, and reasons that it tells", (_name, text) => {
+  it.each(pages)("%s shows a setting that Purser accepts, and reasons that it reports", (_name, text) => {
     const [, setting = ""] = /-d '(\{.*\})'/.exec(text) ?? [];
     expect(setEndUserAuthInput.safeParse(JSON.parse(setting)).error).toBeUndefined();
     const reasons = [...text.matchAll(/^- (`\w+`(?: or `\w+`)?):/gm)].flatMap(([, names = ""]) =>

@@ -15,7 +15,7 @@ it("signs in tests as Stripe's own package does", async () => {
   expect(await stripeSignature(payload, secret, timestamp)).toBe(theirs);
 });
 
-it("accepts what Stripe's own package signed, under either secret of a rotation", async () => {
+it("accepts signatures of Stripe's own package, with either secret of a rotation", async () => {
   await checkSignature(theirs, bytes, [secret], nowMs);
   await checkSignature(theirs, bytes, ["whsec_another_one_0002", secret], nowMs);
   await checkSignature(`${theirs},v1=${"0".repeat(64)},v0=${"1".repeat(64)}`, bytes, [secret], nowMs);

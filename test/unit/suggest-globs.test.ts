@@ -14,7 +14,7 @@ describe("the globs that are suggested for a name", () => {
 describe("trying rules", () => {
   const rules = [{ event: "chat.*", model: "large-*" }, { event: "image" }];
 
-  it("says which rule covers an event, or which glob would", () => {
+  it("shows which rule covers an event, or which glob would", () => {
     expect(testRules(rules, "image", undefined)).toEqual({
       isCovered: true,
       why: "The rule for event image matches.",

@@ -24,12 +24,12 @@ describe("iso", () => {
 });
 
 describe("parseTimestamp", () => {
-  it("reads back every time that goes out", () => {
+  it("parses every time that responses contain", () => {
     expect(iso(first)).toBe("0000-01-01T00:00:00.000Z");
     fc.assert(fc.property(fc.integer({ min: first, max: last }), (atMs) => parseTimestamp(iso(atMs)) === atMs));
   });
 
-  it("reads the same moment in every offset", () => {
+  it("parses a time in every offset", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: first + 86_400_000, max: last - 86_400_000 }),

@@ -54,11 +54,11 @@ describe("a token", () => {
     expect(mac).toBe(createHmac("sha256", Buffer.from(SECRET, "utf8")).update(payload, "ascii").digest("base64url"));
   });
 
-  it("opens to what was signed", async () => {
+  it("opens to the signed fields", async () => {
     expect(await openToken(await signToken(claims, SECRET), secrets, NOW_MS)).toEqual(claims);
   });
 
-  it("is refused with any other character at any one position, or with any one missing", async () => {
+  it("is refused with any one character changed or missing", async () => {
     const token = await signToken(claims, SECRET);
     const altered: string[] = [];
     for (let index = 0; index < token.length; index++) {
@@ -70,7 +70,7 @@ describe("a token", () => {
     await expectAllRefused(altered);
   });
 
-  it("is refused with any character put in at any one position", async () => {
+  it("is refused with any one character inserted", async () => {
     const token = await signToken(claims, SECRET);
     const altered: string[] = [];
     for (let index = 0; index <= token.length; index++) {
@@ -81,7 +81,7 @@ describe("a token", () => {
     await expectAllRefused(altered);
   });
 
-  it("is refused in every other spelling that decoders take for the same bytes", async () => {
+  it("is refused in every other spelling of the same bytes", async () => {
     // Payloads of each length modulo 3, so that both halves end in stray bits or in none.
     for (const distinctId of ["a", "aa", "aaa"]) {
       const token = await signToken({ ...claims, distinctId }, SECRET);
@@ -123,7 +123,7 @@ describe("a token", () => {
     ]);
   });
 
-  it("is refused when it is signed with another secret, and opens with the one before the present", async () => {
+  it("is refused when it is signed with another secret, and opens with the previous one", async () => {
     const token = await signToken(claims, "the-secret-before-this");
     expect(await isRefused(token)).toBe(true);
     expect(await isRefused(token, { current: SECRET, previous: "some-other-secret" })).toBe(true);
@@ -133,19 +133,19 @@ describe("a token", () => {
     ).toEqual(claims);
   });
 
-  it("is good up to the millisecond that it names, and not after", async () => {
+  it("is valid up to the millisecond that it names, and not after", async () => {
     const token = await signToken(claims, SECRET);
     expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs)).toBe(false);
     expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs + 1)).toBe(true);
   });
 
-  it("is refused while it has more than 24 hours to live, however well it is signed", async () => {
+  it("is refused while it is valid for more than 24 hours, even with a correct signature", async () => {
     const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + tokenLifeMs + 1) }, SECRET);
     expect(await isRefused(token)).toBe(true);
     expect(await isRefused(token, secrets, NOW_MS + 1)).toBe(false);
   });
 
-  it("is refused when it is signed well but says anything but the four fields", async () => {
+  it("is refused when it is signed correctly but has other than the four fields", async () => {
     const json = (change: object): string => JSON.stringify({ ...claims, ...change });
     const payloads = [
       "",

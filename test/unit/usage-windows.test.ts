@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EVERY, type Every, windowOf } from "../../src/books/limits/window.ts";
+import { EVERY, type WindowLength, windowOf } from "../../src/books/limits/window.ts";
 
 const at = (text: string): number => Date.parse(`${text}Z`);
 const text = (ms: number): string => new Date(ms).toISOString().slice(0, 16);
 
 describe("a window", () => {
-  it.each<[Every, string, string, string]>([
+  it.each<[WindowLength, string, string, string]>([
     ["minute", "2026-01-15T12:34:56.789", "2026-01-15T12:34", "2026-01-15T12:35"],
     ["hour", "2026-01-15T12:34:56.789", "2026-01-15T12:00", "2026-01-15T13:00"],
     ["day", "2026-01-15T00:00:00.000", "2026-01-15T00:00", "2026-01-16T00:00"],
@@ -21,7 +21,7 @@ describe("a window", () => {
     expect([text(fromMs), text(toMs)]).toEqual([from, to]);
   });
 
-  it("has its moment, is followed by the next, and is the same for each of its milliseconds", () => {
+  it("contains its time, is followed by the next, and is the same for each of its milliseconds", () => {
     fc.assert(
       fc.property(fc.constantFrom(...EVERY), fc.integer({ min: 0, max: 4_102_444_800_000 }), (every, ms) => {
         const { fromMs, toMs } = windowOf(every, ms);

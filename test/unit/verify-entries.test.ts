@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   nextPosition,
-  readPosition,
-  START,
+  readVerifyPosition,
+  VERIFY_START,
   type VerifyPosition,
   writePosition,
 } from "../../src/books/credits/verify-position.ts";
@@ -73,11 +73,11 @@ function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[
   const lastSeq = entries.at(-1)?.seq ?? 0;
   const lastGrantSeq = balances.at(-1)?.grantSeq ?? 0;
   const flaws: Flaw[] = [];
-  let position: VerifyPosition | null = START;
+  let position: VerifyPosition | null = VERIFY_START;
   for (let pages = 0; position !== null; pages++) {
     if (pages > 10_000) throw new Error("the verification does not end");
     // As a cursor carries it.
-    const { afterSeq, fromSeq, toSeq, ends }: VerifyPosition = readPosition(writePosition(position));
+    const { afterSeq, fromSeq, toSeq, ends }: VerifyPosition = readVerifyPosition(writePosition(position));
     const endSeq = afterSeq + size;
     const own = entries.filter(({ seq }) => seq > afterSeq && seq <= endSeq);
     const standings = entries
@@ -155,7 +155,7 @@ const planting = fc.record({
 });
 
 describe("the verification of a ledger", () => {
-  it("finds nothing in sound books, whatever the pages", () => {
+  it("finds nothing in correct books, with pages of any size", () => {
     fc.assert(
       fc.property(rounds, size, room, (moves, pages, characters) => {
         expect(verify(soundBooks(moves), pages, characters)).toEqual([]);
@@ -163,7 +163,7 @@ describe("the verification of a ledger", () => {
     );
   });
 
-  it("finds a flaw that was planted, and the same in pages of any size as in one", () => {
+  it("finds a planted flaw, and the same flaws with pages of any size", () => {
     fc.assert(
       fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, steps }) => {
         const books = soundBooks(moves);
@@ -176,7 +176,7 @@ describe("the verification of a ledger", () => {
     );
   });
 
-  it("finds in pages every balance with a flaw that it finds in one, of several flaws", () => {
+  it("finds every balance with a flaw, in several pages as in one", () => {
     const flawed = (flaws: readonly Flaw[]) => new Set(flaws.map(({ balanceId }) => balanceId));
     fc.assert(
       fc.property(

@@ -20,7 +20,7 @@ function fieldsOf(schema: Described | undefined): string[] {
   return [...Object.keys(schema.properties ?? {}), ...forms.flatMap(fieldsOf)];
 }
 
-it.each(Object.entries(WRONG_FIELDS))("tells of %s fields that there are, for names that are none", (id, table) => {
+it.each(Object.entries(WRONG_FIELDS))("suggests fields of %s for unknown names", (id, table) => {
   const known = fieldsOf(schemas[id]);
   expect(known).not.toEqual([]);
   for (const [field, names] of Object.entries(table)) {
@@ -37,7 +37,7 @@ it.each(Object.entries(WRONG_FIELDS))("tells of %s fields that there are, for na
   }
 });
 
-it("says `write` for a field in another case, before the table is asked", () => {
+it("suggests the right case of a field before the table of wrong names", () => {
   expect(fieldAdvice("GrantCredits", ["externalRef"], "external-ref")).toBe("write `externalRef`");
   expect(fieldAdvice("GrantCredits", ["externalRef"], "IdempotencyKey")).toBe("write `externalRef`");
   expect(fieldAdvice(undefined, [], "IdempotencyKey")).toBe("no fields are taken here");

@@ -13,9 +13,16 @@ const document = JSON.parse(readFileSync(join(root, "../../.purser/reference/ope
 const resolve = (schema) =>
   schema?.$ref === undefined ? schema : document.components.schemas[schema.$ref.split("/").at(-1)];
 
+/** The forms that a response may have: a page, or one object of its list. */
+const formsOf = ({ responses }) => {
+  const schema = resolve(responses[200]?.content?.["application/json"]?.schema) ?? {};
+  return (schema.anyOf ?? [schema]).map(resolve);
+};
+
 /** Returns the name of the list in a response that comes in pages; null for other responses. */
-function listOf({ responses }) {
-  const { properties = {}, required = [] } = resolve(responses[200]?.content?.["application/json"]?.schema) ?? {};
+function listOf(operation) {
+  const page = formsOf(operation).find(({ properties }) => properties !== undefined && "nextCursor" in properties);
+  const { properties = {}, required = [] } = page ?? {};
   if (!("nextCursor" in properties)) return null;
   // A field that only some pages have, such as sums, is not the page's list.
   const lists = Object.keys(properties).filter(
@@ -76,6 +83,11 @@ const modules = Map.groupBy(
   ({ path, operation }) => moduleOf(path, operation),
 );
 
+function typeOf(operation, list) {
+  if (list === null) return "Operation";
+  return formsOf(operation).length === 1 ? "PagedOperation" : "PagedOrOneOperation";
+}
+
 function entry({ path, method, operation }) {
   assertFlat(method, operation);
   const list = listOf(operation);
@@ -92,8 +104,7 @@ function entry({ path, method, operation }) {
     line: `  ${name}: { ${Object.entries(fields)
       .map(([field, value]) => `${field}: ${JSON.stringify(value)}`)
       .join(", ")} },`,
-    type: `${comment(operation)}\n  ${name}: ${list === null ? "Operation" : "PagedOperation"}<"${name}">;`,
-    isPaged: list !== null,
+    type: `${comment(operation)}\n  ${name}: ${typeOf(operation, list)}<"${name}">;`,
   };
 }
 
@@ -114,11 +125,13 @@ for (const { operation } of [...modules.values()].flat()) {
 
 for (const [module, operations] of modules) {
   const entries = operations.map(entry);
-  const kinds = entries.some(({ isPaged }) => isPaged) ? "Operation, PagedOperation" : "Operation";
+  const kinds = ["Operation", "PagedOperation", "PagedOrOneOperation"].filter((kind) =>
+    entries.some(({ type }) => type.includes(`: ${kind}<`)),
+  );
   writeChanged(
     join(root, `src/generated/${module}.ts`),
     `// Made from openapi.json by scripts/operations.mjs.
-import type { ${kinds} } from "../operation.ts";
+import type { ${kinds.join(", ")} } from "../operation.ts";
 
 /** The description of each operation: \`keys\` are the kinds of keys that it takes, \`list\` the field with a page's list. */
 export const ${module} = {

@@ -77,3 +77,13 @@ type EntryOf<Page> = {
 }[keyof Page];
 
 export type PagedOperation<N extends Name> = (...args: Arguments<Input<N>>) => Pages<Output<N>, EntryOf<Output<N>>>;
+
+interface Paged {
+  readonly nextCursor: unknown;
+}
+
+/** A list in pages; or with `eventId` one object of it. */
+export interface PagedOrOneOperation<N extends Name> {
+  (input: Input<N> & { readonly eventId: string }, options?: CallOptions): Promise<Exclude<Output<N>, Paged>>;
+  (input: Input<N>, options?: CallOptions): Pages<Extract<Output<N>, Paged>, EntryOf<Extract<Output<N>, Paged>>>;
+}

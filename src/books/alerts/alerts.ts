@@ -39,7 +39,7 @@ export function presentAlert({ id, name, unit, event, createdAtMs, ...row }: Ale
 const ALERTS_MAX = 20;
 
 // The second condition lets a batch that is sent again find its own alert.
-const isPossible = (value: ValueOf<AlertKey>) => {
+const alertIsPossible = (value: ValueOf<AlertKey>) => {
   const ofEnvironment = eq(alerts.environmentId, value("environmentId"));
   const count = scalar(
     drizzle
@@ -50,7 +50,7 @@ const isPossible = (value: ValueOf<AlertKey>) => {
   return sql`${count} < ${ALERTS_MAX} AND ${not(hasRow(alerts, ofAlertKey(value)))}`;
 };
 
-const auditCreated = insertAct<AlertKey>(isPossible);
+const auditAlertCreated = insertAct<AlertKey>(alertIsPossible);
 type NewAlert = Pick<AlertRow, "name" | "unit" | "event"> & {
   amount: number | null;
   percent: number | null;
@@ -69,7 +69,7 @@ const insertAlert = query((value: ValueOf<AlertKey & NewAlert>) =>
       percentThousandths: asInteger(value("percent")),
       createdAtMs: asInteger(value("nowMs")),
     },
-    sql`WHERE ${isPossible(value)}`,
+    sql`WHERE ${alertIsPossible(value)}`,
   ),
 );
 const selectCreated = query((value: ValueOf<AlertKey>) =>
@@ -94,7 +94,7 @@ export async function createAlert(
   const amount = below.amount === undefined ? null : toSteps(unit, below.amount);
   const percent = below.percent === undefined ? null : percentThousandths(below.percent);
   const [, , [row]] = await batch(admin.db, [
-    auditCreated({ ...act, ...key }),
+    auditAlertCreated({ ...act, ...key }),
     insertAlert({ ...key, name, unit, event, amount, percent, nowMs: timesOf(environment.clock, admin).now() }),
     selectCreated(key),
   ]);

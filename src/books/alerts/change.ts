@@ -9,7 +9,7 @@ import type { AlertOutput } from "./responses.ts";
 import { amountStepsOf, type ChangeAlertInput, percentThousandths } from "./schemas.ts";
 
 type Changed = Pick<AlertRow, "name" | "event" | "amountSteps" | "percentThousandths">;
-const audit = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
+const auditAlertChanged = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
 const updateAlert = query((value: ValueOf<AlertKey & Changed>) =>
   drizzle
     .update(alerts)
@@ -57,6 +57,6 @@ export async function changeAlert(
   await endStates(admin, key);
   const { amountSteps, percentThousandths: percent } = next;
   const values = { name: next.name, event: next.event, amountSteps, percentThousandths: percent };
-  await batch(admin.db, [audit({ ...act, ...key }), deleteStates(key), updateAlert({ ...key, ...values })]);
+  await batch(admin.db, [auditAlertChanged({ ...act, ...key }), deleteStates(key), updateAlert({ ...key, ...values })]);
   return presentAlert(next, mode);
 }

@@ -7,8 +7,8 @@ import { type AlertKey, ofAlertKey, presentAlert } from "./alerts.ts";
 import { deleteStates, endStates, requireAlert } from "./own-alert.ts";
 import type { AlertOutput } from "./responses.ts";
 
-const audit = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
-const deleteRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
+const auditAlertDeleted = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
+const deleteAlertRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
 
 /**
  * Deletes an alert, and returns it as it was. Throws `not_found`, and `temporarily_unavailable` when it went off for so many
@@ -20,6 +20,6 @@ export async function deleteAlert(admin: AdminCtx, appId: string, alertId: strin
   const key = { environmentId, alertId };
   const act = newAct(admin, { appId, action: "alert.deleted", target: alertId, details: { mode } });
   await endStates(admin, key);
-  await batch(admin.db, [audit({ ...act, ...key }), deleteStates(key), deleteRow(key)]);
+  await batch(admin.db, [auditAlertDeleted({ ...act, ...key }), deleteStates(key), deleteAlertRow(key)]);
   return presentAlert(row, mode);
 }

@@ -9,40 +9,40 @@ import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import type { ExpiryNoticesOutput } from "./responses.ts";
 import type { SetExpiryNoticesInput } from "./schemas.ts";
 
-type Setting = { environmentId: number; days: string };
+type NoticesSetting = { environmentId: number; days: string };
 
-const ofEnvironment = (value: ValueOf<{ environmentId: number }>) =>
+const noticesOfEnvironment = (value: ValueOf<{ environmentId: number }>) =>
   eq(expiryNotices.environmentId, value("environmentId"));
 const isNotice = sql`${expiryNotices.days} > 0`;
-const isSurplus = (value: ValueOf<Setting>) =>
+const isSurplus = (value: ValueOf<NoticesSetting>) =>
   and(
-    ofEnvironment(value),
+    noticesOfEnvironment(value),
     isNotice,
     sql`${expiryNotices.days} NOT IN (SELECT value FROM json_each(${value("days")}))`,
   );
-const isMissing = (value: ValueOf<Setting>) =>
-  not(hasRow(expiryNotices, and(ofEnvironment(value), sql`${expiryNotices.days} = d.value`)));
-const audit = insertAct<Setting>(
+const isMissing = (value: ValueOf<NoticesSetting>) =>
+  not(hasRow(expiryNotices, and(noticesOfEnvironment(value), sql`${expiryNotices.days} = d.value`)));
+const auditNoticesSet = insertAct<NoticesSetting>(
   (value) => sql`(${hasRow(expiryNotices, isSurplus(value))}
     OR EXISTS (SELECT 1 FROM json_each(${value("days")}) AS d WHERE ${isMissing(value)}))`,
 );
-type Change = Setting & ActKey & { nowMs: number };
-const deleteDays = query((value: ValueOf<Change>) =>
+type NoticesChange = NoticesSetting & ActKey & { nowMs: number };
+const deleteDays = query((value: ValueOf<NoticesChange>) =>
   drizzle.delete(expiryNotices).where(and(isSurplus(value), actIsLatest(value))),
 );
 // A number of days that stays in the setting keeps its position.
-const insertDays = query((value: ValueOf<Change>) =>
+const insertDays = query((value: ValueOf<NoticesChange>) =>
   insertFrom(
     expiryNotices,
     { environmentId: asInteger(value("environmentId")), days: sql`d.value`, sinceMs: asInteger(value("nowMs")) },
     sql`FROM json_each(${value("days")}) AS d WHERE ${and(isMissing(value), actIsLatest(value))}`,
   ),
 );
-const selectDays = query((value: ValueOf<{ environmentId: number }>) =>
+const selectNoticeDays = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle
     .select(fields(expiryNotices, "days"))
     .from(expiryNotices)
-    .where(and(ofEnvironment(value), isNotice))
+    .where(and(noticesOfEnvironment(value), isNotice))
     .orderBy(desc(expiryNotices.days)),
 );
 
@@ -59,10 +59,10 @@ export async function setExpiryNotices(
   const act = newAct(admin, { appId, action: "expiry_notices.set", target: appId, details });
   const change = { ...act, ...setting, nowMs: timesOf(environment.clock, admin).now() };
   const [, , , rows] = await batch(admin.db, [
-    audit({ ...act, ...setting }),
+    auditNoticesSet({ ...act, ...setting }),
     deleteDays(change),
     insertDays(change),
-    selectDays({ environmentId }),
+    selectNoticeDays({ environmentId }),
   ]);
   return { appId, mode, days: rows.map((row) => row.days) };
 }
@@ -70,6 +70,6 @@ export async function setExpiryNotices(
 /** Returns the current setting. Throws `not_found`. */
 export async function readExpiryNotices(root: SystemCtx, appId: string, mode: Mode): Promise<ExpiryNoticesOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
-  const rows = await all(root.db, selectDays({ environmentId }));
+  const rows = await all(root.db, selectNoticeDays({ environmentId }));
   return { appId, mode, days: rows.map((row) => row.days) };
 }

@@ -29,7 +29,7 @@ import { found, noMotion } from "../ledger/watched.ts";
 const PAGE_MAX = 1_000;
 
 /** A page of an environment's balances that expire in `days` days, with its start position and the time. */
-export type Page = {
+export type ExpiryPage = {
   environmentId: number;
   days: number;
   /** Balances that expire before this are not in the page. */
@@ -59,10 +59,10 @@ export const isAfter = (
 )`;
 
 /** Returns how long before its expiry a balance of the page gets its notice. */
-const leadMs = (value: ValueOf<Page>) => sql`${asInteger(value("days"))} * 86400000`;
+const leadMs = (value: ValueOf<ExpiryPage>) => sql`${asInteger(value("days"))} * 86400000`;
 
 /** Selects the rows of the page, the first to expire first. */
-function selectPage(value: ValueOf<Page>): SQL {
+function selectExpiryPage(value: ValueOf<ExpiryPage>): SQL {
   const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
   const start = {
     fromMs: asInteger(value("fromMs")),
@@ -76,27 +76,29 @@ function selectPage(value: ValueOf<Page>): SQL {
     ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq} LIMIT ${PAGE_MAX}`;
 }
 
-const page = alias(balanceExpiries, "page");
+const expiryPage = alias(balanceExpiries, "page");
 
 /** Selects the last row of the page; no row if the page is empty. */
-const lastOf = (rows: SQL) => sql`SELECT ${page.expiresAtMs}, ${page.accountId}, ${page.grantSeq} FROM ${rows}
-  ORDER BY ${page.expiresAtMs} DESC, ${page.accountId} DESC, ${page.grantSeq} DESC LIMIT 1`;
+const lastOfPage = (
+  rows: SQL,
+) => sql`SELECT ${expiryPage.expiresAtMs}, ${expiryPage.accountId}, ${expiryPage.grantSeq} FROM ${rows}
+  ORDER BY ${expiryPage.expiresAtMs} DESC, ${expiryPage.accountId} DESC, ${expiryPage.grantSeq} DESC LIMIT 1`;
 
 /**
  * Selects the balances of the page that are not revoked. Omits users who are being erased, because no message may mention them
  * (E6).
  */
 const fromPage = (rows: SQL) => sql`FROM ${rows}
-  CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${page.accountId}
-    AND ${creditBalances.grantSeq} = ${page.grantSeq} AND ${creditBalances.revokedAtMs} IS NULL
+  CROSS JOIN ${creditBalances} ON ${creditBalances.accountId} = ${expiryPage.accountId}
+    AND ${creditBalances.grantSeq} = ${expiryPage.grantSeq} AND ${creditBalances.revokedAtMs} IS NULL
   CROSS JOIN ${accounts} ON ${accounts.id} = ${creditBalances.accountId} AND ${accounts.isErased} = 0`;
 
-const ofNotice = (value: ValueOf<Page>) =>
+const ofNotice = (value: ValueOf<ExpiryPage>) =>
   and(eq(expiryNotices.environmentId, value("environmentId")), eq(expiryNotices.days, value("days")));
 const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 
 /** Aborts the batch with `guard_environment` if another run processed the page, or the features changed. */
-export const guardPage = query((value: ValueOf<Page & { features: string | null }>) => {
+export const guardPage = query((value: ValueOf<ExpiryPage & { features: string | null }>) => {
   const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
     = (${value("doneMs")}, ${value("doneAccountId")}, ${value("doneSeq")})`;
   const holds = and(hasFeatures(value), hasRow(expiryNotices, and(ofNotice(value), isDone)));
@@ -105,28 +107,28 @@ export const guardPage = query((value: ValueOf<Page & { features: string | null 
 
 /** Moves the position past the page. */
 export const advance = query(
-  (value: ValueOf<Page>) => sql`UPDATE ${expiryNotices}
-    SET (${names(doneExpiresAtMs, doneAccountId, doneGrantSeq)}) = (${lastOf(sql`(${selectPage(value)}) AS ${page}`)})
-    WHERE ${ofNotice(value)} AND EXISTS (${selectPage(value)})`,
+  (value: ValueOf<ExpiryPage>) => sql`UPDATE ${expiryNotices}
+    SET (${names(doneExpiresAtMs, doneAccountId, doneGrantSeq)}) = (${lastOfPage(sql`(${selectExpiryPage(value)}) AS ${expiryPage}`)})
+    WHERE ${ofNotice(value)} AND EXISTS (${selectExpiryPage(value)})`,
 );
 
 const smaller = alias(expiryNotices, "smaller");
-const first = alias(expiryNotices, "first");
+const firstBalance = alias(expiryNotices, "first");
 
 /** Returns whether a notice with fewer days is due too and may be sent: then only that one is sent (H6). */
-const isSmallerDue = (value: ValueOf<Page>) => sql`EXISTS (
-  SELECT 1 FROM ${expiryNotices} AS ${smaller} CROSS JOIN ${expiryNotices} AS ${first}
-    ON ${first.environmentId} = ${smaller.environmentId} AND ${first.days} = 0
+const isSmallerDue = (value: ValueOf<ExpiryPage>) => sql`EXISTS (
+  SELECT 1 FROM ${expiryNotices} AS ${smaller} CROSS JOIN ${expiryNotices} AS ${firstBalance}
+    ON ${firstBalance.environmentId} = ${smaller.environmentId} AND ${firstBalance.days} = 0
   WHERE ${smaller.environmentId} = ${value("environmentId")}
     AND ${smaller.days} > 0 AND ${smaller.days} < ${value("days")}
-    AND ${page.expiresAtMs} - ${smaller.days} * 86400000
-      BETWEEN max(${smaller.sinceMs}, ${first.sinceMs}) AND ${asInteger(value("nowMs"))}
+    AND ${expiryPage.expiresAtMs} - ${smaller.days} * 86400000
+      BETWEEN max(${smaller.sinceMs}, ${firstBalance.sinceMs}) AND ${asInteger(value("nowMs"))}
 )`;
 
 /** Writes the notices of the page, for balances that have something left and were granted before the notice was due. */
-export const insertNotices = query((value: ValueOf<Page & { messageId: string }>) => {
+export const insertNotices = query((value: ValueOf<ExpiryPage & { messageId: string }>) => {
   const { id, packId, unit, remainingSteps, hasRemaining, grantedAtMs } = creditBalances;
-  const { expiresAtMs, accountId, grantSeq } = page;
+  const { expiresAtMs, accountId, grantSeq } = expiryPage;
   const isExpiry = sql`${value("days")} = 0`;
   const expiresAt = sql`strftime('%Y-%m-%dT%H:%M:%S', ${expiresAtMs} / 1000, 'unixepoch')
     || printf('.%03dZ', ${expiresAtMs} % 1000)`;
@@ -144,20 +146,20 @@ export const insertNotices = query((value: ValueOf<Page & { messageId: string }>
         'remaining', ${amountOf(remainingSteps, unit)}, 'expiresAt', ${expiresAt}
       ), iif(${isExpiry}, '{}', json_object('days', ${asInteger(value("days"))})))`,
     },
-    sql`${fromPage(sql`(${selectPage(value)}) AS ${page}`)}
+    sql`${fromPage(sql`(${selectExpiryPage(value)}) AS ${expiryPage}`)}
       WHERE ${hasRemaining} = 1 AND ${grantedAtMs} <= ${expiresAtMs} - ${leadMs(value)} AND NOT ${isSmallerDue(value)}`,
   );
   return returning(fields(webhookMessages, "id"), (list) => sql`${insert} RETURNING ${list}`);
 });
 
 /** Writes the messages of alerts that go off because the balances of the page expired (H5). */
-export const goOffByExpiries = query((value: ValueOf<Page & { messageId: string; endpoints: string }>) => {
+export const goOffByExpiries = query((value: ValueOf<ExpiryPage & { messageId: string; endpoints: string }>) => {
   const { accountId, hasRemaining } = creditBalances;
   const hasHold = hasRow(reservations, and(eq(reservations.accountId, accountId), isOpen()));
   // The users of balances that expired with something left or held.
-  const watched = sql`SELECT DISTINCT ${accountId} ${fromPage(sql`${page}`)} WHERE ${hasRemaining} = 1 OR ${hasHold}`;
+  const watched = sql`SELECT DISTINCT ${accountId} ${fromPage(sql`${expiryPage}`)} WHERE ${hasRemaining} = 1 OR ${hasHold}`;
   return goOff(value, {
-    from: sql`${page} AS MATERIALIZED (${selectPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noMotion}`,
-    leaves: sql`(${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) <= (${lastOf(sql`${page}`)})`,
+    from: sql`${expiryPage} AS MATERIALIZED (${selectExpiryPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noMotion}`,
+    leaves: sql`(${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) <= (${lastOfPage(sql`${expiryPage}`)})`,
   });
 });

@@ -1,7 +1,7 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { isConflict } from "../../db/attempt.ts";
 import { clockOf, timesOf } from "../../db/clock.ts";
-import { constraintOf } from "../../db/constraint.ts";
 import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
@@ -9,15 +9,15 @@ import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message.ts";
 import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff, messagesAmong } from "../ledger/judge-alerts.ts";
-import { advance, goOffByExpiries, guardPage, insertNotices, isAfter, type Page } from "./expiry-page.ts";
+import { advance, type ExpiryPage, goOffByExpiries, guardPage, insertNotices, isAfter } from "./expiry-page.ts";
 
 /** How many pages of each database a run reads. A page has up to 1,000 balances. */
-const PAGES_A_RUN_MAX = 16;
-const QUERIES_A_PAGE = 8;
+const EXPIRY_PAGES_A_RUN_MAX = 16;
+const EXPIRY_QUERIES_A_PAGE = 8;
 
-type Until = { nowMs: number; untilMs: number; limit: number };
+type ExpiriesUntil = { nowMs: number; untilMs: number; limit: number };
 
-const first = alias(expiryNotices, "first");
+const firstExpiry = alias(expiryNotices, "first");
 const notice = alias(expiryNotices, "notice");
 /** A notice with `start.begin`: balances that expire before that moment are skipped. */
 const start = alias(expiryNotices, "start");
@@ -27,7 +27,7 @@ const candidate = alias(balanceExpiries, "candidate");
  * Returns, for each number of days, its position and the first balance from there whose notice is due by `untilMs`. The longest
  * overdue notice comes first. `isOfExpiry` is a condition on the environment's row for the expiry itself, `first`.
  */
-function readDue(value: ValueOf<Until>, isOfExpiry: SQL | undefined, isEnvironment: SQL | undefined) {
+function readDue(value: ValueOf<ExpiriesUntil>, isOfExpiry: SQL | undefined, isEnvironment: SQL | undefined) {
   const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
   const moment = sql<number>`${expiresAtMs} - ${start.days} * 86400000`;
   return read(
@@ -44,11 +44,11 @@ function readDue(value: ValueOf<Until>, isOfExpiry: SQL | undefined, isEnvironme
     (list) => sql`SELECT ${list}
       FROM (
         SELECT ${notice}.*, max(
-          max(${notice.sinceMs}, ${first.sinceMs}) + ${notice.days} * 86400000,
+          max(${notice.sinceMs}, ${firstExpiry.sinceMs}) + ${notice.days} * 86400000,
           iif(${notice.days} = 0, 0, ${asInteger(value("nowMs"))} + 1)
         ) AS begin
-        FROM ${expiryNotices} AS ${first} CROSS JOIN ${expiryNotices} AS ${notice}
-        WHERE ${and(eq(first.days, 0), isOfExpiry, eq(notice.environmentId, first.environmentId))}
+        FROM ${expiryNotices} AS ${firstExpiry} CROSS JOIN ${expiryNotices} AS ${notice}
+        WHERE ${and(eq(firstExpiry.days, 0), isOfExpiry, eq(notice.environmentId, firstExpiry.environmentId))}
       ) AS ${start}
       CROSS JOIN ${balanceExpiries}
         ON ${environmentId} = ${start.environmentId} AND (${expiresAtMs}, ${accountId}, ${grantSeq}) = (
@@ -70,10 +70,10 @@ function readDue(value: ValueOf<Until>, isOfExpiry: SQL | undefined, isEnvironme
 }
 
 // Environments with a test clock have their own time (src/clocks).
-const selectDue = query((value: ValueOf<Until>) => readDue(value, undefined, sql`${clockOf()} IS NULL`));
+const selectDueNotices = query((value: ValueOf<ExpiriesUntil>) => readDue(value, undefined, sql`${clockOf()} IS NULL`));
 
-const selectNext = query((value: ValueOf<Until & { environmentId: number }>) =>
-  readDue(value, eq(first.environmentId, value("environmentId")), undefined),
+const selectNext = query((value: ValueOf<ExpiriesUntil & { environmentId: number }>) =>
+  readDue(value, eq(firstExpiry.environmentId, value("environmentId")), undefined),
 );
 
 /** The next page of an environment's notices, with the features that decide how they are sent. */
@@ -99,12 +99,12 @@ export async function tellExpiries(
 export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  for (let pages = PAGES_A_RUN_MAX; pages > 0; ) {
+  for (let pages = EXPIRY_PAGES_A_RUN_MAX; pages > 0; ) {
     const nowMs = root.now();
-    const due = await all(db, selectDue({ nowMs, untilMs: nowMs, limit: pages }));
+    const due = await all(db, selectDueNotices({ nowMs, untilMs: nowMs, limit: pages }));
     if (due.length === 0) break;
     for (const { id, appId, mode, features, momentMs: _, ...page } of due) {
-      if (!allowance.has(QUERIES_A_PAGE + 1)) return failures;
+      if (!allowance.has(EXPIRY_QUERIES_A_PAGE + 1)) return failures;
       const environment = { id, appId, mode, database };
       const ctx: TenantCtx = { ...root, ...timesOf(null, root), environment, caller: { kind: "cron" } };
       await findPage(ctx, features, { ...page, environmentId: id, nowMs }).catch((error: unknown) =>
@@ -119,12 +119,12 @@ export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
 export const expiriesPart: CronPart = {
   code: "expiries_not_found",
   weight: 5,
-  queriesOfStep: QUERIES_A_PAGE + 2,
+  queriesOfStep: EXPIRY_QUERIES_A_PAGE + 2,
   work: findExpiries,
 };
 
 /** Sends the notices of one page of an environment's balances. Does nothing if another run was faster. */
-async function findPage(ctx: TenantCtx, features: string | null, page: Page): Promise<void> {
+async function findPage(ctx: TenantCtx, features: string | null, page: ExpiryPage): Promise<void> {
   const isExpiry = page.days === 0;
   const notice = { type: isExpiry ? "balance.expired" : "balance.expiring" } as const;
   const [told] = wantedMessages(ctx, features, () => [notice]);
@@ -150,6 +150,6 @@ async function findPage(ctx: TenantCtx, features: string | null, page: Page): Pr
       if (returning !== undefined) noteMessages(ctx, messagesAmong({ returning }, statements, rows));
     }
   } catch (error) {
-    if (constraintOf(error) !== "guard_environment") throw error;
+    if (!isConflict(error)) throw error;
   }
 }

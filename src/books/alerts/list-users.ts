@@ -10,7 +10,7 @@ import { requireAlert } from "./own-alert.ts";
 import type { ListAlertUsersOutput } from "./responses.ts";
 import type { ListAlertUsersInput } from "./schemas.ts";
 
-const selectUsers = query((value: ValueOf<AlertKey & { afterId: number; limit: number }>) =>
+const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; limit: number }>) =>
   drizzle
     .select(fields(accounts, "id", "userId"))
     .from(alertStates)
@@ -40,7 +40,7 @@ export async function listAlertUsers(
   const scope = ["alert users", environmentId, alertId];
   const afterId = cursor === undefined ? 0 : decodeCursor(cursor, scope);
   if (afterId === null) throw invalidCursor();
-  const rows = await all(root.db, selectUsers({ environmentId, alertId, afterId, limit: limit + 1 }));
+  const rows = await all(root.db, selectAlertUsers({ environmentId, alertId, afterId, limit: limit + 1 }));
   const page = rows.slice(0, limit);
   const last = rows.length > limit ? page.at(-1) : undefined;
   return {

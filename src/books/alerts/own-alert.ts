@@ -9,7 +9,7 @@ import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import type { AlertKey, AlertRow } from "./alerts.ts";
 
 const STATES_A_STEP = 10_000;
-const STEPS_MAX = 100;
+const STATE_STEPS_MAX = 100;
 
 const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =>
   drizzle
@@ -56,7 +56,7 @@ export const deleteStates = query((value: ValueOf<AlertKey>) => {
  * `temporarily_unavailable` when there are so many that another call must continue.
  */
 export async function endStates(admin: AdminCtx, key: AlertKey): Promise<void> {
-  for (let step = 0; step < STEPS_MAX; step++) {
+  for (let step = 0; step < STATE_STEPS_MAX; step++) {
     if ((await all(admin.db, deleteStates(key))).length < STATES_A_STEP) return;
   }
   throw temporarilyUnavailable("The alert went off for very many users. Call again to go on.");

@@ -10,17 +10,23 @@ const DAYS_MAX = 365;
 
 const below = z.lazy(() =>
   z
-    .strictObject({
-      amount: anyNumber.optional().describe("In the alert's unit."),
-      percent: anyNumber
-        .optional()
-        .describe(
-          "A percentage of the amounts that the user's live balances were issued with; above 0, at most 100, with at most 3 decimals.",
-        ),
-    })
+    .strictObject(
+      {
+        amount: anyNumber.optional().describe("In the alert's unit."),
+        percent: anyNumber
+          .optional()
+          .describe(
+            "A percentage of the amounts that the user's live balances were issued with; above 0, at most 100, with at most 3 decimals.",
+          ),
+      },
+      {
+        error: ({ input }) =>
+          typeof input === "number" ? "must be an object, such as `{ amount: 100 }` or `{ percent: 20 }`" : undefined,
+      },
+    )
     .refine(
       ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
-      "must have an amount or a percent",
+      "must have an amount or a percent, not both",
     )
     .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
 );
@@ -28,7 +34,7 @@ const below = z.lazy(() =>
 /** Returns a percentage in thousandths: percentages have three decimals, as counts do. */
 export const percentThousandths = (percent: number) => toSteps("count", percent);
 
-const newAlert = z.lazy(() =>
+const newAlertInput = () =>
   z.strictObject({
     mode,
     name: displayName(),
@@ -37,8 +43,7 @@ const newAlert = z.lazy(() =>
       .optional()
       .describe("A name or a glob: only balances that cover it are watched, as in the filter of a list. Default: all."),
     below: below.describe("The alert goes off when less than this remains."),
-  }),
-);
+  });
 
 type Below = z.infer<typeof below>;
 
@@ -59,13 +64,16 @@ function checkBelow({ amount, percent }: Below, context: z.core.$RefinementCtx, 
   else if (percentThousandths(percent) === null) refuse("percent", "must have at most 3 decimals");
 }
 
-function checkNewAlert({ unit, below }: z.infer<typeof newAlert>, context: z.core.$RefinementCtx): void {
+function checkNewAlert(
+  { unit, below }: z.infer<ReturnType<typeof newAlertInput>>,
+  context: z.core.$RefinementCtx,
+): void {
   checkBelow(below, context, ["below"]);
   if (below.amount === undefined || !(below.amount > 0) || toSteps(unit, below.amount) !== null) return;
   context.addIssue({ code: "custom", path: ["below", "amount"], message: amountRule(unit) });
 }
 
-export const createAlertInput = z.lazy(() => newAlert.superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
+export const createAlertInput = z.lazy(() => newAlertInput().superRefine(checkNewAlert).meta({ id: "CreateAlert" }));
 export type CreateAlertInput = z.infer<typeof createAlertInput>;
 
 export const changeAlertInput = z.lazy(() =>

@@ -22,7 +22,7 @@ export const amountStepsMax: Readonly<Record<Unit, number>> = {
 
 /** Returns the rule for an amount of a unit, for a message that begins with the amount's name (C1). */
 export function amountRule(unit: Unit): string {
-  return `must have at most ${DECIMALS[unit]} decimals and be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
+  return `must have at most ${DECIMALS[unit]} decimals (round it first) and be at most ${fromSteps(unit, amountStepsMax[unit] as Steps)} (\`${unit}\`)`;
 }
 
 const NUMBER = /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/;

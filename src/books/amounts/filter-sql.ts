@@ -8,7 +8,7 @@ type Text = SQL | SQLiteColumn;
 const partsOf = (glob: Text): SQL => sql`('[' || replace(json_quote(${glob}), '*', '","') || ']')`;
 
 /** Returns whether a glob with a star matches a name. Searches each part after the end of the part before. */
-const globMatches = (glob: Text, name: Text): SQL => sql`EXISTS (
+const globMatchesSql = (glob: Text, name: Text): SQL => sql`EXISTS (
   WITH RECURSIVE
     g (parts, named) AS (SELECT ${partsOf(glob)}, ${name}),
     step (i, remainder) AS (
@@ -39,7 +39,7 @@ export const meet = (a: Text, b: Text): SQL => {
   const [withStar, other] = [sql`iif(${hasStar(a)}, ${a}, ${b})`, sql`iif(${hasStar(a)}, ${b}, ${a})`];
   return sql`(${a} = ${b} OR iif(${hasStar(a)} AND ${hasStar(b)},
     ${beginAlike(headA, headB)} AND ${tail(tailA, tailB)} = ${tail(tailB, tailA)},
-    (${hasStar(a)} OR ${hasStar(b)}) AND ${globMatches(withStar, other)}))`;
+    (${hasStar(a)} OR ${hasStar(b)}) AND ${globMatchesSql(withStar, other)}))`;
 };
 
 /** Returns whether the `event` filter of a list includes a balance with these rules (C4). It is `rulesPassFilter` in SQL. */

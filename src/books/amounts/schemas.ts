@@ -3,9 +3,9 @@ import type { Steps } from "../../db/schema.ts";
 import { anyNumber, identifier, refuse } from "../../http/fields.ts";
 import { amountRule, type Quantities, toSteps, UNITS, type Unit } from "./amount.ts";
 
-export const unit = z.enum(UNITS).meta({ id: "Unit" });
+export const unit = z.lazy(() => z.enum(UNITS).meta({ id: "Unit" }));
 
-const rule = z.lazy(() =>
+const rule = () =>
   z.strictObject(
     {
       event: identifier().optional().describe("An event name. `*` matches any characters."),
@@ -15,13 +15,14 @@ const rule = z.lazy(() =>
       error: ({ input }) =>
         typeof input === "string" ? 'must be an object, such as `{ "event": "chat.*" }`' : undefined,
     },
-  ),
+  );
+export const matchRule = z.lazy(() =>
+  rule()
+    .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
+    .meta({ id: "MatchRule", minProperties: 1 }),
 );
-export const matchRule = rule
-  .refine(({ event, model }) => event !== undefined || model !== undefined, "must have an event, a model or both")
-  .meta({ id: "MatchRule", minProperties: 1 });
 
-const amountOf = (of: Unit) =>
+const amountSchema = (of: Unit) =>
   anyNumber
     .transform(
       (amount, context): Steps =>
@@ -46,10 +47,10 @@ const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 export const quantities = z.lazy(() =>
   z
     .strictObject({
-      count: amountOf("count"),
-      tokens: amountOf("tokens"),
-      seconds: amountOf("seconds"),
-      cents: amountOf("cents"),
+      count: amountSchema("count"),
+      tokens: amountSchema("tokens"),
+      seconds: amountSchema("seconds"),
+      cents: amountSchema("cents"),
     })
     .meta({ id: "UsageQuantities" })
     .transform((given): Quantities & { readonly count: Steps } => {

@@ -26,7 +26,7 @@ import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/reque
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import type { AdjustOutput } from "./responses.ts";
-import { balanceNotFound, heldSteps } from "./revoke.ts";
+import { balanceNotFound, heldStepsOfBalance } from "./revoke.ts";
 
 export interface AdjustInput {
   readonly balanceId: string;
@@ -39,14 +39,14 @@ export interface AdjustInput {
 
 /** Returns the tenant of a balance. Balance ids are unique across all applications. Throws `credit_balance_not_found` and `forbidden`. */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
-  const [found] = await all(root.db, selectEnvironment({ balanceId }));
+  const [found] = await all(root.db, selectEnvironmentOfBalance({ balanceId }));
   if (found === undefined || !ownsApp(root, found.appId)) throw balanceNotFound();
   const { clock, ...environment } = admitRow(root, found);
   const database = databaseIndexOf(balanceId) ?? 0;
   return { ...root, ...timesOf(clock, root), environment: { ...environment, database }, caller: root.caller };
 }
 
-const selectEnvironment = query((value: ValueOf<{ balanceId: string }>) =>
+const selectEnvironmentOfBalance = query((value: ValueOf<{ balanceId: string }>) =>
   drizzle
     .select({ ...fields(environments, "id", "appId", "mode"), ...computed({ clock: clockOf() }) })
     .from(creditBalances)
@@ -66,9 +66,8 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   const stamp = await stampRequest(ctx, ["adjust"], request, ["delta", "note"]);
   const adjusted = await writeForUser(ctx, {
     user: { balanceId },
-    nonce: stamp.nonce,
     read: () => [
-      selectBalance(ctx, { balanceId }, { balanceId }),
+      selectAdjustedBalance(ctx, { balanceId }, { balanceId }),
       selectAdjustment({ environmentId: ctx.environment.id, adjustmentId }),
     ],
     decide: ([[balance], [earlier]], writing) => {
@@ -112,13 +111,13 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
 }
 
 /** Selects the balance, and the amount that open reservations hold of it. */
-const selectBalance = accountQuery((value: ValueOf<{ balanceId: string }>, account) =>
+const selectAdjustedBalance = accountQuery((value: ValueOf<{ balanceId: string }>, account) =>
   drizzle
-    .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldSteps: heldSteps() }) })
+    .select({ ...fields(creditBalances, ...ADJUSTMENT_FIELDS), ...computed({ heldSteps: heldStepsOfBalance() }) })
     .from(creditBalances)
     .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
 );
-type BalanceToAdjust = RowsOf<[ReturnType<typeof selectBalance>]>[0][number];
+type BalanceToAdjust = RowsOf<[ReturnType<typeof selectAdjustedBalance>]>[0][number];
 
 const selectAdjustment = query((value: ValueOf<{ environmentId: number; adjustmentId: string }>) => {
   const { environmentId, id, accountId, seq } = creditAdjustments;

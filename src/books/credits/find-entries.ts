@@ -24,15 +24,15 @@ export interface EntryFilters {
 }
 
 /** The start of a page: the user by day and account, and the seq of the first entry. */
-interface Place {
+interface EntriesPlace {
   readonly day: number;
   readonly accountId: number;
   readonly seq: number;
 }
 
-type UserRow = Omit<Place, "seq">;
+type UserRow = Omit<EntriesPlace, "seq">;
 
-const selectUsers = query((value: ValueOf<{ environmentId: number; limit: number } & UserRow>) => {
+const selectUsersWithEntries = query((value: ValueOf<{ environmentId: number; limit: number } & UserRow>) => {
   const { environmentId, lastActiveDay, id } = accounts;
   return drizzle
     .select(computed({ day: sql<number>`${lastActiveDay}`, accountId: sql<number>`${id}` }))
@@ -80,14 +80,14 @@ const selectEntries = (isOfKind: () => SQL | undefined) =>
       )
       .orderBy(sql`span.key`, seq);
   });
-const statements = {
+const entryStatements = {
   granted: selectEntries(() => eq(creditLedger.reason, "grant")),
   spent: selectEntries(() => eq(creditLedger.reason, "event_committed")),
   refunded: selectEntries(() =>
     and(inArray(creditLedger.cause, ["refund", "payment_taken"]), lt(creditLedger.deltaSteps, 0 as Steps)),
   ),
 };
-type FoundEntry = RowsOf<[ReturnType<typeof statements.granted>]>[0][number];
+type FoundEntry = RowsOf<[ReturnType<typeof entryStatements.granted>]>[0][number];
 
 /**
  * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although others
@@ -103,8 +103,8 @@ export async function findEntries(
   const { fromMs, toMs, unit = "", packId = "" } = filters;
   const environmentId = ctx.environment.id;
   const scope = ["entries of all", environmentId, kind, fromMs, toMs, unit, packId];
-  const place = placeOf(cursor, scope, fromMs);
-  const found = await all(ctx.db, selectUsers({ environmentId, ...place, limit: lookedAtUsersMax + 1 }));
+  const place = entriesPlace(cursor, scope, fromMs);
+  const found = await all(ctx.db, selectUsersWithEntries({ environmentId, ...place, limit: lookedAtUsersMax + 1 }));
   const users = found.slice(0, lookedAtUsersMax);
   const named = JSON.stringify(users.map(({ accountId }) => accountId));
   const [firsts, ends] = await batch(ctx.db, [
@@ -117,20 +117,20 @@ export async function findEntries(
   const entries =
     ranges.length === 0
       ? []
-      : await all(ctx.db, statements[kind]({ environmentId, ranges: JSON.stringify(ranges), unit, packId }));
+      : await all(ctx.db, entryStatements[kind]({ environmentId, ranges: JSON.stringify(ranges), unit, packId }));
   return { entries, nextCursor: last === null ? null : encodeTextCursor(JSON.stringify(last), scope) };
 }
 
-function placeOf(cursor: string | undefined, scope: readonly (string | number)[], fromMs: number): Place {
+function entriesPlace(cursor: string | undefined, scope: readonly (string | number)[], fromMs: number): EntriesPlace {
   if (cursor === undefined) return { day: Math.floor(fromMs / DAY_MS), accountId: 0, seq: 1 };
   const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
   // The cursor's checksum proves that `findEntries` wrote it.
-  return JSON.parse(text) as Place;
+  return JSON.parse(text) as EntriesPlace;
 }
 
 /** Returns the first user after a page. */
-function placeAfter(found: readonly UserRow[]): Place | null {
+function placeAfter(found: readonly UserRow[]): EntriesPlace | null {
   const beyond = found[lookedAtUsersMax];
   return beyond === undefined ? null : { ...beyond, seq: 1 };
 }
@@ -139,7 +139,7 @@ type Seqs = ReadonlyMap<number, number>;
 type Range = readonly [accountId: number, firstSeq: number, endSeq: number];
 
 /** Returns the entries that a page examines, by user, and where the next page continues within a user. */
-function takeRanges(users: readonly UserRow[], place: Place, firsts: Seqs, ends: Seqs) {
+function takeRanges(users: readonly UserRow[], place: EntriesPlace, firsts: Seqs, ends: Seqs) {
   const ranges: Range[] = [];
   let left = lookedAtEntriesMax;
   for (const { day, accountId } of users) {

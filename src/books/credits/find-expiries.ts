@@ -11,8 +11,8 @@ import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts"
 /** How many balances one page examines. */
 export const lookedAtExpiriesMax = 500;
 
-type Page = { environmentId: number; expiresAtMs: number; accountId: number; grantSeq: number; toMs: number };
-const selectExpiries = query((value: ValueOf<Page>) => {
+type FoundExpiries = { environmentId: number; expiresAtMs: number; accountId: number; grantSeq: number; toMs: number };
+const selectExpiries = query((value: ValueOf<FoundExpiries>) => {
   const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
   const page = sql`SELECT * FROM ${balanceExpiries}
     WHERE ${environmentId} = ${value("environmentId")} AND ${expiresAtMs} < ${value("toMs")}
@@ -35,7 +35,7 @@ const selectExpiries = query((value: ValueOf<Page>) => {
  * page examines `lookedAtExpiriesMax` balances, so it may be short or empty although others follow. `isSpent` includes balances
  * with nothing left. Throws `invalid_request` for a cursor of another list.
  */
-export async function findExpiries(
+export async function listExpiries(
   ctx: TenantCtx,
   { fromMs, toMs, unit, packId, isSpent }: EntryFilters & { readonly isSpent: boolean },
   cursor: string | undefined,

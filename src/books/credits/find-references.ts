@@ -9,8 +9,8 @@ import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts"
 /** How many references one search examines. The index has those of all environments in the database. */
 const searchedReferencesMax = 500;
 
-type Search = { environmentId: number; from: string; to: string; limit: number };
-const selectReferences = query((value: ValueOf<Search>) => {
+type ReferenceSearch = { environmentId: number; from: string; to: string; limit: number };
+const selectMatchingReferences = query((value: ValueOf<ReferenceSearch>) => {
   const { externalRef } = creditBalances;
   const searched = sql`SELECT * FROM ${creditBalances} INDEXED BY credit_balances_external_ref
     WHERE ${and(gte(externalRef, value("from")), lt(externalRef, value("to")))}
@@ -34,6 +34,6 @@ export async function findReferences(
 ): Promise<readonly (ShownBalance & { readonly userId: string })[]> {
   const values = { environmentId: ctx.environment.id, ...rangeOf(beginning), limit };
   const nowMs = ctx.now();
-  const rows = await all(ctx.db, selectReferences(values));
+  const rows = await all(ctx.db, selectMatchingReferences(values));
   return rows.map(({ userId, ...row }) => ({ ...showBalance(row, nowMs), userId }));
 }

@@ -10,7 +10,7 @@ import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 
 /** The most balances of each user that are added up. */
-const SUMMED_MAX = 100;
+const SUMMED_USERS_MAX = 100;
 /** A character that sorts after every other character. */
 const LAST = "\u{10ffff}";
 
@@ -22,7 +22,7 @@ type Bounds = { environmentId: number; nowMs: number; limit: number };
 const userFields = (value: ValueOf<Bounds>) => {
   const { unit, remainingSteps } = creditBalances;
   const live = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
-    WHERE ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${SUMMED_MAX + 1}`;
+    WHERE ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${SUMMED_USERS_MAX + 1}`;
   const lastEntry = drizzle
     .select(fields(creditLedger, "occurredAtMs"))
     .from(creditLedger)
@@ -39,9 +39,9 @@ const userFields = (value: ValueOf<Bounds>) => {
     }),
   };
 };
-type UserRow = RowOf<ReturnType<typeof userFields>>;
+type FoundUserRow = RowOf<ReturnType<typeof userFields>>;
 
-const selectUsers = query((value: ValueOf<Bounds & { after: string; from: string; to: string }>) =>
+const selectUsersByPrefix = query((value: ValueOf<Bounds & { after: string; from: string; to: string }>) =>
   drizzle
     .select(userFields(value))
     .from(accounts)
@@ -58,9 +58,9 @@ const selectUsers = query((value: ValueOf<Bounds & { after: string; from: string
 );
 
 /** Returns a user of a list. */
-function presentUser({ userId, balances: rows, lastEntryAtMs }: UserRow) {
+function presentFoundUser({ userId, balances: rows, lastEntryAtMs }: FoundUserRow) {
   const remaining = UNITS.flatMap((unit) => {
-    const ofUnit = rows.slice(0, SUMMED_MAX).filter((row) => row[0] === unit);
+    const ofUnit = rows.slice(0, SUMMED_USERS_MAX).filter((row) => row[0] === unit);
     if (ofUnit.length === 0) return [];
     return [
       {
@@ -74,14 +74,14 @@ function presentUser({ userId, balances: rows, lastEntryAtMs }: UserRow) {
   });
   return {
     userId,
-    balances: Math.min(rows.length, SUMMED_MAX),
+    balances: Math.min(rows.length, SUMMED_USERS_MAX),
     remaining,
     /** Whether the user has more balances than were added up. */
-    isPartial: rows.length > SUMMED_MAX,
+    isPartial: rows.length > SUMMED_USERS_MAX,
     lastEntryAt: lastEntryAtMs === null ? null : iso(lastEntryAtMs),
   };
 }
-export type FoundUser = ReturnType<typeof presentUser>;
+export type FoundUser = ReturnType<typeof presentFoundUser>;
 
 /**
  * Returns users whose ids begin with a text, by id, with or without credits. Throws `invalid_request` for another list's cursor.
@@ -95,14 +95,14 @@ export async function findUsers(
   const after = cursor === undefined ? "" : decodeTextCursor(cursor, scope);
   if (after === null) throw invalidCursor();
   const values = { environmentId, nowMs: ctx.now(), after, ...rangeOf(beginning), limit: limit + 1 };
-  const rows = await all(ctx.db, selectUsers(values));
+  const rows = await all(ctx.db, selectUsersByPrefix(values));
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const isMore = rows.length > limit && last !== undefined;
-  return { users: shown.map(presentUser), nextCursor: isMore ? encodeTextCursor(last.userId, scope) : null };
+  return { users: shown.map(presentFoundUser), nextCursor: isMore ? encodeTextCursor(last.userId, scope) : null };
 }
 
-const selectRecent = query((value: ValueOf<Bounds & { beforeDay: number; beforeId: number }>) =>
+const selectRecentUsers = query((value: ValueOf<Bounds & { beforeDay: number; beforeId: number }>) =>
   drizzle
     .select(userFields(value))
     .from(sql`${accounts} INDEXED BY accounts_active`)
@@ -131,12 +131,12 @@ export async function recentUsers(
   if (text === null) throw invalidCursor();
   const [beforeDay = 0, beforeId = 0] = text.split(" ").map(Number);
   const values = { environmentId, nowMs: ctx.now(), beforeDay, beforeId, limit: limit + 1 };
-  const rows = await all(ctx.db, selectRecent(values));
+  const rows = await all(ctx.db, selectRecentUsers(values));
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   const isMore = rows.length > limit && last !== undefined;
   return {
-    users: shown.map(presentUser),
+    users: shown.map(presentFoundUser),
     nextCursor: isMore ? encodeTextCursor(`${last.lastActiveDay} ${last.accountId}`, scope) : null,
   };
 }

@@ -12,7 +12,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
-import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
+import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
 import { countBalances, countGranted } from "../ledger/due-periods.ts";
 import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
 import { creditsGranted } from "../ledger/messages.ts";
@@ -41,7 +41,6 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
   try {
     const granted = await writeForUser(ctx, {
       user: { userId },
-      nonce: ctx.newId(""),
       read: () => [
         selectPack(ctx, input.packId),
         selectGranted(ctx, { userId }, { externalRef, ids: JSON.stringify(ids) }),
@@ -66,7 +65,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
  * Adds the names that an unknown pack may have meant to its refusal. They may be shown, because the caller is the application's
  * own backend.
  */
-async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
+export async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
   if (!(error instanceof PurserError) || error.code !== "credit_pack_not_found") return error;
   const names = await nearestPackNames(ctx, name).catch((): string[] => []);
   if (names.length === 0) return error;
@@ -139,7 +138,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   const { statements, count } = issueBalances(ctx, account, [newBalances]);
   const balanceIds = newBalances.balances.map(({ id }) => id);
   const changes = { entries: [], newBalances: newRows(newBalances, account.nowMs) };
-  return write(
+  return writeAll(
     statements,
     () => {
       count();
@@ -175,12 +174,12 @@ export const grantRefusals = (ctx: TenantCtx) => ({
 });
 
 /** The most balances of a user that can pay, or that share one reference (L6). */
-export const BALANCES_MAX = 40_000;
+export const USER_BALANCES_MAX = 40_000;
 
 function tooManyBalances(): PurserError {
   const message =
     "The user has as many balances that can pay, or match rules of them, as one may have. Grant when some are spent or over.";
-  return new PurserError("invalid_request", message, { param: "userId", details: { limit: BALANCES_MAX } });
+  return new PurserError("invalid_request", message, { param: "userId", details: { limit: USER_BALANCES_MAX } });
 }
 
 /** Returns the rows of the pack that was granted first. Rows may belong to two packs of one name. */

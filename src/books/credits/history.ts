@@ -41,7 +41,7 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
     throw invalidCursor();
   }
   // SQLite does not guarantee the order of rows that return as one JSON text.
-  const entries = (await all(ctx.db, pageStatement(ctx, input, before))).sort((a, b) => b.seq - a.seq);
+  const entries = (await all(ctx.db, historyStatement(ctx, input, before))).sort((a, b) => b.seq - a.seq);
   const last = entries.at(-1);
   // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
@@ -51,7 +51,7 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
 
 const { accountId, seq, balanceId } = creditLedger;
 
-const entryFields = () =>
+const historyFields = () =>
   fields(
     creditLedger,
     ...(["seq", "balanceId", "packId", "unit", "deltaSteps", "balanceAfterSteps", "previousSeq"] as const),
@@ -59,9 +59,9 @@ const entryFields = () =>
   );
 
 /** Selects a page of entries. Seqs have no gaps and begin at 1, so the last row of a page shows whether another page follows. */
-const selectPage = accountQuery((value: ValueOf<{ before: number; limit: number }>, account) =>
+const selectHistoryPage = accountQuery((value: ValueOf<{ before: number; limit: number }>, account) =>
   drizzle
-    .select(entryFields())
+    .select(historyFields())
     .from(creditLedger)
     .where(and(eq(accountId, account), lt(seq, value("before"))))
     .orderBy(desc(seq))
@@ -73,7 +73,7 @@ const newer = alias(creditLedger, "newer");
 /** Follows `previousSeq` from the entry with the seq `start`. It needs no index and no scan. */
 const followChain = (account: SQL, start: SQL, value: ValueOf<{ limit: number }>) =>
   read(
-    entryFields(),
+    historyFields(),
     (list) => sql`WITH RECURSIVE chain AS (
       SELECT * FROM ${creditLedger} WHERE ${accountId} = ${account} AND ${seq} = ${start}
       UNION ALL
@@ -100,9 +100,9 @@ const selectOlderOfBalance = accountQuery((value: ValueOf<Older>, account) => {
   return followChain(account, scalar(older), value);
 });
 
-function pageStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
+function historyStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryInput, before: number | null) {
   if (balanceId === undefined) {
-    return selectPage(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
+    return selectHistoryPage(ctx, { userId }, { limit, before: before ?? Number.MAX_SAFE_INTEGER });
   }
   if (before === null) return selectNewestOfBalance(ctx, { userId }, { limit, balanceId });
   return selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });

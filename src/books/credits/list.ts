@@ -44,7 +44,7 @@ export interface BalanceFilters {
 }
 
 type Searched = { beforeSeq: number };
-type Search = Searched & {
+type BalanceSearch = Searched & {
   nowMs: number;
   limit: number;
   status: string;
@@ -63,7 +63,7 @@ function searched(account: SQL, value: ValueOf<Searched>): SQL {
   ) AS ${creditBalances}`;
 }
 
-function passes(value: ValueOf<Search>): SQL | undefined {
+function passes(value: ValueOf<BalanceSearch>): SQL | undefined {
   const { packId, externalRef, revokedAtMs, expiresAtMs, remainingSteps } = creditBalances;
   const status = sql`CASE WHEN ${revokedAtMs} IS NOT NULL THEN 'revoked'
     WHEN ${expiresAtMs} <= ${value("nowMs")} THEN 'expired'
@@ -75,7 +75,7 @@ function passes(value: ValueOf<Search>): SQL | undefined {
   );
 }
 
-const selectRows = accountQuery((value: ValueOf<Search>, account) =>
+const selectRows = accountQuery((value: ValueOf<BalanceSearch>, account) =>
   drizzle
     .select(shownBalanceFields())
     .from(searched(account, value))
@@ -83,7 +83,7 @@ const selectRows = accountQuery((value: ValueOf<Search>, account) =>
     .orderBy(desc(creditBalances.grantSeq))
     .limit(value("limit")),
 );
-const selectEnd = accountQuery((value: ValueOf<Searched>, account) =>
+const selectBalancesEnd = accountQuery((value: ValueOf<Searched>, account) =>
   drizzle
     .select(computed({ lastSeq: sql<number | null>`min(${creditBalances.grantSeq})`, searched: count() }))
     .from(searched(account, value)),
@@ -105,7 +105,10 @@ export async function findBalances(
   if (beforeSeq === null) throw invalidCursor();
   const nowMs = ctx.now();
   const values = { nowMs, beforeSeq, limit, status, packId, reference, ...rangeOf(reference) };
-  const [rows, [end]] = await batch(ctx.db, [selectRows(ctx, { userId }, values), selectEnd(ctx, { userId }, values)]);
+  const [rows, [end]] = await batch(ctx.db, [
+    selectRows(ctx, { userId }, values),
+    selectBalancesEnd(ctx, { userId }, values),
+  ]);
   const isFull = rows.length === limit;
   const last = isFull ? rows.at(-1)?.grantSeq : end?.lastSeq;
   const isMore = isFull || end?.searched === searchedBalancesMax;
@@ -191,10 +194,10 @@ export async function listAllBalances(ctx: TenantCtx, userId: string, limit: num
 /** How many ledger entries one page reads backwards, for all its balances together. */
 export const asOfEntriesMax = 20_000;
 
-type Page = { asOfMs: number; beforeSeq: number; limit: number };
+type BalancesPage = { asOfMs: number; beforeSeq: number; limit: number };
 
 /** Selects balances as of a moment. It follows each balance's entries backwards (C23), up to `asOfEntriesMax` entries. */
-const selectPage = accountQuery((value: ValueOf<Page>, account) => {
+const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) => {
   const { accountId, grantSeq } = creditBalances;
   const { seq, previousSeq, balanceAfterSteps, isRevoked, occurredAtMs } = creditLedger;
   const { remainingSteps: _, revokedAtMs: __, ...neverChanged } = fields(creditBalances, ...PRESENTED_FIELDS);
@@ -241,7 +244,7 @@ export async function balancesAsOf(
   const scope = ["as of", ctx.environment.id, userId, asOfMs];
   const beforeSeq = cursor === undefined ? await firstSeqFrom(ctx, userId, asOfMs + 1) : decodeCursor(cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
-  const rows = await all(ctx.db, selectPage(ctx, { userId }, { asOfMs, beforeSeq, limit: limit + 1 }));
+  const rows = await all(ctx.db, selectBalancesPage(ctx, { userId }, { asOfMs, beforeSeq, limit: limit + 1 }));
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
   return {

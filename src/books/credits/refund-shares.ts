@@ -11,7 +11,7 @@ export interface EarlierShare {
 }
 
 /** The amount that a refund takes from one balance. */
-export interface Due<Balance> {
+export interface DueShare<Balance> {
   readonly balance: Balance;
   readonly dueSteps: Steps;
   /** Whether the shares, with this one, total 1. Then the refund takes all that remains, and revokes the balance. */
@@ -20,8 +20,8 @@ export interface Due<Balance> {
   readonly wasWhole: boolean;
 }
 
-const NOTHING: Fraction = { numerator: 0n, denominator: 1n };
-const WHOLE: Fraction = { numerator: 1n, denominator: 1n };
+const NO_SHARE: Fraction = { numerator: 0n, denominator: 1n };
+const WHOLE_SHARE: Fraction = { numerator: 1n, denominator: 1n };
 
 /**
  * Returns the amount that a refund takes from each balance after the earlier refunds: the difference between both sums of
@@ -32,25 +32,30 @@ export function planRefund<Balance extends { readonly packId: string; readonly i
   balances: readonly Balance[],
   earlier: readonly EarlierShare[],
   share: Share,
-): Due<Balance>[] | null {
-  const due: Due<Balance>[] = [];
+): DueShare<Balance>[] | null {
+  const due: DueShare<Balance>[] = [];
   for (const balance of balances) {
     const shares = earlier.filter(({ packIds }) => packIds.has(balance.packId)).map((refund) => refund.share);
-    const before = shares.reduce(addShare, NOTHING);
+    const before = shares.reduce(addShare, NO_SHARE);
     const after = addShare(before, share);
     if (after.numerator > after.denominator) return null;
     const dueSteps = roundDown(balance.initialSteps, after) - roundDown(balance.initialSteps, before);
-    due.push({ balance, dueSteps: Number(dueSteps) as Steps, revokes: isWhole(after), wasWhole: isWhole(before) });
+    due.push({
+      balance,
+      dueSteps: Number(dueSteps) as Steps,
+      revokes: isWholeShare(after),
+      wasWhole: isWholeShare(before),
+    });
   }
   return due;
 }
 
 function addShare(sum: Fraction, share: Share): Fraction {
-  if (share === null) return WHOLE;
+  if (share === null) return WHOLE_SHARE;
   return addFractions(sum, { numerator: BigInt(share.part), denominator: BigInt(share.of) });
 }
 
-function isWhole({ numerator, denominator }: Fraction): boolean {
+function isWholeShare({ numerator, denominator }: Fraction): boolean {
   return numerator === denominator;
 }
 

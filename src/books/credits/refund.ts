@@ -12,7 +12,7 @@ import { insertRefundOwed } from "../ledger/owed.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { type Due, planRefund, type Share } from "./refund-shares.ts";
+import { type DueShare, planRefund, type Share } from "./refund-shares.ts";
 import type { RefundOutput } from "./responses.ts";
 import type { RefundInput } from "./schemas.ts";
 import {
@@ -24,7 +24,7 @@ import {
   selectIssued,
   selectRefunds,
   selectTaken,
-  shareOf,
+  storedShare,
   type TakenRow,
 } from "./stored-refund.ts";
 
@@ -38,7 +38,6 @@ export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise
   const stamp = await stampRequest(ctx, ["refund"], input, ["packId", "share", "reason"]);
   const refunded = await writeForUser(ctx, {
     user: { userId },
-    nonce: stamp.nonce,
     read: () => [
       selectIssued(ctx, { userId }, { externalRef }),
       selectRefunds(ctx, { userId }, { externalRef }),
@@ -71,7 +70,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
       const message = "Another refund was made under this id.";
       throw idempotencyConflict(message, "refundRef", stored.requestHash, stamp);
     }
-    const due = planDue(coveredBy(stored, issued), refunds.slice(0, ordinal), shareOf(stored));
+    const due = planRefundDue(coveredBy(stored, issued), refunds.slice(0, ordinal), storedShare(stored));
     return replay({ output: refundOutput(input, due, taken), replayed: whose === "replay" });
   }
 
@@ -79,7 +78,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
   if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
   if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
   const share = input.share ?? null;
-  const due = planDue(covered, refunds, share);
+  const due = planRefundDue(covered, refunds, share);
   if (share === null && due.every(({ wasWhole }) => wasWhole)) {
     throw invalid("share", "Nothing is left to refund: all of it was refunded before.");
   }
@@ -129,13 +128,17 @@ function balancesOf({ packId }: RefundInput, issued: readonly IssuedRow[]): read
 }
 
 /** Returns the amounts due. Throws when the shares of one balance would total above 1. */
-function planDue(covered: readonly IssuedRow[], earlier: readonly RefundRow[], share: Share): Due<IssuedRow>[] {
+function planRefundDue(
+  covered: readonly IssuedRow[],
+  earlier: readonly RefundRow[],
+  share: Share,
+): DueShare<IssuedRow>[] {
   const due = planRefund(covered, earlier.map(earlierShare), share);
   if (due === null) throw invalid("share", "The shares of all refunds of a balance must not be above 1 together.");
   return due;
 }
 
-function takingsOf(due: readonly Due<IssuedRow>[]): Taking[] {
+function takingsOf(due: readonly DueShare<IssuedRow>[]): Taking[] {
   return due.map(({ balance, dueSteps, revokes }) => ({ balanceId: balance.id, dueSteps, revokes }));
 }
 
@@ -158,7 +161,11 @@ function tooManyRefunds(): PurserError {
   });
 }
 
-function refundOutput(input: RefundInput, due: readonly Due<IssuedRow>[], taken: readonly TakenRow[]): RefundOutput {
+function refundOutput(
+  input: RefundInput,
+  due: readonly DueShare<IssuedRow>[],
+  taken: readonly TakenRow[],
+): RefundOutput {
   const entries = new Map(taken.map((row) => [row.balanceId, row]));
   const balances = due.map(({ balance, dueSteps }) => {
     const entry = entries.get(balance.id);

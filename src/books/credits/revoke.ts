@@ -9,7 +9,7 @@ import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../ledger/balance.ts";
-import { replay, write } from "../ledger/decision.ts";
+import { replay, writeAll } from "../ledger/decision.ts";
 import { insertReversal, isBalanceOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -25,12 +25,11 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
   const answer = { balanceId, remaining: 0 } as const;
   const revoked = await writeForUser(ctx, {
     user: { balanceId },
-    nonce: ctx.newId(""),
     read: () => [selectRevocation(ctx, { balanceId }, { balanceId })],
     decide: ([[balance]], writing) => {
       assert(balance !== undefined, "the account was found by this balance");
       if (balance.isRevoked) return replay(answer);
-      return write(
+      return writeAll(
         [
           guardNotRevoked({ ...writingValues(writing), balanceId }),
           markReversed({ balanceId }),
@@ -48,7 +47,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
   return revoked;
 }
 
-type OfBalance = { balanceId: string };
+type RevokedBalanceKey = { balanceId: string };
 
 /** Returns whether a balance is revoked for good. A balance that a payment revoked can be restored by that payment (S4). */
 function isRevoked() {
@@ -57,7 +56,7 @@ function isRevoked() {
   return sql<boolean>`${revokedAtMs} IS NOT NULL AND ${not(hasRow(paymentGrants, byPayment))}`.mapWith(Boolean);
 }
 
-const selectRevocation = accountQuery((value: ValueOf<OfBalance>, account) =>
+const selectRevocation = accountQuery((value: ValueOf<RevokedBalanceKey>, account) =>
   drizzle
     .select(computed({ isRevoked: isRevoked() }))
     .from(creditBalances)
@@ -65,7 +64,7 @@ const selectRevocation = accountQuery((value: ValueOf<OfBalance>, account) =>
 );
 
 /** Aborts the batch with `guard_balance` when another revoke came first. */
-const guardNotRevoked = query((value: ValueOf<WriteContext & OfBalance>) =>
+const guardNotRevoked = query((value: ValueOf<WriteContext & RevokedBalanceKey>) =>
   insertFrom(
     guards,
     { name: sql`'balance'`, holds: sql`NOT (${isRevoked()})` },
@@ -74,7 +73,7 @@ const guardNotRevoked = query((value: ValueOf<WriteContext & OfBalance>) =>
 );
 
 /** Stops a payment that took the whole balance from restoring it later (S4). */
-const markReversed = query((value: ValueOf<OfBalance>) =>
+const markReversed = query((value: ValueOf<RevokedBalanceKey>) =>
   drizzle
     .update(paymentGrants)
     .set({ isRevoked: 0 })
@@ -100,7 +99,7 @@ export function showBalance(row: BalanceRow, nowMs: number) {
 export type ShownBalance = ReturnType<typeof showBalance>;
 
 /** Returns the steps that open reservations hold of a balance. */
-export const heldSteps = () => sql<Steps>`coalesce((
+export const heldStepsOfBalance = () => sql<Steps>`coalesce((
   SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
   WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${reservations.state} = 'open'
     AND leg.value ->> 'balanceId' = ${creditBalances.id}
@@ -108,7 +107,11 @@ export const heldSteps = () => sql<Steps>`coalesce((
 
 const selectBalance = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
   drizzle
-    .select({ ...shownBalanceFields(), ...fields(accounts, "userId"), ...computed({ heldSteps: heldSteps() }) })
+    .select({
+      ...shownBalanceFields(),
+      ...fields(accounts, "userId"),
+      ...computed({ heldSteps: heldStepsOfBalance() }),
+    })
     .from(creditBalances)
     .innerJoin(accounts, eq(accounts.id, creditBalances.accountId))
     .where(and(eq(creditBalances.id, value("balanceId")), eq(accounts.environmentId, value("environmentId")))),
@@ -126,28 +129,28 @@ export async function readBalance(ctx: TenantCtx, balanceId: string) {
 /** The most balances of one grant that are shown. */
 const SIBLINGS_MAX = 100;
 
-const own = alias(creditBalances, "own");
+const ownBalance = alias(creditBalances, "own");
 const selectSiblings = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
   drizzle
     .select(shownBalanceFields())
-    .from(own)
+    .from(ownBalance)
     .crossJoin(accounts)
     .crossJoin(creditBalances)
     .where(
       and(
-        eq(own.id, value("balanceId")),
-        eq(accounts.id, own.accountId),
+        eq(ownBalance.id, value("balanceId")),
+        eq(accounts.id, ownBalance.accountId),
         eq(accounts.environmentId, value("environmentId")),
-        eq(creditBalances.accountId, own.accountId),
+        eq(creditBalances.accountId, ownBalance.accountId),
         between(
           creditBalances.grantSeq,
-          sql`${own.grantSeq} - ${SIBLINGS_MAX}`,
-          sql`${own.grantSeq} + ${SIBLINGS_MAX}`,
+          sql`${ownBalance.grantSeq} - ${SIBLINGS_MAX}`,
+          sql`${ownBalance.grantSeq} + ${SIBLINGS_MAX}`,
         ),
-        eq(creditBalances.packId, own.packId),
-        eq(creditBalances.grantedAtMs, own.grantedAtMs),
-        sql`${creditBalances.externalRef} IS ${own.externalRef}`,
-        ne(creditBalances.id, own.id),
+        eq(creditBalances.packId, ownBalance.packId),
+        eq(creditBalances.grantedAtMs, ownBalance.grantedAtMs),
+        sql`${creditBalances.externalRef} IS ${ownBalance.externalRef}`,
+        ne(creditBalances.id, ownBalance.id),
       ),
     )
     .orderBy(creditBalances.grantSeq)

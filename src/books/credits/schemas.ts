@@ -5,9 +5,11 @@ import { balanceId, grantSource, userId } from "../ledger/schemas.ts";
 
 /** The prefix of references that belong to Stripe's payments. Callers may not use it (C21). */
 const PAYMENT_REF = "stripe:";
-const externalRef = identifier(500).refine(
-  (text) => !text.startsWith(PAYMENT_REF),
-  `must not begin with \`${PAYMENT_REF}\`: these references belong to Stripe's payments`,
+const externalRef = z.lazy(() =>
+  identifier(500).refine(
+    (text) => !text.startsWith(PAYMENT_REF),
+    `must not begin with \`${PAYMENT_REF}\`: these references belong to Stripe's payments`,
+  ),
 );
 
 export const grantInput = z.lazy(() =>
@@ -46,22 +48,30 @@ export const revokeInput = z.lazy(() =>
 export type RevokeInput = z.infer<typeof revokeInput>;
 
 const PARTS_MAX = 1_000_000_000_000;
-const parts = anyNumber
-  .refine(
-    (value) => Number.isInteger(value) && value >= 1 && value <= PARTS_MAX,
-    "must be a whole number from 1 to 1,000,000,000,000",
-  )
-  .meta({ type: "integer", minimum: 1, maximum: PARTS_MAX });
+const parts = z.lazy(() =>
+  anyNumber
+    .refine(
+      (value) => Number.isInteger(value) && value >= 1 && value <= PARTS_MAX,
+      "must be a whole number from 1 to 1,000,000,000,000",
+    )
+    .meta({ type: "integer", minimum: 1, maximum: PARTS_MAX }),
+);
 
 const share = z.lazy(() =>
-  z.strictObject({
-    part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
-    of: parts.describe("The whole payment, in the same unit as `part`."),
-  }),
+  z.strictObject(
+    {
+      part: parts.describe("The part that is refunded, such as 500 of the 1,500 cents of a payment."),
+      of: parts.describe("The whole payment, in the same unit as `part`."),
+    },
+    {
+      error: ({ input }) =>
+        typeof input === "number" ? "must be an object, such as `{ part: 500, of: 1500 }` for 500 of 1,500" : undefined,
+    },
+  ),
 );
-export const shareAtMostOne = share
-  .refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`")
-  .meta({ id: "RefundShare" });
+export const shareAtMostOne = z.lazy(() =>
+  share.refine(({ part, of }) => part <= of, "must not be above 1: `part` is at most `of`").meta({ id: "RefundShare" }),
+);
 
 export const refundInput = z.lazy(() =>
   z

@@ -6,13 +6,13 @@ import { accountOfWrite, accountQuery, type WriteContext } from "../ledger/accou
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { EarlierShare, Share } from "./refund-shares.ts";
 
-type OfReference = { externalRef: string };
+type RefundsKey = { externalRef: string };
 
 /**
  * Selects the balances under a reference, in their first order. The index is named, because SQLite might otherwise read all
  * balances.
  */
-export const selectIssued = accountQuery((value: ValueOf<OfReference>, account) => {
+export const selectIssued = accountQuery((value: ValueOf<RefundsKey>, account) => {
   const { accountId, externalRef, grantSeq } = creditBalances;
   return drizzle
     .select(fields(creditBalances, "id", "packId", "packName", "packItemId", "unit", "initialSteps"))
@@ -23,7 +23,7 @@ export const selectIssued = accountQuery((value: ValueOf<OfReference>, account) 
 export type IssuedRow = RowsOf<[ReturnType<typeof selectIssued>]>[0][number];
 
 /** Selects the refunds of a reference, in their order. */
-export const selectRefunds = accountQuery((value: ValueOf<OfReference>, account) => {
+export const selectRefunds = accountQuery((value: ValueOf<RefundsKey>, account) => {
   const { accountId, externalRef, ordinal } = creditRefunds;
   return drizzle
     .select(fields(creditRefunds, "refundRef", "packIds", "part", "ofParts", "requestHash"))
@@ -34,7 +34,7 @@ export const selectRefunds = accountQuery((value: ValueOf<OfReference>, account)
 export type RefundRow = RowsOf<[ReturnType<typeof selectRefunds>]>[0][number];
 
 /** Selects the amounts that one refund took from the balances, by its ledger entries. */
-export const selectTaken = accountQuery((value: ValueOf<OfReference & { refundRef: string }>, account) => {
+export const selectTaken = accountQuery((value: ValueOf<RefundsKey & { refundRef: string }>, account) => {
   const { accountId, externalRef, refundRef, firstSeq, lastSeq } = creditRefunds;
   return drizzle
     .select(
@@ -82,9 +82,9 @@ export function coveredBy({ packIds }: RefundRow, issued: readonly IssuedRow[]):
 }
 
 export function earlierShare(row: RefundRow): EarlierShare {
-  return { packIds: new Set(row.packIds), share: shareOf(row) };
+  return { packIds: new Set(row.packIds), share: storedShare(row) };
 }
 
-export function shareOf({ part, ofParts }: RefundRow): Share {
+export function storedShare({ part, ofParts }: RefundRow): Share {
   return part === null || ofParts === null ? null : { part, of: ofParts };
 }

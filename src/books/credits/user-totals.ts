@@ -13,13 +13,13 @@ const SUMMED_MAX = 10_000;
  * The factor that splits a sum of steps into two parts, because SQLite's integers hold only a thousand of the largest amounts.
  * The SQL below uses the same million.
  */
-const APART = 1_000_000n;
+const SUM_DIVISOR = 1_000_000n;
 export const sumOfSteps = (steps: Column | SQL) =>
   computed({ whole: sql<number>`sum(${steps} / 1000000)`, rest: sql<number>`sum(${steps} % 1000000)` });
 export const stepsOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
-  BigInt(whole) * APART + BigInt(rest);
+  BigInt(whole) * SUM_DIVISOR + BigInt(rest);
 
-const selectTotals = accountQuery((value: ValueOf<{ nowMs: number }>, account) => {
+const selectUserTotals = accountQuery((value: ValueOf<{ nowMs: number }>, account) => {
   const { unit, remainingSteps } = creditBalances;
   const live = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
     WHERE ${isSpendable(value, account)} LIMIT ${SUMMED_MAX}`;
@@ -34,7 +34,7 @@ const selectTotals = accountQuery((value: ValueOf<{ nowMs: number }>, account) =
 });
 
 /** Selects the amounts that open reservations hold, by unit. */
-const selectHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
+const selectUserHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
   const open = sql`SELECT ${reservations.legs} FROM ${reservations} INDEXED BY reservations_open
     WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open' LIMIT ${SUMMED_MAX}`;
   return drizzle
@@ -50,8 +50,8 @@ const selectHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
 /** Returns a user's totals by unit. They are exact unless `isPartial`. */
 export async function readUserTotals(ctx: TenantCtx, userId: string) {
   const [totals, held] = await batch(ctx.db, [
-    selectTotals(ctx, { userId }, { nowMs: ctx.now() }),
-    selectHeld(ctx, { userId }, {}),
+    selectUserTotals(ctx, { userId }, { nowMs: ctx.now() }),
+    selectUserHeld(ctx, { userId }, {}),
   ]);
   const balances = totals.reduce((count, row) => count + row.balances, 0);
   const units = UNITS.flatMap((unit) => {

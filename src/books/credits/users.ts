@@ -28,14 +28,14 @@ export async function listUsers(ctx: TenantCtx, { limit, cursor }: UsersInput): 
   const last = rows.at(-1)?.userId;
   return {
     users: [...users].flatMap(([userId, rows]) => {
-      const units = rows.filter(isUnit);
+      const units = rows.filter(isUnitColumn);
       return units.length > 0 ? [presentUser(userId, units)] : [];
     }),
     nextCursor: last !== undefined && users.size === limit ? encodeTextCursor(last, scope) : null,
   };
 }
 
-const selectAccount = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
+const selectListedAccount = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
   drizzle
     .select(fields(accounts, "id"))
     .from(accounts)
@@ -44,7 +44,7 @@ const selectAccount = query((value: ValueOf<{ environmentId: number; userId: str
 
 /** Whether anything was ever written for the user's credits or usage. */
 export async function isKnownUser({ db, environment }: TenantCtx, userId: string): Promise<boolean> {
-  return (await all(db, selectAccount({ environmentId: environment.id, userId }))).length > 0;
+  return (await all(db, selectListedAccount({ environmentId: environment.id, userId }))).length > 0;
 }
 
 /** Selects users by id with the sums of all their balances that can pay, which are the only ones in the partial index. */
@@ -71,12 +71,12 @@ const selectUsers = query(
       .orderBy(userId);
   },
 );
-type Row = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
+type UserBalanceRow = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
 /** A user's sum of balances in one unit. */
-type UnitRow = Row & { readonly unit: Unit };
+type UnitRow = UserBalanceRow & { readonly unit: Unit };
 
 /** Returns whether a row has a unit. A user without balances that can pay has one row, without a unit. */
-function isUnit(row: Row): row is UnitRow {
+function isUnitColumn(row: UserBalanceRow): row is UnitRow {
   return row.unit !== null;
 }
 

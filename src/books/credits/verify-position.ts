@@ -16,7 +16,7 @@ export interface VerifyPosition {
   readonly ends: ReadonlyMap<number, bigint>;
 }
 
-export const START: VerifyPosition = { afterSeq: 0, fromSeq: 0, toSeq: null, ends: new Map() };
+export const VERIFY_START: VerifyPosition = { afterSeq: 0, fromSeq: 0, toSeq: null, ends: new Map() };
 
 /** The most characters of the ends in a cursor. It keeps a cursor far below the longest URL. */
 const ENDS_CHARACTERS_MAX = 3_000;
@@ -59,7 +59,7 @@ export function nextPosition(
   standings: readonly Standing[],
   charactersMax = ENDS_CHARACTERS_MAX,
 ): VerifyPosition | null {
-  if (isEnd) return toSeq === null ? null : { ...START, afterSeq: toSeq, fromSeq: toSeq };
+  if (isEnd) return toSeq === null ? null : { ...VERIFY_START, afterSeq: toSeq, fromSeq: toSeq };
   const grantSeqs = new Map(balances.map(({ id, grantSeq }) => [id, grantSeq]));
   // Entries of balances that do not exist come last, because they already count as flaws.
   const grantSeqOf = ({ balanceId }: Standing) => grantSeqs.get(balanceId) ?? Number.MAX_SAFE_INTEGER;
@@ -78,7 +78,7 @@ export function nextPosition(
 export const writePosition = ({ afterSeq, fromSeq, toSeq, ends }: VerifyPosition): string =>
   JSON.stringify([afterSeq, fromSeq, toSeq, writeEnds(ends)]);
 
-export function readPosition(text: string): VerifyPosition {
+export function readVerifyPosition(text: string): VerifyPosition {
   // The cursor's checksum proves that `writePosition` wrote it.
   const [afterSeq, fromSeq, toSeq, ends] = JSON.parse(text) as [number, number, number | null, string];
   return { afterSeq, fromSeq, toSeq, ends: readEnds(ends) };

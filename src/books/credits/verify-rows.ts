@@ -14,15 +14,15 @@ import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { VerifyPosition } from "./verify-position.ts";
 
-type Range = { afterSeq: number; endSeq: number; ends: string };
+type SeqRange = { afterSeq: number; endSeq: number; ends: string };
 
-const entriesOf = (account: SQL) => eq(creditLedger.accountId, account);
-const inRange = ({ seq }: { readonly seq: Column }, value: ValueOf<Range>) =>
+const verifiedEntriesOf = (account: SQL) => eq(creditLedger.accountId, account);
+const inRange = ({ seq }: { readonly seq: Column }, value: ValueOf<SeqRange>) =>
   and(gt(seq, value("afterSeq")), lte(seq, value("endSeq")));
-const isEnd = (value: ValueOf<Range>) => sql`${creditLedger.seq} IN (SELECT value FROM json_each(${value("ends")}))`;
+const isEnd = (value: ValueOf<SeqRange>) => sql`${creditLedger.seq} IN (SELECT value FROM json_each(${value("ends")}))`;
 
 /** Selects the last entry, and the seq of the last grant, because the entries at the very end may be missing. */
-const selectLast = accountQuery((_value: ValueOf<OfUser>, account) => {
+const selectLastSeqs = accountQuery((_value: ValueOf<OfUser>, account) => {
   const { accountId, grantSeq } = creditBalances;
   const grant = drizzle.select(fields(creditBalances, "grantSeq")).from(creditBalances).where(eq(accountId, account));
   const last = computed({
@@ -32,7 +32,7 @@ const selectLast = accountQuery((_value: ValueOf<OfUser>, account) => {
   return read(last, (list) => sql`SELECT ${list}`);
 });
 
-const selectEntries = accountQuery((value: ValueOf<Range>, account) =>
+const selectVerifiedEntries = accountQuery((value: ValueOf<SeqRange>, account) =>
   drizzle
     .select({
       ...fields(creditLedger, "seq", "balanceId", "packId", "unit", "deltaSteps", "previousSeq"),
@@ -40,12 +40,12 @@ const selectEntries = accountQuery((value: ValueOf<Range>, account) =>
       ...computed({ isGrant: sql<0 | 1>`${creditLedger.reason} = 'grant'` }),
     })
     .from(creditLedger)
-    .where(and(entriesOf(account), inRange(creditLedger, value)))
+    .where(and(verifiedEntriesOf(account), inRange(creditLedger, value)))
     .orderBy(creditLedger.seq),
 );
 
 /** Selects the balances that were granted in a range, have entries in it, or continue from an earlier range. */
-const selectBalances = accountQuery((value: ValueOf<Range>, account) => {
+const selectVerifiedBalances = accountQuery((value: ValueOf<SeqRange>, account) => {
   const { id, accountId, grantSeq } = creditBalances;
   const balancesWhere = (where: SQL | undefined) =>
     drizzle
@@ -61,7 +61,7 @@ const selectBalances = accountQuery((value: ValueOf<Range>, account) => {
         drizzle
           .select(fields(creditLedger, "balanceId"))
           .from(creditLedger)
-          .where(and(entriesOf(account), where)),
+          .where(and(verifiedEntriesOf(account), where)),
       ),
     );
   return balancesWhere(and(eq(accountId, account), inRange({ seq: grantSeq }, value)))
@@ -70,15 +70,15 @@ const selectBalances = accountQuery((value: ValueOf<Range>, account) => {
 });
 
 /** Selects the last entries of balances that continue, by their seqs. */
-const selectEnds = accountQuery((value: ValueOf<Range>, account) =>
+const selectEnds = accountQuery((value: ValueOf<SeqRange>, account) =>
   drizzle
     .select(fields(creditLedger, { seq: "seq", balanceId: "balanceId", afterSteps: "balanceAfterSteps" }))
     .from(creditLedger)
-    .where(and(entriesOf(account), isEnd(value))),
+    .where(and(verifiedEntriesOf(account), isEnd(value))),
 );
 
 /** Selects the balances that owe more to one refund than reservations older than it still hold. Read with the first page. */
-const selectOwedTooMuch = accountQuery((value: ValueOf<Range>, account) => {
+const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
   const { accountId, balanceId, seq, owedSteps } = refundOwed;
   const held = sql`(
     SELECT ${reservations.madeSeq} AS since, leg.value ->> 'balanceId' AS balance, leg.value ->> 'amountSteps' AS steps
@@ -98,7 +98,7 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<Range>, account) => {
  * Selects the limits whose counter differs from the sum of the events and open holds that count in its window (Q3). Read with
  * the first page. Costs nothing for a user without counters.
  */
-const selectMiscounted = accountQuery((value: ValueOf<Range & OfUser>, account) => {
+const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, account) => {
   const { environmentId, limitId, accountId, windowMs, usedSteps } = usageCounters;
   const sumOf = (counted: Column, from: SQL) => sql`coalesce((
     SELECT sum(n.value ->> 'steps') FROM ${from} CROSS JOIN json_each(${counted}) AS n
@@ -132,9 +132,9 @@ export const selectEntriesAt = (ctx: TenantCtx, user: User, seqs: readonly numbe
 export function selectStretch(ctx: TenantCtx, user: User, { afterSeq, ends }: VerifyPosition, endSeq: number) {
   const range = { afterSeq, endSeq, ends: JSON.stringify([...ends.keys()]) };
   return [
-    selectLast(ctx, user, range),
-    selectEntries(ctx, user, range),
-    selectBalances(ctx, user, range),
+    selectLastSeqs(ctx, user, range),
+    selectVerifiedEntries(ctx, user, range),
+    selectVerifiedBalances(ctx, user, range),
     selectEnds(ctx, user, range),
     selectOwedTooMuch(ctx, user, range),
     selectMiscounted(ctx, user, range),

@@ -8,10 +8,10 @@ import type { TenantCtx } from "../../runtime.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { VerifyUsersOutput } from "./responses.ts";
 import { presentPage, VERIFIED_ENTRIES_MAX, verifyStretches } from "./verify.ts";
-import { readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
+import { readVerifyPosition, VERIFY_START, type VerifyPosition, writePosition } from "./verify-position.ts";
 
 /** The most users of a page. */
-const USERS_MAX = 50;
+const VERIFIED_USERS_MAX = 50;
 
 /**
  * Verifies the users of an environment, one after another (C25). A page has at most `VERIFIED_ENTRIES_MAX` entries, and may end
@@ -21,9 +21,10 @@ export async function verifyUsers(ctx: TenantCtx, cursor: string | undefined): P
   const scope = ["verify users", ctx.environment.id];
   const text = cursor === undefined ? writePlace(FIRST) : decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
-  const place = readPlace(text);
-  const found = await all(ctx.db, selectUsers({ ...selectedBy(ctx, place), limit: USERS_MAX + 1 }));
-  const positionOf = ({ userId }: UserRow) => (userId === place.userId ? (place.within ?? START) : START);
+  const place = readUsersPlace(text);
+  const found = await all(ctx.db, selectUsersToVerify({ ...selectedBy(ctx, place), limit: VERIFIED_USERS_MAX + 1 }));
+  const positionOf = ({ userId }: VerifiedUserRow) =>
+    userId === place.userId ? (place.within ?? VERIFY_START) : VERIFY_START;
   const users = takeUsers(found, positionOf);
   const verified = await verifyStretches(
     ctx,
@@ -37,30 +38,30 @@ export async function verifyUsers(ctx: TenantCtx, cursor: string | undefined): P
 }
 
 /** The last verified user, and the position within that user's ledger. `within` is null when that user is finished. */
-interface Place {
+interface VerifyUsersPlace {
   readonly userId: string;
   readonly within: VerifyPosition | null;
 }
 
-const FIRST: Place = { userId: "", within: null };
+const FIRST: VerifyUsersPlace = { userId: "", within: null };
 
-function writePlace({ userId, within }: Place): string {
+function writePlace({ userId, within }: VerifyUsersPlace): string {
   return JSON.stringify([userId, within === null ? null : writePosition(within)]);
 }
 
-function readPlace(text: string): Place {
+function readUsersPlace(text: string): VerifyUsersPlace {
   // The cursor's checksum proves that `writePlace` wrote it.
   const [userId, within] = JSON.parse(text) as [string, string | null];
-  return { userId, within: within === null ? null : readPosition(within) };
+  return { userId, within: within === null ? null : readVerifyPosition(within) };
 }
 
-const selectedBy = ({ environment }: TenantCtx, { userId, within }: Place) => ({
+const selectedBy = ({ environment }: TenantCtx, { userId, within }: VerifyUsersPlace) => ({
   environmentId: environment.id,
   fromUserId: userId,
   isFinished: within === null ? 1 : 0,
 });
 
-const selectUsers = query((value: ValueOf<ReturnType<typeof selectedBy> & { limit: number }>) =>
+const selectUsersToVerify = query((value: ValueOf<ReturnType<typeof selectedBy> & { limit: number }>) =>
   drizzle
     .select({
       ...fields(accounts, { accountId: "id", userId: "userId" }),
@@ -77,14 +78,17 @@ const selectUsers = query((value: ValueOf<ReturnType<typeof selectedBy> & { limi
     .orderBy(accounts.userId)
     .limit(value("limit")),
 );
-type UserRow = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
+type VerifiedUserRow = RowsOf<[ReturnType<typeof selectUsersToVerify>]>[0][number];
 
 /** Returns as many users as fit in a page, at least one. */
-function takeUsers(found: readonly UserRow[], positionOf: (user: UserRow) => VerifyPosition): readonly UserRow[] {
+function takeUsers(
+  found: readonly VerifiedUserRow[],
+  positionOf: (user: VerifiedUserRow) => VerifyPosition,
+): readonly VerifiedUserRow[] {
   let entries = 0;
   const beyond = found.findIndex((user, index) => {
     entries += user.lastSeq - positionOf(user).afterSeq;
-    return index > 0 && (index === USERS_MAX || entries > VERIFIED_ENTRIES_MAX);
+    return index > 0 && (index === VERIFIED_USERS_MAX || entries > VERIFIED_ENTRIES_MAX);
   });
   return beyond === -1 ? found : found.slice(0, beyond);
 }

@@ -7,7 +7,13 @@ import type { User } from "../ledger/account.ts";
 import { type Flaw, type LedgerStretch, missingEnds, verifyEntries } from "../ledger/verify-entries.ts";
 import type { VerifyOutput } from "./responses.ts";
 import type { VerifyInput } from "./schemas.ts";
-import { nextPosition, readPosition, START, type VerifyPosition, writePosition } from "./verify-position.ts";
+import {
+  nextPosition,
+  readVerifyPosition,
+  VERIFY_START,
+  type VerifyPosition,
+  writePosition,
+} from "./verify-position.ts";
 import { selectEntriesAt, selectStretch } from "./verify-rows.ts";
 
 /** The most entries of a page of a verification. */
@@ -18,23 +24,23 @@ export const VERIFIED_ENTRIES_MAX = 10_000;
  * Throws `invalid_request` for a cursor of another list.
  */
 export async function verifyUser(ctx: TenantCtx, { userId, cursor }: VerifyInput): Promise<VerifyOutput> {
-  const position = cursor === undefined ? START : openCursor(ctx, userId, cursor);
+  const position = cursor === undefined ? VERIFY_START : openCursor(ctx, userId, cursor);
   const [verified] = await verifyStretches(ctx, [{ user: { userId }, position }]);
   assert(verified !== undefined, "one stretch is verified");
   return presentPage(ctx, userId, verified);
 }
 
-const scopeOf = ({ environment }: TenantCtx, userId: string) => ["verify", environment.id, userId];
+const verifyScopeOf = ({ environment }: TenantCtx, userId: string) => ["verify", environment.id, userId];
 
 function openCursor(ctx: TenantCtx, userId: string, cursor: string): VerifyPosition {
-  const text = decodeTextCursor(cursor, scopeOf(ctx, userId));
+  const text = decodeTextCursor(cursor, verifyScopeOf(ctx, userId));
   if (text === null) throw invalidCursor();
-  return readPosition(text);
+  return readVerifyPosition(text);
 }
 
 /** Returns a page of a user's verification in the form of the API. Its cursor continues with this user. */
 export function presentPage(ctx: TenantCtx, userId: string, { next, ...page }: Verified): VerifyOutput {
-  const nextCursor = next === null ? null : encodeTextCursor(writePosition(next), scopeOf(ctx, userId));
+  const nextCursor = next === null ? null : encodeTextCursor(writePosition(next), verifyScopeOf(ctx, userId));
   return { userId, ...page, nextCursor };
 }
 

@@ -17,7 +17,7 @@ import type { Statement } from "../../db/sql.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
-/** A user: by id, as the owner of a reservation, a recurring grant or a balance, or by the account's integer. */
+/** Identifies a user: by id, by a reservation, recurring grant or balance of theirs, or by the account's integer. */
 export type User =
   | { readonly userId: string }
   | { readonly reservationId: string }
@@ -25,7 +25,7 @@ export type User =
   | { readonly balanceId: string }
   | { readonly accountId: number };
 
-/** The values that name a user, always within the environment of the request. */
+/** The values that identify a user, always within the environment of the request. */
 export type OfUser = { environmentId: number; user: string | number };
 
 /** An account by a condition on it. */
@@ -37,7 +37,7 @@ const accountWhere = (condition: (value: ValueOf<OfUser>) => SQL | undefined) =>
       .where(and(condition(value), eq(accounts.environmentId, value("environmentId")))),
   );
 
-/** The account's integer, for each way to name its user. */
+/** The account's integer, for each way to identify its user. */
 const accountOf = {
   userId: accountWhere((value) => eq(accounts.userId, value("user"))),
   reservationId: (value: ValueOf<OfUser>) =>
@@ -61,7 +61,7 @@ const accountOf = {
   accountId: accountWhere((value) => eq(accounts.id, value("user"))),
 };
 
-/** A query about one user's account, for each way to name the user. `build` receives the account's integer. */
+/** A query about one user's account, for each way to identify the user. `build` receives the account's integer. */
 export function accountQuery<Values, Built extends Writable>(
   build: (value: ValueOf<Values & OfUser>, account: SQL<number | null>) => Built,
 ): (
@@ -80,7 +80,7 @@ export function accountQuery<Values, Built extends Writable>(
   };
   return (ctx, user, values) => {
     const [kind, name] = namedBy(user);
-    // What `values` leaves out of `Values` is added here.
+    // This adds the values of the account to those of the query.
     return statements[kind]({ ...values, environmentId: ctx.environment.id, user: name } as Values & OfUser);
   };
 }
@@ -93,14 +93,14 @@ function namedBy(user: User): [kind: keyof typeof accountOf, name: string | numb
   return ["accountId", user.accountId];
 }
 
-/** The account and the time of a write: values that each of its statements takes. */
+/** The account, the time and the author of a write, which each of its statements needs. */
 export type WriteContext = {
   readonly environmentId: number;
   readonly userId: string;
-  /** Null if the user has no account yet. The write then creates one first. */
+  /** Null if the user has no account yet. Then the write creates one first. */
   readonly accountId: number | null;
   readonly nowMs: number;
-  /** Whose call it is (C16). */
+  /** The author of the write (C16). */
   readonly by: string;
 };
 
@@ -109,7 +109,7 @@ export function writingValues({ environmentId, userId, accountId, nowMs, by }: W
   return { environmentId, userId, accountId, nowMs, by };
 }
 
-/** What the ledger calls a caller: a key's id, `admin`, `stripe` or `cron`. */
+/** The name of a caller in the ledger: a key's id, `admin`, `stripe` or `cron`. */
 export function byOf({ caller }: Pick<TenantCtx, "caller">): string {
   assert(caller.kind !== "link", "a download link writes no credits");
   return "keyId" in caller ? caller.keyId : caller.kind;
@@ -125,9 +125,9 @@ export const accountOfWrite = (value: ValueOf<WriteContext>) =>
   )})`;
 
 /**
- * Creates the user's account if there is none. Repeated, or sent by two requests at once, it creates one account. It is a guard
- * as well, because each statement takes time: where the environment's features are no longer `features`, it aborts the batch with
- * `guard_environment`, by an account of no environment.
+ * Creates the user's account if there is none. Repeated or concurrent calls create one account. It is also a guard, which saves a
+ * statement: if the environment's features no longer equal `features`, it aborts the batch with `guard_environment` by inserting an
+ * account without an environment.
  */
 export const createAccount = query((value: ValueOf<WriteContext & { features: string | null }>) =>
   insertFrom(

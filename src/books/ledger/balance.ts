@@ -89,7 +89,7 @@ export function statusOf(
   return row.remainingSteps === 0 ? "depleted" : "active";
 }
 
-/** `expires_at_ms` on the wire: null for never. */
+/** The public form of `expires_at_ms`: null for never. */
 export function presentExpiry(expiresAtMs: number): string | null {
   return expiresAtMs === NEVER_MS ? null : iso(expiresAtMs);
 }

@@ -3,7 +3,7 @@ import { assert } from "../../lib/assert.ts";
 import { type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 
-/** What burn-down needs to know about a balance. */
+/** The fields of a balance that burn-down needs. */
 export interface Spendable {
   readonly id: string;
   readonly unit: Unit;
@@ -29,11 +29,11 @@ interface Leg<B extends Spendable = Spendable> {
 
 export interface Payment<B extends Spendable = Spendable> {
   readonly legs: readonly Leg<B>[];
-  /** What no balance covers, each unit rounded up to its step. Null when all is covered. */
+  /** The quantities that no balance covers, each rounded up to its unit's step. Null when all is covered. */
   readonly uncovered: Quantities | null;
 }
 
-const compare = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
+const compareFractions = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
  * Spending order, which is also the order of lists (C13): priority, then balances with rules, then the earliest expiry,
@@ -41,11 +41,11 @@ const compare = (a: number | string, b: number | string): number => (a < b ? -1 
  */
 export function spendingOrder(a: Spendable, b: Spendable): number {
   return (
-    compare(a.priority, b.priority) ||
-    compare(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
-    compare(a.expiresAtMs, b.expiresAtMs) ||
-    compare(a.grantedAtMs, b.grantedAtMs) ||
-    compare(a.id, b.id)
+    compareFractions(a.priority, b.priority) ||
+    compareFractions(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
+    compareFractions(a.expiresAtMs, b.expiresAtMs) ||
+    compareFractions(a.grantedAtMs, b.grantedAtMs) ||
+    compareFractions(a.id, b.id)
   );
 }
 

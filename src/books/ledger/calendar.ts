@@ -7,8 +7,8 @@ const DAYS = { day: 1, week: 7 } as const;
 const MONTHS = { month: 1, year: 12 } as const;
 
 /**
- * The beginning of period n, from 1: the anchor plus n − 1 times `every`, in UTC. Each is computed from the anchor, so that a month
- * without the anchor's day, which has its last day instead, moves no later one (R1).
+ * The beginning of period n, from 1: the anchor plus n − 1 times `every`, in UTC. If a month lacks the anchor's day, its last day is
+ * used. Each period is computed from the anchor, so that a short month does not shift later ones (R1).
  */
 export function periodStart(anchorMs: number, every: Every, n: number): number {
   if (every === "day" || every === "week") return anchorMs + (n - 1) * DAYS[every] * DAY_MS;

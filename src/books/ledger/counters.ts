@@ -4,25 +4,25 @@ import type { ValueOf } from "../../db/query.ts";
 import { type Steps, usageCounters } from "../../db/schema.ts";
 import type { Unit } from "../amounts/amount.ts";
 
-/** What a user has used of a usage limit, as it is stored. */
+/** A user's stored usage against a usage limit. */
 export interface Counter {
   readonly limitId: string;
-  /** When the window begins that `usedSteps` is of. */
+  /** The beginning of the window that `usedSteps` counts. */
   readonly windowMs: number;
   readonly usedSteps: Steps;
   readonly hasOwnAmount: 0 | 1;
-  /** The user's own amount. Null: none at all (Q2). */
+  /** The user's own amount. Null means unlimited (Q2). */
   readonly ownAmountSteps: Steps | null;
 }
 
-/** What a limit counts of an event, or of a hold (Q3): as it stands in `counted`, by which triggers move the counters. */
+/** An event's or hold's amount for a limit (Q3), in the form of the column `counted`, from which triggers update counters. */
 export interface Counted {
   readonly limitId: string;
   readonly windowMs: number;
   readonly steps: Steps;
 }
 
-/** What is to be counted. */
+/** An amount to count against a limit. */
 export interface NewCount extends Counted {
   readonly name: string;
   readonly unit: Unit;
@@ -30,11 +30,11 @@ export interface NewCount extends Counted {
   readonly resetsAtMs: number;
   /** The limit's amount. A counter may have the user's own. */
   readonly amountSteps: Steps;
-  /** Whether the database refuses it where it would bring the user above the amount (Q4). */
+  /** Whether the database refuses it when it would exceed the amount (Q4). */
   readonly isJudged: boolean;
 }
 
-/** For the column `counted`. Null where nothing counts, as in every environment without limits. */
+/** The value of the column `counted`. Null when nothing is counted, as in every environment without limits. */
 export function countedJson(counts: readonly NewCount[]): string | null {
   if (counts.length === 0) return null;
   return JSON.stringify(
@@ -45,7 +45,7 @@ export function countedJson(counts: readonly NewCount[]): string | null {
   );
 }
 
-/** The same of a charge, which leaves what its hold counted, and counts nothing more. */
+/** The value of `counted` for a charge, which keeps the amounts of its hold and adds none. */
 export function keptJson(counted: readonly Counted[]): string | null {
   if (counted.length === 0) return null;
   return JSON.stringify(counted.map(({ limitId, windowMs, steps }) => ({ limitId, windowMs, steps, isKept: 1 })));
@@ -56,7 +56,7 @@ export function readCounted(stored: string | null): readonly Counted[] {
   return stored === null ? [] : (JSON.parse(stored) as Counted[]);
 }
 
-/** An account's counters, beside the environment's row. In an environment without limits it reads no row. */
+/** An account's counters, for a query that has the environment's row. Reads no row in an environment without limits. */
 export const countersOf = (
   value: ValueOf<{ environmentId: number }>,
   features: SQL | SQLiteColumn,
@@ -73,10 +73,10 @@ export const countersOf = (
 
 /** The counters of a row, by their limits. */
 export type Counters = ReadonlyMap<string, Counter>;
-const NONE: Counters = new Map();
+const NO_COUNTERS: Counters = new Map();
 
 export function readCounters(stored: string | null): Counters {
-  if (stored === null || stored === "[]") return NONE;
+  if (stored === null || stored === "[]") return NO_COUNTERS;
   // `countersOf` wrote this JSON.
   return new Map((JSON.parse(stored) as Counter[]).map((counter) => [counter.limitId, counter]));
 }

@@ -5,13 +5,13 @@ import { creditBalances, usageEvents } from "../../db/schema.ts";
 import { accountOfWrite, type WriteContext } from "./account.ts";
 import { isBalanceOf } from "./insert-entries.ts";
 
-/** The balances that JSON legs name, beside them, in their order. */
+/** FROM: a JSON list of holds or debits, each joined with its balance, in order. */
 export const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
   sql`json_each(${legs}) AS leg CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`leg.value ->> 'balanceId'`)}`;
 
 /**
- * An amount in its unit, as JSON. It is written as a decimal, digit by digit, because SQLite does not print doubles exactly. Both
- * expressions stand in it several times, so they have no values.
+ * An amount in its unit, as JSON. It is written as a decimal text, because SQLite does not print doubles exactly. Both expressions
+ * are used several times, so they must not contain bound values.
  */
 export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): SQL =>
   sql`json(iif(${steps} < 0, '-', '') || rtrim(rtrim(
@@ -19,12 +19,12 @@ export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): S
     printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)), '0'), '.'))`;
 
 /**
- * A response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be older: after the
- * entries that follow, a balance has `lessSteps` less.
+ * A response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be outdated. The entries
+ * that follow lower each balance by `lessSteps`.
  */
 export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
   const { id, packId, unit, remainingSteps } = creditBalances;
-  // If the balance would be negative, the debit that follows aborts the batch. Until then this must be a valid number.
+  // A balance below 0 makes the later debit abort the batch. Until then this must be a valid number.
   const left = sql`max(0, ${remainingSteps} - (leg.value ->> 'lessSteps'))`;
   return sql`(
     SELECT json_group_array(json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
@@ -33,21 +33,21 @@ export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
   )`;
 }
 
-const last = alias(usageEvents, "last");
+const lastEvent = alias(usageEvents, "last");
 
-/** The account's last event. Left join it, for `placeOfEvent`. */
+/** The account's last event, to be left-joined for `placeOfEvent`. */
 export const lastEventOf = (value: ValueOf<WriteContext>): SQL => sql`(
   SELECT ${usageEvents.occurredByMs}, ${usageEvents.seq} FROM ${usageEvents}
   WHERE ${usageEvents.accountId} = ${accountOfWrite(value)}
   ORDER BY ${usageEvents.occurredByMs} DESC, ${usageEvents.seq} DESC LIMIT 1
-) AS ${last}`;
+) AS ${lastEvent}`;
 
 /**
- * The place of an event, which is JSON, after the last: rows lie in the order of their times, so what comes late has the time of
- * the one before it. `position` is from 0 on, where several come together.
+ * The key columns of a new event, which is JSON, after the account's last one. Rows must be in order of time, so an event that
+ * arrives late gets the time of its predecessor. `position` numbers the events of a batch from 0.
  */
 export const placeOfEvent = (value: ValueOf<WriteContext>, event: SQL, position: SQL = sql`0`) => ({
   accountId: accountOfWrite(value),
-  occurredByMs: sql`max(${event} ->> 'occurredAtMs', coalesce(${last.occurredByMs}, ${event} ->> 'occurredAtMs'))`,
-  seq: sql`coalesce(${last.seq}, 0) + 1 + ${position}`,
+  occurredByMs: sql`max(${event} ->> 'occurredAtMs', coalesce(${lastEvent.occurredByMs}, ${event} ->> 'occurredAtMs'))`,
+  seq: sql`coalesce(${lastEvent.seq}, 0) + 1 + ${position}`,
 });

@@ -4,17 +4,17 @@ import type { NewCount } from "./counters.ts";
 import type { StateChanges } from "./memory.ts";
 import type { LedgerMessage } from "./messages.ts";
 
-/** What a verb decided about what was read. To refuse, it throws instead. */
+/** A verb's decision from the rows that it read. To refuse, it throws instead. */
 export type Decision<Answer> = Replay<Answer> | Write<Answer>;
 
-/** What a verb answers that may be sent again under the same id. */
+/** The result of a verb that callers may repeat with the same id. */
 export interface Outcome<Output> {
   readonly output: Output;
-  /** Whether an equal request did it before, so that nothing was done now. */
+  /** Whether an equal request was processed before, so that this one changed nothing. */
   readonly replayed: boolean;
 }
 
-/** Nothing is written, because it was done before. */
+/** Nothing is written, because an equal request was processed before. */
 interface Replay<Answer> {
   readonly kind: "replay";
   readonly answer: Answer;
@@ -25,15 +25,15 @@ export interface Write<Answer> {
   readonly statements: readonly Statement[];
   readonly answer: (rows: readonly unknown[][]) => Answer;
   /**
-   * What the audit records if the administrator does it. Then it must be present. Of `balanceIds` its details have what the last
-   * entry of each says: the write's own.
+   * The audit row of an administrator's call, for which it is required. Its details contain the last entry of each of `balanceIds`,
+   * which this write made.
    */
   readonly act?: (Omit<Act, "appId"> & { readonly balanceIds?: readonly string[] }) | undefined;
-  /** What it tells the environment's endpoints, if any of them wants it (H2). In the order of its entries. */
+  /** Its messages, in the order of its entries. They are sent if an endpoint wants them (H2). */
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
-  /** What usage limits count of it (Q3): the rows that it writes say so too, in `counted`. */
+  /** Its amounts for usage limits (Q3). The written rows contain them too, in `counted`. */
   readonly counts?: readonly NewCount[] | undefined;
-  /** How it changes the account in this isolate's memory. If absent, the account is removed from memory. */
+  /** Its changes to the account in this isolate's memory. If absent, the account is removed from memory. */
   readonly changes?: StateChanges | undefined;
   /** Whether credits are insufficient. This is never decided from memory, only after a read. */
   readonly isShort?: boolean | undefined;
@@ -43,8 +43,8 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }
 
-/** A write whose answer needs no rows, or finds them by itself among those of its statements. */
-export function write<Answer>(
+/** A write whose response needs no rows, or selects them from the rows of all its statements. */
+export function writeAll<Answer>(
   statements: readonly Statement[],
   answer: Write<Answer>["answer"],
   more: Pick<Write<Answer>, "act" | "changes" | "messages"> = {},
@@ -52,7 +52,7 @@ export function write<Answer>(
   return { ...more, kind: "write", statements, answer };
 }
 
-/** A write whose answer is made from the rows of one statement, `returning`. */
+/** A write whose response is made from the rows of one statement, `returning`. */
 export function writeReturning<Row, Answer>(
   parts: {
     readonly before?: readonly Statement[];
@@ -66,7 +66,7 @@ export function writeReturning<Row, Answer>(
     ...more,
     kind: "write",
     statements: [...before, returning, ...after],
-    // A batch returns rows in the order of its statements, and the type of this statement says what its rows are.
+    // A batch returns rows in the order of its statements, and this statement's type declares its rows.
     answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
   };
 }

@@ -61,10 +61,10 @@ export const packJson = () => sql<string | null>`(
     AND ${creditPacks.appId} = ${environments.appId} AND ${creditPacks.id} = ${recurringGrants.packId}
 )`;
 
-/** What `packJson` wrote; null for none. */
+/** Reads the JSON of `packJson`. Null when there is no pack. */
 export const readPackJson = (stored: string | null): Pack | null => JSON.parse(stored ?? "null") as Pack | null;
 
-/** An account's recurring grants with a due period, as JSON for `readDuePeriods`; null where there are none. */
+/** An account's recurring grants with a due period, as JSON for `readDuePeriods`. Null when there are none. */
 export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLiteColumn) => {
   const r = recurringGrants;
   return sql<string | null>`(
@@ -84,11 +84,11 @@ export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | S
 
 type Reader = Pick<TenantCtx, "environment" | "settings">;
 
-/** What bounds a test environment's balances, of which so many are used. */
+/** The quota of a test environment's balances, of which `used` exist. */
 export const quotaOf = ({ environment, settings }: Reader, used: number): Quota =>
   environment.mode === "test" ? { used, max: settings.testBalanceQuota } : null;
 
-/** The plan for what `dueRecurring` found: of what goes in one batch, or for a read of all. */
+/** The plan for the rows of `dueRecurring`: for one batch or, for a read, of all due periods. */
 export function readDuePeriods(
   ctx: Reader,
   stored: string | null,
@@ -99,14 +99,14 @@ export function readDuePeriods(
   return planPeriods(ctx.environment, rows, { ...terms, quota: quotaOf(ctx, used) });
 }
 
-/** The due periods of a user, for a read, which shows them as they will be written. Read by `readDuePeriods`. */
+/** The due periods of a user, for reads, which show them as if they were written. `readDuePeriods` parses it. */
 export const selectDuePeriods = accountQuery((value: ValueOf<{ nowMs: number }>, account) =>
   read(computed({ due: dueRecurring(value, account) }), (list) => sql`SELECT ${list}`),
 );
 
 type Changes = { changes: string };
 
-/** Aborts the batch with `guard_recurring` where one of them is no longer as it was. */
+/** Aborts the batch with `guard_recurring` when a recurring grant has changed since it was read. */
 const updateRecurring = query((value: ValueOf<Changes>) => {
   const { state, lastN } = recurringGrants;
   const isSame = sql`${state} = change.value ->> '$.before.state' AND ${lastN} = change.value ->> '$.before.lastN'`;
@@ -121,17 +121,17 @@ const updateRecurring = query((value: ValueOf<Changes>) => {
     WHERE ${recurringGrants.accountId} = change.value ->> 'accountId' AND ${recurringGrants.ordinal} = change.value ->> 'ordinal'`;
 });
 
-/** A change of an account's recurring grant; `finalN` where it is cancelled. */
+/** A change of an account's recurring grant. A cancellation has `finalN`. */
 export type ChangeOfAccount = RecurringChange & { readonly accountId: number | null; readonly finalN?: number };
 
 export function changeRecurring(changes: readonly ChangeOfAccount[]): Statement[] {
   return changes.length === 0 ? [] : [updateRecurring({ changes: JSON.stringify(changes) })];
 }
 
-const last = alias(creditLedger, "last");
+const lastPeriodEntry = alias(creditLedger, "last");
 type Issue = { environmentId: number; userId: string; nowMs: number; by: string; issued: string };
 
-/** Balances of periods, of one account or of many. A trigger writes their entries, at `writtenAtMs`. */
+/** Inserts balances of periods, for one account or many. A trigger writes their ledger entries, at `writtenAtMs`. */
 const insertPeriodsSql = query((value: ValueOf<Issue>) => {
   const account = sql`coalesce(issued.value ->> 'accountId', ${scalar(
     drizzle
@@ -139,7 +139,7 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       .from(accounts)
       .where(sql`${eq(accounts.environmentId, value("environmentId"))} AND ${eq(accounts.userId, value("userId"))}`),
   )})`;
-  const seq = sql`coalesce(${last.seq}, 0) + 1 + (issued.value ->> 'position')`;
+  const seq = sql`coalesce(${lastPeriodEntry.seq}, 0) + 1 + (issued.value ->> 'position')`;
   return insertFrom(
     creditBalances,
     {
@@ -159,13 +159,13 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       grantedBy: value("by"),
       externalRef: sql`issued.value ->> 'externalRef'`,
       grantedAtMs: sql`issued.value ->> 'atMs'`,
-      writtenAtMs: sql`max(coalesce(${last.occurredAtMs}, 0), ${asInteger(value("nowMs"))})`,
+      writtenAtMs: sql`max(coalesce(${lastPeriodEntry.occurredAtMs}, 0), ${asInteger(value("nowMs"))})`,
       expiresAtMs: sql`issued.value ->> 'expiresAtMs'`,
       grantSeq: seq,
       lastSeq: seq,
     },
-    sql`FROM json_each(${value("issued")}) AS issued LEFT JOIN ${creditLedger} AS ${last}
-      ON ${last.accountId} = ${account} AND ${last.seq} = ${lastSeqOf(account)} ORDER BY issued.key`,
+    sql`FROM json_each(${value("issued")}) AS issued LEFT JOIN ${creditLedger} AS ${lastPeriodEntry}
+      ON ${lastPeriodEntry.accountId} = ${account} AND ${lastPeriodEntry.seq} = ${lastSeqOf(account)} ORDER BY issued.key`,
   );
 });
 
@@ -186,13 +186,13 @@ export function insertPeriods(writing: WriteContext, periods: readonly DuePeriod
   ];
 }
 
-/** Issues what `issuedBy` gave for several accounts. */
+/** Issues the balances that `issuedBy` returned for several accounts. */
 export function insertPeriodsOfMany(environmentId: number, nowMs: number, issued: readonly object[]): Statement[] {
   if (issued.length === 0) return [];
   return [insertPeriodsSql({ environmentId, userId: "", nowMs, by: "cron", issued: JSON.stringify(issued) })];
 }
 
-/** The changes that due periods make to their recurring grants, and what the test quota counts of them. */
+/** The changes that due periods make to their recurring grants and to the test quota. */
 export function periodChanges(ctx: Reader, accountId: number | null, plan: PeriodPlan): Statement[] {
   const { changes, newlyCounted } = plan;
   return [...changeRecurring(changes.map((change) => ({ ...change, accountId }))), ...countBalances(ctx, newlyCounted)];
@@ -210,13 +210,13 @@ const countTestBalances = query((value: ValueOf<TestBalances>) => {
     .where(eq(id, value("environmentId")));
 });
 
-/** Counts balances of a test environment (C19). Aborts the batch with `environments_test_quota` where they are too many. */
+/** Counts balances of a test environment (C19). Aborts the batch with `environments_test_quota` when they exceed the quota. */
 export function countBalances({ environment, settings }: Reader, amount: number): Statement[] {
   if (environment.mode !== "test" || amount === 0) return [];
   return [countTestBalances({ environmentId: environment.id, amount, quota: settings.testBalanceQuota })];
 }
 
-/** Counts what was granted, for the overview. */
+/** Counts granted amounts, for the overview. */
 export function countGranted(ctx: TenantCtx, { packId, balances, expiresAtMs }: NewBalances, nowMs: number): void {
   for (const { unit, amountSteps } of balances) {
     countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
@@ -224,7 +224,7 @@ export function countGranted(ctx: TenantCtx, { packId, balances, expiresAtMs }: 
   }
 }
 
-/** `credits.granted` of each period, and `recurring.suspended`. */
+/** `credits.granted` for each period, and `recurring.suspended`. */
 export function periodMessages(userId: string, { periods, changes }: PeriodPlan): LedgerMessage[] {
   return [
     ...periods.map(({ grant, recurringId }) => creditsGranted(userId, grant, { recurringId })),
@@ -242,7 +242,7 @@ function recurringSuspended(userId: string, recurringId: string, reason: string)
   };
 }
 
-/** Moments in their order, those that follow each other of one kind together; of one moment periods come first (U8). */
+/** Periods and holds in order of time, with consecutive ones of a kind grouped. At equal times periods come first (U8). */
 export function inOrderOfMoments<Hold>(
   periods: readonly DuePeriod[],
   holds: readonly Hold[],

@@ -7,7 +7,7 @@ import type { LedgerRow } from "./insert-entries.ts";
 
 const { plain, time } = wire(creditLedger);
 
-/** A ledger entry in a person's export. Its id is made of its balance's id and its seq, which are unique together. */
+/** A ledger entry in a person's export. Its id combines the balance's id and the entry's seq, which are unique together. */
 export const exportedEntryFields = {
   id: {
     of: ({ balanceId, seq }: Pick<LedgerRow, "balanceId" | "seq">) => `led_${balanceId.slice("crb_".length)}_${seq}`,

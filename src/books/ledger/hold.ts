@@ -19,7 +19,7 @@ import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amount
 import { type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";
 
-/** What a reservation holds of one balance. */
+/** The amount that a reservation holds of one balance. */
 export interface HoldLeg {
   readonly balanceId: string;
   readonly packId: string;
@@ -40,7 +40,7 @@ export interface Hold {
   readonly legs: readonly HoldLeg[];
 }
 
-/** The usage that a reservation is charged with, if nobody settles it in time (U15). */
+/** The usage that an expired reservation is charged (U15). */
 export interface Charge {
   readonly event: string;
   readonly model: string | null;
@@ -50,12 +50,12 @@ export interface Charge {
 }
 
 /**
- * What a refund or a payment is owed: it fell short of `steps`, because reservations that were open then held them (C21, S4).
- * Whoever settles such a reservation has its balances pay, by the triggers of the views `owed_settlements` and `owed_payments`.
+ * An amount that a balance owes to a refund or a payment, which could not take `steps` because open reservations held them (C21,
+ * S4). Settling such a reservation makes its balances pay, through the triggers of `owed_settlements` and `owed_payments`.
  */
 export interface Owed {
   readonly balanceId: string;
-  /** The seq of the entry that fell short. The oldest is paid first. */
+  /** The seq of the entry that took too little. The oldest is paid first. */
   readonly seq: number;
   readonly steps: number;
 }
@@ -64,11 +64,11 @@ export interface Owed {
 export interface DueHold extends Hold {
   readonly endsAtMs: number;
   readonly event: string;
-  /** Null if the holds return. */
+  /** Null if the holds are only returned. */
   readonly charge: Charge | null;
-  /** What its balances owe, and pay of what they get back (C21). */
+  /** The amounts that its balances owe, and pay from the returned holds (C21). */
   readonly owed: readonly Owed[];
-  /** What usage limits count of it. */
+  /** Its amounts for usage limits. */
   readonly counted: readonly Counted[];
 }
 
@@ -90,25 +90,25 @@ export function readLegs(stored: string): readonly HoldLeg[] {
   return JSON.parse(stored) as HoldLeg[];
 }
 
-type AtNow = { nowMs: number };
+type DueAt = { nowMs: number };
 
 /** Whether a reservation is open. It repeats the condition of the partial index, so that SQLite uses the index. */
 export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"> = reservations): SQL =>
   sql`${reservation.state} = 'open'`;
 
 /** Whether a reservation of the account is due. */
-export const isDue = (value: ValueOf<AtNow>, account: SQL | SQLiteColumn): SQL =>
+export const isDue = (value: ValueOf<DueAt>, account: SQL | SQLiteColumn): SQL =>
   sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
 
-const taken = alias(usageEvents, "taken");
-/** Whether an expired reservation is charged. It is not if there is an event of its id already (U15). */
+const heldOf = alias(usageEvents, "taken");
+/** Whether an expired reservation is charged. It is not if an event with its id exists already (U15). */
 export const willBeCharged = () =>
   sql<0 | 1>`(${reservations.onExpiry} = 'charge' AND NOT ${hasRow(
-    taken,
-    and(eq(taken.environmentId, reservations.environmentId), eq(taken.eventId, reservations.id)),
+    heldOf,
+    and(eq(heldOf.environmentId, reservations.environmentId), eq(heldOf.eventId, reservations.id)),
   )})`;
 
-/** What the balances of a reservation owe that its settlement may pay. */
+/** The owed amounts that a reservation's settlement may pay. */
 const owedOfReservation = () =>
   sql<readonly Owed[]>`(
   SELECT json_group_array(json_object(
@@ -135,14 +135,14 @@ export const dueFields = () => ({
 
 export type DueRow = RowOf<ReturnType<typeof dueFields>>;
 
-/** Of one account, how many due holds are read and settled at a time. */
+/** How many due holds of an account are read and settled at a time. */
 export const DUE_HOLDS_MAX = 500;
 
-/** The due holds among rows of a left join, in the order of their ends. */
+/** The due holds among rows of a left join, in order of their ends. */
 export function readDueHolds(
   rows: readonly { readonly [Name in keyof DueRow]: DueRow[Name] | null }[],
 ): readonly DueHold[] {
-  // The join finds a hold whole.
+  // The join finds either all fields of a hold or none.
   const due = rows.filter((row): row is DueRow => row.holdId !== null);
   return due.toSorted(inOrderOfEnds).map(readDueHold);
 }
@@ -189,20 +189,19 @@ export const HOLDS_A_STATEMENT_MAX = 200;
 /** A reservation that is settled. */
 export interface SettlementRow extends Settlement {
   readonly id: string;
-  /** What its charge debits (U15). Absent if it is not charged. */
+  /** The debits of its charge (U15). Absent if it is not charged. */
   readonly charges?: readonly { readonly balanceId: string; readonly deltaSteps: number }[];
 }
 
 /**
- * Settles open reservations of one user one after another. The database returns their holds with it, leg by leg. If one of them
- * is already settled, the batch aborts with `reservations_settled_once`; if one is to expire and is not due, with
- * `reservations_state`.
+ * Settles open reservations of one user, in order. Triggers return their holds, balance by balance. The batch aborts with
+ * `reservations_settled_once` if one is already settled, and with `reservations_state` if one is to expire but is not due.
  */
 export function insertSettlements(writing: WriteContext, settlements: readonly SettlementRow[]): Statement {
   return insertSettlementsSql({ ...writingValues(writing), settlements: JSON.stringify(settlements) });
 }
 
-/** Settles open reservations of one user, all alike. */
+/** Settles open reservations of one user, all in the same way. */
 export function settleHolds(writing: WriteContext, holds: readonly Hold[], settlement: Settlement): Statement[] {
   const statements: Statement[] = [];
   for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {

@@ -20,9 +20,9 @@ import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { type Motion, moving } from "./motion.ts";
 
 /**
- * The only statements that write amounts, beside settlements (hold.ts), whose entries a trigger writes. `insertBalances` issues
- * balances; a trigger writes their ledger entries. The others append entries; triggers apply them to the balances. Nothing else
- * writes `remaining_steps`.
+ * The only statements that write amounts, except settlements (hold.ts), whose entries a trigger writes. `insertBalances` issues
+ * balances, and a trigger writes their entries. The others append entries, and triggers apply them to the balances. No other
+ * statement writes `remaining_steps`.
  */
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
 export type Cause = LedgerRow["cause"];
@@ -32,7 +32,7 @@ export interface WrittenEntry {
   readonly accountId: number;
   readonly seq: number;
   readonly atMs: number;
-  /** Whether a settlement paid something that was owed. */
+  /** Whether a settlement paid an owed amount. */
   readonly paid?: 0 | 1;
 }
 
@@ -50,12 +50,12 @@ export function writesEntries(statement: Statement): statement is EntriesStateme
   return "writesEntries" in statement;
 }
 
-const entryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
+const writtenEntryFields = fields(creditLedger, { accountId: "accountId", seq: "seq", atMs: "occurredAtMs" });
 
 const selectSettledSql = query((value: ValueOf<WriteContext & { reservationId: string }>) =>
   drizzle
     .select({
-      ...entryFields,
+      ...writtenEntryFields,
       ...computed({
         paid: sql<0 | 1>`${creditLedger.reason} = 'admin_adjust' AND ${creditLedger.isRevoked} = 0
           AND ${creditLedger.reservationId} IS ${value("reservationId")}`,
@@ -67,12 +67,12 @@ const selectSettledSql = query((value: ValueOf<WriteContext & { reservationId: s
     .limit(1),
 );
 
-/** The last entry of a batch that settled a reservation: triggers wrote it, or what was debited. What is owed is paid last. */
+/** The last entry of a batch that settled a reservation: of its return, its debits or, last, its payment of owed amounts. */
 export function selectSettled(writing: WriteContext, reservationId: string): EntriesStatement {
   return returningEntries(selectSettledSql({ ...writingValues(writing), reservationId }));
 }
 
-/** The account's last ledger seq. It is read by the statement that writes, so it is always current. */
+/** The account's last ledger seq. The writing statement reads it, so it is always current. */
 export const lastSeqOf = (account: SQL) =>
   sql<number>`coalesce(${scalar(
     drizzle
@@ -83,20 +83,20 @@ export const lastSeqOf = (account: SQL) =>
       .limit(1),
   )}, 0)`;
 
-/** The account's last entry, in `lastEntry`. Its time is that of what is written after it. */
-const last = alias(creditLedger, "last");
+/** The account's last entry, in `lastEntry`. A new entry's time is never before it. */
+const lastLedgerEntry = alias(creditLedger, "last");
 
-/** The source of `last`, for what is written after it: an account that has a balance has an entry. */
+/** FROM: the source of `last`. An account with a balance always has an entry. */
 const lastEntry = (value: ValueOf<WriteContext>) => sql`(
-  SELECT ${creditLedger.seq}, max(${creditLedger.occurredAtMs}, ${asInteger(value("nowMs"))}) AS ${names(last.occurredAtMs)}
+  SELECT ${creditLedger.seq}, max(${creditLedger.occurredAtMs}, ${asInteger(value("nowMs"))}) AS ${names(lastLedgerEntry.occurredAtMs)}
   FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${accountOfWrite(value)} ORDER BY ${creditLedger.seq} DESC LIMIT 1
-) AS ${last}`;
+) AS ${lastLedgerEntry}`;
 
-/** Whether a balance is that of an id, and the account's. */
+/** Whether a balance has this id and belongs to the account. */
 export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
   sql`${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.id} = ${id}`;
 
-/** What a grant decides about one balance. */
+/** The fields of one balance of a grant. */
 export interface NewBalance {
   readonly id: string;
   readonly packItemId: string;
@@ -107,7 +107,7 @@ export interface NewBalance {
   readonly amountSteps: Steps;
 }
 
-/** What all balances of one grant have in common. */
+/** The common fields of all balances of a grant. */
 export interface NewBalances {
   readonly packId: string;
   readonly packName: string;
@@ -120,7 +120,7 @@ export interface NewBalances {
 }
 
 const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; balances: string }>) => {
-  const seq = sql`${last.seq} + 1 + issued.key`;
+  const seq = sql`${lastLedgerEntry.seq} + 1 + issued.key`;
   const insert = insertFrom(
     creditBalances,
     {
@@ -140,17 +140,17 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
       grantedBy: value("by"),
       externalRef: sql`common.value ->> 'externalRef'`,
       notes: sql`common.value ->> 'notes'`,
-      grantedAtMs: last.occurredAtMs,
+      grantedAtMs: lastLedgerEntry.occurredAtMs,
       expiresAtMs: sql`common.value ->> 'expiresAtMs'`,
       grantSeq: seq,
       lastSeq: seq,
     },
-    // A row also where the account has no entry yet.
+    // This gives a row even if the account has no entry yet.
     sql`FROM json_each(${value("grant")}) AS common, json_each(${value("balances")}) AS issued, (
-      SELECT coalesce(max(${last.seq}), 0) AS ${names(last.seq)},
-        max(coalesce(max(${last.occurredAtMs}), 0), ${asInteger(value("nowMs"))}) AS ${names(last.occurredAtMs)}
+      SELECT coalesce(max(${lastLedgerEntry.seq}), 0) AS ${names(lastLedgerEntry.seq)},
+        max(coalesce(max(${lastLedgerEntry.occurredAtMs}), 0), ${asInteger(value("nowMs"))}) AS ${names(lastLedgerEntry.occurredAtMs)}
       FROM ${lastEntry(value)}
-    ) AS ${last} WHERE 1 ORDER BY issued.key`,
+    ) AS ${lastLedgerEntry} WHERE 1 ORDER BY issued.key`,
   );
   const written = fields(creditBalances, { accountId: "accountId", seq: "grantSeq", atMs: "grantedAtMs" });
   return returning(written, (list) => sql`${insert} RETURNING ${list}`);
@@ -158,7 +158,7 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
 
 /** Issues all balances of a grant. If they exist already, fails with `credit_balances_external_ref` or `credit_balances_id`. */
 export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): EntriesStatement {
-  // JSON carries the numbers: D1 binds them as REAL.
+  // Numbers are sent in JSON, because D1 binds them as REAL.
   const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
   const insert = returningEntries(insertBalancesSql({ ...writingValues(writing), ...values }));
   return moving(insert, { entries: balances.length, lifts: true });
@@ -181,7 +181,7 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
     creditLedger,
     {
       accountId: creditBalances.accountId,
-      seq: sql`${last.seq} + 1 + entry.key`,
+      seq: sql`${lastLedgerEntry.seq} + 1 + entry.key`,
       balanceId: creditBalances.id,
       packId: creditBalances.packId,
       unit: creditBalances.unit,
@@ -194,21 +194,21 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
       eventId: sql`entry.value ->> 'eventId'`,
       reservationId: sql`entry.value ->> 'reservationId'`,
       note: sql`entry.value ->> 'note'`,
-      occurredAtMs: last.occurredAtMs,
+      occurredAtMs: lastLedgerEntry.occurredAtMs,
       isRevoked: isNotNull(creditBalances.revokedAtMs),
     },
     sql`FROM ${lastEntry(value)}, json_each(${value("entries")}) AS entry CROSS JOIN ${creditBalances}
       WHERE ${isBalanceOf(value, sql`entry.value ->> 'balanceId'`)} ORDER BY entry.key`,
   );
-  return returning(entryFields, (list) => sql`${insert} RETURNING ${list}`);
+  return returning(writtenEntryFields, (list) => sql`${insert} RETURNING ${list}`);
 });
 
-/** Of one statement. A value of D1 has 2 MB, and each entry names its event and reservation. */
+/** The most entries of one statement. A D1 value has at most 2 MB, and each entry names its event and reservation. */
 const entriesMax = 1_000;
 
 /**
- * Appends entries in their order. An empty list gives no statement. No balance may appear twice, because each entry starts
- * from the balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
+ * Appends entries in order. An empty list gives no statement. A balance must not occur twice, because each entry starts from the
+ * balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
  */
 export function insertEntries(
   writing: WriteContext,
@@ -225,7 +225,7 @@ export function insertEntries(
   return [moving(insert, { entries: entries.length, lifts, ...of }), ...rest];
 }
 
-/** An entry `admin_adjust` of each balance that `from` joins. Several come in the order of their `position`, which is from 0 on. */
+/** Writes an entry `admin_adjust` for each balance that `from` joins, in order of `position`, which starts at 0. */
 export const insertAdjustments = (
   value: ValueOf<WriteContext & { note: string | null }>,
   { position, delta, isRevoked, cause }: Readonly<Record<"position" | "delta" | "isRevoked" | "cause", SQL>>,
@@ -235,7 +235,7 @@ export const insertAdjustments = (
     creditLedger,
     {
       accountId: creditBalances.accountId,
-      seq: sql`${last.seq} + 1 + ${position}`,
+      seq: sql`${lastLedgerEntry.seq} + 1 + ${position}`,
       balanceId: creditBalances.id,
       packId: creditBalances.packId,
       unit: creditBalances.unit,
@@ -246,7 +246,7 @@ export const insertAdjustments = (
       cause,
       writtenBy: value("by"),
       note: value("note"),
-      occurredAtMs: last.occurredAtMs,
+      occurredAtMs: lastLedgerEntry.occurredAtMs,
       isRevoked,
     },
     sql`FROM ${lastEntry(value)}, ${from}`,
@@ -261,11 +261,11 @@ const insertReversalSql = query((value: ValueOf<Reversal>) =>
   ),
 );
 
-/** The only entry of a revoke: it takes the remaining amount, also when that is 0. */
+/** The only entry of a revoke: it takes the remaining amount, even if that is 0. */
 export const insertReversal = (reversal: Reversal): Statement =>
   moving(insertReversalSql(reversal), { entries: 1, lifts: false });
 
-/** Aborts the batch with `guard_balance` when somebody revoked one of these balances meanwhile. */
+/** Aborts the batch with `guard_balance` when one of these balances was revoked meanwhile. */
 export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
   const revoked = sql`
     SELECT 1 FROM json_each(${value("balanceIds")}) AS item
@@ -274,16 +274,16 @@ export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) =
   return insertFrom(guards, { name: sql`'balance'`, holds: sql`NOT EXISTS (${revoked})` }, sql``);
 });
 
-/** What a refund asks of one balance. */
+/** The amount that a refund takes from one balance. */
 export interface Taking {
   readonly balanceId: string;
-  /** Taken as far as it is there. */
+  /** The amount due. Less is taken if the balance has less. */
   readonly dueSteps: Steps;
-  /** Whether whatever remains is taken, and the balance is revoked. */
+  /** Whether the whole remaining amount is taken, and the balance revoked. */
   readonly revokes: boolean;
 }
 
-/** Why they are taken, and what the entries say of it. */
+/** The cause of the takings, and the note of their entries. */
 type Taken = { cause: Extract<Cause, "refund" | "revoke" | "erasure">; note: string | null };
 
 const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings: string }>) => {
@@ -301,7 +301,7 @@ const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings:
   );
 });
 
-/** The entries of a refund, one of each balance, in their order. What is there is judged as they are written. */
+/** Writes the entries of a refund, one for each balance, in order. The available amount is read as each is written. */
 export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement {
   const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), ...taken });
   return moving(insert, { entries: takings.length, lifts: false });

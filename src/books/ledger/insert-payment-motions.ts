@@ -9,18 +9,18 @@ import { insertAdjustments, isBalanceOf } from "./insert-entries.ts";
 import { moving } from "./motion.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
-/** What the state of a payment asks of a balance that it granted (S4, S6). */
+/** The change that a payment's state requires of a balance that it granted (S4, S6). */
 export interface PaymentMotion {
   readonly balanceId: string;
-  /** What is due back. */
+  /** The amount to take back. */
   readonly dueSteps: number;
-  /** Whether all is due. Then whatever remains is taken, and the balance is revoked. */
+  /** Whether all must be taken back. Then the balance is revoked. */
   readonly isWhole: boolean;
   /** Whether more is due than before. */
   readonly isMore: boolean;
 }
 
-/** What an entry of `insertPaymentMotions` moved. */
+/** The amount that an entry of `insertPaymentMotions` moved. */
 export interface MovedRow {
   readonly unit: Unit;
   readonly deltaSteps: number;
@@ -28,12 +28,12 @@ export interface MovedRow {
 
 type Motions = WriteContext & { motions: string; note: string };
 
-/** The motions as JSON, each beside its balance. */
+/** FROM: the motions as JSON, each joined with its balance. */
 const balancesOfMotions = (value: ValueOf<Motions>) => sql`json_each(${value("motions")}) AS motion
   CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`motion.value ->> 'balanceId'`)}`;
 const isWhole = sql`motion.value ->> 'isWhole'`;
 
-// Before its entry, so that the triggers know who revokes, and what is taken with it counts.
+// This runs before the entry, so that the triggers know who revokes, and count the amount that the revoke takes.
 const markRevoked = query((value: ValueOf<Motions>) =>
   drizzle
     .update(paymentGrants)
@@ -46,7 +46,7 @@ const markRevoked = query((value: ValueOf<Motions>) =>
     ),
 );
 
-/** What the unit has room for, beside what remains and what open reservations hold. */
+/** The room up to the unit's maximum, after the remaining and the held amounts. */
 const room = () => sql`${asInteger(
   sql`iif(${creditBalances.unit} = 'cents', ${amountStepsMax.cents}, ${amountStepsMax.tokens})`,
 )}
@@ -58,7 +58,7 @@ const room = () => sql`${asInteger(
 
 const insertMotions = query((value: ValueOf<Motions>) => {
   const { remainingSteps, revokedAtMs } = creditBalances;
-  // What somebody else revoked has nothing to give, and gets nothing back.
+  // A balance that another cause revoked has nothing to take, and gets nothing back.
   const isOthers = sql`(${revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0)`;
   const surplus = sql`(${paymentGrants.takenSteps} - (motion.value ->> 'dueSteps'))`;
   const isTaken = sql`CASE WHEN ${isWhole} THEN 1 WHEN ${isOthers} OR ${surplus} = 0 THEN motion.value ->> 'isMore' ELSE ${surplus} < 0 END`;
@@ -77,7 +77,7 @@ const insertMotions = query((value: ValueOf<Motions>) => {
   return returning(fields(creditLedger, "unit", "deltaSteps"), (list) => sql`${insert} RETURNING ${list}`);
 });
 
-// A trigger has counted what was taken of revoked balances.
+// A trigger has counted the amounts taken from revoked balances.
 const markMoved = query((value: ValueOf<Motions>) => {
   const moved = sql`(
     SELECT ${creditLedger.deltaSteps} FROM ${creditBalances} CROSS JOIN ${creditLedger}
@@ -93,12 +93,15 @@ const markMoved = query((value: ValueOf<Motions>) => {
     WHERE ${paymentGrants.balanceId} = motion.value ->> 'balanceId'`;
 });
 
-/** What the motions among a batch's rows moved. */
+/** The moved amounts, from the rows of a batch. */
 export function movedIn(rows: readonly unknown[][]): MovedRow[] {
   return rows.flat().filter((row): row is MovedRow => typeof row === "object" && row !== null && "deltaSteps" in row);
 }
 
-/** Brings the balances of a payment to what is due of them: one entry each, in their order. What is there, and what is owed, is judged here. */
+/**
+ * Takes the due amounts from a payment's balances, or gives them back, with one entry each, in order. The available and the owed
+ * amounts are read as the entries are written.
+ */
 export function insertPaymentMotions(
   writing: WriteContext,
   motions: readonly PaymentMotion[],

@@ -13,24 +13,24 @@ import type { Motion } from "./motion.ts";
 import { isSinceSettled } from "./owed.ts";
 import { judged, noMotion, threshold, type Watch, watched } from "./watched.ts";
 
-const accountOfUser = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
+const judgedAccount = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
   SELECT ${accounts.id} FROM ${accounts}
   WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}`;
 
-/** Of a balance, the first of its entries. */
+/** The first entry of a balance. */
 const first = alias(creditLedger, "first");
 const prior = alias(creditLedger, "prior");
 
-type Entries = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
+type EntriesOfWrite = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
 
 /**
- * The last `entries` entries of the user, or those of the events that settle reservations; and what their balances paid then of what
- * they owed (C21), as settlements have their entries anywhere in the batch.
+ * The user's last `entries` entries, or the entries of events that settle reservations, together with the payments of owed amounts
+ * (C21). The entries of settlements can be anywhere in the batch.
  */
-function motionOfUser(value: ValueOf<Entries>): SQL {
+function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
   const { accountId, seq, reason, eventId, reservationId, isRevoked } = creditLedger;
   const ofUser = sql`(SELECT watched.account FROM watched)`;
-  return sql`watched (account) AS MATERIALIZED (${accountOfUser(value)}),
+  return sql`watched (account) AS MATERIALIZED (${judgedAccount(value)}),
   motion (account, balance, delta, was_revoked) AS MATERIALIZED (
     SELECT ${first.accountId}, ${first.balanceId}, delta, coalesce((
       SELECT ${prior.isRevoked} FROM ${creditLedger} AS ${prior}
@@ -58,7 +58,7 @@ const typeOfAlert = sql`iif(${judged.id} = '', 'credits.depleted', 'credits.low'
 
 type GoingOff = { environmentId: number; nowMs: number; endpoints: string; messageId: string };
 
-/** Writes the messages of alerts that go off, and returns their ids. `from` and `leaves` as in `watched`. */
+/** Writes the messages of alerts that fire, and returns their ids. `from` and `leaves` as in `watched`. */
 export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "from" | "leaves">) {
   const isAsked = sql`${value("endpoints")} -> ('$."' || ${typeOfAlert} || '"') IS NOT NULL`;
   const crossesLive = sql`(judged.live_before >= judged.of_live AND judged.live_after < judged.of_live)`;
@@ -98,13 +98,13 @@ export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "f
   );
 }
 
-const goOffByEntries = query((value: ValueOf<Entries & GoingOff>) =>
+const goOffByEntries = query((value: ValueOf<EntriesOfWrite & GoingOff>) =>
   goOff(value, { from: motionOfUser(value), leaves: sql`0` }),
 );
 
 type Own = { environmentId: number; messageId: string };
 
-/** The messages whose ids begin with `messageId`. The plus has SQLite find them by their ids, not all of the environment. */
+/** The messages whose ids begin with `messageId`. The plus makes SQLite use the ids' index, and not scan the environment. */
 const ownMessages = (value: ValueOf<Own>) => sql`${webhookMessages}
   ON ${webhookMessages.id} > ${value("messageId")} AND ${webhookMessages.id} < ${value("messageId")} || '~'
   AND +${webhookMessages.environmentId} = ${value("environmentId")}`;
@@ -119,7 +119,7 @@ export const deliverOwn = query((value: ValueOf<Own & { endpoints: string; atMs:
   ),
 );
 
-/** Keeps which alerts went off, by their messages, whose ids begin with `messageId`. */
+/** Stores which alerts fired, from their messages, whose ids begin with `messageId`. */
 export const keepGoneOff = query((value: ValueOf<Own>) =>
   insertFrom(
     alertStates,
@@ -138,9 +138,9 @@ export const keepGoneOff = query((value: ValueOf<Own>) =>
 /** Re-arms alerts whose threshold is reached again. */
 const lift = query((value: ValueOf<WriteContext>) => {
   const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
-  const ofUser = sql`${alertStates.accountId} = (${accountOfUser(value)})`;
+  const ofUser = sql`${alertStates.accountId} = (${judgedAccount(value)})`;
   const isGoneOff = hasRow(alertStates, and(ofEnvironment, eq(alertStates.alertId, judged.id), ofUser));
-  const from = sql`watched (account) AS MATERIALIZED (${accountOfUser(value)} AND EXISTS (
+  const from = sql`watched (account) AS MATERIALIZED (${judgedAccount(value)} AND EXISTS (
     SELECT 1 FROM (
       SELECT ${alerts.id} FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))} UNION ALL SELECT ''
     ) AS ${judged} WHERE ${isGoneOff}
@@ -157,17 +157,17 @@ const lift = query((value: ValueOf<WriteContext>) => {
 
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
-/** Statements that write messages which only the database knows. */
+/** Statements that write messages whose existence only the database can decide. */
 export interface MessageWrites {
   readonly statements: readonly Statement[];
-  /** Which of them returns the messages that it wrote. */
+  /** The one that returns the ids of the written messages. */
   readonly returning?: Statement<{ id: string }>;
 }
 
-const NONE: MessageWrites = { statements: [] };
+const NO_MESSAGES: MessageWrites = { statements: [] };
 
 /**
- * The statements that judge a user's alerts by what a batch wrote (H5), also by what the reservations that it settled paid. They come after all its entries. None in an
+ * The statements that evaluate a user's alerts after a batch's entries (H5), including the payments of owed amounts. None in an
  * environment without endpoints.
  */
 export function alertWrites(
@@ -177,7 +177,7 @@ export function alertWrites(
   settledIds: readonly string[],
 ): MessageWrites {
   const isSettling = settledIds.length > 0;
-  if ((motions.length === 0 && !isSettling) || endpointsOf(account.features).length === 0) return NONE;
+  if ((motions.length === 0 && !isSettling) || endpointsOf(account.features).length === 0) return NO_MESSAGES;
   const values = writingValues(account);
   const lifts = motions.some((motion) => motion.lifts) ? [lift(values)] : [];
   const wanted = wantedMessages(ctx, account.features, () => ALERT_TYPES);
@@ -204,11 +204,11 @@ export function messagesAmong(
   all: readonly Statement[],
   rows: readonly unknown[][],
 ): readonly { readonly id: string }[] {
-  // A batch answers in the order of its statements, and the type of this one says what its rows are.
+  // A batch returns rows in the order of its statements, and this statement's type declares its rows.
   return returning === undefined ? [] : ((rows[all.indexOf(returning)] ?? []) as { id: string }[]);
 }
 
-/** For `deliverOwn`. */
+/** The endpoints by message type, for `deliverOwn`. */
 export function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
   return JSON.stringify(Object.fromEntries(wanted.map(({ type, endpointIds }) => [type, endpointIds])));
 }

@@ -10,17 +10,17 @@ import { hasBegun } from "./due-periods.ts";
 import { isDue, type OpenReservation } from "./hold.ts";
 
 /**
- * An account in an isolate's memory after a write: enough to plan the next debit without a read. Another isolate may have
- * lowered a balance since. `guardAccount` makes sure that none was raised.
+ * An account in an isolate's memory after a write, enough to plan the next debit without a read. Another isolate may have lowered a
+ * balance since; `guardAccount` aborts if one was raised.
  */
 export interface AccountState {
   readonly accountId: number;
   readonly userId: string;
-  /** The environment's, as text (db/features.ts). */
+  /** The environment's features, as text (db/features.ts). */
   readonly features: string | null;
-  /** When the next period of a recurring grant begins (R3); null where none comes. */
+  /** When the next period of a recurring grant begins (R3). Null when there is none. */
   readonly recurringDueAtMs: number | null;
-  /** Every entry up to this seq that raised a balance is included. */
+  /** The state includes all raises of balances up to this seq. */
   readonly seq: number;
   /** All balances that may be able to pay, by id. */
   readonly balances: ReadonlyMap<string, PayingRow>;
@@ -40,67 +40,68 @@ export interface StateChanges {
   readonly settledReservationId?: string;
 }
 
-const ACCOUNTS_MAX = 1_000;
-const BALANCES_MAX = 100;
+const REMEMBERED_ACCOUNTS_MAX = 1_000;
+const REMEMBERED_BALANCES_MAX = 100;
 const RESERVATIONS_MAX = 100;
-/** After a guard failed, another isolate writes for this user too. For this time, a read first is faster than another failure. */
+/** A failed guard means that another isolate also writes for this user. For this time, reading first is faster than failing again. */
 const READ_FIRST_MS = 1_000;
 
-const keyOf = ({ database, id }: Environment, kind: "user" | "reservation", name: string): string =>
+const accountMemoryKey = ({ database, id }: Environment, kind: "user" | "reservation", name: string): string =>
   `${database} ${id} ${kind} ${name}`;
 
-/** The accounts in one isolate's memory, the latest last. An environment's id is part of every key. */
+/** The accounts in one isolate's memory, the latest last. Every key contains the environment's id. */
 class AccountMemory {
   readonly #accounts = new Map<string, { readonly environment: Environment; readonly state: AccountState }>();
   /** The account's key by the keys of its reservations. */
   readonly #owners = new Map<string, string>();
   readonly #readFirstUntilMs = new Map<string, number>();
-  /** How many writes of this isolate that raise a balance are on their way, by the account's key. */
+  /** How many writes of this isolate that raise a balance are running, by the account's key. */
   readonly #raising = new Map<string, number>();
 
-  /** Null when memory does not have enough to plan on. */
+  /** Null when memory does not hold enough to plan with. */
   find(environment: Environment, user: User, nowMs: number): AccountState | null {
     let key: string | undefined;
-    if ("userId" in user) key = keyOf(environment, "user", user.userId);
-    if ("reservationId" in user) key = this.#owners.get(keyOf(environment, "reservation", user.reservationId));
+    if ("userId" in user) key = accountMemoryKey(environment, "user", user.userId);
+    if ("reservationId" in user)
+      key = this.#owners.get(accountMemoryKey(environment, "reservation", user.reservationId));
     if (key === undefined || (this.#readFirstUntilMs.get(key) ?? 0) > nowMs) return null;
-    // What is planned now would fail on its guard when that write lands first.
+    // A plan made now would fail on its guard once the running write succeeds.
     if (this.#raising.has(key)) return null;
     const state = this.#accounts.get(key)?.state ?? null;
-    return isDueAt(state, nowMs) ? null : state;
+    return isDueInMemory(state, nowMs) ? null : state;
   }
 
   remember(environment: Environment, state: AccountState): void {
     this.forget(environment, state.userId);
-    if (state.balances.size > BALANCES_MAX || state.reservations.size > RESERVATIONS_MAX) return;
-    const key = keyOf(environment, "user", state.userId);
+    if (state.balances.size > REMEMBERED_BALANCES_MAX || state.reservations.size > RESERVATIONS_MAX) return;
+    const key = accountMemoryKey(environment, "user", state.userId);
     this.#accounts.set(key, { environment, state });
-    for (const id of state.reservations.keys()) this.#owners.set(keyOf(environment, "reservation", id), key);
-    if (this.#accounts.size > ACCOUNTS_MAX) this.#dropOldest();
+    for (const id of state.reservations.keys()) this.#owners.set(accountMemoryKey(environment, "reservation", id), key);
+    if (this.#accounts.size > REMEMBERED_ACCOUNTS_MAX) this.#dropOldest();
   }
 
   forget(environment: Environment, userId: string): void {
-    this.#drop(keyOf(environment, "user", userId));
+    this.#drop(accountMemoryKey(environment, "user", userId));
   }
 
   /**
-   * The state that is remembered, if another write of this isolate landed after `before` was read. Otherwise `before`. Only
-   * `before` may have balances that were empty, to which a commit returns its holds. What is remembered of an account that was
-   * erased is not of the one that its user has after a lift.
+   * The remembered state if another write of this isolate succeeded after `before` was read, else `before`. Only `before` may include
+   * empty balances to which a commit returns holds. The account's id is compared, because after an erasure and its lift the user has
+   * another account.
    */
   latest(
     environment: Environment,
     { userId, accountId }: { readonly userId: string; readonly accountId: number | undefined },
     before: StateBefore,
   ): StateBefore {
-    const state = this.#accounts.get(keyOf(environment, "user", userId))?.state;
+    const state = this.#accounts.get(accountMemoryKey(environment, "user", userId))?.state;
     if (state === undefined || state.accountId !== accountId || state.seq < before.seq) return before;
     return { ...state, balances: new Map([...before.balances, ...state.balances]) };
   }
 
-  /** Waits for a write that raises a balance. Meanwhile nothing is planned on what is remembered of its account. */
+  /** Runs a write that raises a balance. Meanwhile the remembered account is not used for plans. */
   async whileRaising<Answer>(environment: Environment, userId: string, write: () => Promise<Answer>): Promise<Answer> {
-    const key = keyOf(environment, "user", userId);
+    const key = accountMemoryKey(environment, "user", userId);
     this.#raising.set(key, (this.#raising.get(key) ?? 0) + 1);
     try {
       return await write();
@@ -111,27 +112,28 @@ class AccountMemory {
     }
   }
 
-  /** Another isolate writes for this user, so for a while the account is read before each write. */
+  /** Makes each write read the account first for a while, because another isolate writes for this user. */
   readFirst(environment: Environment, userId: string, nowMs: number): void {
     this.forget(environment, userId);
-    if (this.#readFirstUntilMs.size >= ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
-    this.#readFirstUntilMs.set(keyOf(environment, "user", userId), nowMs + READ_FIRST_MS);
+    if (this.#readFirstUntilMs.size >= REMEMBERED_ACCOUNTS_MAX) this.#readFirstUntilMs.clear();
+    this.#readFirstUntilMs.set(accountMemoryKey(environment, "user", userId), nowMs + READ_FIRST_MS);
   }
 
-  /** Many at a time: each search for the first passes over all that was dropped before it. */
+  /** Drops many at a time, because finding the first entry of a Map passes over all deleted ones. */
   #dropOldest(): void {
-    for (const key of [...this.#accounts.keys()].slice(0, ACCOUNTS_MAX / 10)) this.#drop(key);
+    for (const key of [...this.#accounts.keys()].slice(0, REMEMBERED_ACCOUNTS_MAX / 10)) this.#drop(key);
   }
 
   #drop(key: string): void {
     const entry = this.#accounts.get(key);
     if (entry === undefined) return;
     this.#accounts.delete(key);
-    for (const id of entry.state.reservations.keys()) this.#owners.delete(keyOf(entry.environment, "reservation", id));
+    for (const id of entry.state.reservations.keys())
+      this.#owners.delete(accountMemoryKey(entry.environment, "reservation", id));
   }
 }
 
-const isDueAt = (state: AccountState | null, nowMs: number): boolean =>
+const isDueInMemory = (state: AccountState | null, nowMs: number): boolean =>
   state !== null && state.recurringDueAtMs !== null && state.recurringDueAtMs <= nowMs;
 
 const memories = new WeakMap<object, AccountMemory>();
@@ -164,8 +166,9 @@ export function afterWrite(
 const ENTRIES_SINCE_MAX = 100;
 
 /**
- * Aborts the batch with `guard_account` when a balance was raised after the account was remembered, a hold or a period is due, or the
- * environment's features changed. Then another plan might be right. Lowered balances need no guard: `remaining >= 0` is one. Reads at most a hundred entries.
+ * Aborts the batch with `guard_account` when another plan might be right: a balance was raised since the account was remembered, a
+ * hold or a period is due, or the environment's features have changed. Lowered balances need no guard, because `remaining >= 0` is
+ * one. Reads at most a hundred entries.
  */
 export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; features: string | null }>) => {
   const { accountId, seq, deltaSteps } = creditLedger;

@@ -31,12 +31,12 @@ import { lastSeqOf, type NewBalances } from "./insert-entries.ts";
 import { deliverOwn, endpointsByType, type MessageWrites } from "./judge-alerts.ts";
 import { isSinceSettled } from "./owed.ts";
 
-/** A message about a user's credits. The statement that writes it adds what only the database knows. */
+/** A message about a user's credits. The statement that writes it adds the values that only the database knows. */
 export interface LedgerMessage extends NewMessage {
   /**
-   * Which entry is the last that it is about, for `seq` (H3): the latest of an event, of a reservation or of its return (a late
-   * commit in the same batch debits under the reservation too; what a settlement takes is told for itself), or the one after which
-   * the batch writes `after` more, or the grant of a balance. Null when it writes none.
+   * The last entry that the message covers, for `seq` (H3): the latest of an event, of a reservation or of its return; the one before
+   * the batch's last `after` entries; or the grant of a balance. Null when it has no entry. Amounts that a settlement takes have
+   * messages of their own.
    */
   readonly last:
     | { readonly eventId: string }
@@ -45,19 +45,19 @@ export interface LedgerMessage extends NewMessage {
     | { readonly after: number }
     | { readonly grantedId: string }
     | null;
-  /** It has no `seq`. */
+  /** The message has no `seq`. */
   readonly hasNoSeq?: true;
   /** Adds the `debits` and `uncovered` of the usage event. */
   readonly recordedEventId?: string;
-  /** Adds `balances`: of each entry, in their order up to the last, what moved. With `dueSteps` it is a refund's (C21). */
+  /** Adds `balances`, with the moved amount of each entry up to the last, in order. `dueSteps` is set for a refund (C21). */
   readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
   /** Adds the fields of its last entry. */
   readonly isEntry?: true;
-  /** It is not sent where none of its `motions` moved anything (S4). */
+  /** It is not sent if all of its `motions` moved 0 (S4). */
   readonly mustMove?: true;
   /**
-   * It is sent where the batch, which counts so often, is the first of the window that leaves the user at a limit's amount or
-   * above (Q5). Adds `used`, and the user's own `amount`.
+   * It is sent only by the first batch of a window that brings the user to a limit's amount or above (Q5). `counts` is the number of
+   * counts in the batch. Adds `used`, and the user's own `amount`.
    */
   readonly reached?: Pick<Counted, "limitId" | "windowMs"> & { readonly counts: number; readonly unit: Unit };
 }
@@ -79,9 +79,9 @@ function seqOf(account: SQL): SQL {
 }
 
 /** Larger properties are left out of a message. */
-const PROPERTIES_BYTES_MAX = 16_384;
+const MESSAGE_PROPERTIES_BYTES_MAX = 16_384;
 
-const propertiesOfEvent = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${PROPERTIES_BYTES_MAX}, (
+const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
   SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
     eq(largeProperties.accountId, usageEvents.accountId),
     eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
@@ -91,7 +91,7 @@ const propertiesOfEvent = sql`coalesce(${usageEvents.properties}, iif(${usageEve
 
 const ofEvent = (value: ValueOf<WriteContext>) => sql`(
   SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
-    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${propertiesOfEvent}))
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
   FROM ${usageEvents}
   WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
 )`;
@@ -120,7 +120,7 @@ const ofEntry = (account: SQL) => sql`(
     AND ${creditLedger.seq} = ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
 )`;
 
-/** Whether one of the entries of a message that tells of motions moved anything. */
+/** Whether at least one entry of a message with motions moved an amount. */
 function hasMoved(account: SQL): SQL {
   const { accountId, seq, deltaSteps } = creditLedger;
   const last = sql`SELECT ${lastSeqOf(account)} - (m.value ->> '$.last.after') AS place`;
@@ -149,7 +149,7 @@ const hasReached = (value: ValueOf<WriteContext>) => {
   );
 };
 
-/** Its `seq` is 0 where the user has no entry. */
+/** Its `seq` is 0 when the user has no entry. */
 const ofReached = (value: ValueOf<WriteContext>) => {
   const { usedSteps, hasOwnAmount, ownAmountSteps } = usageCounters;
   const unit = sql`m.value ->> '$.reached.unit'`;
@@ -160,7 +160,7 @@ const ofReached = (value: ValueOf<WriteContext>) => {
   )`;
 };
 
-const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
+const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string }>(
   (value) => {
     const account = accountOfWrite(value);
     return sql`iif(m.value ->> 'hasNoSeq', m.value -> 'data', json_set(
@@ -176,7 +176,7 @@ const insertMessages = insertMessagesOf<WriteContext & { messages: string }>(
     AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,
 );
 
-/** Those of a write's messages that an endpoint wants. Usually none, and then they are not even made. */
+/** The messages of a write that an endpoint wants. If no endpoint wants any, they are not even built. */
 export function wantedOf(
   ctx: TenantCtx,
   account: { readonly features: string | null },
@@ -192,7 +192,10 @@ export function ledgerMessageWrites(
   messages: readonly Outgoing<LedgerMessage>[],
 ): Statement[] {
   if (messages.length === 0) return [];
-  return [insertMessages({ ...writingValues(account), messages: JSON.stringify(messages) }), ...deliver(ctx, messages)];
+  return [
+    insertLedgerMessages({ ...writingValues(account), messages: JSON.stringify(messages) }),
+    ...deliver(ctx, messages),
+  ];
 }
 
 export interface RecordedUsage {
@@ -201,11 +204,11 @@ export interface RecordedUsage {
   readonly model: string | null;
   readonly quantities: Quantities;
   readonly reservationId: string | null;
-  /** Whether the ledger has entries of it in this batch. */
+  /** Whether this batch writes ledger entries for it. */
   readonly hasEntries: boolean;
 }
 
-/** `usage.recorded`, of an event, a commit or a charge. */
+/** `usage.recorded`, for an event, a commit or a charge. */
 export function usageRecorded(userId: string, usage: RecordedUsage): LedgerMessage {
   const { eventId, event, model, reservationId, hasEntries } = usage;
   const named = reservationId === null ? { eventId } : { reservationId };
@@ -218,7 +221,7 @@ export function usageRecorded(userId: string, usage: RecordedUsage): LedgerMessa
   };
 }
 
-/** `reservation.expired`, for holds that return because nobody settled them in time. */
+/** `reservation.expired`, for holds that are returned because the reservation expired. */
 export function reservationExpired(userId: string, { id, event, legs }: DueHold): LedgerMessage {
   return {
     type: "reservation.expired",
@@ -228,7 +231,7 @@ export function reservationExpired(userId: string, { id, event, legs }: DueHold)
   };
 }
 
-/** `credits.granted`. The grant's entries are followed by `after` more of the batch; of a period they are anywhere in it. */
+/** `credits.granted`. The batch has `after` more entries behind the grant's. A period's entries can be anywhere in it. */
 export function creditsGranted(
   userId: string,
   grant: NewBalances,
@@ -248,14 +251,14 @@ export function creditsGranted(
   };
 }
 
-/** `credits.revoked` or `credits.adjusted`, of the entry behind which the batch writes `after` more. */
+/** `credits.revoked` or `credits.adjusted`, for the entry before the batch's last `after` entries. */
 export function entryWritten(type: "credits.revoked" | "credits.adjusted", userId: string, after = 0): LedgerMessage {
   return { type, subject: userId, data: { userId }, isEntry: true, last: { after } };
 }
 
 /**
- * `usage.limit_reached` for each limit that a batch counts something of (Q5). The database writes it where the batch is the first of
- * the window that left the user at the amount or above.
+ * `usage.limit_reached` for each limit that a batch counts towards (Q5). The database writes it only if the batch is the first of
+ * the window that brings the user to the amount or above.
  */
 export function limitMessages(userId: string, counts: readonly NewCount[]): LedgerMessage[] {
   const byLimit = Map.groupBy(counts, ({ limitId, windowMs }) => `${limitId} ${windowMs}`);
@@ -283,9 +286,9 @@ const paymentKey = () => sql`(
     iif(${paymentNames.name} GLOB 'in_*', 2, 3))), ${paymentNames.name} LIMIT 1
 )`;
 
-type Told = WriteContext & { settled: string; endpoints: string; messageId: string };
+type ToldWrite = WriteContext & { settled: string; endpoints: string; messageId: string };
 
-const tell = query((value: ValueOf<Told>) => {
+const tell = query((value: ValueOf<ToldWrite>) => {
   const { balanceId, unit, deltaSteps, balanceAfterSteps, isRevoked, note, seq, reason, reservationId } = creditLedger;
   const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
   const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${amountOf(deltaSteps, unit)},
@@ -317,7 +320,7 @@ const tell = query((value: ValueOf<Told>) => {
 
 const TYPES = [{ type: "credits.adjusted" }, { type: "payment.taken" }] as const;
 
-/** Tells what settlements in the batch took of what they returned: what was owed (C21, S4), and what was revoked (U9). */
+/** Messages about the amounts that settlements took from their returns: owed amounts (C21, S4) and revoked ones (U9). */
 export function takingMessages(
   ctx: TenantCtx,
   account: WriteContext & { readonly features: string | null },

@@ -1,16 +1,16 @@
 import type { Statement } from "../../db/sql.ts";
 
-/** What the entries of a statement do to what a user has. A hold and its return do nothing to it (H5). */
+/** The effect of a statement's entries on a user's credits, for alerts. Holds and their returns have none (H5). */
 export interface Motion {
-  /** How many they are: the last of their batch. Of no account with `eventIds`. */
+  /** How many of the batch's last entries they are. Ignored with `eventIds`. */
   readonly entries: number;
-  /** Whether they are a grant, or add something. */
+  /** Whether they add credits. */
   readonly lifts: boolean;
-  /** The debits of these events, which settle reservations: other entries come between and behind them. */
+  /** The events that settle reservations. Their debits are not together at the end of the batch. */
   readonly eventIds?: readonly string[];
 }
 
-/** The statement, about which its batch knows that it moves credits. No other entries may come after it. */
+/** Marks a statement as moving credits, for the batch. No other entries may come after it. */
 export function moving<Moving extends Statement>(statement: Moving, motion: Motion): Moving & { motion: Motion } {
   return { ...statement, motion };
 }

@@ -6,7 +6,7 @@ import { amountRule, toSteps } from "../amounts/amount.ts";
 import { NEVER_MS } from "./balance.ts";
 import type { NewBalance, NewBalances } from "./insert-entries.ts";
 
-/** What a grant says, whoever makes it. */
+/** The input of a grant, from any source. */
 export interface GrantOfPack {
   readonly packId: string;
   readonly quantity?: number | null | undefined;
@@ -26,7 +26,7 @@ export type BalanceIds = (index: number) => string;
  * (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for an expiry in the past.
  */
 export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
-  if (pack === null || pack.archivedAtMs !== null) throw packNotFound(input.packId, pack);
+  if (pack === null || pack.archivedAtMs !== null) throw grantPackNotFound(input.packId, pack);
   const balances = pack.items.length > 0 ? ofItems(pack, idOf) : [ofLegacyPack(pack, input.quantity, idOf)];
   if (typeof input.expiresAt === "number" && input.expiresAt <= nowMs) {
     throw invalid("expiresAt", "must be in the future");
@@ -44,8 +44,8 @@ export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, 
   };
 }
 
-/** `credit_pack_not_found` that says how the pack was looked for (C7). */
-function packNotFound(idOrName: string, pack: Pack | null): PurserError {
+/** `credit_pack_not_found`, with a message about the way in which the pack was searched (C7). */
+function grantPackNotFound(idOrName: string, pack: Pack | null): PurserError {
   if (/^(price|prod)_/.test(idOrName)) {
     const message =
       "This is an id of Stripe's. Name the credit pack; what Stripe's prices grant is set in the application's Stripe setting.";

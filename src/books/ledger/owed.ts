@@ -6,11 +6,11 @@ import { owedSettlements } from "../../db/views.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { isOpen, type Owed } from "./hold.ts";
 
-/** Plans what holds that are settled one after another pay of what is owed. The holds still open bound it, and never below that. */
+/** Plans the payments of owed amounts by holds that are settled in order. */
 export class OwedPlan {
   readonly #paid = new Map<string, number>();
 
-  /** What a balance pays of what it got back, of `owed` in its order. */
+  /** The amount that a balance pays from a return towards `owed`, in order. */
   pay(owed: readonly Owed[], balanceId: string, backSteps: number): number {
     let left = Math.max(0, backSteps);
     for (const one of owed) {
@@ -33,11 +33,11 @@ const payOwedSql = query((value: ValueOf<{ environmentId: number; reservationId:
   ),
 );
 
-/** Has the balances of a commit's holds pay what they owe. It follows the debits; other settlements do it by themselves. */
+/** Makes the balances of a commit's holds pay owed amounts, after its debits. Other settlements do this in their trigger. */
 export const payOwed = ({ environmentId }: WriteContext, reservationId: string): Statement =>
   payOwedSql({ environmentId, reservationId });
 
-/** What open reservations hold of each balance of the account: `held.balance`, `held.total`. */
+/** The held amount of each balance of the account: `held.balance`, `held.total`. */
 const heldSteps = (value: ValueOf<WriteContext>) => sql`(
     SELECT leg.value ->> 'balanceId' AS balance, sum(leg.value ->> 'amountSteps') AS total
     FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
@@ -63,11 +63,11 @@ const insertOwedOfRefund = query((value: ValueOf<WriteContext & { takings: strin
   );
 });
 
-/** Whether a balance is that of an id, the account's, and not revoked. The plus has SQLite find it by its id. */
+/** Whether a balance has this id, belongs to the account, and is not revoked. The plus makes SQLite search by id. */
 const isUnrevoked = (value: ValueOf<WriteContext>, id: SQL) => sql`${creditBalances.id} = ${id}
   AND +${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.revokedAtMs} IS NULL`;
 
-/** What a refund fell short of because it was held. It follows the refund's entries. */
+/** Inserts the amounts that a refund could not take because they were held. It comes after the refund's entries. */
 export function insertRefundOwed(
   writing: WriteContext,
   takings: readonly { readonly balanceId: string; readonly dueSteps: number }[],
@@ -75,10 +75,10 @@ export function insertRefundOwed(
   return insertOwedOfRefund({ ...writingValues(writing), takings: JSON.stringify(takings) });
 }
 
-type Motions = WriteContext & { motions: string };
+type OwedMotions = WriteContext & { motions: string };
 
-// The plus has SQLite read what the account owes, which is usually nothing.
-const deleteOwedOfPayment = query((value: ValueOf<Motions>) =>
+// The plus makes SQLite search by account, which usually owes nothing.
+const deleteOwedOfPayment = query((value: ValueOf<OwedMotions>) =>
   drizzle.delete(refundOwed).where(
     sql`${refundOwed.accountId} = ${accountOfWrite(value)} AND +${refundOwed.balanceId} IN (
         SELECT motion.value ->> 'balanceId' FROM json_each(${value("motions")}) AS motion
@@ -86,7 +86,7 @@ const deleteOwedOfPayment = query((value: ValueOf<Motions>) =>
   ),
 );
 
-const insertOwedOfPayment = query((value: ValueOf<Motions>) => {
+const insertOwedOfPayment = query((value: ValueOf<OwedMotions>) => {
   const { dueSteps, takenSteps } = paymentGrants;
   return insertFrom(
     refundOwed,
@@ -104,13 +104,13 @@ const insertOwedOfPayment = query((value: ValueOf<Motions>) => {
   );
 });
 
-/** What a payment is owed after its motions: all that is due and not taken, as far as it is held now (S4). They come before. */
+/** Replaces a payment's owed amounts after its motions: all that is due, not taken, and held now (S4). */
 export function replacePaymentOwed(writing: WriteContext, motions: string): Statement[] {
   const values = { ...writingValues(writing), motions };
   return [deleteOwedOfPayment(values), insertOwedOfPayment(values)];
 }
 
-/** Whether an entry of the account is of settlements in the batch, or later: from the first of `settled` on. */
+/** Whether an entry of the account is from the batch's settlements or later: at or after the first of `settled`. */
 export const isSinceSettled = (
   value: ValueOf<{ environmentId: number; settled: string | null }>,
   account: SQL,

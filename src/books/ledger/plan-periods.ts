@@ -9,7 +9,7 @@ import { lastPeriod, periodAt, periodStart } from "./calendar.ts";
 import type { NewBalances } from "./insert-entries.ts";
 import { planGrant } from "./new-balances.ts";
 
-/** A recurring grant, as far as its periods are planned on it. */
+/** The fields of a recurring grant that the plan of its periods needs. */
 export type Recurring = Pick<
   typeof recurringGrants.$inferSelect,
   | "ordinal"
@@ -26,12 +26,12 @@ export type Recurring = Pick<
   | "countedBalances"
 >;
 
-/** A recurring grant with its pack as it stands. */
+/** A recurring grant with its current pack. */
 export interface RecurringOfPack extends Recurring {
   readonly pack: Pack | null;
 }
 
-/** A period that is to be granted. */
+/** A period to grant. */
 export interface DuePeriod {
   readonly recurringId: string;
   /** Its beginning. */
@@ -39,7 +39,7 @@ export interface DuePeriod {
   readonly grant: NewBalances;
 }
 
-/** How a recurring grant changes. The batch aborts where it is no longer as it was. */
+/** A change of a recurring grant. The batch aborts when the grant has changed since it was read. */
 export interface RecurringChange
   extends Pick<
     typeof recurringGrants.$inferSelect,
@@ -49,16 +49,16 @@ export interface RecurringChange
   readonly before: Pick<Recurring, "state" | "lastN">;
 }
 
-/** What is done about a user's due periods. */
+/** The plan for a user's due periods. */
 export interface PeriodPlan {
-  /** In the order of their moments. */
+  /** In order of their beginnings. */
   readonly periods: readonly DuePeriod[];
   readonly changes: readonly RecurringChange[];
-  /** How many balances of them the test quota has not counted yet. */
+  /** How many of their balances the test quota has not counted yet. */
   readonly newlyCounted: number;
-  /** The moment of the first that is left for the next batch; null where none is. */
+  /** The beginning of the first period that is left for the next batch. Null when none is left. */
   readonly nextMs: number | null;
-  /** The plan that grants nothing, because the user has too many balances (L6). */
+  /** The plan that grants nothing because the user has too many balances (L6). */
   readonly refused: () => PeriodPlan;
 }
 
@@ -67,37 +67,37 @@ export const NO_PERIODS: PeriodPlan = {
   refused: () => NO_PERIODS,
 };
 
-/** What bounds the balances of an environment; null in live mode. */
+/** The quota of balances in an environment. Null in live mode. */
 export type Quota = { readonly used: number; readonly max: number } | null;
 
-/** How many balances of due periods go in one batch. */
+/** The most balances of due periods in one batch. */
 const BALANCES_A_BATCH_MAX = 50;
 
 const STEP = 0x9e3779b97f4a7c15f39cc0605cedc8341n;
-const LENGTH = 22;
-const RANGE = 62n ** BigInt(LENGTH);
+const PERIOD_ID_LENGTH = 22;
+const RANGE = 62n ** BigInt(PERIOD_ID_LENGTH);
 
 const numberOf = (characters: string): bigint =>
   [...characters].reduce((sum, character) => sum * 62n + BigInt(Math.max(0, DIGITS.indexOf(character))), 0n);
 
-/** The id of a period's balance: the same whoever plans it, and as random as the seed (R3). */
+/** The id of a period's balance: the same in every plan, and as random as the seed (R3). */
 function periodBalanceId(environment: Pick<Environment, "database">, seed: string, n: number, itemId: string) {
   let rest = (numberOf(seed) + numberOf(itemId.slice("cpi_".length)) + BigInt(n) * STEP) % RANGE;
   let text = "";
-  while (text.length < LENGTH) {
+  while (text.length < PERIOD_ID_LENGTH) {
     text = DIGITS.charAt(Number(rest % 62n)) + text;
     rest /= 62n;
   }
   return idIn(environment.database, `crb_${text}`);
 }
 
-/** The reference of a period's balances (R2). No caller's own begins so. */
+/** The prefix of the reference of a period's balances (R2). References from callers must not begin with it. */
 export const RECURRING_REF = "recurring:";
 const periodReference = (recurringId: string, n: number): string => `${RECURRING_REF}${recurringId}:${n}`;
 
 /**
- * What a period grants, by its pack as it stands: the refusals are those of a grant (R4). It expires at its end, or so many
- * periods later, or as the pack says from its beginning on.
+ * The grant of a period, from its current pack, with the refusals of a grant (R4). It expires at the period's end, or
+ * `rolloverPeriods` later, or as the pack says from the period's beginning.
  */
 export function grantOfPeriod(
   environment: Pick<Environment, "database">,
@@ -118,7 +118,7 @@ export function grantOfPeriod(
   return planGrant(input, pack, fromMs, (index) => periodBalanceId(environment, idSeed, n, items[index]?.id ?? ""));
 }
 
-/** The numbers of the periods that are to be granted at a moment, and the last that has begun (R2). */
+/** The numbers of the periods to grant at a time, and of the last period that has begun (R2). */
 export function duePeriods(
   recurring: Recurring,
   nowMs: number,
@@ -127,18 +127,18 @@ export function duePeriods(
   const current = periodAt(anchorMs, every, nowMs);
   const last = Math.min(current, lastPeriod(anchorMs, every, endsAtMs));
   const numbers: number[] = [];
-  // The credits of an earlier one have expired.
+  // The credits of earlier periods have expired.
   for (let n = Math.max(lastN + 1, 1, current - (rolloverPeriods ?? 0)); n <= last; n++) numbers.push(n);
   return { numbers, lastN: Math.max(lastN, last) };
 }
 
-/** How an active recurring grant stands when periods up to `lastN` are done. */
+/** The state of an active recurring grant after the periods up to `lastN`. */
 export function afterPeriod({ anchorMs, every, endsAtMs }: Recurring, lastN: number) {
   if (lastN >= lastPeriod(anchorMs, every, endsAtMs)) return { state: "ended", nextAtMs: null } as const;
   return { state: "active", nextAtMs: periodStart(anchorMs, every, lastN + 1) } as const;
 }
 
-/** Refused by the quota of the test mode (C19). */
+/** The refusal by the quota of the test mode (C19). */
 export function quotaExceeded(max: number): PurserError {
   return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
     details: { quota: max },
@@ -147,7 +147,7 @@ export function quotaExceeded(max: number): PurserError {
 
 interface Progress {
   counted: number;
-  /** Where the next batch goes on. */
+  /** The period at which the next batch continues. */
   nextN: number | null;
   refusal: { readonly n: number; readonly code: string } | null;
 }
@@ -155,15 +155,15 @@ interface Progress {
 export interface PlanTerms {
   readonly nowMs: number;
   readonly quota: Quota;
-  /** Whether the user has as many balances as one may have. */
+  /** Whether the user has the maximum number of balances. */
   readonly isFull?: boolean;
-  /** Whether all are planned, not only what goes in one batch. */
+  /** Whether all due periods are planned, and not only one batch. */
   readonly isWhole?: boolean;
 }
 
 /**
- * Plans the due periods of a user's recurring grants in the order of their beginnings, as many as go in one batch. One that a
- * grant's rules refuse suspends its recurring grant (R4). Pure.
+ * Plans the due periods of a user's recurring grants, in order of their beginnings, as many as fit into a batch. If the rules of a
+ * grant refuse a period, its recurring grant is suspended (R4). Pure.
  */
 export function planPeriods(
   environment: Pick<Environment, "database">,
@@ -207,7 +207,7 @@ export function planPeriods(
     own.counted += more;
     periods.push({ recurringId: row.id, atMs, grant });
   }
-  const changes = [...progress].flatMap(([row, own]) => changeOf(row, own, duePeriods(row, nowMs).lastN));
+  const changes = [...progress].flatMap(([row, own]) => periodChangeOf(row, own, duePeriods(row, nowMs).lastN));
   const refused = () => planPeriods(environment, recurring, { nowMs, quota, isWhole, isFull: true });
   return { periods, changes, newlyCounted, nextMs, refused };
 }
@@ -221,14 +221,14 @@ function grantOrCode(grant: () => NewBalances): NewBalances | string {
   }
 }
 
-function changeOf(row: Recurring, { counted, nextN, refusal }: Progress, lastN: number): RecurringChange[] {
+function periodChangeOf(row: Recurring, { counted, nextN, refusal }: Progress, lastN: number): RecurringChange[] {
   const { ordinal, id, state, anchorMs, every } = row;
   const common = { ordinal, id, before: { state, lastN: row.lastN }, countedBalances: counted, reason: null };
   if (refusal !== null) {
     return [{ ...common, state: "suspended", reason: refusal.code, nextAtMs: null, lastN: refusal.n - 1 }];
   }
   if (nextN === null) return [{ ...common, lastN, ...afterPeriod(row, lastN) }];
-  // It waits for the next batch.
+  // Its first period is left for the next batch.
   if (nextN === row.lastN + 1) return [];
   return [{ ...common, lastN: nextN - 1, state: "active", nextAtMs: periodStart(anchorMs, every, nextN) }];
 }

@@ -22,16 +22,16 @@ export interface UserAtRead {
   readonly balances: PayingRow[];
 }
 
-/** Of several users, how many balances are read at the most. It bounds what an isolate has in memory. */
+/** The most balances that are read for several users. It bounds the memory of an isolate. */
 const balancesMax = 5_000;
 
-type Named = { environmentId: number; userIds: string; nowMs: number };
+type NamedUsers = { environmentId: number; userIds: string; nowMs: number };
 
-/** The users of a list, each with the account that it has. */
-const isNamed = (value: ValueOf<Named>) =>
+/** The accounts of the users of a list. */
+const isNamed = (value: ValueOf<NamedUsers>) =>
   sql`${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = named.value`;
 
-const selectAccounts = query((value: ValueOf<Named & { hashes: string }>) => {
+const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) => {
   const hashes = sql`json_extract(${value("hashes")}, '$[' || named.key || ']')`;
   const ofUser = computed({
     features: featuresOf(value),
@@ -51,7 +51,7 @@ const selectAccounts = query((value: ValueOf<Named & { hashes: string }>) => {
 });
 
 /** CROSS JOIN reads user by user, in the order of the list. */
-const selectPayingOfAll = query((value: ValueOf<Named>) =>
+const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
   read(
     { ...computed({ userId: sql<string>`named.value` }), ...fields(creditBalances, ...PAYING_FIELDS) },
     (
@@ -62,8 +62,8 @@ const selectPayingOfAll = query((value: ValueOf<Named>) =>
 );
 
 /**
- * Reads several users in one trip, and the rows of one statement more. A user is missing who has a due hold or period, is erased, or
- * whose balances did not fit: `writeForUser` reads each of these by itself.
+ * Reads several users, and the rows of one more statement, in one batch. It leaves out users who have a due hold or period, are
+ * erased, or whose balances did not fit; `writeForUser` reads these separately.
  */
 export async function readTogether<Row>(
   ctx: TenantCtx,
@@ -78,7 +78,7 @@ export async function readTogether<Row>(
   ] as const);
   requireClock(ctx, accounts[0]?.features ?? null);
   const balances = Map.groupBy(paying, ({ userId }) => userId);
-  // Whoever was being read when the limit was reached is not complete, and nobody after that was read.
+  // When the limit is reached, the last user's balances may be incomplete, and later users were not read.
   const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
   const users = new Map<string, UserAtRead>();
   for (const row of accounts.slice(0, complete)) {

@@ -3,10 +3,9 @@ import { sha256 } from "../../lib/hash.ts";
 import { canonicalJson } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
-/** Stored with a write that must take effect once: the hash of its request, and an id of the write itself. */
+/** Stored with a write that must take effect once: the hash of its request, and the write's own id. */
 export interface Stamp {
   readonly hash: string;
-  readonly nonce: string;
   readonly stored: string;
   /** The fields of the body that a conflict may name, in the order of their marks. */
   readonly fields: readonly string[];
@@ -24,8 +23,8 @@ function markOf(value: unknown): string {
 }
 
 /**
- * `kind` distinguishes kinds of requests. `input` is the validated input, so its spelling does not matter. Requests that may
- * meet under one id list the fields that they have in common last, in one order.
+ * `kind` distinguishes kinds of requests. `input` is the validated input, so that formatting does not matter. Kinds that can share
+ * an id list their common fields last, in the same order.
  */
 export async function stampRequest<Input extends object>(
   ctx: TenantCtx,
@@ -34,15 +33,14 @@ export async function stampRequest<Input extends object>(
   fields: readonly (keyof Input & string)[] = [],
 ): Promise<Stamp> {
   const hash = await sha256(canonicalJson([...kind, input]));
-  const nonce = ctx.newId("");
   const marks = fields.map((field) => markOf(input[field])).join("");
-  return { hash, nonce, fields, stored: `${hash}.${nonce}.${marks}` };
+  return { hash, fields, stored: `${hash}.${ctx.newId("")}.${marks}` };
 }
 
-/** The fields of a commit's body besides the id: the last of an event's, so that a conflict of the two names them. */
+/** The fields of a commit's body besides the id. They are the last of an event's, so that a conflict of the two names them. */
 export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
 
-/** The stamp of an event that is recorded because nobody settled its reservation (U15). No client sent it. */
+/** The stamp of an event that charges an expired reservation (U15). No client sent it. */
 export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
   return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
 }
@@ -52,7 +50,7 @@ export function isCharge(stored: string): boolean {
   return stored.startsWith("charge.");
 }
 
-/** Whether a stored stamp is of this same write (its answer was lost), of an equal request, or of another request. */
+/** Whether a stored stamp belongs to this same write (whose response was lost), to an equal request, or to another request. */
 export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
   if (stored === stamp.stored) return "own";
   return stored.startsWith(`${stamp.hash}.`) ? "replay" : "other";
@@ -60,7 +58,7 @@ export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "
 
 const marksOf = (stored: string): readonly string[] => stored.split(".")[2]?.match(/.{4}/g) ?? [];
 
-/** The fields of a request that differ from those of the first, of those that both have. */
+/** The common fields of two requests that differ. */
 function differingFields(stored: string, { fields, stored: own }: Stamp): readonly string[] {
   const common = Math.min(marksOf(stored).length, fields.length);
   if (common === 0) return [];

@@ -34,16 +34,16 @@ export const ledgerEntry = z
     cause: z
       .enum(creditLedger.cause.enumValues)
       .meta({ id: "LedgerCause" })
-      .describe("Why it was written: what `admin_adjust` does not say."),
+      .describe("Why it was written, when `reason` is `admin_adjust`."),
     eventId: z.string().nullable(),
     reservationId: z.string().nullable(),
     occurredAt: time,
     note: z.string().nullable(),
-    by: z.string().describe("Whose call wrote it: `key_…`, `admin`, `stripe`, or `cron` where it was nobody's."),
+    by: z.string().describe("Whose call wrote it: `key_…`, `admin` or `stripe`. `cron` when there was no call."),
   })
   .meta({ id: "LedgerEntry" });
 
-/** What one balance pays. */
+/** The amount that one balance pays. */
 export const debit = z
   .strictObject({
     balanceId: z.string(),

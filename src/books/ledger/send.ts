@@ -22,30 +22,30 @@ import { ledgerMessageWrites, limitMessages, reservationExpired, takingMessages,
 import { type Motion, motionsOf } from "./motion.ts";
 import type { PeriodPlan } from "./plan-periods.ts";
 
-/** A user's account at the time of an attempt. */
+/** A user's account as an attempt read it. */
 export interface AccountAtRead extends WriteContext {
   /** The last seq of the ledger; 0 when it is empty. */
   readonly lastSeq: number;
-  /** The environment's, as text (db/features.ts). The write aborts where they have changed. */
+  /** The environment's features, as text (db/features.ts). The write aborts when they have changed. */
   readonly features: string | null;
-  /** Due holds. Whatever is decided, they are returned, so a plan counts them as returned. None is to be charged any more. */
+  /** Due holds to return. Every decision returns them, so a plan counts them as returned. Those to be charged are done before. */
   readonly due: readonly DueHold[];
-  /** Due periods. They are granted like that, with the batch or before it (R3). */
+  /** Due periods. They are granted with the batch or before it (R3). */
   readonly periods: PeriodPlan;
-  /** When the next period begins; null where none comes. What is remembered does not hold from then on. */
+  /** When the next period begins, which ends the validity of memory. Null when there is none. */
   readonly recurringDueAtMs: number | null;
-  /** What the user has used of the environment's limits. Null where it is not known: the database judges. */
+  /** The user's usage against the environment's limits. Null when it was not read; then the database decides. */
   readonly counters: Counters | null;
 }
 
 interface AccountBefore {
-  /** Null when it is not complete enough for memory. */
+  /** The state to remember. Null when it is incomplete. */
   readonly before: StateBefore | null;
   /** Whether other batches were sent since the account was read. */
   readonly isOld: boolean;
 }
 
-/** The only place that builds a batch for a user. Whatever every write must contain is added here. */
+/** The only place that builds a batch for a user. It adds the statements that every write must contain. */
 export async function send<Answer>(
   ctx: TenantCtx,
   account: AccountAtRead,
@@ -73,7 +73,7 @@ export async function send<Answer>(
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
-    // What a reservation returns, and pays of what is owed, is written by triggers, which tell nothing.
+    // Triggers write the returns and payments of a reservation, and triggers return no rows, so their last entry is read.
     ...(before === null || ownId === undefined ? [] : [selectSettled(values, ownId)]),
     ...auditRow(ctx, account, act),
     ...ledgerMessageWrites(ctx, account, messages),
@@ -88,14 +88,14 @@ export async function send<Answer>(
   noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
   if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
   else {
-    // The statement says what its rows are.
+    // `writesEntries` proves the type of the statement's rows.
     const entries = sent.flatMap((one, index) => (writesEntries(one) ? (rows[index] as WrittenEntry[]) : []));
     remember(ctx, account, { before, changes, isOld, entries });
   }
   return { answer: answer(rows.slice(leading.length)) };
 }
 
-/** Grants due periods and returns due holds, in the order of their moments. */
+/** Grants due periods and returns due holds, in order of time. */
 function settleAllDue(ctx: TenantCtx, account: AccountAtRead): Statement[] {
   const { accountId, due, periods } = account;
   const runs = inOrderOfMoments(periods.periods, due, ({ endsAtMs }) => endsAtMs);
@@ -110,7 +110,7 @@ function settleAllDue(ctx: TenantCtx, account: AccountAtRead): Statement[] {
 
 type OfPeriods = Pick<AccountAtRead, "periods" | "nowMs">;
 
-/** What periods do to a user's alerts: they lift. Their entries stand before those of the verb. */
+/** The motions of periods, for alerts: they add credits. Their entries come before the verb's. */
 export const periodMotions = ({ periods }: Pick<OfPeriods, "periods">): Motion[] =>
   periods.periods.length === 0 ? [] : [{ entries: 0, lifts: true }];
 
@@ -119,16 +119,16 @@ export function countPeriods(ctx: TenantCtx, { periods, nowMs }: OfPeriods): voi
   for (const { grant } of periods.periods) countGranted(ctx, grant, nowMs);
 }
 
-/** Aborts the batch where the account, or its environment, is no longer as it was read. A user's first write makes the account. */
+/** Aborts the batch when the account or its environment has changed since it was read. A user's first write creates the account. */
 function guardOf(values: WriteContext & { features: string | null; seq: number }, isOld: boolean): Statement {
   if (values.accountId === null) return createAccount(values);
   return isOld ? guardAccount(values) : guardFeatures(values);
 }
 
-type Act = WriteContext & { details: string; balanceIds: string };
+type AuditedAct = WriteContext & { details: string; balanceIds: string };
 
-/** The entries that a write made last of these balances: of one the fields themselves, of several a list. */
-const entriesOf = (value: ValueOf<Act>) => {
+/** The last entries of these balances, for the audit: the fields of a single one, or a list. */
+const lastEntriesOf = (value: ValueOf<AuditedAct>) => {
   const { unit, id, accountId, lastSeq } = creditBalances;
   const amount = sql`json(${amountJson(creditLedger.deltaSteps, unit)})`;
   const entry = sql`json_object('balanceId', ${id}, 'unit', ${unit}, 'amount', ${amount}, 'seq', ${creditLedger.seq})`;
@@ -140,9 +140,9 @@ const entriesOf = (value: ValueOf<Act>) => {
     CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${accountId} AND ${creditLedger.seq} = ${lastSeq}
   )`;
 };
-const insertAudit = insertAct<Act>(undefined, (value) => ({
+const insertAudit = insertAct<AuditedAct>(undefined, (value) => ({
   accountId: accountOfWrite(value),
-  details: sql`json_patch(${value("details")}, ${entriesOf(value)})`,
+  details: sql`json_patch(${value("details")}, ${lastEntriesOf(value)})`,
 }));
 
 /** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
@@ -152,7 +152,7 @@ function auditRow(ctx: TenantCtx, account: AccountAtRead, act: Write<unknown>["a
   assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
   const { appId, mode } = environment;
   const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
-  // What the administrator did is told in real time.
+  // The audit uses real time.
   const atMs = ctx.clock === null ? account.nowMs : ctx.realNow();
   const balanceIds = JSON.stringify(act.balanceIds ?? []);
   return [insertAudit({ ...values, atMs, ...writingValues(account), by: values.by, balanceIds })];
@@ -165,25 +165,25 @@ interface Written {
   readonly entries: readonly WrittenEntry[];
 }
 
-/** Keeps the account in memory, unless somebody else may have raised a balance since it was read. */
+/** Remembers the account, unless another write may have raised a balance since it was read. */
 function remember(
   ctx: TenantCtx,
   { userId, features, nowMs, recurringDueAtMs, ...account }: AccountAtRead,
   { before, changes, isOld, entries }: Written,
 ): void {
   const memory = memoryOf(ctx);
-  // What another write of this isolate changed meanwhile stays.
+  // Keep the changes that another write of this isolate made meanwhile.
   const last = entries.at(-1);
   const accountId = account.accountId ?? last?.accountId;
   const latest = memory.latest(ctx.environment, { userId, accountId }, before);
   memory.forget(ctx.environment, userId);
   const seq = last?.seq ?? latest.seq;
-  // A guard has made sure of it, or there is no entry of another between what was read and what was written.
+  // Either a guard has checked this, or no other entry is between the read state and the written entries.
   const count = changes.entries.length + (changes.newBalances?.length ?? 0);
   const isComplete = isOld || seq === latest.seq + count;
-  // A clock that is ahead gave new balances another time than this write's.
+  // If another isolate's clock is ahead, new balances got a later time than this write's.
   const isAhead = changes.newBalances !== undefined && last?.atMs !== nowMs;
-  // It is not known what each balance paid.
+  // The amounts that balances paid are unknown.
   const hasPaid = entries.some(({ paid }) => paid === 1);
   if (accountId === undefined || !isComplete || isAhead || hasPaid) return;
   memory.remember(ctx.environment, {

@@ -1,9 +1,9 @@
 import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity/count.ts";
+import { MakeAgain } from "../../db/attempt.ts";
 import { constraintOf } from "../../db/constraint.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { MakeAgain } from "../../db/retry-on-conflict.ts";
 import { type Steps, usageEvents } from "../../db/schema.ts";
 import { all, batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones/check.ts";
@@ -41,18 +41,18 @@ import { stampCharge } from "./request-hash.ts";
 import { type AccountAtRead, countPeriods, periodMotions } from "./send.ts";
 import { reservedFirst, selectBalancesOfDue, spendableBalances } from "./spendable-balances.ts";
 
-/** How a due hold is settled. `payment` is what its charge debits, null if it only returns. */
+/** The settlement of a due hold. `payment` has the debits of its charge, null if it is only returned. */
 export interface SettledHold {
   readonly hold: DueHold;
   readonly charged: { readonly charge: Charge; readonly payment: Payment<SpendableBalance> } | null;
-  /** What its balances paid of what they owed, behind the charge. */
+  /** The owed amounts that its balances paid, after the charge. */
   readonly paid: readonly { readonly balanceId: string; readonly steps: number }[];
 }
 
 /**
- * Settles due holds one after another, in the order of their ends: each returns, is charged if it is to be (U15), and pays what it owes (C21).
- * A charge is paid as a commit at its reservation's end: balances granted later do not pay, those that expired since do.
- * Answers each balance as it is afterwards, once. Pure.
+ * Settles due holds in order of their ends: each is returned, charged if required (U15), and pays owed amounts (C21). A charge is
+ * paid like a commit at the reservation's end: balances granted later do not pay, those that expired since do. Returns each
+ * balance's final state once. Pure.
  */
 export function planDue<Row extends PayingRow>(
   rows: readonly Row[],
@@ -61,7 +61,7 @@ export function planDue<Row extends PayingRow>(
   const balances = new Map(rows.map((row) => [row.id, row]));
   const add = (id: string, steps: number) => {
     const row = balances.get(id);
-    // What returns to a revoked balance is taken back at once (U9).
+    // A return to a revoked balance is taken back immediately (U9).
     if (row === undefined || row.revokedAtMs !== null) return;
     balances.set(id, { ...row, remainingSteps: (row.remainingSteps + steps) as Steps });
   };
@@ -95,9 +95,8 @@ type Account = Omit<AccountAtRead, "lastSeq" | "recurringDueAtMs">;
 export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);
 
 /**
- * Grants an account's due periods (R3), and returns or charges its due holds (U8, U15), in the order of their moments and in a batch
- * of their own. Costs nothing when there are none. Fails with a conflict when another write was faster, also when it recorded an
- * event of a charge's id.
+ * Grants an account's due periods (R3), and returns or charges its due holds (U8, U15), in order of time and in a separate batch.
+ * Sends nothing when there are none. Fails with a conflict when another write came first, or recorded an event with a charge's id.
  */
 export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
   try {
@@ -184,7 +183,7 @@ function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessag
   return usageRecorded(userId, { eventId: hold.id, event, model, quantities, reservationId: hold.id, hasEntries });
 }
 
-/** The statements that settle some due holds. The events come before the entries that debit for them. */
+/** The statements that settle some due holds. Events come before the entries of their debits. */
 function settlementOf(account: Account, some: readonly SettledHold[]): Statement[] {
   const lessSteps = new Map<string, number>();
   const take = (balanceId: string, steps: number) =>
@@ -221,7 +220,7 @@ function settlementOf(account: Account, some: readonly SettledHold[]): Statement
   ];
 }
 
-/** The events of charges come in the order of their times, as their primary key needs it. */
+/** Inserts the events of charges, in order of time, as their primary key requires. */
 const insertCharges = query((value: ValueOf<WriteContext & { charges: string }>) =>
   insertFrom(
     usageEvents,

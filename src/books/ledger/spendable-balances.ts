@@ -33,10 +33,10 @@ export const selectActive = accountQuery((value: ValueOf<AtNow>, account) =>
   presented().from(creditBalances).where(isSpendable(value, account)),
 );
 
-/** How many balances a list has. More could end the isolate (L6). */
+/** The most balances in a list. More could exceed the isolate's memory (L6). */
 export const LISTED_MAX = 40_000;
 
-/** All balances of the user, or one more than a list has. */
+/** All balances of the user, at most one more than a list may have. */
 export const selectAllBalances = accountQuery((_value: ValueOf<Record<never, never>>, account) =>
   presented()
     .from(creditBalances)
@@ -59,8 +59,8 @@ export const selectUnderReference = accountQuery((value: ValueOf<OfReference>, a
 type AsOf = { asOfMs: number };
 
 /**
- * Balances as they were at a moment: each goes back along its own entries to the last one up to then. That entry says whether it was
- * revoked; the balance says it of now alone, and a payment may have restored it since.
+ * Balances as they were at a time, found by following each balance's entries backwards to the last one at that time. That entry says
+ * whether the balance was revoked then; a payment may have restored it since.
  */
 function asOf(value: ValueOf<AsOf>, account: SQL, source: SQL, where: SQL | undefined) {
   const remainingSteps = sql<Steps>`entry.after`;
@@ -84,20 +84,20 @@ function asOf(value: ValueOf<AsOf>, account: SQL, source: SQL, where: SQL | unde
   );
 }
 
-/** All balances that were issued up to a moment, as they were then. */
+/** All balances that were issued up to a time, as they were then. */
 export const selectAsOf = accountQuery((value: ValueOf<AsOf>, account) =>
   asOf(value, account, sql`${creditBalances}`, ofAccount(account)),
 );
 
-/** The same of a reference. */
+/** The balances under a reference that were issued up to a time, as they were then. */
 export const selectUnderReferenceAsOf = accountQuery((value: ValueOf<AsOf & OfReference>, account) =>
   asOf(value, account, byReference, isUnderReference(value, account)),
 );
 
-/** How many balances that cannot pay are looked at, at the most. */
+/** The most balances that cannot pay and are read. */
 const deadBalancesMax = 100;
 
-/** Of the balances that cannot pay now, the newest. */
+/** The newest balances that cannot pay now. */
 export const selectNewestDead = accountQuery((value: ValueOf<AtNow>, account) =>
   drizzle
     .select(fields(creditBalances, ...PAYING_FIELDS))
@@ -114,25 +114,25 @@ export const selectNewestDead = accountQuery((value: ValueOf<AtNow>, account) =>
 
 const shown = () => drizzle.select(fields(creditBalances, ...BALANCE_FIELDS));
 
-/** All that is shown of up to `limit` balances that can pay now. */
+/** All public fields of up to `limit` balances that can pay now. */
 export const selectActiveUpTo = accountQuery((value: ValueOf<AtNow & { limit: number }>, account) =>
   shown().from(creditBalances).where(isSpendable(value, account)).limit(value("limit")),
 );
 
-/** All that is shown of up to `limit` balances of the user. */
+/** All public fields of up to `limit` balances of the user. */
 export const selectBalancesUpTo = accountQuery((value: ValueOf<{ limit: number }>, account) =>
   shown().from(creditBalances).where(ofAccount(account)).limit(value("limit")),
 );
 
 type AtNow = { nowMs: number };
 
-/** Balances that are named by the legs of some reservations of their account. The plus has SQLite find them by their ids. */
+/** Balances of which some reservations of the account hold credits. The plus makes SQLite search by id. */
 const isReservedBy = (account: SQL, reserving: SQL | undefined) => sql`+${creditBalances.accountId} = ${account}
   AND ${creditBalances.id} IN (
     SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}
   )`;
 
-/** The balances of some conditions; some may come twice. */
+/** The balances that satisfy at least one condition. Some may occur twice. */
 const payingOf = (...conditions: readonly SQL[]) =>
   read(fields(creditBalances, ...PAYING_FIELDS), (list) =>
     sql.join(
@@ -167,12 +167,12 @@ const canPayOrBeCharged = (value: ValueOf<AtNow>, account: SQL) => sql`${creditB
 /** The balances that can pay now. */
 export const selectPayingNow = accountQuery((value: ValueOf<AtNow>, account) => payingOf(isSpendable(value, account)));
 
-/** All balances that matter when the user's due holds are settled; some come twice. */
+/** All balances that the settlement of due holds needs. Some may occur twice. */
 export const selectBalancesOfDue = accountQuery((value: ValueOf<AtNow>, account) =>
   payingOf(canPayOrBeCharged(value, account), isReservedBy(account, isDue(value, account))),
 );
 
-/** The legs of the user's due holds, each with the balance that it returns to, live or not. */
+/** The user's due holds, balance by balance, each with the balance that it returns to, even if that cannot pay. */
 export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
   read(
     { ...dueFields(), ...fields(creditBalances, ...PAYING_FIELDS) },
@@ -183,17 +183,17 @@ export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
   ),
 );
 
-/** The balances that can pay now, and those that due holds will return to, live or not; some come twice. */
+/** The balances that can pay now, and those that due holds return to. Some may occur twice. */
 export function selectPayingBalances(ctx: TenantCtx, user: User, atMs: number): Statement<PayingRow> {
   return selectPaying(ctx, user, { nowMs: atMs });
 }
 
-/** The same for the owner of a reservation, and the balances of its holds. */
+/** The balances for a commit: of the reservation's owner as above, and those that the reservation holds. */
 export function selectBalancesForCommit(ctx: TenantCtx, reservationId: string, atMs: number): Statement<PayingRow> {
   return selectPayingCommit(ctx, { reservationId }, { nowMs: atMs, reservationId });
 }
 
-/** Each balance once, as it is after `holds` are returned, and have paid what they say is owed. A revoked balance stays at 0 (U9). */
+/** Each balance once, after `holds` are returned and have paid owed amounts. A revoked balance stays at 0 (U9). */
 export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
   holds: readonly (Hold & Partial<Pick<DueHold, "owed">>)[],
@@ -222,7 +222,7 @@ export function spendableBalances(rows: readonly PayingRow[], atMs: number): Spe
     .sort(spendingOrder);
 }
 
-/** The balances of a hold first, then the others, each group in its order (U6). */
+/** The balances of a hold first, then the others, each group in its previous order (U6). */
 export function reservedFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
   const reserved = new Set(own.legs.map((leg) => leg.balanceId));
   return [...balances.filter(({ id }) => reserved.has(id)), ...balances.filter(({ id }) => !reserved.has(id))];

@@ -1,6 +1,6 @@
 import type { Unit } from "../amounts/amount.ts";
 
-/** A ledger entry, with what its verification needs. */
+/** The fields of a ledger entry that verification needs. */
 export interface VerifiedEntry {
   readonly seq: number;
   readonly balanceId: string;
@@ -22,7 +22,7 @@ export interface VerifiedBalance {
   readonly lastSeq: number;
 }
 
-/** Where a balance stands after some of the ledger: its last entry up to there, and the sum of its deltas. */
+/** A balance's state at a seq of the ledger: its last entry up to there, and the sum of its deltas. */
 export interface Standing {
   readonly seq: number;
   readonly balanceId: string;
@@ -31,45 +31,45 @@ export interface Standing {
 }
 
 /**
- * - `sum`: what remains is not the sum of the deltas.
+ * - `sum`: the remaining amount is not the sum of the deltas.
  * - `gap`: a seq is missing. Its `balanceId` is null.
- * - `chain`: an entry does not go on from the one before it.
+ * - `chain`: an entry does not continue from the balance's previous entry.
  * - `below_zero`: a running sum is below 0.
- * - `owed`: the balance owes more to one refund than the open holds of before it have (C21).
+ * - `owed`: the balance owes a refund more than the open holds from before the refund contain (C21).
  */
 export interface Flaw {
   readonly balanceId: string | null;
   readonly kind: "sum" | "gap" | "chain" | "below_zero" | "limit" | "owed";
-  /** Of the kind `limit` alone. */
+  /** Set only for the kind `limit`. */
   readonly limitId?: string;
 }
 
-/** A stretch of one user's ledger, and all that it touches. */
+/** A stretch of one user's ledger, with the balances that it concerns. */
 export interface LedgerStretch {
-  /** It has the entries after this seq, up to `endSeq`. */
+  /** The stretch has the entries after this seq, up to `endSeq`. */
   readonly afterSeq: number;
   readonly endSeq: number;
   /** The last seq of the whole ledger. */
   readonly lastSeq: number;
-  /** Whether nothing follows the stretch. */
+  /** Whether the stretch is the last one. */
   readonly isEnd: boolean;
-  /** It judges the balances that were granted after this seq, up to the other; and what is of none, from 0 on. */
+  /** The stretch checks the balances granted after this seq, up to `toSeq`. From 0, it also checks rows without a balance. */
   readonly fromSeq: number;
   readonly toSeq: number;
-  /** In the order of their seqs. */
+  /** In order of seq. */
   readonly entries: readonly VerifiedEntry[];
   /** The balances of its entries, of `standings`, and those that were granted in it. */
   readonly balances: readonly VerifiedBalance[];
-  /** Where its balances stood before it: all but those that had ended soundly. */
+  /** The states of its balances before it, except those of balances that were already found correct at their end. */
   readonly standings: readonly Standing[];
 }
 
-/** Whether a stretch judges a balance. */
+/** Whether a stretch checks a balance. */
 function isJudged({ fromSeq, toSeq }: LedgerStretch, balance: VerifiedBalance | undefined): boolean {
   return balance === undefined ? fromSeq === 0 : balance.grantSeq > fromSeq && balance.grantSeq <= toSeq;
 }
 
-/** Recomputes a stretch of the ledger. Returns its flaws, and the standings that the next stretch needs. */
+/** Recomputes a stretch of the ledger. Returns its flaws, and the states that the next stretch needs. */
 export function verifyEntries(stretch: LedgerStretch): {
   readonly flaws: readonly Flaw[];
   readonly standings: readonly Standing[];
@@ -100,7 +100,7 @@ export function verifyEntries(stretch: LedgerStretch): {
   for (const standing of standings.values()) {
     const balance = balances.get(standing.balanceId);
     if (balance === undefined) {
-      // Nothing remains of a balance that does not exist.
+      // The balance of these entries does not exist.
       if (touched.has(standing.balanceId)) flaws.add(standing.balanceId, "sum");
     } else if (
       touched.has(balance.id) ? isEnd || standing.seq >= balance.lastSeq : isEnd && standing.seq < balance.lastSeq
@@ -122,7 +122,7 @@ function isSoundAtEnd(balance: VerifiedBalance, { seq, afterSteps, total }: Stan
   return seq === lastSeq && afterSteps === remainingSteps && total === BigInt(remainingSteps);
 }
 
-/** A balance whose entries ended before the stretch, and of which nothing was kept: then it was sound at its end. */
+/** The state of a balance whose entries ended before the stretch. No state was kept, so it was correct at its end. */
 function standingAtEnd(balance: VerifiedBalance | undefined, afterSeq: number): Standing | undefined {
   if (balance === undefined || balance.lastSeq > afterSeq) return undefined;
   const { id, lastSeq, remainingSteps } = balance;
@@ -140,8 +140,8 @@ function goesOn(entry: VerifiedEntry, before: Standing | undefined, balance: Ver
 }
 
 /**
- * The entries before a stretch that its entries say they go on from, where nothing was kept of the balance: it had ended soundly,
- * and moved again since. Their seqs.
+ * The seqs of previous entries that must be read again: those that the stretch continues although no state was kept, because the
+ * balance was complete and correct before it changed again.
  */
 export function missingEnds(stretch: LedgerStretch): readonly number[] {
   const balances = new Map(stretch.balances.map((balance) => [balance.id, balance]));
@@ -154,7 +154,7 @@ export function missingEnds(stretch: LedgerStretch): readonly number[] {
   });
 }
 
-/** Judges a balance by its last entry: null when it has none. */
+/** Checks a balance against its last entry, which is null when it has none. */
 function judgeEnd(flaws: Flaws, balance: VerifiedBalance, standing: Standing | null, ledgerLastSeq: number): void {
   const isSum = BigInt(balance.remainingSteps) === (standing?.total ?? 0n);
   if (!isSum) flaws.add(balance.id, "sum");

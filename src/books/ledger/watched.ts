@@ -6,16 +6,15 @@ import { passesFilter } from "../amounts/filter-sql.ts";
 import { isOpen } from "./hold.ts";
 
 /**
- * What alerts watch (H5). Every part is about the environment at `nowMs`, and reads what the database holds at that place in the
- * batch. A balance whose expiry the cron has not found yet counts on both sides of a motion, so that what it crosses together
- * with a debit is told, once.
+ * The input of alerts (H5): the environment at `nowMs`, as the database is at this point of the batch. An expired balance that the
+ * cron has not processed yet counts before and after a motion, so that a threshold crossed by both is reported once.
  */
 export interface Watch {
   /** CTEs `watched (account)` and `motion (account, balance, delta, was_revoked)`: whose entries, and which. */
   readonly from: SQL;
-  /** Whether the balance `found` is among those whose expiry is found now. */
+  /** Whether the expiry of the balance `found` is processed now. */
   readonly leaves: SQL;
-  /** Whether the alert `judged` is asked for. */
+  /** Whether the alert `judged` must be evaluated. */
   readonly isAsked: SQL;
 }
 
@@ -27,9 +26,9 @@ export const found = alias(creditBalances, "found");
 export const judged = alias(alerts, "judged");
 const balances = alias(creditBalances, "balances");
 const rules = alias(creditBalances, "rules");
-const alert = alias(alerts, "alert");
+const watchedAlert = alias(alerts, "alert");
 
-/** A sum of steps that does not overflow: what is beyond 8 * 10^18 counts as that much. */
+/** A sum of steps that does not overflow: it is at most 8 * 10^18. */
 const sum = (steps: SQL): SQL => sql`(min(sum(${steps} / 1048576), 8000000000000) * 1048576 + sum(${steps} % 1048576))`;
 
 /** The threshold of the alert `judged`, rounded up to a step. No product is larger than what was issued. */
@@ -39,12 +38,18 @@ export function threshold(issued: SQL): SQL {
     ${percent} * (${issued} / 100000) + (${percent} * (${issued} % 100000) + 99999) / 100000)`;
 }
 
-const alertColumns = ({ id, name, unit, event, amountSteps, percentThousandths }: typeof judged | typeof alert) =>
-  names(id, name, unit, event, amountSteps, percentThousandths);
+const alertColumns = ({
+  id,
+  name,
+  unit,
+  event,
+  amountSteps,
+  percentThousandths,
+}: typeof judged | typeof watchedAlert) => names(id, name, unit, event, amountSteps, percentThousandths);
 
 /**
- * CTEs up to `judged`: a row for each account and alert, with what was watched before the motion and after it, and what these
- * balances were issued with: of those that are live (`live_…`), and with those that the cron has still to find (`all_…`).
+ * CTEs up to `judged`: a row for each account and alert, with the amounts before and after the motion and the issued amounts, both
+ * for active balances (`live_…`) and including expired ones that the cron has not processed yet (`all_…`).
  */
 export function watched(
   value: ValueOf<{ environmentId: number; nowMs: number }>,
@@ -87,14 +92,14 @@ export function watched(
       AND (${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) > (done.at, done.account, done.issue)
   ),
   ${rules} (${names(rules.unit, rules.matches)}) AS (SELECT DISTINCT ${balances.unit}, ${balances.matches} FROM ${balances}),
-  ${alert} (${alertColumns(alert)}) AS (
+  ${watchedAlert} (${alertColumns(watchedAlert)}) AS (
     SELECT ${alerts.id}, ${alerts.name}, ${alerts.unit}, ${alerts.event}, ${alerts.amountSteps}, ${alerts.percentThousandths}
     FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))}
     UNION ALL SELECT '', NULL, NULL, NULL, 1, NULL
   ),
   covered AS MATERIALIZED (
     SELECT ${judged}.*, ${rules.unit} AS of_unit, ${rules.matches} AS of_matches
-    FROM ${alert} AS ${judged} CROSS JOIN ${rules}
+    FROM ${watchedAlert} AS ${judged} CROSS JOIN ${rules}
     WHERE ${isAsked} AND coalesce(${judged.unit}, ${rules.unit}) = ${rules.unit}
       AND (${judged.event} IS NULL OR ${passesFilter(judged.event, rules.matches)})
   ),

@@ -1,8 +1,8 @@
 import { eq, sql } from "drizzle-orm";
+import { attempt, isConflict, MakeAgain } from "../../db/attempt.ts";
 import { requireClock } from "../../db/clock.ts";
 import { type Constraint, constraintOf } from "../../db/constraint.ts";
 import { computed, drizzle, fields, optional, type ValueOf } from "../../db/query.ts";
-import { MakeAgain, retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
@@ -21,59 +21,29 @@ import { type AccountAtRead, send } from "./send.ts";
 import { hasCharge, isQuotaOfPeriods, settleDue } from "./settle-due.ts";
 
 /**
- * The only way to write for a user: read, decide, send one batch. On a conflict, all of it is done again. A verb gives its
- * reads and its decision. Due holds are returned (U8) or charged (U15) here, also when the verb ends in a refusal or a
- * replay. See docs/architecture.md.
+ * The only way to write for a user: read, decide, send one batch, and repeat all of it on a conflict. A verb supplies its reads and
+ * its decision. Due holds are returned (U8) or charged (U15) here, even if the verb refuses or finds a replay. See
+ * docs/architecture.md.
  */
 export interface UserWrite<Reads extends readonly Statement[], Answer> {
   readonly user: User;
-  /** Random characters of this write. They spread its retries over time. */
-  readonly nonce: string;
-  /** What the decision needs besides the account and its due holds. All of it is read in one trip. */
+  /** The reads of the decision besides the account and its due holds. All are sent in one batch. */
   readonly read: (nowMs: number) => Reads;
   /** Pure, except for ids that were created before. Throws a `PurserError` to refuse. */
   readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
-  /** What `read` would find, taken from this isolate's memory. Null when the memory does not have it. */
+  /** The rows that `read` would find, from this isolate's memory. Null when they are not in memory. */
   readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
-  /** All balances that may be able to pay, from what was read. They go into memory. */
+  /** All balances that may be able to pay, from the read rows. They are remembered. */
   readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
-  /** What was read before, together with other users. The first attempt uses it instead of memory and of a read. */
+  /** Rows that were read before, together with other users. The first attempt uses them instead of memory or a read. */
   readonly readBefore?: ReadResult<Reads> | undefined;
   /** Constraints that mean a refusal, not a conflict. */
   readonly refusals?: Readonly<Partial<Record<Constraint, () => PurserError>>>;
 }
 
-/** The constraints that fail when the database changed after the read. */
-const CONFLICTS: ReadonlySet<Constraint> = new Set([
-  "credit_balances_remaining_not_negative",
-  "credit_balances_external_ref",
-  "credit_balances_id",
-  "credit_balances_revoked",
-  "credit_balances_revoked_once",
-  "credit_adjustments_primary_key",
-  "credit_refunds_gapless",
-  "guard_account",
-  "guard_balance",
-  "guard_environment",
-  "guard_payment",
-  "payment_names_taken",
-  "payment_debts_of",
-  "guard_person",
-  "tombstones_being_erased",
-  "usage_events_event_id",
-  "reservations_primary_key",
-  "reservations_settled_once",
-  "reservations_state",
-  "reservations_end_not_earlier",
-  "guard_recurring",
-  "recurring_grants_id",
-  "recurring_grants_in_order",
-  "usage_limit_reached",
-]);
-
 /**
- * Runs a write in two trips, or in one if memory has the account or nothing is written. Null when no user owns the given
- * reservation, recurring grant or balance. A user given by id may have no account yet. Throws what `decide` throws, and
+ * Runs a write in two round trips, or in one if memory has the account or nothing is written. Returns null when no user owns the
+ * given reservation, recurring grant or balance. A user given by id may have no account yet. Throws the errors of `decide`, and
  * `temporarily_unavailable` after too many conflicts.
  */
 export async function writeForUser<const Reads extends readonly Statement[], Answer>(
@@ -84,10 +54,10 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   const onMemory = readBefore === undefined ? await writeOnMemory(ctx, verb) : null;
   if (onMemory !== null) return onMemory.answer;
   let refusal: PurserError | null = null;
-  return retryOnConflict(CONFLICTS, verb.nonce, async () => {
+  return attempt(ctx, async () => {
     const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
     if (account === null) return null;
-    // Batches of others were sent since, so what was read may be older than a read of its own would be.
+    // Other users' batches were sent since, so these rows may be outdated.
     const isOld = readBefore !== undefined;
     readBefore = undefined;
     const outcome = refusal ?? (await decideAndSend(ctx, verb, { account, found, isOld }));
@@ -99,9 +69,9 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   });
 }
 
-/** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Answers whether there may be more. */
-export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string): Promise<boolean> {
-  return retryOnConflict(CONFLICTS, nonce, async () => {
+/** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Returns whether there may be more. */
+export async function settleDueHolds(ctx: TenantCtx, user: User): Promise<boolean> {
+  return attempt(ctx, async () => {
     const { account } = await readAccount(ctx, { user, read: () => [] });
     if (account === null) return false;
     await settleDue(ctx, account);
@@ -112,7 +82,7 @@ export async function settleDueHolds(ctx: TenantCtx, user: User, nonce: string):
 const mayHaveMore = ({ due, periods }: AccountAtRead): boolean =>
   due.length >= DUE_HOLDS_MAX || periods.nextMs !== null;
 
-/** Reads for a verb. What is charged (U15), and due holds that are more than are read at a time, is settled first, in its order. */
+/** Reads for a verb. First it settles charges (U15) and all due holds beyond those that a read returns, in order. */
 async function readAfterCharges<const Reads extends readonly Statement[]>(
   ctx: TenantCtx,
   verb: Pick<UserWrite<Reads, unknown>, "user" | "read">,
@@ -125,7 +95,7 @@ async function readAfterCharges<const Reads extends readonly Statement[]>(
   return reading;
 }
 
-/** The environment's features, and the account with a row for each of its due holds, each with its due periods. In one query, because each statement takes time. */
+/** The environment's features and the account with its due periods, a row for each due hold. One query, because each takes time. */
 const selectAccount = accountQuery(
   (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
     drizzle
@@ -169,7 +139,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
   requireClock(ctx, stored?.features ?? null);
   await requireSecrets(ctx, standingIn(stored?.features ?? null));
   const isErased = stored?.isErased === 1;
-  // Its reservations and recurring grants are not found by their old ids (E4). A payment still moves by its account, and nothing of it is due.
+  // An erased account is not found by old ids of reservations and recurring grants (E4). Payments still find it by its integer.
   const isUnknown = isErased && ("reservationId" in user || "recurringId" in user);
   if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
   const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
@@ -190,7 +160,7 @@ async function readAccount<const Reads extends readonly Statement[]>(
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
           counters: readCounters(stored?.counters ?? null),
         };
-  // The rest are the rows of the verb's own statements, in their order.
+  // The rows of the verb's statements follow.
   return { account, found: rest as RowsOf<Reads> };
 }
 
@@ -274,8 +244,7 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   try {
     return await send(ctx, account, decision, { before: state, isOld: true });
   } catch (error) {
-    const constraint = constraintOf(error);
-    if (constraint === null || !CONFLICTS.has(constraint)) throw error;
+    if (!isConflict(error)) throw error;
     memory.readFirst(ctx.environment, userId, atMs);
     return null;
   }

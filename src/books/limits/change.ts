@@ -32,7 +32,7 @@ const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "na
     .where(standing(value)),
 );
 
-/** Changes the fields of a usage limit that are given. A changed amount judges what is used so far (Q1). Throws `not_found` and `invalid_request`. */
+/** Changes the given fields of a usage limit. A new amount applies to the usage so far (Q1). Throws `not_found` and `invalid_request`. */
 export async function changeLimit(
   admin: AdminCtx,
   appId: string,
@@ -67,7 +67,7 @@ const STEPS_MAX = 100;
 const markDeleted = query((value: ValueOf<LimitKey>) =>
   drizzle.update(usageLimits).set({ isDeleted: true }).where(standing(value)),
 );
-/** A step of a deleted limit's counters. Nobody counts in them any more: a write that would fails on its features. */
+/** Deletes some counters of a deleted limit. They no longer change, because a write with the old limits fails on its features. */
 const deleteCounters = query((value: ValueOf<LimitKey>) => {
   const { environmentId, limitId, accountId } = usageCounters;
   const step = sql`SELECT ${accountId} FROM ${usageCounters}
@@ -82,8 +82,8 @@ const deleteCounters = query((value: ValueOf<LimitKey>) => {
 const deleteRow = query((value: ValueOf<LimitKey>) => drizzle.delete(usageLimits).where(ofLimitKey(value)));
 
 /**
- * Deletes a usage limit, which refuses nothing from then on, then its counters; answers it as it was. Throws `not_found`, and
- * `temporarily_unavailable` when so many users have counters that another call has to go on.
+ * Deletes a usage limit, which then refuses nothing, and its counters, and returns the limit as it was. Throws `not_found`, and
+ * `temporarily_unavailable` when there are so many counters that another call must continue.
  */
 export async function deleteLimit(admin: AdminCtx, appId: string, limitId: string): Promise<UsageLimitOutput> {
   const { mode, ...row } = await requireLimit(admin, appId, limitId);

@@ -9,20 +9,20 @@ import type { AccountAtRead } from "../ledger/send.ts";
 import { limitsOf, type UsageLimit } from "./limit.ts";
 import { windowOf } from "./window.ts";
 
-/** How a user stands with the limits, before something is counted. */
+/** A user's usage against the limits, before a new count. */
 export interface LimitsAtRead {
   readonly nowMs: number;
   readonly limits: readonly UsageLimit[];
-  /** Null where they are not known: the database judges. */
+  /** Null when they were not read. Then the database decides. */
   readonly counters: Counters | null;
-  /** Open holds that are returned before: what they counted is taken back. */
+  /** Open holds that are returned first, which undoes their counts. */
   readonly due: readonly { readonly counted: readonly Counted[] }[];
 }
 
-/** How a user stands with one limit, in the window that runs. */
+/** A user's usage against one limit in the current window. */
 export interface Standing {
   readonly usedSteps: Steps;
-  /** Null: the user has none. */
+  /** Null when the user is unlimited. */
   readonly amountSteps: Steps | null;
   readonly fromMs: number;
   readonly resetsAtMs: number;
@@ -44,7 +44,7 @@ export function standingOf(
   };
 }
 
-/** What a limit counts of a usage, beside how the user stands with it. */
+/** A usage's count for a limit, and the user's state before it. */
 interface Judged {
   readonly count: NewCount;
   readonly standing: Standing;
@@ -70,7 +70,7 @@ function judge(state: LimitsAtRead, { event, model, quantities }: Usage, isJudge
 const wouldPass = ({ count, standing: { usedSteps, amountSteps } }: Judged): boolean =>
   amountSteps !== null && usedSteps + count.steps > amountSteps;
 
-/** What a refusal says of a limit (Q4). */
+/** The part of a refusal about a limit (Q4). */
 function presentJudged({ count, standing }: Judged) {
   const { limitId, name, unit, steps } = count;
   const { usedSteps, amountSteps, resetsAtMs } = standing;
@@ -83,14 +83,14 @@ function presentJudged({ count, standing }: Judged) {
   };
 }
 
-/** The limits that would refuse a usage, in the order of their making (U11). */
+/** The limits that would refuse a usage, oldest first (U11). */
 export function refusingLimits(state: LimitsAtRead, usage: Usage) {
   return judge(state, usage, true).filter(wouldPass).map(presentJudged);
 }
 
 /**
- * What the environment's limits count of a usage. Where it is judged, throws `usage_limit_reached` if it would bring the user above
- * an amount; of several limits it tells the one that resets last (Q4).
+ * The counts of a usage for the environment's limits. If limits are enforced, throws `usage_limit_reached` when the usage would
+ * exceed an amount, for the exceeded limit that resets last (Q4).
  */
 export function countUsage(account: AccountAtRead, usage: Usage, isJudged: boolean): readonly NewCount[] {
   const limits = limitsOf(account.features);
@@ -118,7 +118,7 @@ function usageLimitReached(judged: Judged, nowMs: number): PurserError {
   );
 }
 
-/** The counters after something was counted, for who counts several things one after another. */
+/** The counters after a count, for callers that make several counts one after another. */
 export function afterCounts(counters: Counters | null, counts: readonly NewCount[]): Counters | null {
   if (counters === null || counts.length === 0) return counters;
   const after = new Map(counters);

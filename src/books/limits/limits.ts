@@ -41,10 +41,10 @@ export function presentLimit({ id, name, matches, unit, amountSteps, every, crea
 
 export const ofLimitKey = (value: ValueOf<LimitKey>) =>
   and(eq(usageLimits.environmentId, value("environmentId")), eq(usageLimits.id, value("limitId")));
-/** It is no value: the index of names is partial. */
+/** Written without a bound value, so that SQLite uses the partial index of names. */
 const stands = sql`${usageLimits.isDeleted} = 0`;
 
-const known = () => {
+const knownLimits = () => {
   const { id, name, matches, unit, amountSteps, every, environmentId, ordinal } = usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
@@ -53,11 +53,11 @@ const known = () => {
   )`;
 };
 
-/** Tells an environment's limits to those who write. It belongs in the batch that changes them. */
+/** Copies an environment's limits into its features. Send it in the batch that changes the limits. */
 export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
-  const features = sql`nullif(iif(${known()} = '[]', json_remove(${before}, '$.limits'),
-    json_set(${before}, '$.limits', json(${known()}))), '{}')`;
+  const features = sql`nullif(iif(${knownLimits()} = '[]', json_remove(${before}, '$.limits'),
+    json_set(${before}, '$.limits', json(${knownLimits()}))), '{}')`;
   return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
     WHERE ${environments.id} = ${value("environmentId")}`;
 });
@@ -66,7 +66,7 @@ const LIMITS_MAX = 20;
 const ofEnvironment = (value: ValueOf<{ environmentId: number }>) =>
   and(eq(usageLimits.environmentId, value("environmentId")), stands);
 
-// The second condition lets a batch that is sent again find its own limit.
+// The second condition lets a repeated batch find its own limit.
 const isPossible = (value: ValueOf<LimitKey>) => {
   const count = scalar(
     drizzle
@@ -104,13 +104,13 @@ const selectLimit = query((value: ValueOf<LimitKey>) =>
   drizzle.select(fields(usageLimits)).from(usageLimits).where(ofLimitKey(value)),
 );
 
-/** `invalid_request` where another limit of the environment has the name; any other error as it is. */
+/** `invalid_request` when another limit of the environment has the name. Returns any other error unchanged. */
 export function nameTaken(error: unknown): unknown {
   if (constraintOf(error) !== "usage_limits_name_key") return error;
   return invalid("name", "must be unique: another usage limit of this mode has it");
 }
 
-/** Makes a usage limit (Q1), once under its id. Throws `not_found`, and `invalid_request` for a 21st, or a name that is taken. */
+/** Creates a usage limit (Q1), idempotent by its id. Throws `not_found`, and `invalid_request` for a 21st limit or a taken name. */
 export async function createLimit(
   admin: AdminCtx,
   appId: string,
@@ -143,7 +143,7 @@ const selectLimits = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle.select(fields(usageLimits)).from(usageLimits).where(ofEnvironment(value)).orderBy(usageLimits.ordinal),
 );
 
-/** The usage limits of one mode, in the order of their making. Throws `not_found`. */
+/** The usage limits of one mode, oldest first. Throws `not_found`. */
 export async function listLimits(root: SystemCtx, appId: string, mode: Mode): Promise<ListLimitsOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const rows = await all(root.db, selectLimits({ environmentId }));
@@ -164,7 +164,7 @@ const selectOwnLimit = query((value: ValueOf<{ appId: string; limitId: string }>
     ),
 );
 
-/** An application's usage limit, also one that is being deleted. Throws `not_found`. */
+/** An application's usage limit, even if it is being deleted. Throws `not_found`. */
 export async function requireLimit(
   root: SystemCtx,
   appId: string,

@@ -6,7 +6,7 @@ import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import type { Counter } from "../ledger/counters.ts";
-import { replay, write } from "../ledger/decision.ts";
+import { replay, writeAll } from "../ledger/decision.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { limitsOf, type UsageLimit } from "./limit.ts";
@@ -46,8 +46,8 @@ function requireKnown({ features }: AccountAtRead, limitId: string): UsageLimit 
 }
 
 /**
- * Sets a user's own amount of a limit, or none at all (Q2), at once, also for the window that runs. Makes the id a user's. Throws
- * `not_found` and `invalid_request`.
+ * Sets a user's own amount of a limit, or makes them unlimited (Q2), with immediate effect on the current window. Makes the id a
+ * user. Throws `not_found` and `invalid_request`.
  */
 export function setOwnAmount(
   ctx: TenantCtx,
@@ -62,7 +62,7 @@ export function setOwnAmount(
   });
 }
 
-/** Gives a user back the limit's amount (Q2). Who has none of their own, or is unknown, keeps it. Throws `not_found`. */
+/** Removes a user's own amount, so that the limit's amount applies again (Q2). No effect without one. Throws `not_found`. */
 export function removeOwnAmount(ctx: TenantCtx, limitId: string, userId: string): Promise<UserLimitOutput> {
   return changeOwnAmount(ctx, limitId, userId, () => ({ hasOwnAmount: 0, ownAmountSteps: null }));
 }
@@ -75,7 +75,6 @@ async function changeOwnAmount(
 ): Promise<UserLimitOutput> {
   const output = await writeForUser(ctx, {
     user: { userId },
-    nonce: ctx.newId(""),
     read: () => [],
     decide: (_, account) => {
       const limit = requireKnown(account, limitId);
@@ -92,7 +91,7 @@ async function changeOwnAmount(
       const isSame = own.hasOwnAmount === before.hasOwnAmount && own.ownAmountSteps === before.ownAmountSteps;
       if (isSame) return replay(answer);
       const values = { limitId, hasOwn: own.hasOwnAmount, own: own.ownAmountSteps };
-      return write([upsertAmount({ ...writingValues(account), ...values })], () => answer, {
+      return writeAll([upsertAmount({ ...writingValues(account), ...values })], () => answer, {
         act: { action: "usage_limit.amount_set", target: limitId },
         changes: { entries: [] },
       });

@@ -30,9 +30,12 @@ export const userLimitOutput = z
   .strictObject({
     ...limit,
     every,
-    amount: z.number().nullable().describe("The user's own amount, or the limit's. Null: the user has none."),
+    amount: z.number().nullable().describe("The user's own amount, or the limit's. Null: the user is unlimited."),
     used: z.number().describe("What counts in the window that runs."),
-    remaining: z.number().nullable().describe("What is left of the amount. Never negative. Null: no limit."),
+    remaining: z
+      .number()
+      .nullable()
+      .describe("The unused part of the amount. Never negative. Null: the user is unlimited."),
     resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
   })
   .meta({ id: "UserUsageLimit" });

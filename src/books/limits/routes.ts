@@ -19,7 +19,7 @@ import {
 } from "./schemas.ts";
 import { readUserLimits } from "./user-limits.ts";
 
-/** A part of the administration API. */
+/** Administration routes of usage limits. */
 export const usageLimitRoutes = createRoutes()
   .post("/apps/:appId/usage-limits", requireAdmin, readBody, validate("json", createLimitInput), async (c) =>
     c.json(await createLimit(c.var.admin, c.req.param("appId"), c.req.valid("json"))),
@@ -34,7 +34,7 @@ export const usageLimitRoutes = createRoutes()
     c.json(await deleteLimit(c.var.admin, c.req.param("appId"), c.req.param("limitId"))),
   );
 
-/** What users have used of the limits, and amounts of their own. */
+/** Routes for users' usage against the limits, and for their own amounts. */
 export const userLimitRoutes = createRoutes()
   .get("/", requireKeyOrEndUser([]), validate("query", readUserLimitsInput), async (c) => {
     const input = c.req.valid("query");

@@ -7,68 +7,76 @@ import { userId } from "../ledger/schemas.ts";
 import { EVERY } from "./window.ts";
 
 const RULES_MAX = 100;
-/** Everybody who writes for a user of the environment reads the rules of all its limits. */
+/** Bounds the rules' size, because every write for a user reads the rules of all limits of the environment. */
 const RULES_CHARACTERS_MAX = 4_000;
 
-export const every = z.enum(EVERY).meta({ id: "UsageLimitWindow" });
-const matches = z
-  .array(matchRule)
-  .max(RULES_MAX, `must have at most ${RULES_MAX} rules`)
-  .refine(
-    (rules) => JSON.stringify(rules).length <= RULES_CHARACTERS_MAX,
-    `must have at most ${RULES_CHARACTERS_MAX} characters of JSON`,
-  );
-const limitName = displayName().describe("Unique among the limits of the mode. Letter case does not matter.");
-const amount = anyNumber.describe("What a user may use in a window, in the limit's unit; 0 or more.");
+export const every = z.lazy(() => z.enum(EVERY).meta({ id: "UsageLimitWindow" }));
+const matches = z.lazy(() =>
+  z
+    .array(matchRule)
+    .max(RULES_MAX, `must have at most ${RULES_MAX} rules`)
+    .refine(
+      (rules) => JSON.stringify(rules).length <= RULES_CHARACTERS_MAX,
+      `must have at most ${RULES_CHARACTERS_MAX} characters of JSON`,
+    ),
+);
+const limitName = () => displayName().describe("Unique among the limits of the mode. Letter case does not matter.");
+const amountOfWindow = () => anyNumber.describe("What a user may use in a window, in the limit's unit; 0 or more.");
 
-/** What is wrong with an amount of a unit, for a message that begins with its name. Null: nothing. */
+/** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
 function amountFlaw(unit: Unit, amount: number): string | null {
   if (amount < 0) return "must not be negative";
   return toSteps(unit, amount) === null ? amountRule(unit) : null;
 }
 
-/** The amount in steps of the unit, or what is wrong with it. */
+/** The amount in steps of the unit, or an error text. */
 export function readAmount(unit: Unit, amount: number): { readonly steps: Steps } | { readonly flaw: string } {
   const flaw = amountFlaw(unit, amount);
   const steps = toSteps(unit, amount);
   return flaw !== null || steps === null ? { flaw: flaw ?? amountRule(unit) } : { steps };
 }
 
-export const createLimitInput = z
-  .strictObject({
-    mode,
-    name: limitName,
-    matches: matches.default([]).describe("The events that it counts. Empty: all events."),
-    unit,
-    amount,
-    every: every.describe("How long a window is. Windows are those of the calendar in UTC; weeks begin on Monday."),
-  })
-  .superRefine(({ unit, amount }, context) => {
-    const flaw = amountFlaw(unit, amount);
-    if (flaw !== null) context.addIssue({ code: "custom", path: ["amount"], message: flaw });
-  })
-  .meta({ id: "CreateUsageLimit" });
+export const createLimitInput = z.lazy(() =>
+  z
+    .strictObject({
+      mode,
+      name: limitName(),
+      matches: matches.default([]).describe("The events that it counts. Empty: all events."),
+      unit,
+      amount: amountOfWindow(),
+      every: every.describe("How long a window is. Windows are those of the calendar in UTC; weeks begin on Monday."),
+    })
+    .superRefine(({ unit, amount }, context) => {
+      const flaw = amountFlaw(unit, amount);
+      if (flaw !== null) context.addIssue({ code: "custom", path: ["amount"], message: flaw });
+    })
+    .meta({ id: "CreateUsageLimit" }),
+);
 export type CreateLimitInput = z.infer<typeof createLimitInput>;
 
-export const changeLimitInput = z
-  .strictObject({ name: limitName.optional(), amount: amount.optional() })
-  .meta({ id: "ChangeUsageLimit" });
+export const changeLimitInput = z.lazy(() =>
+  z
+    .strictObject({ name: limitName().optional(), amount: amountOfWindow().optional() })
+    .meta({ id: "ChangeUsageLimit" }),
+);
 export type ChangeLimitInput = z.infer<typeof changeLimitInput>;
 
-export const listLimitsInput = z.object({ mode: mode.describe("The mode whose limits they are.") });
+export const listLimitsInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose limits they are.") }));
 
-export const readUserLimitsInput = z.object({ userId });
+export const readUserLimitsInput = z.lazy(() => z.object({ userId }));
 
-export const ownAmountInput = z
-  .strictObject({
-    userId,
-    amount: amount
-      .nullable()
-      .describe("The user's own amount, in the limit's unit; 0 or more. Null: no limit for this user."),
-  })
-  .meta({ id: "SetOwnAmount" });
+export const ownAmountInput = z.lazy(() =>
+  z
+    .strictObject({
+      userId,
+      amount: amountOfWindow()
+        .nullable()
+        .describe("The user's own amount, in the limit's unit; 0 or more. Null: this user is unlimited."),
+    })
+    .meta({ id: "SetOwnAmount" }),
+);
 export type OwnAmountInput = z.infer<typeof ownAmountInput>;
 
-export const removeOwnAmountInput = z.object({ userId });
+export const removeOwnAmountInput = z.lazy(() => z.object({ userId }));
 
-export const limitParams = z.object({ limitId: z.string().describe("The id of the limit, `lim_…`.") });
+export const limitParams = z.lazy(() => z.object({ limitId: z.string().describe("The id of the limit, `lim_…`.") }));

@@ -18,7 +18,7 @@ export const counterFields = () =>
     ...computed({ hasOwnAmount: sql<0 | 1>`${usageCounters.hasOwnAmount}` }),
   });
 
-/** The environment's limits in the order of their making, each with the user's counter. */
+/** The environment's limits, oldest first, each with the user's counter. */
 const selectLimits = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
   drizzle
     .select({ ...limitFields(), ...counterFields() })
@@ -59,10 +59,10 @@ export function counterOf({
   return { limitId: id, windowMs, usedSteps, hasOwnAmount, ownAmountSteps };
 }
 
-/** The limit of a row, as in the features. */
+/** The limit of a row, in the form of the features. */
 export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({ ...row, matches: readRules(matches) });
 
-/** How a user stands with a limit, as the API returns it (Q6). */
+/** A user's usage against a limit, as the API returns it (Q6). */
 export function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
   const { id: limitId, name, unit, every } = limit;
   const { usedSteps, amountSteps, resetsAtMs } = standingOf(limit, counter, nowMs);
@@ -81,7 +81,7 @@ export function presentUserLimits(rows: readonly UserLimitRow[], nowMs: number):
   return rows.map((row) => presentUserLimit(limitOf(row), counterOf(row), nowMs));
 }
 
-/** How a user stands with the environment's usage limits (Q6). An unknown user has used nothing. */
+/** A user's usage against the environment's usage limits (Q6). An unknown user has used nothing. */
 export async function readUserLimits(ctx: TenantCtx, { userId }: { userId: string }): Promise<UserLimitsOutput> {
   const rows = await all(ctx.db, selectUserLimits(ctx, userId));
   return { limits: presentUserLimits(rows, ctx.now()) };

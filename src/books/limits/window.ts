@@ -1,8 +1,8 @@
-/** The windows of usage limits (Q1): those of the calendar, in UTC. */
+/** The windows of usage limits (Q1), by the calendar in UTC. */
 export const EVERY = ["minute", "hour", "day", "week", "month"] as const;
-export type Every = (typeof EVERY)[number];
+export type WindowLength = (typeof EVERY)[number];
 
-/** A window from its first millisecond to the first of the next. */
+/** A window, from its first millisecond to the first of the next window. */
 export interface Window {
   readonly fromMs: number;
   readonly toMs: number;
@@ -16,8 +16,8 @@ const MONDAY_MS = -3 * DAYS_MS;
 
 const LENGTHS_MS = { minute: MINUTE_MS, hour: 60 * MINUTE_MS, day: DAYS_MS, week: WEEK_MS } as const;
 
-/** The window that a moment lies in. */
-export function windowOf(every: Every, atMs: number): Window {
+/** The window that contains a time. */
+export function windowOf(every: WindowLength, atMs: number): Window {
   if (every === "month") {
     const at = new Date(atMs);
     const month = (after: number) => Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + after, 1);

@@ -7,7 +7,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { lastPeriod, periodAt } from "../ledger/calendar.ts";
-import { type Decision, replay, write } from "../ledger/decision.ts";
+import { type Decision, replay, writeAll } from "../ledger/decision.ts";
 import {
   changeRecurring,
   countBalances,
@@ -28,7 +28,7 @@ import type { CancelRecurringInput } from "./schemas.ts";
 
 type OfRecurring = { from: string; to: string; nowMs: number };
 
-/** What a recurring grant granted that is neither revoked nor expired. */
+/** The balances of a recurring grant that are neither revoked nor expired. */
 const selectLiving = accountQuery((value: ValueOf<OfRecurring>, account) => {
   const { accountId, externalRef, revokedAtMs, expiresAtMs } = creditBalances;
   return drizzle
@@ -47,8 +47,8 @@ const selectLiving = accountQuery((value: ValueOf<OfRecurring>, account) => {
 });
 
 /**
- * Ends a recurring grant: no further period comes. `now` also revokes all that it granted and that has not expired, with the reason
- * as the entries' note. Again, it changes nothing (R4). Throws `not_found`.
+ * Ends a recurring grant, so that no further period begins (R4). `now` also revokes its balances that have not expired, with the
+ * reason as the entries' note. A repeat changes nothing. Throws `not_found`.
  */
 export async function cancelRecurring(
   ctx: TenantCtx,
@@ -58,10 +58,9 @@ export async function cancelRecurring(
   const reference = `${RECURRING_REF}${recurringId}`;
   const cancelled = await writeForUser(ctx, {
     user: { recurringId },
-    nonce: ctx.newId(""),
     read: (nowMs) => [
       selectRecurring(ctx, recurringId),
-      // `;` follows `:`.
+      // `;` is the character after `:`, so this range has all references with the prefix.
       selectLiving(ctx, { recurringId }, { from: `${reference}:`, to: `${reference};`, nowMs }),
     ],
     decide: ([[found], living], account): Decision<RecurringOutput> => {
@@ -72,7 +71,7 @@ export async function cancelRecurring(
       const isDone = row.state === "ended" && (at === "period_end" || row.finalN === 0) && now.length === 0;
       const answer = (shown: StoredRecurring) => presentRecurring(account.userId, shown, account.nowMs);
       if (isDone) return replay(answer(row));
-      // `now` ends the period that runs, too.
+      // `now` also ends the current period.
       const finalN = at === "now" ? 0 : row.lastN;
       const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
       const balanceIds = JSON.stringify(now.map(({ balanceId }) => balanceId));
@@ -80,7 +79,7 @@ export async function cancelRecurring(
         guardNoneRevoked({ balanceIds }),
         insertTakings(account, now, { cause: "revoke", note: reason ?? null }),
       ];
-      return write(
+      return writeAll(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]),
           ...(now.length > 0 ? takings : []),
@@ -127,15 +126,14 @@ const isAs = (stored: StoredRecurring, { state, lastN, nextAtMs }: StoredRecurri
   stored.state === state && stored.lastN === lastN && stored.nextAtMs === nextAtMs;
 
 /**
- * Takes a suspended recurring grant up again, with the period that runs; where none is left it ends (R4). Throws the refusal for
- * which it is suspended while its cause stands, `invalid_request` for one that is not suspended, and `not_found`.
+ * Resumes a suspended recurring grant with the current period, or ends it when no period is left (R4). Throws the refusal that
+ * suspended it if that still applies, `invalid_request` if it is not suspended, and `not_found`.
  */
 export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Promise<RecurringOutput> {
-  // What an attempt of this call sent, whose answer may have been lost.
+  // The change that an earlier attempt of this call sent. Its response may have been lost.
   let sent: StoredRecurring | null = null;
   const resumed = await writeForUser(ctx, {
     user: { recurringId },
-    nonce: ctx.newId(""),
     read: () => [selectRecurring(ctx, recurringId)],
     decide: ([[found]], account): Decision<RecurringOutput> => {
       assert(found !== undefined, "the account was found by this recurring grant");
@@ -151,7 +149,7 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
       const plan = planPeriods(ctx.environment, [again], { nowMs: account.nowMs, quota: null, isWhole: true });
       const after = withChange(row, plan.changes);
       sent = after;
-      return write(
+      return writeAll(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId }]),
           ...countBalances(ctx, plan.newlyCounted),

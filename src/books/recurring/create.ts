@@ -7,10 +7,10 @@ import { type Warning, warn } from "../../http/warnings.ts";
 import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { grantRefusals } from "../credits/grant.ts";
+import { grantRefusals, withNearestPacks } from "../credits/grant.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { periodStart } from "../ledger/calendar.ts";
-import { type Decision, type Outcome, replay, write } from "../ledger/decision.ts";
+import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
 import { countBalances, countGranted, insertPeriods, periodMessages } from "../ledger/due-periods.ts";
 import { moving } from "../ledger/motion.ts";
 import { planGrant } from "../ledger/new-balances.ts";
@@ -26,14 +26,14 @@ const stampedFields = [
   ...(["userId", "packId", "quantity", "every", "startsAt", "endsAt", "rolloverPeriods"] as const),
 ] as const;
 
-/** Of one user, how many that have not ended there are at the most (R5). */
+/** The most recurring grants of a user that have not ended (R5). */
 const RECURRING_MAX = 100;
 
 type Made = Outcome<RecurringOutput> & { readonly warning: Warning | null };
 
 /**
- * Makes a recurring grant, and grants what is due by then (R1, R2). With the caller's own `recurringId` it happens once. Throws what
- * a grant throws, `invalid_request` for an anchor beyond a year, an end that is not after it, and too many of them, and
+ * Creates a recurring grant, and grants its due periods (R1, R2). A caller's own `recurringId` makes it idempotent. Throws the errors
+ * of a grant, `invalid_request` for an anchor more than a year away, an end before the start, or too many recurring grants, and
  * `idempotency_conflict`.
  */
 export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInput): Promise<Outcome<RecurringOutput>> {
@@ -42,13 +42,14 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
   const idSeed = ctx.newId("");
   const made = await writeForUser(ctx, {
     user: { userId: body.userId },
-    nonce: stamp.nonce,
     read: () => [selectRecurring(ctx, recurringId), selectPack(ctx, body.packId)],
     decide: ([[stored], packs], account): Decision<Made> => {
       if (stored !== undefined) return replay({ ...answerRepeat(body.userId, stored, stamp), warning: null });
       return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
     },
-    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooMany },
+    refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooManyRecurring },
+  }).catch(async (error: unknown) => {
+    throw await withNearestPacks(ctx, body.packId, error);
   });
   assert(made !== null, "a user named by id is never unknown");
   const { warning, ...outcome } = made;
@@ -72,7 +73,7 @@ function decideCreate(
   const { every, startsAt = account.nowMs, endsAt = null } = body;
   checkTimes(startsAt, endsAt, account.nowMs);
   const pack = choosePack(body.packId, packs);
-  // What a grant would refuse refuses it, also where its first period is to come.
+  // The refusals of a grant apply even if the first period is in the future.
   const { balances, packId, packName } = planGrant(
     { packId: body.packId, quantity: body.quantity, source: "grant", cause: "recurring" },
     pack,
@@ -93,7 +94,7 @@ function decideCreate(
   const plan = planPeriods(ctx.environment, [row], { nowMs: account.nowMs, quota: null, isWhole: true });
   const made = asMade(row);
   const { pack: _, accountId: __, ordinal: ___, ...stored } = { ...row, ...made };
-  return write(
+  return writeAll(
     [
       insertRecurring({ ...writingValues(account), ...stored }),
       ...countBalances(ctx, balances.length),
@@ -118,7 +119,7 @@ function answerRepeat(userId: string, stored: StoredRecurring, stamp: Stamp): Ou
     const message = "Another recurring grant was made under this id.";
     throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
   }
-  // As it was answered first.
+  // Repeats the first response.
   return { output: presentRecurring(userId, asMade(stored), stored.createdAtMs), replayed: whose === "replay" };
 }
 
@@ -130,7 +131,7 @@ function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): voi
   if (endsAt !== null && endsAt <= startsAt) throw invalid("endsAt", `must be after the start, ${iso(startsAt)}`);
 }
 
-function tooMany(): PurserError {
+function tooManyRecurring(): PurserError {
   const message = `A user has at most ${RECURRING_MAX} recurring grants that have not ended. Cancel one, or make one of a larger pack.`;
   return new PurserError("invalid_request", message, { param: "userId", details: { limit: RECURRING_MAX } });
 }

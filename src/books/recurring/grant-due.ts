@@ -19,15 +19,15 @@ import type { PeriodPlan } from "../ledger/plan-periods.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
 const USERS_A_PAGE_MAX = 200;
-const PAGES_A_RUN_MAX = 100;
-const QUERIES_A_PAGE = 8;
-/** What a user's periods take, as a rule, with the messages that they send. */
+const DUE_PAGES_A_RUN_MAX = 100;
+const DUE_QUERIES_A_PAGE = 8;
+/** The usual queries to grant a user's periods, including their messages. */
 const QUERIES_A_USER = 12;
 
-type Place = { nowMs: number; afterMs: number; afterId: number; limit: number };
+type DuePlace = { nowMs: number; afterMs: number; afterId: number; limit: number };
 
-/** Users with a due period, of all environments, in the order of their moments. Each with what is due at `nowMs`. */
-const selectUsersDue = query((value: ValueOf<Place>) => {
+/** Users of all environments with a period due at `nowMs`, the earliest period first. */
+const selectUsersDue = query((value: ValueOf<DuePlace>) => {
   const { id, recurringDueAtMs } = accounts;
   const due = sql`SELECT * FROM ${accounts} INDEXED BY accounts_recurring_due
     WHERE ${recurringDueAtMs} IS NOT NULL AND ${recurringDueAtMs} <= ${value("nowMs")}
@@ -51,15 +51,15 @@ const selectUsersDue = query((value: ValueOf<Place>) => {
 type UserDue = RowsOf<[ReturnType<typeof selectUsersDue>]>[0][number];
 
 /**
- * Grants the periods that are due, of every application (R3): up to 200 users a batch for each of their environments, and one by one
- * where that fails, where an endpoint is told, or where a hold is due as well. A user whose own write was faster has them already. What
- * one run does not reach, the next does. Answers errors.
+ * Grants the due periods of all applications (R3), up to 200 users of an environment in one batch. Users are granted one by one when
+ * that batch fails, when an endpoint gets messages, or when a hold is due too. The next run continues where this one ends. Returns
+ * errors.
  */
 export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
   const failures: unknown[] = [];
   let place = { afterMs: -1, afterId: 0 };
-  for (let page = 0; page < PAGES_A_RUN_MAX && allowance.has(QUERIES_A_PAGE); page++) {
+  for (let page = 0; page < DUE_PAGES_A_RUN_MAX && allowance.has(DUE_QUERIES_A_PAGE); page++) {
     const users = await all(db, selectUsersDue({ nowMs: root.now(), ...place, limit: USERS_A_PAGE_MAX }));
     const last = users.at(-1);
     if (last === undefined) break;
@@ -88,7 +88,7 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   for (const { accountId } of landed ? rest : users) {
     if (!root.allowance.has(QUERIES_A_USER)) break;
     try {
-      while ((await settleDueHolds(ctx, { accountId }, ctx.newId(""))) && root.allowance.has(QUERIES_A_USER));
+      while ((await settleDueHolds(ctx, { accountId })) && root.allowance.has(QUERIES_A_USER));
     } catch (error) {
       failures.push(error);
     }
@@ -96,7 +96,7 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   return failures;
 }
 
-/** Grants what is due of several users in one batch. Answers whether it landed. */
+/** Grants the due periods of several users in one batch. Returns whether the batch succeeded. */
 async function grantTogether(ctx: TenantCtx, features: string | null, users: readonly UserDue[]): Promise<boolean> {
   const nowMs = ctx.now();
   const plans: { readonly accountId: number; readonly plan: PeriodPlan }[] = [];
@@ -116,7 +116,7 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
       ...countBalances(ctx, counted),
     ]);
   } catch {
-    // One of them may have been faster, or has too many balances: each by itself tells.
+    // A user's own write may have come first, or a user has too many balances. Granting them one by one finds out.
     return false;
   }
   for (const { grant } of plans.flatMap(({ plan }) => plan.periods)) countGranted(ctx, grant, nowMs);
@@ -130,7 +130,7 @@ export const periodsPart: CronPart = {
   work: grantDuePeriods,
 };
 
-const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: number }>) =>
+const selectNextDue = query((value: ValueOf<{ environmentId: number; untilMs: number }>) =>
   drizzle
     .select(fields(accounts, { accountId: "id", momentMs: "recurringDueAtMs" }))
     .from(accounts)
@@ -149,7 +149,7 @@ export interface NextPeriod {
   readonly momentMs: number;
 }
 
-/** The query of the user whose period begins next in an environment, up to `untilMs`. */
+/** The query for the user whose period begins next in an environment, up to `untilMs`. */
 export const selectNextPeriod = (environmentId: number, untilMs: number): Statement<NextPeriod> =>
   // The condition leaves out those without one.
-  selectNext({ environmentId, untilMs }) as Statement<NextPeriod>;
+  selectNextDue({ environmentId, untilMs }) as Statement<NextPeriod>;

@@ -13,7 +13,7 @@ import type { RecurringListOutput, RecurringOutput } from "./responses.ts";
 
 export type StoredRecurring = typeof recurringGrants.$inferSelect;
 
-/** A recurring grant with its pack, and how many balances of its environment the test quota counts. */
+/** A recurring grant with its pack, and the number of balances that count towards the environment's test quota. */
 const selectById = query((value: ValueOf<{ environmentId: number; recurringId: string }>) => {
   const { environmentId, id } = recurringGrants;
   return drizzle
@@ -50,7 +50,7 @@ const selectOfUser = accountQuery((value: ValueOf<{ nowMs: number }>, account) =
     .orderBy(recurringGrants.ordinal);
 });
 
-/** A user's recurring grants, ended ones too, as they would stand if what is due were written now (R4). An unknown user has none. */
+/** A user's recurring grants, including ended ones, as if due periods were granted now (R4). An unknown user has none. */
 export async function listRecurring(ctx: TenantCtx, { userId }: { userId: string }): Promise<RecurringListOutput> {
   const nowMs = ctx.now();
   const rows = await all(ctx.db, selectOfUser(ctx, { userId }, { nowMs }));
@@ -62,7 +62,7 @@ export async function listRecurring(ctx: TenantCtx, { userId }: { userId: string
   return { recurring: rows.map((row) => presentRecurring(userId, withChange(row, changes), nowMs)) };
 }
 
-/** How many recurring grants of a pack are counted. */
+/** The most recurring grants of a pack that are counted. */
 export const countedRecurringMax = 1_000;
 
 const selectCount = query((value: ValueOf<{ environmentId: number; packId: string }>) => {
@@ -75,30 +75,30 @@ const selectCount = query((value: ValueOf<{ environmentId: number; packId: strin
   return drizzle.select(computed({ count: sql<number>`count(*)` })).from(sql`${some}`);
 });
 
-/** How many recurring grants of a pack are active, in one mode: up to one more than `countedRecurringMax`. */
+/** The number of a pack's active recurring grants in one mode, at most one more than `countedRecurringMax`. */
 export async function countRecurring({ db, environment }: TenantCtx, packId: string): Promise<number> {
   const [row] = await all(db, selectCount({ environmentId: environment.id, packId }));
   return row?.count ?? 0;
 }
 
-/** SQL: what is stored of the recurring grants of a row of `accounts`, as JSON for `presentStored`; null where there are none. */
+/** SQL: the recurring grants of a row of `accounts`, as JSON for `presentStored`. Null when there are none. */
 export const storedRecurring = () => {
   const columns = Object.entries(getTableColumns(recurringGrants)).map(([name, column]) => sql`${name}, ${column}`);
   const row = sql`json_object('userId', ${accounts.userId}, ${sql.join(columns, sql`, `)})`;
-  // Where there is no account it reads nothing.
+  // Without an account it reads no row.
   return sql<string | null>`iif(${accounts.id} IS NULL, NULL, (
     SELECT iif(count(*) = 0, NULL, json_group_array(${row} ORDER BY ${recurringGrants.ordinal}))
     FROM ${recurringGrants} WHERE ${recurringGrants.accountId} = ${accounts.id}
   ))`;
 };
 
-/** The recurring grants of lists of `storedRecurring`, separated by commas, as the API returns them. What is due is not shown as granted. */
+/** The recurring grants from lists of `storedRecurring`, separated by commas, as the API returns them without due periods. */
 export function presentStored(stored: string, nowMs: number): RecurringOutput[] {
   const lists = JSON.parse(`[${stored}]`) as readonly (readonly (StoredRecurring & { readonly userId: string })[])[];
   return lists.flat().map((row) => presentRecurring(row.userId, row, nowMs));
 }
 
-/** A recurring grant as a plan changes it. */
+/** A recurring grant after a planned change. */
 export function withChange<Row extends StoredRecurring>(row: Row, changes: readonly RecurringChange[]): Row {
   const change = changes.find(({ ordinal }) => ordinal === row.ordinal);
   if (change === undefined) return row;
@@ -106,7 +106,7 @@ export function withChange<Row extends StoredRecurring>(row: Row, changes: reado
   return { ...row, lastN, state, reason, nextAtMs, countedBalances };
 }
 
-/** A recurring grant as it was when it was made. */
+/** A recurring grant as it was at creation. */
 export function asMade(row: StoredRecurring): StoredRecurring {
   const { lastN } = duePeriods({ ...row, lastN: 0 }, row.createdAtMs);
   return { ...row, lastN, ...afterPeriod(row, lastN), reason: null, finalN: null };

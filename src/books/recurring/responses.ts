@@ -18,7 +18,7 @@ export const recurringOutput = z
       .strictObject({ n: z.number(), from: z.string(), to: z.string() })
       .meta({ id: "RecurringPeriod" })
       .nullable()
-      .describe("The period that runs."),
+      .describe("The current period."),
     nextAt: z.string().nullable().describe("When the next period begins."),
     createdAt: z.string(),
   })
@@ -26,6 +26,6 @@ export const recurringOutput = z
 export type RecurringOutput = z.infer<typeof recurringOutput>;
 
 export const recurringListOutput = z
-  .strictObject({ recurring: z.array(recurringOutput).describe("In the order of their making.") })
+  .strictObject({ recurring: z.array(recurringOutput).describe("Oldest first.") })
   .meta({ id: "RecurringGrantList" });
 export type RecurringListOutput = z.infer<typeof recurringListOutput>;

@@ -21,40 +21,41 @@ export const COLUMNS = [
 ] as const;
 export type Column = (typeof COLUMNS)[number];
 
-/** Steps by column. Exact: a sum over all users may be larger than a double can tell. */
-export type Amounts = Record<Column, bigint>;
+/** Steps by column. A sum over all users may exceed the exact range of a double. */
+export type LineAmounts = Record<Column, bigint>;
 
 export interface Line {
   readonly unit: Unit;
   readonly packId: string;
-  readonly amounts: Amounts;
+  readonly amounts: LineAmounts;
 }
 
-export const noAmounts = (): Amounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as Amounts;
+export const noAmounts = (): LineAmounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as LineAmounts;
 
-/** What is the same of a balance for ever. */
-interface OfBalance {
-  readonly balanceId: string;
+/** Balances that are summed together. */
+interface Group {
   readonly packId: string;
   readonly unit: Unit;
   readonly source: "purchase" | "grant" | "refund" | "manual";
-  readonly expiresAtMs: number;
+  /** Whether they had expired when the month began, and when it ended; both moments included (C11). */
+  readonly wasExpired: boolean;
+  readonly isExpired: boolean;
 }
 
-/** What a balance has now: what remains, and what open reservations hold of it. */
-export interface Present extends OfBalance {
+/** What the balances of a group have now: what remains, and what open reservations hold of it. */
+export interface Present extends Group {
   readonly remaining: bigint;
   readonly held: bigint;
 }
 
-/** The sum of a balance's entries of one cause, in the month or after it. */
-export interface Motion extends OfBalance {
+/** The sum of the entries of one cause, in the month or after it. */
+export interface MonthMotion extends Group {
   readonly cause: string;
   readonly isAfter: boolean;
   readonly delta: bigint;
 }
 
-/** The column that a cause adds to, and the sign with which a reader expects it. A hold and its return are in none (C16). */
+/** The column that a cause adds to, and the sign that readers expect there. Holds and their returns have no column (C16). */
 const COLUMN_OF_CAUSE: Readonly<Record<string, readonly [Column, 1n | -1n]>> = {
   payment: ["granted.payment", 1n],
   recurring: ["granted.recurring", 1n],
@@ -70,69 +71,58 @@ const COLUMN_OF_CAUSE: Readonly<Record<string, readonly [Column, 1n | -1n]>> = {
 const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold_returned";
 
 /**
- * The lines of some balances for the month from `fromMs` up to `toMs`, found back from what they have now: what came after the month is
- * taken off. `opening` and `closing` are of balances that had not expired at that moment, included (C11), with what open holds kept of
- * them. Pure.
+ * The lines of some balances for a month, computed backwards from what they have now: what came after the month is subtracted.
+ * `opening` and `closing` count balances that had not expired at that moment, with what open holds kept of them. Pure.
  */
-export function linesOf(
-  presents: readonly Present[],
-  motions: readonly Motion[],
-  { fromMs, toMs }: { readonly fromMs: number; readonly toMs: number },
-): readonly Line[] {
+export function monthLinesOf(presents: readonly Present[], motions: readonly MonthMotion[]): readonly Line[] {
   const lines = new Map<string, Line>();
-  const amountsOf = ({ unit, packId }: OfBalance): Amounts => {
+  const amountsOf = ({ unit, packId }: Group): LineAmounts => {
     const key = `${unit} ${packId}`;
     const line = lines.get(key) ?? { unit, packId, amounts: noAmounts() };
     lines.set(key, line);
     return line.amounts;
   };
-  const balances = new Map<string, { of: OfBalance; total: bigint; held: bigint; moved: bigint }>();
-  const stateOf = (of: OfBalance) => {
-    const state = balances.get(of.balanceId) ?? { of, total: 0n, held: 0n, moved: 0n };
-    balances.set(of.balanceId, state);
-    return state;
+  const addAtBegin = (group: Group, steps: bigint) => {
+    if (group.wasExpired) amountsOf(group).expired -= steps;
+    else amountsOf(group).opening += steps;
+  };
+  const addAtEnd = (group: Group, steps: bigint) => {
+    amountsOf(group)[group.isExpired ? "expired" : "closing"] += steps;
+  };
+  const addHeldAtEnd = (group: Group, steps: bigint) => {
+    if (!group.isExpired) amountsOf(group).held += steps;
   };
   for (const present of presents) {
-    const state = stateOf(present);
-    state.total += present.remaining + present.held;
-    state.held += present.held;
+    addAtBegin(present, present.remaining + present.held);
+    addAtEnd(present, present.remaining + present.held);
+    addHeldAtEnd(present, present.held);
   }
   for (const motion of motions) {
     const { cause, isAfter, delta, source } = motion;
-    const state = stateOf(motion);
     if (isOfHold(cause)) {
-      if (isAfter) state.held += delta;
-    } else if (isAfter) {
-      state.total -= delta;
-    } else {
-      state.moved += delta;
-      const [column, sign] = COLUMN_OF_CAUSE[cause] ?? ([`granted.${source}`, 1n] as const);
-      amountsOf(motion)[column] += sign * delta;
+      if (isAfter) addHeldAtEnd(motion, delta);
+      continue;
     }
-  }
-  for (const { of, total, held, moved } of balances.values()) {
-    const amounts = amountsOf(of);
-    const before = total - moved;
-    if (of.expiresAtMs <= fromMs) amounts.expired -= before;
-    else amounts.opening += before;
-    if (of.expiresAtMs <= toMs) amounts.expired += total;
-    else {
-      amounts.closing += total;
-      amounts.held += held;
+    addAtBegin(motion, -delta);
+    if (isAfter) {
+      addAtEnd(motion, -delta);
+      continue;
     }
+    const [column, sign] = COLUMN_OF_CAUSE[cause] ?? ([`granted.${source}`, 1n] as const);
+    amountsOf(motion)[column] += sign * delta;
   }
   return [...lines.values()].filter(({ amounts }) => COLUMNS.some((column) => amounts[column] !== 0n));
 }
 
 /** The sum of two lines' amounts. */
-export function plus(a: Amounts, b: Amounts): Amounts {
+export function plus(a: LineAmounts, b: LineAmounts): LineAmounts {
   const sum = noAmounts();
   for (const column of COLUMNS) sum[column] = a[column] + b[column];
   return sum;
 }
 
-/** Whether a line closes to the step: what was there and what came is what went and what is there. */
-export function closes(amounts: Amounts): boolean {
+/** Whether a line balances exactly: opening plus additions equals subtractions plus closing. */
+export function closes(amounts: LineAmounts): boolean {
   const granted = COLUMNS.filter((column) => column.startsWith("granted.")).reduce(
     (sum, one) => sum + amounts[one],
     0n,

@@ -1,6 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { constraintOf } from "../../db/constraint.ts";
+import { isConflict } from "../../db/attempt.ts";
+import { clockOf, timesOf } from "../../db/clock.ts";
 import {
   asInteger,
   assignments,
@@ -29,35 +30,35 @@ import { guards } from "../../db/views.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { type Amounts, COLUMNS, type Line, linesOf, plus } from "./lines.ts";
+import { COLUMNS, type Line, type LineAmounts, monthLinesOf, plus } from "./lines.ts";
 import { spanOfMonth } from "./month.ts";
 
 /** A page is so many integers of accounts, of all environments: an account keeps its integer, whatever becomes of its name. */
-const ACCOUNTS_A_PAGE = 1_000;
-const QUERIES_A_PAGE = 10;
+const STATEMENT_ACCOUNTS_A_PAGE = 200;
+const STATEMENT_QUERIES_A_PAGE = 10;
 
-/** Sums are read in two parts: one of them could be larger than a double can tell. */
+/** Sums are read in two parts, because a single sum could exceed the exact range of a double. */
 const APART = 1_000_000;
-const parts = (steps: SQL) => {
+const sumParts = (steps: SQL) => {
   const apart = asInteger(sql`${APART}`);
   return computed({ whole: sql<number>`sum(${steps} / ${apart})`, rest: sql<number>`sum(${steps} % ${apart})` });
 };
-const sumOf = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
+const sumOfParts = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
   BigInt(whole) * BigInt(APART) + BigInt(rest);
 
-const selectRunning = query((_value: ValueOf<Record<never, never>>) =>
+const selectRunningStatements = query((_value: ValueOf<Record<never, never>>) =>
   drizzle
-    .select({ ...fields(statements), ...fields(environments, "appId") })
+    .select({ ...fields(statements), ...fields(environments, "appId"), ...computed({ clock: clockOf() }) })
     .from(sql`${statements} INDEXED BY statements_running`)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(isNull(statements.madeAtMs))
     .limit(100),
 );
 
-type Position = { environmentId: number; month: string; afterId: number };
-type Page = { environmentId: number; afterId: number; fromMs: number; toMs: number };
+type StatementPosition = { environmentId: number; month: string; afterId: number };
+type AccountsPage = { environmentId: number; afterId: number; fromMs: number; toMs: number };
 
-const isAt = (value: ValueOf<Position>) =>
+const isAtPosition = (value: ValueOf<StatementPosition>) =>
   and(
     eq(statements.environmentId, value("environmentId")),
     eq(statements.month, value("month")),
@@ -66,64 +67,65 @@ const isAt = (value: ValueOf<Position>) =>
   );
 
 /** The page's last integer; null at the end. */
-const endOf = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
+const endOfPage = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
   SELECT max(page.last) FROM (
-    SELECT ${accounts.id} AS last FROM ${accounts} WHERE ${accounts.id} > ${value("afterId")} ORDER BY ${accounts.id} LIMIT ${ACCOUNTS_A_PAGE}
+    SELECT ${accounts.id} AS last FROM ${accounts} WHERE ${accounts.id} > ${value("afterId")} ORDER BY ${accounts.id} LIMIT ${STATEMENT_ACCOUNTS_A_PAGE}
   ) AS page
 )`;
-const selectEnd = query((value: ValueOf<{ afterId: number }>) =>
-  read(computed({ endId: endOf(value) }), (list) => sql`SELECT ${list}`),
+const selectStatementEnd = query((value: ValueOf<{ afterId: number }>) =>
+  read(computed({ endId: endOfPage(value) }), (list) => sql`SELECT ${list}`),
 );
 
 const isInPage = (
-  value: ValueOf<Page>,
-) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOf(value)}
+  value: ValueOf<AccountsPage>,
+) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOfPage(value)}
   AND ${accounts.environmentId} = ${value("environmentId")}`;
-/** By their integers, not by the environment's users. */
+/** Reads accounts by their integers. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
-const ofBalance = () =>
-  fields(creditBalances, {
-    balanceId: "id",
-    packId: "packId",
-    unit: "unit",
-    source: "source",
-    expiresAtMs: "expiresAtMs",
-  });
+/** The groups of balances that are summed: the first columns of each list. */
+const groupOf = (value: ValueOf<AccountsPage>) => ({
+  ...fields(creditBalances, "packId", "unit", "source"),
+  ...computed({
+    wasExpired: sql`${creditBalances.expiresAtMs} <= ${value("fromMs")}`.mapWith(Boolean),
+    isExpired: sql`${creditBalances.expiresAtMs} <= ${value("toMs")}`.mapWith(Boolean),
+  }),
+});
 
-/** What the page's balances have now. */
-const selectRemaining = query((value: ValueOf<Page>) =>
+/** The remaining amounts of the page's balances. */
+const selectRemaining = query((value: ValueOf<AccountsPage>) =>
   read(
-    { ...ofBalance(), ...fields(creditBalances, "remainingSteps") },
+    { ...groupOf(value), ...sumParts(sql`${creditBalances.remainingSteps}`) },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
-      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage(value)}`,
+      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1
+      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
   ),
 );
 
-/** What open reservations hold of them. */
-const selectHeld = query((value: ValueOf<Page>) =>
+/** The held amounts of the page's balances. */
+const selectHeld = query((value: ValueOf<AccountsPage>) =>
   read(
-    { ...ofBalance(), ...computed({ heldSteps: sql<number>`leg.value ->> 'amountSteps'` }) },
+    { ...groupOf(value), ...sumParts(sql`(leg.value ->> 'amountSteps')`) },
     (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${reservations}
       ON ${reservations.accountId} = ${accounts.id} AND ${isOpen()}
       CROSS JOIN json_each(${reservations.legs}) AS leg
       CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
-      WHERE ${isInPage(value)}`,
+      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
   ),
 );
 
-/** The page's entries since the month began, summed by balance and cause: of each account back from its last one. */
-const selectMotions = query((value: ValueOf<Page>) => {
+/** The page's entries since the month began, summed by cause: of each account from its last one backwards. */
+const selectMotions = query((value: ValueOf<AccountsPage>) => {
   const last = alias(creditLedger, "last");
   const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
   const columns = (from: typeof last | typeof creditLedger) =>
     sql.join([from.accountId, from.seq, from.balanceId, from.cause, from.deltaSteps, from.occurredAtMs], sql`, `);
   const back = alias(creditLedger, "back");
-  const isAfter = sql`${back.occurredAtMs} >= ${asInteger(value("toMs"))}`;
+  const isAfter = sql`${back.occurredAtMs} >= ${value("toMs")}`;
   return read(
     {
-      ...ofBalance(),
+      ...groupOf(value),
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
-      ...parts(sql`${back.deltaSteps}`),
+      ...sumParts(sql`${back.deltaSteps}`),
     },
     (list) => sql`WITH RECURSIVE ${back} (${names(accountId, seq, balanceId, cause, deltaSteps, occurredAtMs)}) AS (
       SELECT ${columns(last)} FROM ${fromAccounts} CROSS JOIN ${creditLedger} AS ${last}
@@ -135,20 +137,20 @@ const selectMotions = query((value: ValueOf<Page>) => {
       WHERE ${back.occurredAtMs} >= ${value("fromMs")}
     )
     SELECT ${list} FROM ${back} CROSS JOIN ${creditBalances} ON ${creditBalances.id} = ${back.balanceId}
-    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY ${back.balanceId}, ${back.cause}, ${isAfter}`,
+    WHERE ${back.occurredAtMs} >= ${value("fromMs")} GROUP BY 1, 2, 3, 4, 5, 6, 7`,
   );
 });
 
-const selectLines = query((value: ValueOf<{ statementId: string }>) =>
+const selectStoredLines = query((value: ValueOf<{ statementId: string }>) =>
   drizzle
     .select(fields(statementLines))
     .from(statementLines)
     .where(eq(statementLines.statementId, value("statementId"))),
 );
 
-/** Aborts the batch with `guard_statement` where another run has gone on. */
-const guardPosition = query((value: ValueOf<Position>) =>
-  insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAt(value)) }, sql``),
+/** Aborts the batch with `guard_statement` when another run has added the page. */
+const guardPosition = query((value: ValueOf<StatementPosition>) =>
+  insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAtPosition(value)) }, sql``),
 );
 const upsertLines = query((value: ValueOf<{ statementId: string; lines: string }>) => {
   const { statementId, unit, packId, amounts } = statementLines;
@@ -163,11 +165,11 @@ const upsertLines = query((value: ValueOf<{ statementId: string; lines: string }
     ON CONFLICT (${names(statementId, unit, packId)})
     DO UPDATE SET ${assignments(statementLines, { amounts: sql`excluded.${names(amounts)}` })}`;
 });
-const step = query((value: ValueOf<Position & { endId: number }>) =>
+const nextStatement = query((value: ValueOf<StatementPosition & { endId: number }>) =>
   drizzle
     .update(statements)
     .set({ afterAccountId: asInteger(value("endId")) })
-    .where(isAt(value)),
+    .where(isAtPosition(value)),
 );
 const namePacks = query((value: ValueOf<{ statementId: string; appId: string }>) => {
   const name = sql`(
@@ -179,30 +181,32 @@ const namePacks = query((value: ValueOf<{ statementId: string; appId: string }>)
     .set({ packName: sql`coalesce(${name}, '')` })
     .where(eq(statementLines.statementId, value("statementId")));
 });
-const finish = query((value: ValueOf<Position & { nowMs: number }>) =>
+const finish = query((value: ValueOf<StatementPosition & { nowMs: number }>) =>
   drizzle
     .update(statements)
     .set({ madeAtMs: value("nowMs", statements.madeAtMs) })
-    .where(isAt(value)),
+    .where(isAtPosition(value)),
 );
 
-/** Amounts as they are stored. */
-const storedAmounts = (amounts: Amounts) => Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
-export const readAmounts = (stored: Readonly<Record<string, string>>): Amounts =>
-  Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as Amounts;
+/** The stored form of amounts. */
+const storedAmounts = (amounts: LineAmounts) =>
+  Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
+export const readAmounts = (stored: Readonly<Record<string, string>>): LineAmounts =>
+  Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as LineAmounts;
 
 type Running = Awaited<ReturnType<typeof runningOf>>[number];
-const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunning({}));
+const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunningStatements({}));
 
 /** Adds a page to a statement, in one batch. Returns whether it is done. */
-async function addPage({ db, now }: CronCtx, statement: Running, afterId: number): Promise<number | null> {
-  const { environmentId, month, id: statementId, appId } = statement;
+async function addStatementPage(root: CronCtx, statement: Running, afterId: number): Promise<number | null> {
+  const { db } = root;
+  const { environmentId, month, id: statementId, appId, clock } = statement;
   const span = spanOfMonth(month);
   if (span === null) return null;
   const page = { environmentId, afterId, ...span };
   const [[end], lines, remaining, held, motions] = await batch(db, [
-    selectEnd({ afterId }),
-    selectLines({ statementId }),
+    selectStatementEnd({ afterId }),
+    selectStoredLines({ statementId }),
     selectRemaining(page),
     selectHeld(page),
     selectMotions(page),
@@ -213,17 +217,16 @@ async function addPage({ db, now }: CronCtx, statement: Running, afterId: number
     await batch(db, [
       guardPosition(position),
       namePacks({ statementId, appId }),
-      finish({ ...position, nowMs: now() }),
+      finish({ ...position, nowMs: timesOf(clock, root).now() }),
     ]);
     return null;
   }
-  const added = linesOf(
+  const added = monthLinesOf(
     [
-      ...remaining.map((row) => ({ ...row, remaining: BigInt(row.remainingSteps), held: 0n })),
-      ...held.map((row) => ({ ...row, remaining: 0n, held: BigInt(row.heldSteps) })),
+      ...remaining.map((row) => ({ ...row, remaining: sumOfParts(row), held: 0n })),
+      ...held.map((row) => ({ ...row, remaining: 0n, held: sumOfParts(row) })),
     ],
-    motions.map((row) => ({ ...row, delta: sumOf(row) })),
-    span,
+    motions.map((row) => ({ ...row, delta: sumOfParts(row) })),
   );
   const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
   const sums = added.map(({ unit, packId, amounts }: Line) => {
@@ -233,21 +236,22 @@ async function addPage({ db, now }: CronCtx, statement: Running, afterId: number
   await batch(db, [
     guardPosition(position),
     ...(sums.length === 0 ? [] : [upsertLines({ statementId, lines: JSON.stringify(sums) })]),
-    step({ ...position, endId }),
+    nextStatement({ ...position, endId }),
   ]);
   return endId;
 }
 
-/** Makes the statements that were asked for, in bounded pages, each once (guarded by its place). */
+/** Makes the requested statements in bounded pages. The guard on the position adds each page once. */
 export async function makeStatements(root: CronCtx): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
   for (const statement of await runningOf(root)) {
     try {
       let afterId: number | null = statement.afterAccountId;
-      while (afterId !== null && root.allowance.has(QUERIES_A_PAGE)) afterId = await addPage(root, statement, afterId);
+      while (afterId !== null && root.allowance.has(STATEMENT_QUERIES_A_PAGE))
+        afterId = await addStatementPage(root, statement, afterId);
     } catch (error) {
-      // Another run goes on with it, or this one's answer was lost.
-      if (constraintOf(error) !== "guard_statement") failures.push(error);
+      // Another run continues this statement, or the response of this batch was lost.
+      if (!isConflict(error)) failures.push(error);
     }
   }
   return failures;
@@ -256,6 +260,6 @@ export async function makeStatements(root: CronCtx): Promise<readonly unknown[]>
 export const statementsPart: CronPart = {
   code: "statements_not_made",
   weight: 2,
-  queriesOfStep: QUERIES_A_PAGE + 1,
+  queriesOfStep: STATEMENT_QUERIES_A_PAGE + 1,
   work: makeStatements,
 };

@@ -4,13 +4,13 @@ import { unit } from "../amounts/schemas.ts";
 
 const amount = z.number();
 
-const line = z
+const statementLine = z
   .strictObject({
     unit,
     packId: z.string(),
     packName: z.string().describe("The pack's name when the statement was made."),
     opening: amount.describe(
-      "What remained when the month began, of balances that had not expired, with what holds kept of them.",
+      "The remaining amount when the month began, of balances that had not expired, including held amounts.",
     ),
     granted: z
       .strictObject({
@@ -22,20 +22,22 @@ const line = z
         recurring: amount,
       })
       .meta({ id: "StatementGranted" })
-      .describe("By payments, by what recurs, and of other grants by their `source`."),
-    spent: amount.describe("By usage, by when it was recorded."),
+      .describe("Grants by payments, by recurring grants, and other grants by their `source`."),
+    spent: amount.describe("Debits by usage, by the time at which it was recorded."),
     refunded: amount,
-    taken: amount.describe("By refunds and disputes of payments, and what paid debts."),
+    taken: amount.describe("Amounts taken back by refunds and disputes of payments, and amounts that paid debts."),
     restored: amount.describe("Given back to payments."),
     revoked: amount,
     adjusted: amount.describe("By hand, up less down."),
     erased: amount.describe("By erasures of people."),
-    expired: amount.describe("What expired balances have at the end, less at the beginning."),
-    closing: amount.describe("As `opening`, at the month's end."),
-    held: amount.describe("Of `closing`, what open holds keep."),
+    expired: amount.describe(
+      "The remaining amounts of expired balances at the month's end, minus those at its beginning.",
+    ),
+    closing: amount.describe("Like `opening`, at the month's end."),
+    held: amount.describe("The part of `closing` that open reservations hold."),
   })
   .meta({ id: "StatementLine" });
-export type StatementLineOutput = z.infer<typeof line>;
+export type StatementLineOutput = z.infer<typeof statementLine>;
 
 const summary = {
   statementId: z.string(),
@@ -50,7 +52,7 @@ export type StatementSummary = z.infer<typeof statementSummary>;
 export const statementOutput = z
   .strictObject({
     ...summary,
-    lines: z.array(line).nullable().describe("By unit and pack. Null while the statement is being made."),
+    lines: z.array(statementLine).nullable().describe("By unit and pack. Null while the statement is being made."),
   })
   .meta({ id: "Statement" });
 export type StatementOutput = z.infer<typeof statementOutput>;

@@ -7,7 +7,7 @@ import { createStatement, listStatements, readStatement, statementCsv } from "./
 
 const CSV = ".csv";
 
-/** A part of the administration API. */
+/** Administration routes of statements. */
 export const statementRoutes = createRoutes()
   .post("/apps/:appId/statements", requireAdmin, readBody, validate("json", createStatementInput), async (c) =>
     c.json(await createStatement(c.var.admin, c.req.param("appId"), c.req.valid("json"))),

@@ -16,12 +16,12 @@ import { spanOfMonth } from "./month.ts";
 import type { StatementLineOutput, StatementListOutput, StatementOutput, StatementSummary } from "./responses.ts";
 import type { CreateStatementInput } from "./schemas.ts";
 
-/** How long after its end a month closes. No isolate's clock is behind by so much. */
+/** How long after its end a month closes. No isolate's clock is behind by this much. */
 const CLOSES_AFTER_MS = 3_600_000;
 
-const shownFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
+const statementFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
 
-function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof shownFields>>): StatementSummary {
+function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof statementFields>>): StatementSummary {
   return {
     statementId: id,
     mode,
@@ -34,8 +34,8 @@ function presentSummary({ id, month, madeAtMs, mode }: RowOf<ReturnType<typeof s
 type OfMonth = { environmentId: number; month: string };
 const ofMonth = (value: ValueOf<OfMonth>) =>
   and(eq(statements.environmentId, value("environmentId")), eq(statements.month, value("month")));
-const isNew = (value: ValueOf<OfMonth>) => not(hasRow(statements, ofMonth(value)));
-const audit = insertAct<OfMonth>(isNew);
+const isNewStatement = (value: ValueOf<OfMonth>) => not(hasRow(statements, ofMonth(value)));
+const auditStatementRequested = insertAct<OfMonth>(isNewStatement);
 const insertStatement = query((value: ValueOf<OfMonth & { statementId: string; nowMs: number }>) =>
   insertFrom(
     statements,
@@ -46,7 +46,7 @@ const insertStatement = query((value: ValueOf<OfMonth & { statementId: string; n
       afterAccountId: sql`0`,
       askedAtMs: value("nowMs"),
     },
-    sql`WHERE ${isNew(value)}`,
+    sql`WHERE ${isNewStatement(value)}`,
   ),
 );
 const selectId = query((value: ValueOf<OfMonth>) =>
@@ -54,8 +54,8 @@ const selectId = query((value: ValueOf<OfMonth>) =>
 );
 
 /**
- * Asks for the statement of a month that is over; asked again, it is the first one. The cron makes it. Throws `not_found`, and
- * `invalid_request` until an hour after the month's end, by the environment's time.
+ * Requests the statement of a past month, which the cron then makes. A repeat returns the existing one. Throws `not_found`, and
+ * `invalid_request` until an hour after the month's end in the environment's time.
  */
 export async function createStatement(
   admin: AdminCtx,
@@ -73,7 +73,7 @@ export async function createStatement(
   const statementId = admin.newId("stm_");
   const act = newAct(admin, { appId, action: "statement.created", target: statementId, details: { mode, month } });
   const [, , [first]] = await batch(admin.db, [
-    audit({ ...act, ...key }),
+    auditStatementRequested({ ...act, ...key }),
     insertStatement({ ...key, statementId, nowMs: admin.now() }),
     selectId(key),
   ]);
@@ -82,7 +82,7 @@ export async function createStatement(
 
 const selectStatements = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle
-    .select(shownFields())
+    .select(statementFields())
     .from(statements)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(eq(statements.environmentId, value("environmentId")))
@@ -98,7 +98,7 @@ export async function listStatements(root: SystemCtx, appId: string, mode: Mode)
 type OfApp = { appId: string; statementId: string };
 const selectStatement = query((value: ValueOf<OfApp>) =>
   drizzle
-    .select(shownFields())
+    .select(statementFields())
     .from(statements)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(and(eq(statements.id, value("statementId")), eq(environments.appId, value("appId")))),
@@ -143,7 +143,7 @@ function presentLine({ unit, packId, packName, amounts: stored }: LineRow): Stat
 
 const isZero = ({ amounts }: LineRow): boolean => COLUMNS.every((column) => readAmounts(amounts)[column] === 0n);
 
-/** A statement with its lines, which are null while it is being made. Throws `not_found`, also for another application's. */
+/** A statement with its lines, which are null while it is being made. Throws `not_found`. */
 export async function readStatement(root: SystemCtx, appId: string, statementId: string): Promise<StatementOutput> {
   const [[row], lines] = await batch(root.db, [
     selectStatement({ appId, statementId }),
@@ -156,12 +156,12 @@ export async function readStatement(root: SystemCtx, appId: string, statementId:
     });
   }
   admitRow(root, row);
-  // A line whose months cancel each other out says nothing.
+  // Lines whose amounts are all 0 are left out.
   const shown = row.madeAtMs === null ? null : lines.filter((line) => !isZero(line)).map(presentLine);
   return { ...presentSummary(row), lines: shown };
 }
 
-/** The statement as CSV: one header, then a line each. Throws `temporarily_unavailable` while it is being made. */
+/** The statement as CSV, with a header row. Throws `temporarily_unavailable` while it is being made. */
 export async function statementCsv(root: SystemCtx, appId: string, statementId: string): Promise<string> {
   const { lines } = await readStatement(root, appId, statementId);
   if (lines === null) throw temporarilyUnavailable("The statement is still being made; try again in a minute.");

@@ -1,7 +1,7 @@
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { type Outcome, replay, write } from "../ledger/decision.ts";
+import { type Outcome, replay, writeAll } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { committedFields, isCharge, stampRequest } from "../ledger/request-hash.ts";
@@ -24,12 +24,12 @@ import {
 import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput, ReleaseOutput } from "./responses.ts";
 import { assertNotAhead, type CommitInput } from "./schemas.ts";
-import { answerRepeat, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerEventRepeat, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
- * Returns a reservation's holds and debits the actual usage, in one write (U6). After the reservation expired it counts,
- * once, as a plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and
- * `insufficient_credits`, in which case the hold remains.
+ * Returns a reservation's holds and debits the actual usage, in one write (U6). A commit after the expiry is recorded, once, as a
+ * plain event (U8). Throws `reservation_not_found`, `idempotency_conflict`, `reservation_closed`, and `insufficient_credits`, after
+ * which the hold remains.
  */
 export async function commitReservation(
   ctx: TenantCtx,
@@ -43,7 +43,6 @@ export async function commitReservation(
   const recorded = await countShortage(ctx, asked, () =>
     writeForUser(ctx, {
       user: { reservationId },
-      nonce: stamp.nonce,
       read: (nowMs) => [
         selectReservation(ctx, reservationId),
         selectEvent(ctx, eventId),
@@ -56,9 +55,9 @@ export async function commitReservation(
       balances: ([, , rows]) => rows,
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
-        // After a charge it is closed, also for who commits with the charge's own event id (U15).
+        // After a charge it is closed, even for a commit with the charge's own event id (U15).
         const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
-        if (stored !== undefined && !isCharged) return replay(answerRepeat(eventId, stored, stamp));
+        if (stored !== undefined && !isCharged) return replay(answerEventRepeat(eventId, stored, stamp));
         if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
@@ -77,7 +76,7 @@ export async function commitReservation(
           throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
         }
         const { quantities, properties, occurredAt } = input;
-        // What has already happened is never refused (Q4).
+        // Limits never refuse usage that has already happened (Q4).
         const counts = countUsage(account, { event, model: model ?? undefined, quantities }, false);
         const newEvent = { eventId, event, model, quantities, properties, occurredAt, reservationId, payment, counts };
         if (isLate) {
@@ -105,7 +104,6 @@ export async function commitReservation(
 export async function releaseReservation(ctx: TenantCtx, reservationId: string): Promise<ReleaseOutput> {
   const released = await writeForUser(ctx, {
     user: { reservationId },
-    nonce: ctx.newId(""),
     read: () => [selectReservation(ctx, reservationId)],
     recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
@@ -116,13 +114,17 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
         return replay(releaseOutput(reservation, reservation.state === "released" ? "released" : "expired"));
       }
       const hold = asHold(reservation);
-      // The reservation's own id is the caller's, and may name somebody.
+      // The audit leaves out the reservation's id, because callers choose it and it may identify a person.
       const balanceIds = hold.legs.map((leg) => leg.balanceId);
       const target = balanceIds[0] ?? ctx.environment.appId;
-      return write(settleHolds(account, [hold], { state: "released" }), () => releaseOutput(reservation, "released"), {
-        act: { action: "reservation.released", target, balanceIds },
-        changes: { entries: returnEntries(hold), settledReservationId: reservationId },
-      });
+      return writeAll(
+        settleHolds(account, [hold], { state: "released" }),
+        () => releaseOutput(reservation, "released"),
+        {
+          act: { action: "reservation.released", target, balanceIds },
+          changes: { entries: returnEntries(hold), settledReservationId: reservationId },
+        },
+      );
     },
   });
   if (released === null) throw reservationNotFound();

@@ -21,26 +21,26 @@ export interface StampedEvent {
   readonly stamp: Stamp;
 }
 
-/** What became of an event: its answer, or its refusal. */
+/** The result of an event: its response or its refusal. */
 export type EventResult = EventOutput | PurserError;
 
-/** Answers one event, from the rows of the batch and the results of the events before it. */
+/** Makes the response of one event from the batch's rows and the results of earlier events. */
 type AnswerOne = (rows: readonly unknown[][], before: readonly EventResult[]) => EventResult;
 
 interface EventsToDecide {
-  /** Of one user, in the order of the list. */
+  /** The events of one user, in the order of the list. */
   readonly events: readonly StampedEvent[];
-  /** What is stored under their ids. */
+  /** The stored events with their ids. */
   readonly stored: ReadonlyMap<string, StoredEvent>;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
-  /** What the attempt before refused. This attempt replaces it. It stands where that attempt landed and its answer was lost. */
+  /** The refusals of the previous attempt, which this attempt replaces. They hold if that attempt succeeded but its response was lost. */
   readonly refused: Map<StampedEvent, PurserError>;
 }
 
 /**
- * Decides the events of one user one after another, and lands them in one batch. Each is decided for itself, on the balances
- * as the ones before it leave them. An event whose id an earlier one of the list takes is its replay, or conflicts with it.
+ * Decides the events of one user one after another, and writes them in one batch. Each is decided separately, on the balances that
+ * the earlier ones leave. An event with the id of an earlier one in the list is its replay, or conflicts with it.
  */
 export function decideEvents(
   ctx: TenantCtx,
@@ -73,7 +73,7 @@ export function decideEvents(
       );
     if (decision instanceof PurserError) {
       refused.set(event, decision);
-      // Nothing is refused on memory: the events are read first.
+      // A refusal must not rely on memory, so the events are read first.
       isShort = true;
       answers.push(() => decision);
     } else if (decision.kind === "replay") {
@@ -129,7 +129,7 @@ function decideOne<Answer>(decide: () => Decision<Answer>): Decision<Answer> | P
   }
 }
 
-/** The balances that can still pay. Their order does not depend on what remains. */
+/** The balances that can still pay. Their order does not depend on the remaining amounts. */
 function afterEntries(
   balances: readonly SpendableBalance[],
   entries: StateChanges["entries"],

@@ -13,21 +13,21 @@ import type { EnvironmentUsageOutput } from "./responses.ts";
 import type { EnvironmentUsageInput } from "./schemas.ts";
 import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
 
-/** How many rows of day sums are added up. */
-const ROWS_MAX = 2_000_000;
-/** How many users are the largest, by events and by each unit. */
+/** The most rows of day sums that one request adds up. */
+const DAY_SUMS_MAX = 2_000_000;
+/** How many of the largest users are listed, by events and by each unit. */
 const LARGEST_MAX = 100;
-/** A request may take so long from its reading of the time to its event. */
+/** The longest time between a request's reading of the clock and its event. */
 const UNDER_WAY_MS = 60_000;
 
-type Span = { environmentId: number; from: number; to: number; rows: number };
+type DaySpan = { environmentId: number; from: number; to: number; rows: number };
 
-const ofSpan = (value: ValueOf<Span>) => sql`(
+const daysOfSpan = (value: ValueOf<DaySpan>) => sql`(
   SELECT * FROM ${usageDays} WHERE ${usageDays.environmentId} = ${value("environmentId")}
     AND ${usageDays.day} >= ${value("from")} AND ${usageDays.day} < ${value("to")} LIMIT ${value("rows")}
 ) AS ${usageDays}`;
 
-/** What the lower bits carry is added to the upper ones: so both fit a double, and the sums can be compared. */
+/** The sum of the upper bits with the carry of the lower ones. Both parts then fit a double, and sums can be compared. */
 const highOf = (high: SQLiteColumn, low: SQLiteColumn) => sql<number>`sum(${high}) + (sum(${low}) >> 26)`;
 const lowOf = (low: SQLiteColumn) => sql<number>`sum(${low}) & 67108863`;
 
@@ -44,26 +44,27 @@ const sums = () => ({
 });
 
 const selectBy = (group: SQLiteColumn) =>
-  query((value: ValueOf<Span>) =>
+  query((value: ValueOf<DaySpan>) =>
     read(
       computed({ group: sql<number | string>`${group}`, rows: sql<number>`count(*)`, ...sums() }),
-      (list) => sql`SELECT ${list} FROM ${ofSpan(value)} GROUP BY ${group} ORDER BY ${group} LIMIT ${GROUPS_MAX + 1}`,
+      (list) =>
+        sql`SELECT ${list} FROM ${daysOfSpan(value)} GROUP BY ${group} ORDER BY ${group} LIMIT ${GROUPS_MAX + 1}`,
     ),
   );
 
-const UNITS = [
+const USAGE_UNITS = [
   [sql`used.nh`, sql`used.nl`],
   [sql`used.th`, sql`used.tl`],
   [sql`used.sh`, sql`used.sl`],
   [sql`used.ch`, sql`used.cl`],
 ] as const;
 
-const selectLargest = query((value: ValueOf<Span>) => {
+const selectLargest = query((value: ValueOf<DaySpan>) => {
   const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = ${usageDays.accountId})`;
   const of = sums();
   const largest = (order: SQL, where = sql`1`) => sql`
     SELECT who FROM (SELECT used.who FROM used WHERE ${where} ORDER BY ${order}, used.who LIMIT ${LARGEST_MAX})`;
-  const byUnit = UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));
+  const byUnit = USAGE_UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));
   return read(
     computed({
       group: sql<string>`used.who`,
@@ -82,7 +83,7 @@ const selectLargest = query((value: ValueOf<Span>) => {
       SELECT ${userId} AS who, count(*) AS size, ${of.events} AS e, ${of.countHigh} AS nh, ${of.countLow} AS nl,
         ${of.tokensHigh} AS th, ${of.tokensLow} AS tl, ${of.secondsHigh} AS sh, ${of.secondsLow} AS sl,
         ${of.centsHigh} AS ch, ${of.centsLow} AS cl
-      FROM ${ofSpan(value)} GROUP BY ${usageDays.accountId}
+      FROM ${daysOfSpan(value)} GROUP BY ${usageDays.accountId}
     ) SELECT ${list} FROM used
       WHERE used.who IN (${sql.join([largest(sql`used.e DESC`), ...byUnit], sql` UNION `)})
       ORDER BY used.e DESC, used.who`,
@@ -96,8 +97,8 @@ const selectTotals = {
   user: selectLargest,
 };
 
-/** What tells up to when an environment is summed. */
-const selectState = query((value: ValueOf<{ appId: string; environmentId: number }>) =>
+/** The rows that determine up to when an environment is summed. */
+const selectSumState = query((value: ValueOf<{ appId: string; environmentId: number }>) =>
   drizzle
     .select({
       ...fields(apps, "createdAtMs"),
@@ -114,8 +115,8 @@ const selectState = query((value: ValueOf<{ appId: string; environmentId: number
 );
 
 /**
- * What an environment's users used on the days of a span, in groups (U18): the sums that the cron made. Throws `not_found`, and
- * `invalid_request` for a span with too many sums, or groups.
+ * The usage of an environment's users on the days of a span, in groups (U18), from the sums that the cron made. Throws `not_found`,
+ * and `invalid_request` for a span with too many sums or groups.
  */
 export async function readEnvironmentUsage(
   root: SystemCtx,
@@ -124,11 +125,12 @@ export async function readEnvironmentUsage(
 ): Promise<EnvironmentUsageOutput> {
   if (to < from) throw invalid("to", "must not be before `from`");
   const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
-  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: ROWS_MAX + 1 };
-  const [rows, [state]] = await batch(root.db, [selectTotals[groupBy](span), selectState({ appId, environmentId })]);
+  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: DAY_SUMS_MAX + 1 };
+  const [rows, [state]] = await batch(root.db, [selectTotals[groupBy](span), selectSumState({ appId, environmentId })]);
   assert(state !== undefined, "an application with an environment is there");
   const summed = groupBy === "user" ? (rows[0]?.rows ?? 0) : rows.reduce((sum, row) => sum + row.rows, 0);
-  if (summed > ROWS_MAX) throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
+  if (summed > DAY_SUMS_MAX)
+    throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
   if (rows.length > GROUPS_MAX) {
     throw invalid(
       "from",

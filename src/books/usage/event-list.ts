@@ -25,11 +25,11 @@ export interface Part {
 }
 
 /**
- * The parts of a list that can land beside each other, and what must wait for them: an event whose id is another user's
- * before it in the list, or waits already, and what follows it of the same user. The first event never waits. One whose id may
- * be another user's reservation, which that user's next write charges (U15), is recorded after all before it and before the rest.
+ * Splits a list into parts that can be written concurrently, and events that must wait: one whose id an earlier event of another
+ * user has, or a waiting one, and later events of its user. An event whose id may be another user's reservation, which that user's
+ * next write charges (U15), is recorded after all events before it and before the rest.
  */
-function partsOf(events: readonly ListedEvent[]): {
+function partsOfList(events: readonly ListedEvent[]): {
   readonly parts: readonly Part[];
   readonly later: readonly ListedEvent[];
 } {
@@ -72,21 +72,21 @@ export interface EventRefusal {
 /** An element of a list: an event, or why it is refused. */
 export type ListElement = { readonly input: EventInput } | EventRefusal;
 
-/** What became of an element. */
+/** The result of an element. */
 export type ElementResult = EventOutput | EventRefusal;
 
 /** D1 gives a request six connections at a time. */
 const connectionsMax = 6;
 
 /**
- * Records the events of a list, each for itself, and returns their results in order. The users are read together in one trip.
- * The events of one user land in one batch, and the batches of six users are sent at a time.
+ * Records the events of a list, each with its own result, and returns the results in order. All users are read in one batch. The
+ * events of a user are written in one batch, and the batches of six users are sent concurrently.
  */
 export async function recordList(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ElementResult[]> {
   const results: (ElementResult | undefined)[] = elements.map((element) => ("input" in element ? undefined : element));
   const bugs: unknown[] = [];
   let heavy: Promise<unknown> = Promise.resolve();
-  /** Those whose balances were too many to be read with others, one after another: six of them would not fit into memory. */
+  /** Users with too many balances to be read together are written one after another: six of them would not fit into memory. */
   const afterHeavy: InTurn = (write) => {
     const turn = heavy.then(write);
     heavy = turn.catch(() => {});
@@ -100,11 +100,11 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
       bugs.push(error);
     }
   };
-  /** What could not be recorded now, by its id. No later event lands under that id, which the first may yet take. */
+  /** Events that could not be recorded now, by id. Later events with the same id are refused, because a retry may record the first. */
   const unavailable = new Map<string, PurserError>();
   let waiting = await stampEvents(ctx, elements);
   while (waiting.length > 0) {
-    const { parts, later } = partsOf(waiting);
+    const { parts, later } = partsOfList(waiting);
     const read = parts.length > 1 ? readParts(ctx, parts) : undefined;
     for (let at = 0; at < parts.length; at += connectionsMax) {
       await Promise.all(parts.slice(at, at + connectionsMax).map((part) => record(part, read)));
@@ -118,7 +118,7 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
       return refusal === undefined;
     });
   }
-  // A bug is thrown only after all events are done.
+  // An unexpected error is thrown only after all events are processed.
   if (bugs.length > 0) throw bugs[0];
   return results.map((result) => {
     assert(result !== undefined, "every element has a result");
@@ -138,7 +138,7 @@ async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Pr
   return (await Promise.all(stamped)).flat();
 }
 
-const idsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
+const eventIdsOf = (events: readonly ListedEvent[]): string[] => events.map(({ input }) => input.eventId);
 
 type PartsRead = ReturnType<typeof readParts>;
 type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
@@ -146,10 +146,10 @@ type InTurn = <Answer>(write: () => Promise<Answer>) => Promise<Answer>;
 function readParts(ctx: TenantCtx, parts: readonly Part[]) {
   const events = parts.flatMap((part) => part.events);
   const userIds = parts.map(({ userId }) => userId);
-  return readTogether(ctx, userIds, selectEvents(ctx, idsOf(events)));
+  return readTogether(ctx, userIds, selectEvents(ctx, eventIdsOf(events)));
 }
 
-/** The results of a user's events, in their order. When the database fails, each is refused with what it said. */
+/** The results of a user's events, in order. When the database fails, each event gets that error. */
 async function recordPart(
   ctx: TenantCtx,
   part: Part,
@@ -186,12 +186,11 @@ async function landPart(
   const write = () =>
     writeForUser(ctx, {
       user: { userId },
-      nonce: events[0]?.stamp.nonce ?? "",
       readBefore:
         together === undefined || user === undefined
           ? undefined
           : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
-      read: (nowMs) => [selectEvents(ctx, idsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
+      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([stored, rows], account) =>
@@ -210,7 +209,7 @@ async function landPart(
   return landed;
 }
 
-/** What was read before the batches of others is written, and judged, at the time of its own batch. */
+/** An account that was read before other users' batches, at the time of its own batch. */
 function asOfNow(ctx: TenantCtx, account: AccountAtRead): AccountAtRead {
   return { ...account, nowMs: ctx.now() };
 }

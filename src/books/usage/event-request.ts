@@ -18,7 +18,7 @@ const mediaTypeOf = (contentType: string | undefined): string =>
 
 const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && own(value, "specversion") !== undefined;
 
-/** Refuses a body of another form than its type of content says. */
+/** Refuses a body whose form does not match its content type. */
 function assertDeclared(mediaType: string, body: unknown): void {
   if (isCloudEvent(body) && !mediaType.startsWith("application/cloudevents")) {
     throw invalid("content-type", `must be \`${CLOUD_EVENT}\` for a CloudEvent`);
@@ -32,7 +32,7 @@ function assertDeclared(mediaType: string, body: unknown): void {
   }
 }
 
-/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused by itself. */
+/** Throws `invalid_request` for a malformed single event. A malformed element of a list is refused separately. */
 export function readEventRequest(contentType: string | undefined, body: unknown, nowMs: number): EventRequest {
   const mediaType = mediaTypeOf(contentType);
   assertDeclared(mediaType, body);
@@ -42,7 +42,7 @@ export function readEventRequest(contentType: string | undefined, body: unknown,
   return { kind: "one", input: readOne(OWN, body, nowMs) };
 }
 
-/** The elements of a list, from the route that takes nothing else. */
+/** The elements of a list, for the route that accepts only lists. */
 export function readEventList(contentType: string | undefined, body: unknown, nowMs: number): readonly ListElement[] {
   const mediaType = mediaTypeOf(contentType);
   if (mediaType === CLOUD_EVENT_BATCH) return readList(CLOUD, body, nowMs);
@@ -52,7 +52,7 @@ export function readEventList(contentType: string | undefined, body: unknown, no
   return readList(OWN, body, nowMs);
 }
 
-/** What one format calls the fields that a refusal names. */
+/** The names of fields in one format, for refusals. */
 interface Format {
   readonly schema: z.ZodType<EventInput>;
   readonly idField: string;

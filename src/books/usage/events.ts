@@ -12,7 +12,7 @@ import { countUsage } from "../limits/judge.ts";
 import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { answerRepeat, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerEventRepeat, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
@@ -24,7 +24,6 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
   const recorded = await countShortage(ctx, input, () =>
     writeForUser(ctx, {
       user: { userId },
-      nonce: stamp.nonce,
       read: (nowMs) => [selectEvent(ctx, eventId), selectPayingBalances(ctx, { userId }, nowMs)],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
@@ -49,19 +48,19 @@ export function stampEvent(ctx: TenantCtx, input: EventInput): Promise<Stamp> {
 interface EventToDecide {
   readonly input: EventInput;
   readonly stamp: Stamp;
-  /** What is stored under the event's id. */
+  /** The stored event with the same id. */
   readonly stored: StoredEvent | undefined;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
 }
 
-/** A replay, or the event and its debits. Throws what `recordEvent` throws. */
+/** A replay, or the event and its debits. Throws the errors of `recordEvent`. */
 export function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,
   { input, stamp, stored, balances }: EventToDecide,
 ): Decision<Outcome<EventOutput>> {
-  if (stored !== undefined) return replay(answerRepeat(input.eventId, stored, stamp));
+  if (stored !== undefined) return replay(answerEventRepeat(input.eventId, stored, stamp));
   const counts = countUsage(account, input, input.onShortage === "reject");
   const payment = burnDown(balances, input);
   if (payment.uncovered !== null && input.onShortage === "reject") {

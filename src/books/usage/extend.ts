@@ -22,9 +22,9 @@ import type { ReservationOutput } from "./responses.ts";
 import { EXPIRES_IN_SECONDS_MAX, type ExtendInput } from "./schemas.ts";
 
 /**
- * Moves a reservation's end to so many seconds from now, and answers it as it stands then (U14). Throws
- * `reservation_not_found`; `reservation_closed` if it is settled or due; and `invalid_request` if the end would be earlier
- * than it was, or a day after the reservation was made.
+ * Moves a reservation's end to the given number of seconds from now, and returns the reservation (U14). Throws
+ * `reservation_not_found`, `reservation_closed` if it is settled or due, and `invalid_request` if the new end is earlier than the
+ * current one or more than a day after the reservation's creation.
  */
 export async function extendReservation(
   ctx: TenantCtx,
@@ -33,7 +33,6 @@ export async function extendReservation(
 ): Promise<ReservationOutput> {
   const extended = await writeForUser(ctx, {
     user: { reservationId },
-    nonce: ctx.newId(""),
     read: () => [selectReservation(ctx, reservationId)],
     recall: ({ reservations }) => {
       const reservation = reservations.get(reservationId);
@@ -61,7 +60,7 @@ export async function extendReservation(
   return extended;
 }
 
-// If it was settled or extended since the read, a trigger aborts the batch: an end never moves to an earlier time.
+// If it was settled or extended since the read, a trigger aborts the batch, because an end must not become earlier.
 const moveEnd = query((value: ValueOf<ReservationKey & { expiresAtMs: number }>) =>
   drizzle
     .update(reservations)
@@ -79,24 +78,24 @@ function checkEnd(before: { readonly createdAtMs: number; readonly expiresAtMs: 
   }
 }
 
-/** What a user's holds take, as a rule, with the messages that they send. */
-const QUERIES_A_USER = 12;
+/** The usual queries to settle a user's holds, including their messages. */
+const HOLD_QUERIES_A_USER = 12;
 const USERS_A_RUN_MAX = 250;
 
 /**
- * Returns or charges the holds that are due, of every application, user by user, each in one write, or in several where they are many. A user whose own write was
- * faster has settled them already. What one run does not reach, the next does (U8). Answers errors from finding or settling holds.
+ * Returns or charges the due holds of all applications, user by user, each user in one or a few writes. A user's own write may have
+ * settled them already. The next run continues where this one ends (U8). Returns the errors from finding or settling holds.
  */
 export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
   const failures: unknown[] = [];
-  const due = await all(db, selectUsersDue({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
+  const due = await all(db, selectUsersWithDueHolds({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
   for (const { accountId, clock, ...row } of due) {
-    if (!allowance.has(QUERIES_A_USER)) break;
+    if (!allowance.has(HOLD_QUERIES_A_USER)) break;
     const environment = { ...row, database };
     const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
     try {
-      while ((await settleDueHolds(ctx, { accountId }, root.newId(""))) && allowance.has(QUERIES_A_USER));
+      while ((await settleDueHolds(ctx, { accountId })) && allowance.has(HOLD_QUERIES_A_USER));
     } catch (error) {
       failures.push(error);
     }
@@ -107,12 +106,12 @@ export async function expireReservations(root: CronCtx): Promise<readonly unknow
 export const holdsPart: CronPart = {
   code: "holds_not_returned",
   weight: 8,
-  queriesOfStep: QUERIES_A_USER + 1,
+  queriesOfStep: HOLD_QUERIES_A_USER + 1,
   work: expireReservations,
 };
 
-/** Users with a due hold. Only the index of open reservations is read, in its order. */
-const selectUsersDue = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
+/** Users with a due hold. It reads only the index of open reservations, in its order. */
+const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
     WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} ORDER BY ${accountId} LIMIT ${value("limit")}`;
@@ -128,7 +127,7 @@ const selectUsersDue = query((value: ValueOf<{ nowMs: number; limit: number }>) 
     .where(and(eq(accounts.id, accountId), eq(environments.id, accounts.environmentId)));
 });
 
-const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: number }>) => {
+const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; untilMs: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   return drizzle
     .select(fields(reservations, { accountId: "accountId", momentMs: "expiresAtMs" }))
@@ -146,8 +145,8 @@ const selectNext = query((value: ValueOf<{ environmentId: number; untilMs: numbe
     .orderBy(expiresAtMs, accountId)
     .limit(1);
 });
-export type NextHold = RowsOf<[ReturnType<typeof selectNext>]>[0][number];
+export type NextHold = RowsOf<[ReturnType<typeof selectNextHoldEnd>]>[0][number];
 
-/** The query of the user whose hold ends next in an environment, up to `untilMs`. An erasure releases those of whom it erases. */
+/** The query for the user whose hold ends next in an environment, up to `untilMs`. Erasures release the holds of erased users. */
 export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>
-  selectNext({ environmentId, untilMs });
+  selectNextHoldEnd({ environmentId, untilMs });

@@ -5,37 +5,36 @@ import { all } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { JsonObject } from "../../lib/json.ts";
-import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { Debit } from "../ledger/responses.ts";
-import { describe, describedFields } from "./read-event.ts";
+import { describe, describedFields, presentUsageTimes } from "./event-fields.ts";
 import type { EventsOutput, ShownEvent } from "./responses.ts";
 import type { EventsInput } from "./schemas.ts";
 
-/** How many events a page with a filter looks at: at most 4,000 rows are read. */
+/** How many events a page with a filter examines, so that it reads at most 4,000 rows. */
 const LOOKED_AT_MAX = 1_990;
-/** Of the properties of a page, beside those of one event. */
-const PROPERTIES_BYTES_MAX = 1_500_000;
+/** The most bytes of properties on a page, unless a single event has more. */
+const PAGE_PROPERTIES_BYTES_MAX = 1_500_000;
 
-const shownFields = () => ({
+const listedEventFields = () => ({
   ...describedFields(),
   ...fields(usageEvents, "occurredByMs", "seq", "occurredAtMs", "receivedAtMs", "reservationId"),
   ...fields(usageEvents, "debits", "uncovered", "properties", "largePropertiesBytes"),
 });
-type ShownRow = RowOf<ReturnType<typeof shownFields>>;
+type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
 
-/** The place of an event in a list: those before it come later. */
-interface Place {
+/** The position of an event in a list, for the cursor. */
+interface EventPlace {
   readonly beforeMs: number;
   readonly beforeSeq: number;
 }
 
-type Span = Place & { from: number };
+type EventSpan = EventPlace & { from: number };
 
 /** FROM and WHERE: the events of a span, the newest by `occurredAt` first. */
-const ofSpan = (value: ValueOf<Span>, account: SQL) => {
+const ofSpan = (value: ValueOf<EventSpan>, account: SQL) => {
   const { accountId, occurredAtMs, seq } = usageEvents;
   return sql`${usageEvents} INDEXED BY usage_events_occurred
     WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")}
@@ -43,18 +42,18 @@ const ofSpan = (value: ValueOf<Span>, account: SQL) => {
     ORDER BY ${occurredAtMs} DESC, ${seq} DESC`;
 };
 
-const selectPage = accountQuery((value: ValueOf<Span & { limit: number }>, account) =>
-  read(shownFields(), (list) => sql`SELECT ${list} FROM ${ofSpan(value, account)} LIMIT ${value("limit")}`),
+const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) =>
+  read(listedEventFields(), (list) => sql`SELECT ${list} FROM ${ofSpan(value, account)} LIMIT ${value("limit")}`),
 );
 
-/** Whether a text passes a filter: none, a name or a glob. */
-const passes = (filter: string | undefined, text: string | null): boolean =>
+/** Whether a text matches a filter: none, a name or a glob. */
+const passesFilter = (filter: string | undefined, text: string | null): boolean =>
   filter === undefined || (text !== null && filterCovers(filter, text));
 
 /**
- * A page of a user's usage events, the newest by `occurredAt` first, of one moment the later arrival (U16). A page with a filter
- * looks at so many events, and may be short, even empty, while `nextCursor` is not null. Large properties are read in a trip of
- * their own. By a publishable key there are no properties.
+ * A page of a user's usage events, newest `occurredAt` first, at equal times latest arrival first (U16). A page with a filter
+ * examines a bounded number of events, and may be short, even empty, while `nextCursor` is not null. Large properties take another
+ * round trip. A publishable key gets no properties.
  */
 export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: string }): Promise<EventsOutput> {
   const { userId, event, model, from, to, limit, cursor } = input;
@@ -65,11 +64,13 @@ export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: 
   const user = { userId };
   const isFiltered = event !== undefined || model !== undefined;
   const lookedAtMax = isFiltered ? LOOKED_AT_MAX : limit + 1;
-  const rows = await all(ctx.db, selectPage(ctx, user, { ...span, limit: lookedAtMax }));
-  const passing = rows.filter((row) => passes(event, row.event) && passes(model, row.model));
+  const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: lookedAtMax }));
+  const passing = rows.filter((row) => passesFilter(event, row.event) && passesFilter(model, row.model));
   const page = passing.slice(0, limit);
   const shown =
-    ctx.caller.kind === "publishable" ? page.map((row) => present(row)) : await withProperties(ctx, user, page);
+    ctx.caller.kind === "publishable"
+      ? page.map((row) => presentListedEvent(row))
+      : await withProperties(ctx, user, page);
   const isCut = shown.length < passing.length;
   const last = isCut ? page[shown.length - 1] : rows.length === lookedAtMax ? rows.at(-1) : undefined;
   return {
@@ -78,14 +79,14 @@ export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: 
   };
 }
 
-/** An event by its id, with whose it is. Throws `not_found`. */
-export async function readEvent(ctx: TenantCtx, eventId: string): Promise<ShownEvent & { userId: string }> {
-  const [row] = await all(ctx.db, selectById({ environmentId: ctx.environment.id, eventId }));
+/** An event by its id, with its user's id. Throws `not_found`. */
+export async function readUsageEventById(ctx: TenantCtx, eventId: string): Promise<ShownEvent & { userId: string }> {
+  const [row] = await all(ctx.db, selectEventById({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined) {
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
   }
   const { userId, large, ...event } = row;
-  return { userId, ...present(event, large ?? event.properties) };
+  return { userId, ...presentListedEvent(event, large ?? event.properties) };
 }
 
 const isOfEvent = () =>
@@ -95,10 +96,10 @@ const isOfEvent = () =>
     eq(largeProperties.seq, usageEvents.seq),
   );
 
-const selectById = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
     .select({
-      ...shownFields(),
+      ...listedEventFields(),
       ...fields(accounts, "userId"),
       ...computed({
         large: sql<string | null>`(SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${isOfEvent()})`,
@@ -109,10 +110,10 @@ const selectById = query((value: ValueOf<{ environmentId: number; eventId: strin
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
 
-const earlier = (a: Place, b: Place): Place =>
+const earlier = (a: EventPlace, b: EventPlace): EventPlace =>
   a.beforeMs < b.beforeMs || (a.beforeMs === b.beforeMs && a.beforeSeq < b.beforeSeq) ? a : b;
 
-async function readPlace(cursor: string, scope: readonly (string | number)[]): Promise<Place> {
+async function readPlace(cursor: string, scope: readonly (string | number)[]): Promise<EventPlace> {
   const text = await decodeTextCursor(cursor, scope);
   const [, beforeMs, beforeSeq] = /^(\d{1,15}) (\d{1,15})$/.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeSeq === undefined) throw invalidCursor();
@@ -133,36 +134,32 @@ const selectLarge = accountQuery((value: ValueOf<{ places: string }>, account) =
     ),
 );
 
-/** The events of a page with their properties, as far as these are not too many bytes: one event always. */
+/** The first events of a page with their properties, as many as the byte limit allows, at least one. */
 async function withProperties(
   ctx: TenantCtx,
   user: { userId: string },
-  page: readonly ShownRow[],
+  page: readonly ListedEventRow[],
 ): Promise<ShownEvent[]> {
   let bytes = 0;
   const shown = page.filter((row, index) => {
     bytes += row.largePropertiesBytes ?? 0;
-    return index === 0 || bytes <= PROPERTIES_BYTES_MAX;
+    return index === 0 || bytes <= PAGE_PROPERTIES_BYTES_MAX;
   });
   const places = shown.flatMap((row) => (row.largePropertiesBytes === null ? [] : [[row.occurredByMs, row.seq]]));
   const large =
     places.length === 0 ? [] : await all(ctx.db, selectLarge(ctx, user, { places: JSON.stringify(places) }));
   const textOf = new Map(large.map(({ seq, properties }) => [seq, properties]));
-  return shown.map((row) => present(row, textOf.get(row.seq) ?? row.properties));
+  return shown.map((row) => presentListedEvent(row, textOf.get(row.seq) ?? row.properties));
 }
 
-/** An event as the API returns it, without its properties where they are not given. */
-function present(row: ShownRow, properties?: string | null): ShownEvent {
-  const { event, model, quantities } = describe(row);
+/** An event as the API returns it. Without `properties` the field is left out. */
+function presentListedEvent(row: ListedEventRow, properties?: string | null): ShownEvent {
   return {
     eventId: row.eventId,
-    event,
-    model,
-    quantities,
-    occurredAt: iso(row.occurredAtMs),
-    receivedAt: iso(row.receivedAtMs),
+    ...describe(row),
+    ...presentUsageTimes(row),
     reservationId: row.reservationId,
-    // JSON in the form of the response, beside what remained then.
+    // JSON in the form of the response, except that it also has the remaining amounts of that time.
     debits: (JSON.parse(row.debits) as Debit[]).map(({ remaining: _, ...debit }) => debit),
     uncovered: row.uncovered === null ? null : (JSON.parse(row.uncovered) as ShownEvent["uncovered"]),
     ...(properties === undefined

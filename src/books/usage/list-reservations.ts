@@ -16,7 +16,7 @@ export type ReservationKey = { environmentId: number; reservationId: string };
 export const ofReservationKey = (value: ValueOf<ReservationKey>) =>
   and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId")));
 
-const selectById = query((value: ValueOf<ReservationKey>) =>
+const selectReservationById = query((value: ValueOf<ReservationKey>) =>
   drizzle
     .select(
       fields(
@@ -31,19 +31,19 @@ const selectById = query((value: ValueOf<ReservationKey>) =>
 
 /** The reservation with an id: at most one row. */
 export function selectReservation(ctx: TenantCtx, reservationId: string): Statement<ReservationRow> {
-  return selectById({ environmentId: ctx.environment.id, reservationId });
+  return selectReservationById({ environmentId: ctx.environment.id, reservationId });
 }
 
 export function asHold(row: ReservationRow): Hold {
   return { id: row.id, legs: readLegs(row.legs) };
 }
 
-/** Whether it is committed, in time or late, or released. It can then not be committed. */
+/** Whether it is committed, in time or late, or released, so that it cannot be committed. */
 export function isClosed(row: ReservationRow): boolean {
   return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
 }
 
-/** A late commit. The reservation stays expired, and cannot be committed by another event. */
+/** Records a late commit. The reservation stays expired, and no other event can commit it. */
 export const commitLate = query((value: ValueOf<ReservationKey & { eventId: string }>) =>
   drizzle
     .update(reservations)
@@ -63,7 +63,7 @@ export function reservationClosed(message: string): PurserError {
   return new PurserError("reservation_closed", message, { param: "reservationId" });
 }
 
-/** A reservation as it stands (U13). Throws `reservation_not_found`. */
+/** The current state of a reservation (U13). Throws `reservation_not_found`. */
 export async function readReservation(ctx: TenantCtx, reservationId: string): Promise<ReservationOutput> {
   const [row] = await all(ctx.db, selectShownReservation(ctx, reservationId, ctx.now()));
   if (row === undefined) throw reservationNotFound();
@@ -87,7 +87,7 @@ export function selectShownReservation(
   return selectShown({ environmentId: environment.id, reservationId, nowMs });
 }
 
-/** The fields of a reservation as it stands. A due one has the status that it will have (U13). */
+/** The public fields of a reservation. A due one already has the status that its settlement will give it (U13). */
 function reservationFields(value: ValueOf<{ nowMs: number }>) {
   const { id, state, expiresAtMs, settledEventId } = reservations;
   const isLive = gt(expiresAtMs, value("nowMs"));
@@ -124,8 +124,8 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
 }
 
 /**
- * A page of the user's reservations, newest first; of one status if it is given (U13). The cursor has the last one shown, so
- * new ones do not move pages. Reads all that are open, and of the others those of a page.
+ * A page of the user's reservations, newest first, with one status if given (U13). The cursor has the last one shown, so that new
+ * reservations do not shift pages. It reads all open reservations, and a page of the others.
  */
 export async function listReservations(ctx: TenantCtx, input: ReservationsInput): Promise<ReservationsOutput> {
   const { userId, status, limit, cursor } = input;
@@ -133,7 +133,7 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
   const before = cursor === undefined ? NEWEST : await readPosition(cursor, scope);
   const rows = await all(
     ctx.db,
-    selectPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
+    selectReservationsPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
   );
   const shown = rows.slice(0, limit);
   const last = shown.at(-1);
@@ -144,24 +144,24 @@ export async function listReservations(ctx: TenantCtx, input: ReservationsInput)
   };
 }
 
-type Position = {
+type ReservationPosition = {
   readonly beforeMs: number;
   readonly beforeId: string;
 };
 
-const NEWEST: Position = { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
+const NEWEST: ReservationPosition = { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
 
-async function readPosition(cursor: string, scope: readonly (string | number)[]): Promise<Position> {
+async function readPosition(cursor: string, scope: readonly (string | number)[]): Promise<ReservationPosition> {
   const text = await decodeTextCursor(cursor, scope);
   const [, beforeMs, beforeId] = /^(\d{1,15}) (res_.+)$/.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeId === undefined) throw invalidCursor();
   return { beforeMs: Number(beforeMs), beforeId };
 }
 
-type Page = Position & { limit: number; nowMs: number };
+type ReservationsPage = ReservationPosition & { limit: number; nowMs: number };
 
-/** The ids of a page of one index, which has all that it needs. */
-function idsOf(value: ValueOf<Page>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
+/** The ids of a page from one index, which covers the query. */
+function idsOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
   const { id, accountId, createdAtMs } = reservations;
   return sql`SELECT * FROM (
     SELECT ${id}, ${createdAtMs} FROM ${reservations} INDEXED BY ${index}
@@ -173,8 +173,8 @@ function idsOf(value: ValueOf<Page>, account: SQL, index: SQL, condition: SQL | 
 
 type Settled = Exclude<ReservationStatus, "open">;
 
-/** Where the reservations of a status are found. One that is due counts as what it will be. */
-function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Page>, account: SQL): SQL[] {
+/** The source of the reservations of a status. A due one counts with the status that its settlement will give it. */
+function idsByStatus(status: ReservationStatus | "all", value: ValueOf<ReservationsPage>, account: SQL): SQL[] {
   const { state, expiresAtMs } = reservations;
   // Each condition repeats that of its partial index.
   const open = (condition?: SQL) =>
@@ -196,24 +196,24 @@ function idsByStatus(status: ReservationStatus | "all", value: ValueOf<Page>, ac
   }
 }
 
-const page = alias(reservations, "page");
+const reservationsPage = alias(reservations, "page");
 
-const pageOf = (status: ReservationStatus | "all") =>
-  accountQuery((value: ValueOf<Page & OfUser>, account) => {
+const reservationsPageOf = (status: ReservationStatus | "all") =>
+  accountQuery((value: ValueOf<ReservationsPage & OfUser>, account) => {
     const { environmentId, id, createdAtMs } = reservations;
     const ids = sql.join(idsByStatus(status, value, account), sql` UNION ALL `);
     return drizzle
       .select(reservationFields(value))
-      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${value("limit")}) AS ${page}`)
+      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${value("limit")}) AS ${reservationsPage}`)
       .crossJoin(reservations)
-      .where(and(eq(environmentId, value("environmentId")), eq(id, page.id)))
+      .where(and(eq(environmentId, value("environmentId")), eq(id, reservationsPage.id)))
       .orderBy(desc(createdAtMs), desc(id));
   });
 
-const selectPage = {
-  open: pageOf("open"),
-  released: pageOf("released"),
-  committed: pageOf("committed"),
-  expired: pageOf("expired"),
-  all: pageOf("all"),
+const selectReservationsPage = {
+  open: reservationsPageOf("open"),
+  released: reservationsPageOf("released"),
+  committed: reservationsPageOf("committed"),
+  expired: reservationsPageOf("expired"),
+  all: reservationsPageOf("all"),
 };

@@ -13,7 +13,7 @@ import type { SpendableBalance } from "../ledger/balance.ts";
 import type { Payment, Usage } from "../ledger/burn-down.ts";
 import { balancesOfLegs } from "../ledger/debits.ts";
 
-/** How many balances a refusal explains, at the most. */
+/** The most balances that a refusal explains. */
 const skippedBalancesMax = 20;
 const REFUSED = ["exhausted", "wrong_unit", "no_match"] as const;
 
@@ -29,7 +29,7 @@ export function insufficientCredits(
 ): PurserError {
   const paying = new Set(legs.map(({ balance }) => balance.id));
   const reasonOf = ({ id, rules }: SpendableBalance): (typeof REFUSED)[number] => {
-    // A balance that pays a part of what is not covered pays all that it has.
+    // A balance that pays a part, while the rest is not covered, pays all that it has.
     if (paying.has(id)) return "exhausted";
     return rulesCover(rules, event, model) ? "wrong_unit" : "no_match";
   };
@@ -43,20 +43,20 @@ export function insufficientCredits(
   const skipped = REFUSED.flatMap((refused) => all.filter(({ reason }) => reason === refused));
   const message =
     live.length === 0
-      ? "The user has no live balances: nothing was granted under this userId, or all of it is spent, expired or revoked."
+      ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, expired or revoked."
       : "The user's balances do not cover the usage. `details.skipped` says why, of each.";
   return new PurserError("insufficient_credits", message, {
     details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, skippedBalancesMax) },
   });
 }
 
-/** Whose usage, and of which event. */
-type Asked = Pick<Usage, "event"> & { readonly userId: string };
+/** The user and the event of a usage. */
+type AskedUsage = Pick<Usage, "event"> & { readonly userId: string };
 
 /** Runs a verb, and counts a refusal for insufficient credits, for the overview. `asked` is read when it is refused. */
 export async function countShortage<Answer>(
   ctx: TenantCtx,
-  asked: Asked,
+  asked: AskedUsage,
   verb: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
@@ -68,19 +68,19 @@ export async function countShortage<Answer>(
 }
 
 /** Counts a refusal, if it is one for insufficient credits. */
-export function noteShortage(ctx: TenantCtx, { userId, event }: Asked, refusal: unknown): void {
+export function noteShortage(ctx: TenantCtx, { userId, event }: AskedUsage, refusal: unknown): void {
   if (!(refusal instanceof PurserError) || refusal.code !== "insufficient_credits") return;
   countRefusal(ctx, "shortage", refusal, { userId, subject: event });
 }
 
-/** Warns of a balance in `count` that pays, or is held, for an event which names other quantities alone (W16). */
+/** Warns when a balance in `count` pays, or is held, for an event that names only other quantities (W16). */
 export function warnOfCount(ctx: TenantCtx, quantities: Quantities, legs: readonly { readonly unit: Unit }[]): void {
   if (impliesCount(quantities) && legs.some(({ unit }) => unit === "count")) warn(ctx, "count_implied");
 }
 
 export type PlannedPayment = Payment<SpendableBalance>;
 
-/** The legs of a payment, for `legsOf` and `debitsOfLegs`. */
+/** The debits of a payment as JSON, for `legsOf` and `debitsOfLegs`. */
 export function legsJson({ legs }: PlannedPayment): string {
   return JSON.stringify(
     legs.map(({ balance, amountSteps }) => ({
@@ -92,7 +92,7 @@ export function legsJson({ legs }: PlannedPayment): string {
   );
 }
 
-/** A hold's legs as JSON, in steps (`HoldLeg`). */
+/** The amounts of a hold by balance, as JSON in steps (`HoldLeg`). */
 export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
   const { id, packId, unit, remainingSteps } = creditBalances;
   return sql`(

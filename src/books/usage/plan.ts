@@ -18,12 +18,14 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { refusingLimits } from "../limits/judge.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
+import { warnOfCount } from "./payment.ts";
 import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /**
- * What an event would debit if it came now: by the same burn-down, over the same state, due holds counted as settled and due periods as granted;
- * why each other balance would not pay, of those that are dead the newest hundred, and which usage limits would refuse it. Changes nothing (U11).
+ * The debits of an event if it came now (U11), computed by the same burn-down, with due holds settled and due periods granted. It
+ * also returns why other balances would not pay (of those that cannot pay at all, the newest hundred) and which usage limits would
+ * refuse the event. Warns of an implied count (W16). Changes nothing.
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
@@ -38,7 +40,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       selectDuePeriods(ctx, user, { nowMs }),
     ]);
   let [paying, dead, due, limits, [begun]] = await readWith(selectPayingNow);
-  // A charge may be paid by balances that expired since.
+  // A charge may be paid by balances that have expired since the reservation's end.
   if (due.some(({ isToCharge }) => isToCharge === 1))
     [paying, dead, due, limits, [begun]] = await readWith(selectBalancesOfDue);
   const granted = balancesOfPeriods(readDuePeriods(ctx, begun?.due ?? null, { nowMs, isWhole: true }));
@@ -46,9 +48,14 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
   const after = planDue([...paying, ...dead, ...due, ...granted], [...holds.values()]);
   const listed = new Set([...dead, ...due].map(({ id }) => id));
-  // Others that expired were read for a charge alone.
+  // Other expired balances were read only for a charge.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
+  warnOfCount(
+    ctx,
+    input.quantities,
+    legs.map((leg) => leg.balance),
+  );
   const debited = new Set(legs.map((leg) => leg.balance.id));
   return {
     debits: legs.map(({ balance, amountSteps }) => ({
@@ -70,7 +77,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   };
 }
 
-/** The limits that would refuse it. Due holds are settled by then, and a charge goes on counting (Q3). */
+/** The limits that would refuse it. Due holds count as settled, and a charge still counts (Q3). */
 function planLimits(
   rows: readonly UserLimitRow[],
   holds: readonly DueHold[],

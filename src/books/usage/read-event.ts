@@ -1,26 +1,11 @@
 import { and, eq, sql } from "drizzle-orm";
-import { drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
-import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { presentQuantities } from "../amounts/amount.ts";
 import type { Debit } from "../ledger/responses.ts";
-
-export const describedFields = () =>
-  fields(usageEvents, "eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps");
-type Described = RowOf<ReturnType<typeof describedFields>>;
-
-/** An event's name, model and quantities. */
-export function describe({ event, model, countSteps, tokensSteps, secondsSteps, centsSteps }: Described) {
-  const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
-  const given = Object.fromEntries(
-    Object.entries(steps).filter(([unit, value]) => unit === "count" || (value ?? 0) > 0),
-  );
-  return { event, model, quantities: presentQuantities(given) };
-}
-export type EventDescription = ReturnType<typeof describe>;
+import { describe, describedFields, type EventDescription, presentUsageTimes } from "./event-fields.ts";
 
 const selectOne = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
@@ -45,26 +30,25 @@ const selectSome = query((value: ValueOf<{ environmentId: number; eventIds: stri
     ),
 );
 
-/** A usage event with whose it is, for the dashboard; but for its properties. Throws `not_found`. */
+/** A usage event with its user's id and without its properties, for the dashboard. Throws `not_found`. */
 export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
   const [row] = await all(ctx.db, selectOne({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined)
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
-  const { userId, reservationId, debits, uncovered, occurredAtMs, receivedAtMs } = row;
+  const { userId, reservationId, debits, uncovered } = row;
   return {
     eventId,
     userId,
     reservationId,
     ...describe(row),
-    occurredAt: iso(occurredAtMs),
-    receivedAt: iso(receivedAtMs),
+    ...presentUsageTimes(row),
     // JSON in the form of the response.
     debits: JSON.parse(debits) as readonly Debit[],
     uncovered: uncovered === null ? null : (JSON.parse(uncovered) as EventDescription["quantities"]),
   };
 }
 
-/** What some usage events were, by their ids. */
+/** Descriptions of some usage events, by id. */
 export async function describeEvents(
   ctx: TenantCtx,
   eventIds: readonly string[],

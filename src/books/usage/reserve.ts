@@ -24,8 +24,8 @@ import type { ReserveInput } from "./schemas.ts";
 const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
 
 /**
- * Holds the credits that a usage may cost: all or nothing (U5). With the caller's own `reservationId` it happens once.
- * Throws `usage_limit_reached`, `insufficient_credits` and `idempotency_conflict`.
+ * Holds the credits that a usage may cost, all or nothing (U5). A caller's own `reservationId` makes it idempotent. Throws
+ * `usage_limit_reached`, `insufficient_credits` and `idempotency_conflict`.
  */
 export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
   const { reservationId = ctx.newId("res_"), ...body } = input;
@@ -34,15 +34,14 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   const reserved = await countShortage(ctx, body, () =>
     writeForUser(ctx, {
       user: { userId },
-      nonce: stamp.nonce,
       read: (atMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, atMs)],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], writing) => {
         if (stored !== undefined) {
-          // As it was answered first: it may have been extended since.
+          // The first response's value. The reservation may have been extended since.
           const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
-          return replay(answerRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
+          return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
         const counts = countUsage(writing, body, true);
         const live = spendableBalances(
@@ -75,9 +74,9 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   return reserved;
 }
 
-type StoredAnswer = Pick<typeof reservations.$inferSelect, "legs" | "expiresAtMs">;
+type StoredReservation = Pick<typeof reservations.$inferSelect, "legs" | "expiresAtMs">;
 
-function reserveOutput(reservationId: string, stored: StoredAnswer): ReserveOutput {
+function reserveOutput(reservationId: string, stored: StoredReservation): ReserveOutput {
   const holds = readLegs(stored.legs).map((leg) => ({
     ...presentLeg(leg),
     remaining: fromSteps(leg.unit, leg.remainingSteps),
@@ -85,9 +84,9 @@ function reserveOutput(reservationId: string, stored: StoredAnswer): ReserveOutp
   return { reservationId, expiresAt: iso(stored.expiresAtMs), holds };
 }
 
-function answerRepeat(
+function answerReservationRepeat(
   id: string,
-  stored: StoredAnswer & { requestHash: string },
+  stored: StoredReservation & { requestHash: string },
   stamp: Stamp,
 ): Outcome<ReserveOutput> {
   const whose = compareStamp(stored.requestHash, stamp);
@@ -150,7 +149,7 @@ function reservationValues(
   };
 }
 
-/** The reservation for this isolate's memory, where the legs' remaining amounts are not needed. */
+/** The reservation for this isolate's memory, which does not need the remaining amounts of its holds. */
 function reservationForMemory(
   id: string,
   { event, model, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,

@@ -29,7 +29,7 @@ export const eventListOutput = z
   .meta({ id: "UsageEventList" });
 export type EventListOutput = z.infer<typeof eventListOutput>;
 
-/** What a reservation holds of one balance. */
+/** The amount that a reservation holds of one balance. */
 const hold = debit.extend({ remaining: z.number().describe("The balance after the hold.") }).meta({ id: "Hold" });
 const heldAmount = hold.omit({ remaining: true }).meta({ id: "HeldAmount" });
 
@@ -39,7 +39,7 @@ export const reserveOutput = z
   .strictObject({
     reservationId: z.string(),
     expiresAt: time,
-    holds: z.array(hold).describe("The held amounts, and what remains of each balance."),
+    holds: z.array(hold).describe("The held amounts, and the remaining amount of each balance."),
   })
   .meta({ id: "CreatedReservation" });
 export type ReserveOutput = z.infer<typeof reserveOutput>;
@@ -51,11 +51,13 @@ export const reservationOutput = z
     event: z.string(),
     model: z.string().nullable(),
     quantities: quantitiesOutput,
-    onExpiry: onExpiry.describe("What becomes of the holds if nobody settles it in time."),
-    status: reservationStatus.describe("If it expired and its holds did not return yet: what it will be."),
+    onExpiry: onExpiry.describe("Whether the holds are returned or charged when it expires."),
+    status: reservationStatus.describe(
+      "A reservation that has expired, but whose holds are not returned yet, already has its final status.",
+    ),
     createdAt: time,
     expiresAt: time,
-    settledAt: time.nullable().describe("When its holds returned. Null until then."),
+    settledAt: time.nullable().describe("When its holds were returned. Null until then."),
     eventId: z.string().nullable().describe("The event that it was committed with, in time or late."),
     holds: z.array(heldAmount).describe("The amounts that it holds, or held."),
   })
@@ -118,7 +120,7 @@ export const environmentUsageOutput = z
         })
         .meta({ id: "EnvironmentUsageTotal" }),
     ),
-    upTo: time.describe("The totals have every event that was received before this time, and some later ones."),
+    upTo: time.describe("The totals include all events received before this time, and possibly some later ones."),
   })
   .meta({ id: "EnvironmentUsage" });
 export type EnvironmentUsageOutput = z.infer<typeof environmentUsageOutput>;
@@ -142,10 +144,7 @@ export type ShownEvent = z.infer<typeof shownEvent>;
 export const eventsOutput = z
   .strictObject({
     events: z.array(shownEvent).describe("The newest by `occurredAt` first."),
-    nextCursor: z
-      .string()
-      .nullable()
-      .describe("For the next page, also where this one is short. Null on the last page."),
+    nextCursor: z.string().nullable().describe("For the next page, even if this page is short. Null on the last page."),
   })
   .meta({ id: "UsageEventPage" });
 export type EventsOutput = z.infer<typeof eventsOutput>;
@@ -175,7 +174,7 @@ export const planOutput = z
       .describe("The balances that would not be debited, and why."),
     limits: z
       .array(refusingLimitOutput)
-      .describe("The usage limits that would refuse it, in the order of their making. None for `partial`."),
+      .describe("The usage limits that would refuse it, oldest first. None for `partial`."),
   })
   .meta({ id: "DebitPlan" });
 export type PlanOutput = z.infer<typeof planOutput>;

@@ -17,7 +17,7 @@ import { type ElementResult, recordList } from "./event-list.ts";
 import { readEventList, readEventRequest } from "./event-request.ts";
 import { recordEvent } from "./events.ts";
 import { extendReservation } from "./extend.ts";
-import { listEvents, readEvent } from "./list-events.ts";
+import { listEvents, readUsageEventById } from "./list-events.ts";
 import { listReservations, readReservation } from "./list-reservations.ts";
 import { planUsage } from "./plan.ts";
 import { createReservation } from "./reserve.ts";
@@ -69,7 +69,7 @@ export const usageRoutes = createRoutes()
   })
   .get("/events", requireKeyOrEndUser(["eventId"]), validate("query", eventsInput), async (c) => {
     const { userId, eventId, ...page } = c.req.valid("query");
-    if (eventId !== undefined) return c.json(await callVerb(c, (ctx) => readEvent(ctx, eventId)));
+    if (eventId !== undefined) return c.json(await callVerb(c, (ctx) => readUsageEventById(ctx, eventId)));
     assert(userId !== undefined, "a query names a user or an event");
     askAbout(c, "userId", userId);
     return c.json(await callVerb(c, (ctx) => listEvents(ctx, { ...page, userId })));
@@ -132,7 +132,7 @@ export const usageRoutes = createRoutes()
     async (c) => c.json(await callVerb(c, (ctx) => releaseReservation(ctx, c.req.valid("param").reservationId))),
   );
 
-/** A part of the administration API. */
+/** Administration routes of usage. */
 export const environmentUsageRoutes = createRoutes().get(
   "/apps/:appId/usage",
   requireAdmin,

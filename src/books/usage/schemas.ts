@@ -7,42 +7,46 @@ import { quantities } from "../amounts/schemas.ts";
 import { userId } from "../ledger/schemas.ts";
 
 const EARLIEST_MS = Date.UTC(2000, 0, 1);
-const AHEAD_MS_MAX = 24 * 3_600_000;
+const USAGE_AHEAD_MS_MAX = 24 * 3_600_000;
 
 /** When usage occurred (L5). */
-const occurredAt = timestamp
-  .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
-  .meta({ format: "date-time" });
+const occurredAt = z.lazy(() =>
+  timestamp
+    .refine((atMs) => atMs >= EARLIEST_MS, "must not be before 2000-01-01T00:00:00Z")
+    .meta({ format: "date-time" }),
+);
 
-/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is what the request calls its time. */
+/** Throws `invalid_request` for usage that is more than a day ahead (L5). `param` is the name of the request's time. */
 export function assertNotAhead(atMs: number | undefined, nowMs: number, param = "occurredAt"): void {
-  if (atMs === undefined || atMs <= nowMs + AHEAD_MS_MAX) return;
+  if (atMs === undefined || atMs <= nowMs + USAGE_AHEAD_MS_MAX) return;
   throw invalid(param, "must be at most a day ahead of this service's clock");
 }
 
 const PROPERTIES_LEVELS_MAX = 100;
 /** In UTF-8 bytes of JSON. A row of D1 holds at most 2 MB. */
-const PROPERTIES_BYTES_MAX = 1024 * 1024;
+const USAGE_PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 /** Any properties that the caller stores with an event. */
-const anyProperties = jsonObject
-  .superRefine((value, context) => {
-    const refuse = (message: string) => context.addIssue({ code: "custom", message });
-    if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
-      return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
-    }
-    roundNumbers(value);
-    if (!isFiniteJson(value)) {
-      refuse("must have only numbers within the range of a double");
-    } else if (new TextEncoder().encode(JSON.stringify(value)).length > PROPERTIES_BYTES_MAX) {
-      refuse(`must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
-    }
-  })
-  .meta({ type: "object", additionalProperties: true });
+const anyProperties = z.lazy(() =>
+  jsonObject
+    .superRefine((value, context) => {
+      const refuse = (message: string) => context.addIssue({ code: "custom", message });
+      if (isNestedDeeperThan(value, PROPERTIES_LEVELS_MAX)) {
+        return refuse(`must nest at most ${PROPERTIES_LEVELS_MAX} levels`);
+      }
+      roundNumbers(value);
+      if (!isFiniteJson(value)) {
+        refuse("must have only numbers within the range of a double");
+      } else if (new TextEncoder().encode(JSON.stringify(value)).length > USAGE_PROPERTIES_BYTES_MAX) {
+        refuse(`must be at most ${USAGE_PROPERTIES_BYTES_MAX} bytes of JSON`);
+      }
+    })
+    .meta({ type: "object", additionalProperties: true }),
+);
 
 const TIME_OF_USAGE = "The time of the usage, at most a day ahead. Default: now.";
 
-const onShortageInput = z.enum(["reject", "partial"]).meta({ id: "OnShortage" });
+const onShortageInput = z.lazy(() => z.enum(["reject", "partial"]).meta({ id: "OnShortage" }));
 
 /** The fields of a usage event besides its id (U1). */
 const usageFields = () => ({
@@ -108,9 +112,11 @@ export const cloudEvent = z.lazy(() =>
     .meta({ id: "CloudEvent" }),
 );
 
-export const reservationStatus = z.enum(["open", "committed", "released", "expired"]).meta({
-  id: "ReservationStatus",
-});
+export const reservationStatus = z.lazy(() =>
+  z.enum(["open", "committed", "released", "expired"]).meta({
+    id: "ReservationStatus",
+  }),
+);
 export type ReservationStatus = z.infer<typeof reservationStatus>;
 
 const reservationIdPattern = /^res_[A-Za-z0-9_-]{1,60}$/;
@@ -120,9 +126,9 @@ const EXPIRES_IN_SECONDS_DEFAULT = 300;
 export const EXPIRES_IN_SECONDS_MAX = 86_400;
 
 const SECONDS_RANGE = `must be from 1 to ${EXPIRES_IN_SECONDS_MAX}`;
-const expiresInSeconds = z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE);
+const expiresInSeconds = z.lazy(() => z.int().min(1, SECONDS_RANGE).max(EXPIRES_IN_SECONDS_MAX, SECONDS_RANGE));
 
-export const onExpiry = z.enum(["return", "charge"]).meta({ id: "OnExpiry" });
+export const onExpiry = z.lazy(() => z.enum(["return", "charge"]).meta({ id: "OnExpiry" }));
 
 export const reserveInput = z.lazy(() => {
   const { event, model } = usageFields();
@@ -140,9 +146,7 @@ export const reserveInput = z.lazy(() => {
       expiresInSeconds: expiresInSeconds.default(EXPIRES_IN_SECONDS_DEFAULT).describe("How long the credits are held."),
       onExpiry: onExpiry
         .default("return")
-        .describe(
-          "If nobody settles it in time: return the holds, or charge the reserved quantities as an event of its id.",
-        ),
+        .describe("When it expires: return the holds, or charge the reserved quantities as an event with its id."),
     })
     .meta({ id: "CreateReservation" });
 });
@@ -181,7 +185,7 @@ export const commitInput = z.lazy(() => {
 });
 export type CommitInput = z.infer<typeof commitInput>;
 
-const totalsGroup = z.enum(["event", "model", "hour", "day", "month"]);
+const totalsGroup = z.lazy(() => z.enum(["event", "model", "hour", "day", "month"]));
 export type TotalsGroup = z.infer<typeof totalsGroup>;
 export const isTime = (group: TotalsGroup): boolean => group !== "event" && group !== "model";
 
@@ -231,16 +235,18 @@ export const totalsInput = z.lazy(() =>
 );
 export type TotalsInput = z.infer<typeof totalsInput>;
 
-const dayBegin = timestamp
-  .refine((atMs) => atMs % DAY_MS === 0, "must begin a day in UTC, such as `2026-01-31T00:00:00Z`")
-  .meta({ format: "date-time" });
+const dayBegin = z.lazy(() =>
+  timestamp
+    .refine((atMs) => atMs % DAY_MS === 0, "must begin a day in UTC, such as `2026-01-31T00:00:00Z`")
+    .meta({ format: "date-time" }),
+);
 
 export const environmentUsageInput = z.lazy(() =>
   z.object({
     mode: mode.describe("The mode whose usage it is."),
     from: dayBegin.describe("Usage of this day or later. It begins a day in UTC."),
     to: dayBegin.describe("Usage before this day. It begins a day in UTC."),
-    groupBy: z.enum(["day", "event", "model", "user"]).describe("What each total is of."),
+    groupBy: z.enum(["day", "event", "model", "user"]).describe("The groups of the totals."),
   }),
 );
 export type EnvironmentUsageInput = z.infer<typeof environmentUsageInput>;

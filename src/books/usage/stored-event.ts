@@ -23,12 +23,12 @@ import type { AccountAtRead } from "../ledger/send.ts";
 import { legsJson, type PlannedPayment } from "./payment.ts";
 import type { EventOutput } from "./responses.ts";
 
-/** Larger properties are kept in `large_properties`, where they slow no other insert down. */
+/** Larger properties are stored in `large_properties`, so that they do not slow down other inserts. */
 const PROPERTIES_BYTES_OF_ROW = 1_024;
 
 type StoredAnswer = Pick<typeof usageEvents.$inferSelect, "debits" | "uncovered">;
 
-/** What a repeat of an event is compared with, and its answer. */
+/** A stored event's response, and the hash with which repeats are compared. */
 export type StoredEvent = StoredAnswer & { readonly requestHash: string };
 
 const selectEventSql = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
@@ -65,13 +65,13 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   };
 }
 
-/** `idempotency_conflict`: the event's id is another event's. */
+/** `idempotency_conflict`: another event has the id. */
 export function otherEvent(stored: string, stamp: Stamp): PurserError {
   return idempotencyConflict("Another event was recorded under this id.", "eventId", stored, stamp);
 }
 
-/** The first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
-export function answerRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
+/** Repeats the first result. Throws `idempotency_conflict` if a different request used the id (U4). */
+export function answerEventRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
   const whose = compareStamp(stored.requestHash, stamp);
   if (whose === "other") throw otherEvent(stored.requestHash, stamp);
   return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
@@ -91,8 +91,8 @@ export interface NewEvent {
   readonly counts: readonly NewCount[];
 }
 
-/** What a commit does before it records its event. */
-interface Settlement {
+/** The writes of a commit before its event. */
+interface CommitSettlement {
   readonly before?: readonly Statement[];
   /** The entries that return its holds. */
   readonly returns?: StateChanges["entries"];
@@ -101,15 +101,15 @@ interface Settlement {
 }
 
 /**
- * Writes the event's row, then its debits. So a replay is found before insufficient credits, and the row records each
- * balance's remaining amount.
+ * Writes the event's row and then its debits. In this order a replay is found before insufficient credits, and the row can record
+ * each balance's remaining amount.
  */
 export function writeEvent(
   ctx: TenantCtx,
   writing: AccountAtRead,
   event: NewEvent,
   stamp: Stamp,
-  settlement: Settlement = {},
+  settlement: CommitSettlement = {},
 ): Decision<Outcome<EventOutput>> {
   const entries = event.payment.legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,
@@ -147,7 +147,7 @@ export function writeEvent(
 
 type InsertedEvent = WriteContext & ReturnType<typeof eventValues>;
 
-/** The numbers of the event, `given.n`, beside the account's last event. */
+/** FROM: the numbers of the event, `given.n`, joined with the account's last event. */
 const fromNumbers = (value: ValueOf<InsertedEvent>) =>
   sql`FROM (SELECT ${value("numbers")} AS n) AS given LEFT JOIN ${lastEventOf(value)}`;
 
@@ -182,7 +182,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
   ),
 );
 
-// Before its event, which the database refuses without it. A repeat of the event aborts the batch, and this with it.
+// It comes before its event, which the database refuses without it. A repeated event aborts the whole batch.
 const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { properties: string }>) =>
   insertFrom(
     largeProperties,
@@ -191,7 +191,7 @@ const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { propert
   ),
 );
 
-/** JSON carries the numbers: D1 binds them as REAL. */
+/** Numbers are sent in JSON, because D1 binds them as REAL. */
 function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeBytes: number | null) {
   const { eventId, model, reservationId, quantities, payment, counts } = event;
   const occurredAtMs = event.occurredAt ?? receivedAtMs;
@@ -208,7 +208,7 @@ function eventValues(event: NewEvent, stamp: Stamp, receivedAtMs: number, largeB
   };
 }
 
-/** The statement that records an event and returns its debits, and before it what keeps its properties apart where they are large. */
+/** The statements that store large properties, if any, and then record the event and return its debits. */
 function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp) {
   const properties = event.properties === undefined ? null : JSON.stringify(event.properties);
   const bytes = properties === null ? 0 : utf8Length(properties);

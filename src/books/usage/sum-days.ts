@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { constraintOf } from "../../db/constraint.ts";
+import { isConflict } from "../../db/attempt.ts";
 import { assignments, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageEvents, usageToSum } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
@@ -8,17 +8,17 @@ import { usageSummed } from "../../db/views.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
-/** Their names are at most as many bytes as one value of D1 may have. */
+/** The names of so many events fit into one value of D1. */
 const EVENTS_A_PAGE_MAX = 1_000;
-const PAGES_A_RUN_MAX = 200;
-const QUERIES_A_PAGE = 3;
+const SUM_PAGES_A_RUN_MAX = 200;
+const SUM_QUERIES_A_PAGE = 3;
 const MINUTE_MS = 60_000;
-/** A prime, so that the runs begin all over the accounts. */
+/** A prime, so that runs begin at accounts spread over the whole range. */
 const STRIDE = 7_919;
 /** The upper and the lower bits are summed separately, so that both sums are exact. */
 const LOW = 2 ** 26;
 
-type Place = { environmentId: number; accountId: number };
+type SumPlace = { environmentId: number; accountId: number };
 
 /** The account at which a run begins. */
 const selectStart = query((value: ValueOf<{ from: number }>) =>
@@ -30,8 +30,8 @@ const selectStart = query((value: ValueOf<{ from: number }>) =>
   ),
 );
 
-/** Events that are in no sum, from a place on: of one account after another, in their order. */
-const selectEvents = query((value: ValueOf<Place & { limit: number }>) => {
+/** Events that are not summed yet, from a position on, account by account in order. */
+const selectUnsummedEvents = query((value: ValueOf<SumPlace & { limit: number }>) => {
   const { environmentId, accountId, occurredByMs, seq } = usageToSum;
   const { occurredByMs: byMs, seq: n } = usageEvents;
   return read(
@@ -43,16 +43,16 @@ const selectEvents = query((value: ValueOf<Place & { limit: number }>) => {
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
     },
-    // Without the signs SQLite begins at the first event of that moment, and not at the mark.
+    // Without the plus signs, SQLite would start at the first event of that time instead of the mark.
     (list) => sql`SELECT ${list} FROM ${usageToSum} CROSS JOIN ${usageEvents}
       ON ${usageEvents.accountId} = ${accountId} AND (${byMs}, ${n}) >= (+${occurredByMs}, +${seq})
       WHERE (${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})
       ORDER BY ${environmentId}, ${accountId}, ${byMs}, ${n} LIMIT ${value("limit")}`,
   );
 });
-type Event = RowsOf<[ReturnType<typeof selectEvents>]>[0][number];
+type Event = RowsOf<[ReturnType<typeof selectUnsummedEvents>]>[0][number];
 
-/** Takes the marks of the page away, or moves them to the first later event. Aborts where one stands no more where it was read. */
+/** Deletes the marks of the page, or moves them to the first later event. Aborts when a mark has moved since it was read. */
 const moveMarks = query((value: ValueOf<{ marks: string }>) =>
   insertFrom(
     usageSummed,
@@ -67,32 +67,32 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
   ),
 );
 
-const UNITS = ["count", "tokens", "seconds", "cents"] as const;
-const COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
-const SUMS = ["events", ...UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`] as const)] as const;
+const SUMMED_UNITS = ["count", "tokens", "seconds", "cents"] as const;
+const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
+const SUMS = ["events", ...SUMMED_UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`] as const)] as const;
 
-const addSums = query((value: ValueOf<{ sums: string }>) => {
-  const given = [...COLUMNS, ...SUMS].map((name, index) => [name, sql`item.value ->> CAST(${index} AS INTEGER)`]);
+const addDaySums = query((value: ValueOf<{ sums: string }>) => {
+  const given = [...DAY_COLUMNS, ...SUMS].map((name, index) => [name, sql`item.value ->> CAST(${index} AS INTEGER)`]);
   const added = (column: SQLiteColumn) => sql`${column} + excluded.${names(column)}`;
-  // Its keys are all columns.
+  // The object has a key for every column.
   const insert = insertFrom(
     usageDays,
-    Object.fromEntries(given) as Record<(typeof COLUMNS | typeof SUMS)[number], SQL>,
+    Object.fromEntries(given) as Record<(typeof DAY_COLUMNS | typeof SUMS)[number], SQL>,
     sql`FROM json_each(${value("sums")}) AS item WHERE true`,
   );
-  return sql`${insert} ON CONFLICT (${names(...COLUMNS.map((name) => usageDays[name]))})
+  return sql`${insert} ON CONFLICT (${names(...DAY_COLUMNS.map((name) => usageDays[name]))})
     DO UPDATE SET ${assignments(usageDays, Object.fromEntries(SUMS.map((name) => [name, added(usageDays[name])])))}`;
 });
 
 /** The sums of a page's events by account, day, event and model, each a list in the order of `COLUMNS` and `SUMS`. */
-function sumsOf(events: readonly Event[]): (string | number)[][] {
+function daySumsOf(events: readonly Event[]): (string | number)[][] {
   const sums = new Map<string, { readonly key: (string | number)[]; readonly sums: number[] }>();
   for (const { environmentId, accountId, event, model, occurredAtMs, ...steps } of events) {
     const key = [environmentId, Math.floor(occurredAtMs / DAY_MS), accountId, event, model ?? ""];
     const name = JSON.stringify(key);
     const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0) };
     sums.set(name, sum);
-    const added = [1, ...UNITS.flatMap((unit) => bitsOf(steps[`${unit}Steps`] ?? 0))];
+    const added = [1, ...SUMMED_UNITS.flatMap((unit) => bitsOf(steps[`${unit}Steps`] ?? 0))];
     for (const [index, number] of added.entries()) sum.sums[index] = (sum.sums[index] ?? 0) + number;
   }
   return [...sums.values()].map(({ key, sums }) => [...key, ...sums]);
@@ -100,8 +100,8 @@ function sumsOf(events: readonly Event[]): (string | number)[][] {
 
 const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW), steps % LOW];
 
-/** For each account of a page where its mark stood, and the last event of the page. */
-function marksOf(events: readonly Event[]): number[][] {
+/** For each account of a page: the position of its mark, and the page's last event. */
+function movedMarks(events: readonly Event[]): number[][] {
   const marks = new Map<number, number[]>();
   for (const { environmentId, accountId, occurredByMs, seq, markSeq } of events) {
     marks.set(accountId, [environmentId, accountId, markSeq, occurredByMs, seq]);
@@ -110,29 +110,29 @@ function marksOf(events: readonly Event[]): number[][] {
 }
 
 /**
- * Adds the events of marked accounts to the sums of their days (U18). Each batch changes the marks with the sums, and aborts where
- * they were changed. Runs begin at different accounts, so that none waits for ever. Answers errors.
+ * Adds the events of marked accounts to the sums of their days (U18). Each batch changes the marks together with the sums, and aborts
+ * if a mark has changed. Runs begin at different accounts, so that no account waits forever. Returns errors.
  */
 export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly unknown[]> {
   const [start] = await all(db, selectStart({ from: Math.floor(now() / MINUTE_MS) * STRIDE }));
   if (start === undefined) return [];
-  let place: Place = start;
+  let place: SumPlace = start;
   let isFromStart = true;
-  for (let page = 0; page < PAGES_A_RUN_MAX && allowance.has(QUERIES_A_PAGE); page++) {
-    const events = await all(db, selectEvents({ ...place, limit: EVENTS_A_PAGE_MAX }));
+  for (let page = 0; page < SUM_PAGES_A_RUN_MAX && allowance.has(SUM_QUERIES_A_PAGE); page++) {
+    const events = await all(db, selectUnsummedEvents({ ...place, limit: EVENTS_A_PAGE_MAX }));
     const last = events.at(-1);
     if (last !== undefined) {
-      const [marks, sums] = [JSON.stringify(marksOf(events)), JSON.stringify(sumsOf(events))];
+      const [marks, sums] = [JSON.stringify(movedMarks(events)), JSON.stringify(daySumsOf(events))];
       try {
-        await batch(db, [moveMarks({ marks }), addSums({ sums })]);
+        await batch(db, [moveMarks({ marks }), addDaySums({ sums })]);
       } catch (error) {
-        if (constraintOf(error) !== "usage_summed_once") throw error;
-        // Another run was faster.
+        if (!isConflict(error)) throw error;
+        // Another run summed these events first.
         continue;
       }
     }
     if (last !== undefined && events.length === EVENTS_A_PAGE_MAX) {
-      // The last account may have more. If not, its mark is gone.
+      // The last account may have more events. If not, its mark is deleted.
       place = { environmentId: last.environmentId, accountId: last.accountId };
     } else if (isFromStart) {
       place = { environmentId: 0, accountId: 0 };
@@ -147,6 +147,6 @@ export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly
 export const daySumsPart: CronPart = {
   code: "usage_not_summed",
   weight: 4,
-  queriesOfStep: QUERIES_A_PAGE + 1,
+  queriesOfStep: SUM_QUERIES_A_PAGE + 1,
   work: sumDays,
 };

@@ -11,16 +11,16 @@ import { accountQuery } from "../ledger/account.ts";
 import type { GroupedTotalsOutput, TotalsOutput } from "./responses.ts";
 import { isTime, type TotalsInput } from "./schemas.ts";
 
-/** How many events of a span are added up; by a publishable key fewer. */
+/** The most events that are added up. A publishable key has a lower limit. */
 const EVENTS_MAX = 200_000;
 const EVENTS_OF_END_USER_MAX = 5_000;
-/** More groups than anybody counts by. They are the rows that the Worker holds at once. */
+/** The most groups, and so the most rows that the Worker holds in memory. Real queries have far fewer. */
 export const GROUPS_MAX = 10_000;
 
-/** The upper and the lower bits are summed separately, so that both sums are exact as doubles. As the SQL below has them. */
+/** Upper and lower bits are summed separately, so that both sums are exact as doubles. The SQL below uses the same number. */
 const LOW_BITS = 26n;
 
-/** What the balances of an event in a unit paid, in steps: read digit by digit from its JSON, as doubles are not exact. */
+/** The debits of an event in a unit, in steps. They are parsed from the digits of its JSON, because doubles are not exact. */
 function debitedSteps(unit: Unit) {
   const amount = sql`(leg.value -> 'amount')`;
   const point = sql`instr(${amount} || '.', '.')`;
@@ -31,10 +31,10 @@ function debitedSteps(unit: Unit) {
   )`;
 }
 
-type Asked = {
+type AskedTotals = {
   from: number;
   to: number;
-  /** The only event's name; null for all. */
+  /** The name of the only event to count. Null for all. */
   event: string | null;
   time: string | null;
   byEvent: number;
@@ -43,7 +43,7 @@ type Asked = {
   limit: number;
 };
 
-/** A column of the span that has a unit's steps: used, then debited. */
+/** The columns with a unit's steps: used, then debited. */
 const SUMMED = [
   { unit: "count", used: sql`span.n`, debited: sql`span.dn` },
   { unit: "tokens", used: sql`span.t`, debited: sql`span.dt` },
@@ -52,20 +52,20 @@ const SUMMED = [
 ] as const;
 
 type SumName = `${Unit}${"Used" | "Debited"}${"High" | "Low"}`;
-const sumsOf = (name: `${Unit}${"Used" | "Debited"}`, steps: SQL): [SumName, SQL<number | null>][] => [
+const groupSumsOf = (name: `${Unit}${"Used" | "Debited"}`, steps: SQL): [SumName, SQL<number | null>][] => [
   [`${name}High`, sql`sum(${steps} >> 26)`],
   [`${name}Low`, sql`sum(${steps} & 67108863)`],
 ];
 
-/** The sums of a span's events by group. What is not asked for is a group too, so that all that was read is counted. */
-const selectSums = accountQuery((value: ValueOf<Asked>, account) => {
+/** The sums of a span's events by group. Events that are not requested form a group too, so that all read rows are counted. */
+const selectGroupSums = accountQuery((value: ValueOf<AskedTotals>, account) => {
   const { accountId, occurredAtMs, event, model, debits } = usageEvents;
   const { countSteps, tokensSteps, secondsSteps, centsSteps } = usageEvents;
   const isAsked = sql`(asked.only IS NULL OR ${event} = asked.only)`;
   const debited = (unit: Unit) => sql`iif(asked.paid AND ${debits} <> '[]', ${debitedSteps(unit)}, 0)`;
   const sums = SUMMED.flatMap(({ unit, used, debited }) => [
-    ...sumsOf(`${unit}Used`, used),
-    ...sumsOf(`${unit}Debited`, debited),
+    ...groupSumsOf(`${unit}Used`, used),
+    ...groupSumsOf(`${unit}Debited`, debited),
   ]);
   return read(
     computed({
@@ -74,7 +74,7 @@ const selectSums = accountQuery((value: ValueOf<Asked>, account) => {
       event: sql<string | null>`span.what`,
       model: sql<string | null>`span.engine`,
       events: sql<number>`count(*)`,
-      // Its keys are made of those of its type.
+      // The object has exactly the keys of its type.
       ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
     }),
     (list) => sql`SELECT ${list} FROM (
@@ -96,7 +96,7 @@ const selectSums = accountQuery((value: ValueOf<Asked>, account) => {
 });
 
 /** The sums of one group. */
-interface Group {
+interface UsageGroup {
   readonly time: number | null;
   readonly event: string | null;
   readonly model: string | null;
@@ -106,15 +106,15 @@ interface Group {
 }
 
 /** Adds a row's sums to a group's. */
-function addSums(group: Group, row: Readonly<Record<SumName, number | null>> & { readonly events: number }): void {
+function addSums(group: UsageGroup, row: Readonly<Record<SumName, number | null>> & { readonly events: number }): void {
   group.events += row.events;
   for (const { unit } of SUMMED) {
-    group.used.set(unit, (group.used.get(unit) ?? 0n) + stepsOf(row, `${unit}Used`));
-    group.debited.set(unit, (group.debited.get(unit) ?? 0n) + stepsOf(row, `${unit}Debited`));
+    group.used.set(unit, (group.used.get(unit) ?? 0n) + stepsOfUnit(row, `${unit}Used`));
+    group.debited.set(unit, (group.debited.get(unit) ?? 0n) + stepsOfUnit(row, `${unit}Debited`));
   }
 }
 
-function stepsOf(row: Readonly<Record<SumName, number | null>>, name: `${Unit}${"Used" | "Debited"}`): bigint {
+function stepsOfUnit(row: Readonly<Record<SumName, number | null>>, name: `${Unit}${"Used" | "Debited"}`): bigint {
   return joinBits(row[`${name}High`] ?? 0, row[`${name}Low`] ?? 0);
 }
 
@@ -126,14 +126,17 @@ type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
   readonly withDebits: boolean;
 };
 
-/** The groups of a user's events in [from, to), in the order of time, event and model, none first. */
-async function readGroups(ctx: TenantCtx, { userId, event, from, to, by, withDebits }: Grouping): Promise<Group[]> {
+/** The groups of a user's events in [from, to), ordered by time, event and model, with no model first. */
+async function readUsageGroups(
+  ctx: TenantCtx,
+  { userId, event, from, to, by, withDebits }: Grouping,
+): Promise<UsageGroup[]> {
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const eventsMax = ctx.caller.kind === "publishable" ? EVENTS_OF_END_USER_MAX : EVENTS_MAX;
   const isGlob = event?.includes("*") === true;
   const rows = await all(
     ctx.db,
-    selectSums(
+    selectGroupSums(
       ctx,
       { userId },
       {
@@ -160,7 +163,7 @@ async function readGroups(ctx: TenantCtx, { userId, event, from, to, by, withDeb
       `must be a name, or the time shorter: there are more than ${GROUPS_MAX} different groups in it`,
     );
   }
-  const groups = new Map<string, Group>();
+  const groups = new Map<string, UsageGroup>();
   for (const row of rows) {
     const { isAsked, time, event: name, model } = row;
     if (isAsked === 0 || (isGlob && !filterCovers(event ?? "", name ?? ""))) continue;
@@ -170,10 +173,10 @@ async function readGroups(ctx: TenantCtx, { userId, event, from, to, by, withDeb
     addSums(group, row);
     groups.set(key, group);
   }
-  return [...groups.values()].sort(inOrder);
+  return [...groups.values()].sort(groupsInOrder);
 }
 
-const inOrder = (a: Group, b: Group): number =>
+const groupsInOrder = (a: UsageGroup, b: UsageGroup): number =>
   (a.time ?? 0) - (b.time ?? 0) || compare(a.event, b.event) || compare(a.model, b.model);
 const compare = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null || (b !== null && a < b) ? -1 : 1;
@@ -185,13 +188,13 @@ export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: numb
   );
 
 /**
- * The quantities that the user used, of events that occurred in [from, to): by event and unit (U10), or by the groups that are
- * asked for (U17). Throws `invalid_request` for a span with too many events, or groups.
+ * The user's quantities, from events that occurred in [from, to), by event and unit (U10) or by the requested groups (U17). Throws
+ * `invalid_request` for a span with too many events or groups.
  */
 export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {
   const { groupBy: by } = input;
   if (by === undefined) {
-    const groups = await readGroups(ctx, { ...input, by: ["event"], withDebits: false });
+    const groups = await readUsageGroups(ctx, { ...input, by: ["event"], withDebits: false });
     return {
       totals: groups.flatMap(({ event, used }) =>
         Object.entries(amountsOf(used)).map(([unit, amount]) => ({ event: event ?? "", unit: unit as Unit, amount })),
@@ -199,7 +202,7 @@ export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<T
     };
   }
   if (input.from === undefined) throw invalid("from", "is required with `groupBy`");
-  const groups = await readGroups(ctx, { ...input, by, withDebits: true });
+  const groups = await readUsageGroups(ctx, { ...input, by, withDebits: true });
   const isByTime = by.some(isTime);
   return {
     totals: groups.map(({ time, event, model, events, used, debited }) => ({

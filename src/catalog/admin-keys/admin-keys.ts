@@ -1,5 +1,5 @@
 import { and, eq, isNull, not, sql } from "drizzle-orm";
-import { hintOf, writeAdminKey } from "../../auth/key.ts";
+import { keyHint, writeAdminKey } from "../../auth/key.ts";
 import { inDatabaseOf } from "../../auth/require-admin.ts";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { adminKeys } from "../../db/schema.ts";
@@ -13,7 +13,7 @@ import { insertAct, NO_APP, newAct } from "../audit/audit-statement.ts";
 import type { AdminKeyOutput, CreateAdminKeyOutput, ListAdminKeysOutput } from "./responses.ts";
 import type { CreateAdminKeyInput } from "./schemas.ts";
 
-const keyFields = () =>
+const shownAdminKeyFields = () =>
   fields(adminKeys, {
     adminKeyId: "id",
     hint: "hint",
@@ -26,7 +26,7 @@ const keyFields = () =>
   });
 
 /** Returns a key in the form of the API, without its text. */
-function presentKey(row: RowOf<ReturnType<typeof keyFields>>): AdminKeyOutput {
+function presentAdminKey(row: RowOf<ReturnType<typeof shownAdminKeyFields>>): AdminKeyOutput {
   const { scopes, apps, modes, createdAtMs, revokedAtMs, ...shown } = row;
   return {
     ...shown,
@@ -38,10 +38,10 @@ function presentKey(row: RowOf<ReturnType<typeof keyFields>>): AdminKeyOutput {
   };
 }
 
-const isNew = (value: ValueOf<{ hash: string }>) => not(hasRow(adminKeys, eq(adminKeys.hash, value("hash"))));
-const auditCreated = insertAct<{ hash: string }>(isNew);
-type NewKey = Omit<typeof adminKeys.$inferSelect, "revokedAtMs">;
-const insertKey = query((value: ValueOf<NewKey>) =>
+const isNewAdminKey = (value: ValueOf<{ hash: string }>) => not(hasRow(adminKeys, eq(adminKeys.hash, value("hash"))));
+const auditAdminKeyCreated = insertAct<{ hash: string }>(isNewAdminKey);
+type NewAdminKey = Omit<typeof adminKeys.$inferSelect, "revokedAtMs">;
+const insertAdminKey = query((value: ValueOf<NewAdminKey>) =>
   insertFrom(
     adminKeys,
     {
@@ -54,7 +54,7 @@ const insertKey = query((value: ValueOf<NewKey>) =>
       modes: value("modes", adminKeys.modes),
       createdAtMs: asInteger(value("createdAtMs")),
     },
-    sql`WHERE ${isNew(value)}`,
+    sql`WHERE ${isNewAdminKey(value)}`,
   ),
 );
 
@@ -72,44 +72,46 @@ export async function createAdminKey(
   await Promise.all((apps ?? []).map((appId) => requireApp(inDatabaseOf(admin, appId), appId)));
   const key = writeAdminKey(random);
   const hash = await sha256(key);
-  const row = { hash, id: `adk_${hash.slice(0, 22)}`, hint: hintOf(key), name, scopes, apps, modes };
+  const row = { hash, id: `adk_${hash.slice(0, 22)}`, hint: keyHint(key), name, scopes, apps, modes };
   const createdAtMs = admin.now();
   const details = { scopes, apps, modes };
   const act = newAct(admin, { appId: NO_APP, action: "admin_key.created", target: row.id, details });
-  await batch(admin.db, [auditCreated({ ...act, hash }), insertKey({ ...row, createdAtMs })]);
+  await batch(admin.db, [auditAdminKeyCreated({ ...act, hash }), insertAdminKey({ ...row, createdAtMs })]);
   const { id: adminKeyId, hint } = row;
   return { adminKeyId, key, hint, name, scopes, apps, modes, createdAt: iso(createdAtMs) };
 }
 
-const selectKeys = query((_: ValueOf<Record<never, never>>) =>
-  drizzle.select(keyFields()).from(adminKeys).orderBy(adminKeys.createdAtMs, adminKeys.id),
+const selectAdminKeys = query((_: ValueOf<Record<never, never>>) =>
+  drizzle.select(shownAdminKeyFields()).from(adminKeys).orderBy(adminKeys.createdAtMs, adminKeys.id),
 );
 
 /** Returns all administration keys, revoked ones too, oldest first, without their texts. */
 export async function listAdminKeys(root: SystemCtx): Promise<ListAdminKeysOutput> {
-  return { keys: (await all(root.db, selectKeys({}))).map(presentKey) };
+  return { keys: (await all(root.db, selectAdminKeys({}))).map(presentAdminKey) };
 }
 
 type KeyId = { adminKeyId: string };
-const ofId = (value: ValueOf<KeyId>) => eq(adminKeys.id, value("adminKeyId"));
-const isInForce = (value: ValueOf<KeyId>) => and(ofId(value), isNull(adminKeys.revokedAtMs));
-const auditRevoked = insertAct<KeyId>((value) => hasRow(adminKeys, isInForce(value)));
-const revoke = query((value: ValueOf<KeyId & { nowMs: number }>) =>
+const adminKeyOfId = (value: ValueOf<KeyId>) => eq(adminKeys.id, value("adminKeyId"));
+const isAdminKeyInForce = (value: ValueOf<KeyId>) => and(adminKeyOfId(value), isNull(adminKeys.revokedAtMs));
+const auditAdminKeyRevoked = insertAct<KeyId>((value) => hasRow(adminKeys, isAdminKeyInForce(value)));
+const revokeAdminKeyRow = query((value: ValueOf<KeyId & { nowMs: number }>) =>
   drizzle
     .update(adminKeys)
     .set({ revokedAtMs: value("nowMs", adminKeys.revokedAtMs) })
-    .where(isInForce(value)),
+    .where(isAdminKeyInForce(value)),
 );
-const selectKey = query((value: ValueOf<KeyId>) => drizzle.select(keyFields()).from(adminKeys).where(ofId(value)));
+const selectAdminKey = query((value: ValueOf<KeyId>) =>
+  drizzle.select(shownAdminKeyFields()).from(adminKeys).where(adminKeyOfId(value)),
+);
 
 /** Revokes an administration key, at once (W3a). A repeat changes nothing. Throws `not_found`. */
 export async function revokeAdminKey(admin: AdminCtx, adminKeyId: string): Promise<AdminKeyOutput> {
   const act = newAct(admin, { appId: NO_APP, action: "admin_key.revoked", target: adminKeyId });
   const [, , [row]] = await batch(admin.db, [
-    auditRevoked({ ...act, adminKeyId }),
-    revoke({ adminKeyId, nowMs: admin.now() }),
-    selectKey({ adminKeyId }),
+    auditAdminKeyRevoked({ ...act, adminKeyId }),
+    revokeAdminKeyRow({ adminKeyId, nowMs: admin.now() }),
+    selectAdminKey({ adminKeyId }),
   ]);
-  if (row !== undefined) return presentKey(row);
+  if (row !== undefined) return presentAdminKey(row);
   throw new PurserError("not_found", "There is no such administration key.", { param: "adminKeyId" });
 }

@@ -4,7 +4,7 @@ import { scope } from "./schemas.ts";
 
 const time = z.string().meta({ format: "date-time" });
 
-const fields = {
+const adminKeyFields = {
   adminKeyId: z.string(),
   hint: z.string().describe("The beginning and the end of the key, to recognise it by."),
   name: z.string(),
@@ -15,11 +15,13 @@ const fields = {
 };
 
 export const createAdminKeyOutput = z
-  .strictObject({ ...fields, key: z.string().describe("The key. Returned only here.") })
+  .strictObject({ ...adminKeyFields, key: z.string().describe("The key. Returned only here.") })
   .meta({ id: "NewAdminKey" });
 export type CreateAdminKeyOutput = z.infer<typeof createAdminKeyOutput>;
 
-export const adminKeyOutput = z.strictObject({ ...fields, revokedAt: time.nullable() }).meta({ id: "AdminKey" });
+export const adminKeyOutput = z
+  .strictObject({ ...adminKeyFields, revokedAt: time.nullable() })
+  .meta({ id: "AdminKey" });
 export type AdminKeyOutput = z.infer<typeof adminKeyOutput>;
 
 export const listAdminKeysOutput = z.strictObject({ keys: z.array(adminKeyOutput) }).meta({ id: "AdminKeyList" });

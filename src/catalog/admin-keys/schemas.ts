@@ -5,15 +5,17 @@ import type { Scope } from "../../runtime.ts";
 
 const APPS_MAX = 100;
 
-export const scope = z.enum(Object.keys(SCOPES) as [Scope, ...Scope[]]).meta({
-  id: "Scope",
-  description: Object.entries(SCOPES)
-    .map(([name, meaning]) => `\`${name}\`: ${meaning}`)
-    .join(" "),
-});
+export const scope = z.lazy(() =>
+  z.enum(Object.keys(SCOPES) as [Scope, ...Scope[]]).meta({
+    id: "Scope",
+    description: Object.entries(SCOPES)
+      .map(([name, meaning]) => `\`${name}\`: ${meaning}`)
+      .join(" "),
+  }),
+);
 
 /** Returns the schema of a list without an empty one, or a value twice. */
-const listOf = <Item extends z.ZodType>(item: Item, max: number) =>
+const scopeListOf = <Item extends z.ZodType>(item: Item, max: number) =>
   z
     .array(item)
     .min(1, "must not be empty")
@@ -24,11 +26,13 @@ export const createAdminKeyInput = z.lazy(() =>
   z
     .strictObject({
       name: displayName(),
-      scopes: listOf(scope, Object.keys(SCOPES).length).describe("What the key allows. No scope includes another."),
-      apps: listOf(z.string(), APPS_MAX)
+      scopes: scopeListOf(scope, Object.keys(SCOPES).length).describe(
+        "What the key allows. No scope includes another.",
+      ),
+      apps: scopeListOf(z.string(), APPS_MAX)
         .optional()
         .describe("The ids of its applications. Default: all, also later ones."),
-      modes: listOf(mode, MODES.length)
+      modes: scopeListOf(mode, MODES.length)
         .optional()
         .describe("Its modes. Default: both. What belongs to no mode, such as packs, needs both."),
     })

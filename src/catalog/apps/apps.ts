@@ -66,7 +66,7 @@ export function inEnvironmentOf<Ctx extends SystemCtx>(
   return { ...admin, ...timesOf(clock, admin), environment: { id, appId, mode, database } };
 }
 
-const audit = insertAct((value) => not(hasRow(apps, eq(apps.id, value("appId")))));
+const auditAppCreated = insertAct((value) => not(hasRow(apps, eq(apps.id, value("appId")))));
 const insertApp = query((value: ValueOf<{ appId: string; name: string; createdAtMs: number }>) =>
   drizzle
     .insert(apps)
@@ -94,14 +94,14 @@ export async function createApp(admin: AdminCtx, { name, database }: CreateAppIn
   const appId = idIn(home.index, admin.newId("app_"));
   const createdAtMs = admin.now();
   await batch(home.db, [
-    audit(newAct(admin, { appId, action: "app.created", target: appId })),
+    auditAppCreated(newAct(admin, { appId, action: "app.created", target: appId })),
     insertApp({ appId, name, createdAtMs }),
     insertEnvironments({ appId }),
   ]);
   return { appId, name, database: home.name, createdAt: iso(createdAtMs) };
 }
 
-const EVERY = -1;
+const EVERY_MODE = -1;
 
 const selectApps = query((value: ValueOf<{ limit: number }>) =>
   drizzle.select(fields(apps)).from(apps).limit(value("limit")),
@@ -111,7 +111,7 @@ const selectApps = query((value: ValueOf<{ limit: number }>) =>
  * Returns the applications of every database, oldest first: all, or at most `limit` of each database. If a database fails, only
  * its own applications are missing, and the result names it (D2).
  */
-export async function listApps(root: SystemCtx, limit: number = EVERY): Promise<ListAppsOutput> {
+export async function listApps(root: SystemCtx, limit: number = EVERY_MODE): Promise<ListAppsOutput> {
   const answers = await Promise.allSettled(root.databases.map(({ db }) => all(db, selectApps({ limit }))));
   const unreachable = root.databases.filter((_, index) => answers[index]?.status === "rejected");
   if (unreachable.length === root.databases.length) throw noDatabase(answers[0]);

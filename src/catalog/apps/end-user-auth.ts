@@ -12,22 +12,22 @@ import { requireEnvironment } from "./apps.ts";
 import type { EndUserAuthOutput } from "./responses.ts";
 import type { SetEndUserAuthInput } from "./schemas.ts";
 
-const present = (appId: string, mode: Mode, stored: string | null): EndUserAuthOutput => ({
+const presentEndUserAuth = (appId: string, mode: Mode, stored: string | null): EndUserAuthOutput => ({
   appId,
   mode,
   setting: showEndUserSetting(stored),
 });
 
-type Setting = { environmentId: number; stored: string | null };
-const ofEnvironment = (value: ValueOf<Setting>) => eq(environments.id, value("environmentId"));
-const audit = insertAct<Setting>((value) =>
-  hasRow(environments, and(ofEnvironment(value), sql`${environments.endUserAuth} IS NOT ${value("stored")}`)),
+type EndUserAuthSetting = { environmentId: number; stored: string | null };
+const authOfEnvironment = (value: ValueOf<EndUserAuthSetting>) => eq(environments.id, value("environmentId"));
+const auditEndUserAuthSet = insertAct<EndUserAuthSetting>((value) =>
+  hasRow(environments, and(authOfEnvironment(value), sql`${environments.endUserAuth} IS NOT ${value("stored")}`)),
 );
-const updateSetting = query((value: ValueOf<Setting & ActKey>) =>
+const updateEndUserAuth = query((value: ValueOf<EndUserAuthSetting & ActKey>) =>
   drizzle
     .update(environments)
     .set({ endUserAuth: value("stored", environments.endUserAuth) })
-    .where(and(ofEnvironment(value), actIsLatest(value))),
+    .where(and(authOfEnvironment(value), actIsLatest(value))),
 );
 
 /**
@@ -44,9 +44,9 @@ export async function setEndUserAuth(
   const details = { mode: input.mode, type: input.setting?.type ?? null };
   const act = newAct(admin, { appId, action: "end_user_auth.set", target: appId, details });
   const values = { ...act, environmentId: environment.id, stored };
-  await batch(admin.db, [audit(values), updateSetting(values)]);
+  await batch(admin.db, [auditEndUserAuthSet(values), updateEndUserAuth(values)]);
   if (input.setting?.type === "jwks" && input.setting.audience === undefined) warn(admin, "audience_missing");
-  return present(appId, input.mode, stored);
+  return presentEndUserAuth(appId, input.mode, stored);
 }
 
 /** Returns the shared secret of the current setting, for a form that keeps it; null without one. Throws `secrets_unavailable`. */
@@ -59,7 +59,7 @@ export async function readEndUserSecret(root: SystemCtx, appId: string, mode: Mo
 /** Returns the current setting. Throws `not_found`. */
 export async function readEndUserAuth(root: SystemCtx, appId: string, mode: Mode): Promise<EndUserAuthOutput> {
   const environment = await requireEnvironment(root, appId, mode);
-  return present(appId, mode, environment.endUserAuth);
+  return presentEndUserAuth(appId, mode, environment.endUserAuth);
 }
 
 export type TokenTest = { readonly userId: string } | { readonly flaw: string };

@@ -1,5 +1,5 @@
 import { and, eq, inArray, isNull, not, sql } from "drizzle-orm";
-import { hintOf, writeKey } from "../../auth/key.ts";
+import { keyHint, writeKey } from "../../auth/key.ts";
 import { keyIdOf } from "../../auth/key-session.ts";
 import { admitRow } from "../../auth/scopes.ts";
 import {
@@ -50,8 +50,8 @@ function presentKey({ createdAtMs, revokedAtMs, lastUsedDay, ...shown }: KeyRow)
   };
 }
 
-const isNew = (value: ValueOf<{ hash: string }>) => not(hasRow(apiKeys, eq(apiKeys.hash, value("hash"))));
-const auditCreated = insertAct<{ hash: string }>(isNew);
+const isNewKey = (value: ValueOf<{ hash: string }>) => not(hasRow(apiKeys, eq(apiKeys.hash, value("hash"))));
+const auditKeyCreated = insertAct<{ hash: string }>(isNewKey);
 type NewKey = Pick<typeof apiKeys.$inferSelect, "hash" | "environmentId" | "kind" | "hint" | "name" | "createdAtMs">;
 const insertKey = query((value: ValueOf<NewKey & { keyId: string }>) =>
   insertFrom(
@@ -65,7 +65,7 @@ const insertKey = query((value: ValueOf<NewKey & { keyId: string }>) =>
       name: value("name"),
       createdAtMs: asInteger(value("createdAtMs")),
     },
-    sql`WHERE ${isNew(value)}`,
+    sql`WHERE ${isNewKey(value)}`,
   ),
 );
 
@@ -87,13 +87,13 @@ export async function createKey(
     keyId: keyIdOf(hash),
     environmentId: environment.id,
     kind: input.kind,
-    hint: hintOf(key),
+    hint: keyHint(key),
     name: input.name ?? null,
     createdAtMs: admin.now(),
   };
   const { kind, mode } = input;
   const act = newAct(admin, { appId, action: "key.created", target: row.keyId, details: { kind, mode } });
-  await batch(admin.db, [auditCreated({ ...act, hash: row.hash }), insertKey(row)]);
+  await batch(admin.db, [auditKeyCreated({ ...act, hash: row.hash }), insertKey(row)]);
   return {
     keyId: row.keyId,
     key,
@@ -117,7 +117,7 @@ const noSuchKey = (): PurserError =>
   new PurserError("not_found", "The application has no such key.", { param: "keyId" });
 
 /** Returns a key without its text. Throws `not_found`. */
-export async function readKey(root: SystemCtx, appId: string, keyId: string): Promise<KeyOutput> {
+export async function readKeyOfApp(root: SystemCtx, appId: string, keyId: string): Promise<KeyOutput> {
   const [row] = await all(root.db, selectKey({ appId, keyId }));
   if (row === undefined) throw noSuchKey();
   return presentKey(row);
@@ -145,7 +145,7 @@ const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
  */
 export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): Promise<KeyOutput> {
   // A key's kind and mode never change, so what is read first still holds in the batch.
-  if (admin.rights !== undefined) admitRow(admin, await readKey(admin, appId, keyId));
+  if (admin.rights !== undefined) admitRow(admin, await readKeyOfApp(admin, appId, keyId));
   const [, , [row]] = await batch(admin.db, [
     auditRevoked({ ...newAct(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
     revoke({ appId, keyId, nowMs: admin.now() }),
@@ -156,10 +156,10 @@ export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): 
   throw noSuchKey();
 }
 
-type Page = { appId: string; mode: Mode | null; afterMs: number; afterId: string; limit: number };
+type KeysPage = { appId: string; mode: Mode | null; afterMs: number; afterId: string; limit: number };
 
 /** Returns up to `limit` keys of one mode. Uses an index, so that it reads no more rows than that. */
-const ofMode = (value: ValueOf<Page>, mode: Mode) => {
+const ofMode = (value: ValueOf<KeysPage>, mode: Mode) => {
   const position = sql`(${apiKeys.createdAtMs}, ${apiKeys.id}) > (${asInteger(value("afterMs"))}, ${value("afterId")})`;
   const page = drizzle
     .select(keyFields())
@@ -178,7 +178,7 @@ const ofMode = (value: ValueOf<Page>, mode: Mode) => {
     .limit(value("limit"));
   return sql`SELECT * FROM ${page}`;
 };
-const selectKeys = query((value: ValueOf<Page>) =>
+const selectKeys = query((value: ValueOf<KeysPage>) =>
   read(
     keyFields(),
     () =>
@@ -186,14 +186,14 @@ const selectKeys = query((value: ValueOf<Page>) =>
   ),
 );
 
-interface Position {
+interface KeyPosition {
   readonly afterMs: number;
   readonly afterId: string;
 }
 
-const START: Position = { afterMs: -1, afterId: "" };
+const START: KeyPosition = { afterMs: -1, afterId: "" };
 
-async function openPosition(cursor: string | undefined, scope: readonly string[]): Promise<Position> {
+async function openPosition(cursor: string | undefined, scope: readonly string[]): Promise<KeyPosition> {
   if (cursor === undefined) return START;
   const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();

@@ -4,7 +4,7 @@ import { kind } from "./schemas.ts";
 
 const time = z.string().meta({ format: "date-time" });
 
-export const app = z
+export const appOutputSchema = z
   .strictObject({
     appId: z.string(),
     name: z.string(),
@@ -12,11 +12,11 @@ export const app = z
     createdAt: time,
   })
   .meta({ id: "App" });
-export type AppOutput = z.infer<typeof app>;
+export type AppOutput = z.infer<typeof appOutputSchema>;
 
 export const listAppsOutput = z
   .strictObject({
-    apps: z.array(app),
+    apps: z.array(appOutputSchema),
     unreachable: z
       .array(z.string())
       .optional()
@@ -62,7 +62,7 @@ export const listKeysOutput = z
 export type ListKeysOutput = z.infer<typeof listKeysOutput>;
 
 /** The visible part of the setting, without the secret. */
-const shownSetting = z
+const shownEndUserAuth = z
   .strictObject({
     type: z.enum(["jwks", "hs256"]),
     url: z.string().optional(),
@@ -74,6 +74,6 @@ const shownSetting = z
   .meta({ id: "ShownEndUserSetting" });
 
 export const endUserAuthOutput = z
-  .strictObject({ appId: z.string(), mode, setting: shownSetting.nullable() })
+  .strictObject({ appId: z.string(), mode, setting: shownEndUserAuth.nullable() })
   .meta({ id: "EndUserAuth" });
 export type EndUserAuthOutput = z.infer<typeof endUserAuthOutput>;

@@ -2,12 +2,14 @@ import * as z from "zod";
 import { endUserSetting } from "../../auth/end-user-setting.ts";
 import { cursor, displayName, mode, pageLimit } from "../../http/fields.ts";
 
-export const kind = z.enum(["secret", "publishable", "relay"]).meta({
-  id: "KeyKind",
-  description:
-    "`secret`: for your backend. `publishable`: for browsers and apps. `relay`: for a service that forwards the events of others, such as " +
-    "a reverse proxy or a customer-data platform; it sends analytics and nothing else.",
-});
+export const kind = z.lazy(() =>
+  z.enum(["secret", "publishable", "relay"]).meta({
+    id: "KeyKind",
+    description:
+      "`secret`: for your backend. `publishable`: for browsers and apps. `relay`: for a service that forwards the events of others, such as " +
+      "a reverse proxy or a customer-data platform; it sends analytics and nothing else.",
+  }),
+);
 
 export const createAppInput = z.lazy(() =>
   z

@@ -160,12 +160,12 @@ export function insertAct<Values = ActValues>(
   );
 }
 
-type OfUser = { environmentId: number; userId: string };
+type AuditedUser = { environmentId: number; userId: string };
 
-const insertOperatorAct = insertAct<OfUser>(undefined, (value) => ({ accountId: accountOfUser(value) }));
+const insertOperatorAct = insertAct<AuditedUser>(undefined, (value) => ({ accountId: auditedAccount(value) }));
 
 /** The account that a user has at this place in the batch, or null. */
-const accountOfUser = (value: ValueOf<OfUser>) =>
+const auditedAccount = (value: ValueOf<AuditedUser>) =>
   sql`${scalar(
     drizzle
       .select(fields(accounts, "id"))

@@ -25,31 +25,31 @@ const auditFields = () => ({
 /** The user whom an act was about. */
 const ofAct = eq(accounts.id, adminAudit.accountId);
 
-const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
+const auditOfApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 
-const selectEntries = query((value: ValueOf<{ appId: string; beforeSeq: number; limit: number }>) =>
+const selectAuditEntries = query((value: ValueOf<{ appId: string; beforeSeq: number; limit: number }>) =>
   drizzle
     .select(auditFields())
     .from(adminAudit)
     .leftJoin(accounts, ofAct)
-    .where(and(ofApp(value), lt(adminAudit.seq, value("beforeSeq"))))
+    .where(and(auditOfApp(value), lt(adminAudit.seq, value("beforeSeq"))))
     .orderBy(desc(adminAudit.seq))
     .limit(value("limit")),
 );
-type OfUser = { appId: string; mode: Mode; userId: string };
+type AuditOfUser = { appId: string; mode: Mode; userId: string };
 
 /** Acts about a user. An erased one has their pseudonym. */
-const isAbout = (value: ValueOf<OfUser>) => {
+const isAbout = (value: ValueOf<AuditOfUser>) => {
   const { appId, mode, id } = environments;
   const user = drizzle
     .select(fields(accounts, "id"))
     .from(environments)
     .innerJoin(accounts, and(eq(accounts.environmentId, id), eq(accounts.userId, value("userId"))))
     .where(and(eq(appId, value("appId")), eq(mode, value("mode"))));
-  return and(ofApp(value), eq(adminAudit.accountId, scalar(user)));
+  return and(auditOfApp(value), eq(adminAudit.accountId, scalar(user)));
 };
 
-const selectAbout = query((value: ValueOf<OfUser & { beforeSeq: number; limit: number }>) =>
+const selectAbout = query((value: ValueOf<AuditOfUser & { beforeSeq: number; limit: number }>) =>
   drizzle
     .select(auditFields())
     .from(adminAudit)
@@ -58,7 +58,7 @@ const selectAbout = query((value: ValueOf<OfUser & { beforeSeq: number; limit: n
     .orderBy(desc(adminAudit.seq))
     .limit(value("limit")),
 );
-export type AuditRow = RowsOf<[ReturnType<typeof selectEntries>]>[0][number];
+export type AuditRow = RowsOf<[ReturnType<typeof selectAuditEntries>]>[0][number];
 
 /**
  * Returns the audit log of an existing application, or of what concerns none (`NO_APP`), newest first, of all or about one user. Throws `invalid_request` for a cursor of
@@ -71,18 +71,18 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   if (beforeSeq === null) throw invalidCursor();
   const page = { appId, beforeSeq, limit };
   const isOfUser = mode !== undefined && userId !== undefined;
-  const rows = await all(root.db, isOfUser ? selectAbout({ ...page, mode, userId }) : selectEntries(page));
+  const rows = await all(root.db, isOfUser ? selectAbout({ ...page, mode, userId }) : selectAuditEntries(page));
   const last = rows.at(-1);
   // seq is gapless from 1, of all acts.
   const isEnd = last === undefined || last.seq === 1 || (isOfUser && rows.length < limit);
   return {
-    entries: rows.map((row) => presentEntry(root, row)),
+    entries: rows.map((row) => presentAuditEntry(root, row)),
     nextCursor: isEnd ? null : encodeCursor(last.seq, scope),
   };
 }
 
 /** Returns an entry in the form of the API. */
-function presentEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
+function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
   return {
     at: iso(row.atMs),
     by: row.by,
@@ -105,7 +105,7 @@ export interface AuditFilters {
   readonly user: { readonly mode: Mode; readonly userId: string } | undefined;
 }
 
-type Values = {
+type AuditValues = {
   appId: string;
   beforeSeq: number;
   limit: number;
@@ -125,20 +125,20 @@ const ofTarget = sql`INDEXED BY admin_audit_target`;
 
 /** The entries that a search looks at: of the application, or by an index of one target, or about one user. */
 const SEARCHED = {
-  ofApp: (value: ValueOf<Values>) => sql`WHERE ${ofApp(value)}`,
-  ofTarget: (value: ValueOf<Values>) =>
-    sql`${ofTarget} WHERE ${and(ofApp(value), eq(adminAudit.target, value("target")))}`,
-  ofUser: (value: ValueOf<Values>) => sql`INDEXED BY admin_audit_account WHERE ${isAbout(value)}`,
+  ofApp: (value: ValueOf<AuditValues>) => sql`WHERE ${auditOfApp(value)}`,
+  ofTarget: (value: ValueOf<AuditValues>) =>
+    sql`${ofTarget} WHERE ${and(auditOfApp(value), eq(adminAudit.target, value("target")))}`,
+  ofUser: (value: ValueOf<AuditValues>) => sql`INDEXED BY admin_audit_account WHERE ${isAbout(value)}`,
 };
 
 /** The searched entries, and where they end. */
-function search(entries: (value: ValueOf<Values>) => SQL) {
-  const searched = (value: ValueOf<Values>) =>
+function search(entries: (value: ValueOf<AuditValues>) => SQL) {
+  const searched = (value: ValueOf<AuditValues>) =>
     newestOf(sql`${entries(value)} AND ${lt(adminAudit.seq, value("beforeSeq"))}`);
-  const isTarget = (value: ValueOf<Values>) =>
+  const isTarget = (value: ValueOf<AuditValues>) =>
     sql`(${value("target")} IS NULL OR ${adminAudit.target} = ${value("target")})`;
   return {
-    rows: query((value: ValueOf<Values>) =>
+    rows: query((value: ValueOf<AuditValues>) =>
       drizzle
         .select(auditFields())
         .from(searched(value))
@@ -152,7 +152,7 @@ function search(entries: (value: ValueOf<Values>) => SQL) {
         )
         .limit(value("limit")),
     ),
-    end: query((value: ValueOf<Values>) =>
+    end: query((value: ValueOf<AuditValues>) =>
       drizzle
         .select(computed({ lastSeq: sql<number | null>`min(${adminAudit.seq})`, searched: sql<number>`count(*)` }))
         .from(searched(value)),
@@ -194,7 +194,7 @@ export async function searchAudit(
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
   const isMore = rows.length === limit || end?.searched === searchedActsMax;
   const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
-  return { entries: rows.map((row) => presentEntry(root, row)), nextCursor: next };
+  return { entries: rows.map((row) => presentAuditEntry(root, row)), nextCursor: next };
 }
 
 const selectActs = query((value: ValueOf<{ appId: string; targets: string; action: string }>) =>
@@ -204,7 +204,7 @@ const selectActs = query((value: ValueOf<{ appId: string; targets: string; actio
     .leftJoin(accounts, ofAct)
     .where(
       and(
-        ofApp(value),
+        auditOfApp(value),
         sql`${adminAudit.target} IN (SELECT value FROM json_each(${value("targets")}))`,
         startsWith(value),
       ),
@@ -222,14 +222,14 @@ export async function listActs(
 ): Promise<readonly AuditEntry[]> {
   if (targets.length === 0) return [];
   return (await all(root.db, selectActs({ appId, targets: JSON.stringify(targets), action }))).map((row) =>
-    presentEntry(root, row),
+    presentAuditEntry(root, row),
   );
 }
 
 const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; balanceId: string }>) =>
   drizzle
     .select(auditFields())
-    .from(newestOf(sql`${ofTarget} WHERE ${and(ofApp(value), eq(adminAudit.target, value("packId")))}`))
+    .from(newestOf(sql`${ofTarget} WHERE ${and(auditOfApp(value), eq(adminAudit.target, value("packId")))}`))
     .leftJoin(accounts, ofAct)
     .where(sql`${adminAudit.action} = 'credits.granted' AND instr(${adminAudit.details}, ${value("balanceId")}) > 0`)
     .limit(1),
@@ -246,5 +246,5 @@ export async function findGrantAct(
 ): Promise<AuditEntry | null> {
   const { packId, balanceId } = balance;
   const [row] = await all(root.db, selectGrantAct({ appId, packId, balanceId: `"${balanceId}"` }));
-  return row === undefined ? null : presentEntry(root, row);
+  return row === undefined ? null : presentAuditEntry(root, row);
 }

@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
-import { type Constraint, constraintOf } from "../../db/constraint.ts";
+import { attempt } from "../../db/attempt.ts";
+import { constraintOf } from "../../db/constraint.ts";
 import { drizzle, query, type ValueOf } from "../../db/query.ts";
-import { retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { creditPackItems, creditPacks } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
@@ -42,8 +42,6 @@ export interface ChangedPack {
 /** Decides how to change a stored pack. Returns null when nothing changes. May throw a refusal. */
 export type Decide = (pack: Pack) => ChangedPack | null;
 
-const CONFLICTS: ReadonlySet<Constraint> = new Set(["credit_packs_version"]);
-
 /**
  * Changes a pack: reads it, decides, and writes one batch. If the pack changed after the read, the database refuses the batch,
  * and all steps run again. Throws `not_found` and `pack_name_taken`.
@@ -56,7 +54,7 @@ async function changePack(
   decide: Decide,
 ): Promise<PackOutput> {
   const act = newAct(admin, { appId, action, target: packId });
-  return retryOnConflict(CONFLICTS, act.actId, async () => {
+  return attempt(admin, async () => {
     const read = await readPack(admin, appId, packId);
     const changed = decide(read);
     if (changed === null) return presentPack(read);
@@ -82,7 +80,7 @@ const deleteItems = query((value: ValueOf<ChangeKey & { items: string | null }>)
       ),
     ),
 );
-const insertItems = insertItemsWhere<ChangeKey>(actIsNew);
+const insertChangedItems = insertItemsWhere<ChangeKey>(actIsNew);
 const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { version: number }>) =>
   drizzle
     .update(creditPacks)
@@ -98,7 +96,7 @@ const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { ver
     })
     .where(and(ofPackKey(value), actIsNew(value))),
 );
-const audit = insertAct();
+const auditPackChanged = insertAct();
 
 /** Writes one batch, which is refused if the pack changed after the read. A repeat of the batch changes nothing. */
 async function writeChange(
@@ -112,9 +110,9 @@ async function writeChange(
   try {
     const [, , , , rows] = await batch(admin.db, [
       deleteItems({ ...keyed, items }),
-      insertItems({ ...keyed, items }),
+      insertChangedItems({ ...keyed, items }),
       updatePack({ ...changed.pack, ...keyed, version: read.version + 1 }),
-      audit(act),
+      auditPackChanged(act),
       selectPackById({ appId: read.appId, packId: read.id }),
     ]);
     const [pack] = readPacks(rows);

@@ -30,9 +30,9 @@ type PackValues = PackKey &
  * Returns a condition that is false when the batch repeats after a lost response: the pack then exists, and no statement changes
  * it.
  */
-const isNew = (value: ValueOf<PackKey>) => not(hasRow(creditPacks, ofPackKey(value)));
+const isNewPack = (value: ValueOf<PackKey>) => not(hasRow(creditPacks, ofPackKey(value)));
 
-const audit = insertAct<PackKey>(isNew);
+const auditPackCreated = insertAct<PackKey>(isNewPack);
 const insertPack = query((value: ValueOf<PackValues>) =>
   insertFrom(
     creditPacks,
@@ -47,7 +47,7 @@ const insertPack = query((value: ValueOf<PackValues>) =>
       priority: value("priority"),
       createdAtMs: value("createdAtMs"),
     },
-    sql`WHERE ${isNew(value)}`,
+    sql`WHERE ${isNewPack(value)}`,
   ),
 );
 
@@ -80,7 +80,7 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
   const act = newAct(admin, { appId, action: "pack.created", target: packId, details: { version: 1 } });
   try {
     const [, , , rows] = await batch(admin.db, [
-      audit({ ...act, packId }),
+      auditPackCreated({ ...act, packId }),
       insertPack({ appId, packId, ...pack }),
       insertItems({ appId, packId, items }),
       selectPackById({ appId, packId }),

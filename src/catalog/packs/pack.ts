@@ -44,7 +44,7 @@ const selectPackRows = () =>
 const itemsOfPack = () => and(eq(creditPackItems.appId, creditPacks.appId), eq(creditPackItems.packId, creditPacks.id));
 
 /** A pack with one of its items, or none. */
-export type PackRow = RowsOf<[ReturnType<typeof packsOf>]>[0][number];
+export type PackRow = RowsOf<[ReturnType<typeof packsOfRows>]>[0][number];
 
 /** Returns the packs of some rows, in the order of the rows. */
 export function readPacks(rows: readonly PackRow[]): Pack[] {
@@ -60,13 +60,19 @@ export function readPacks(rows: readonly PackRow[]): Pack[] {
   return [...packs.values()];
 }
 
-const named = alias(creditPacks, "named");
+const packByName = alias(creditPacks, "named");
 // Two searches, each with its own index. For an OR, SQLite would read every pack of the application.
-const packsOf = query((value: ValueOf<{ appId: string; idOrName: string; nameKey: string }>) => {
+const packsOfRows = query((value: ValueOf<{ appId: string; idOrName: string; nameKey: string }>) => {
   const ofName = drizzle
-    .select(fields(named, "id"))
-    .from(named)
-    .where(and(eq(named.appId, value("appId")), eq(named.nameKey, value("nameKey")), isNull(named.archivedAtMs)));
+    .select(fields(packByName, "id"))
+    .from(packByName)
+    .where(
+      and(
+        eq(packByName.appId, value("appId")),
+        eq(packByName.nameKey, value("nameKey")),
+        isNull(packByName.archivedAtMs),
+      ),
+    );
   return selectPackRows()
     .from(creditPacks)
     .leftJoin(creditPackItems, itemsOfPack())
@@ -83,7 +89,7 @@ const packsOf = query((value: ValueOf<{ appId: string; idOrName: string; nameKey
  * archived.
  */
 export function selectPack({ environment }: Pick<TenantCtx, "environment">, idOrName: string) {
-  return packsOf({ appId: environment.appId, idOrName, nameKey: nameKey(idOrName) });
+  return packsOfRows({ appId: environment.appId, idOrName, nameKey: nameKey(idOrName) });
 }
 
 /** Returns the pack with the id or the name `idOrName`; an id takes precedence (C7). Null when there is none. */
@@ -188,7 +194,7 @@ export function presentPack(pack: Pack): PackOutput {
   };
 }
 
-const EVERY = -1;
+const EVERY_PACK = -1;
 
 // The limit counts packs, not rows.
 const selectPacks = query((value: ValueOf<{ appId: string; limit: number }>) => {
@@ -198,7 +204,7 @@ const selectPacks = query((value: ValueOf<{ appId: string; limit: number }>) => 
 });
 
 /** Returns the packs of an application, archived ones included, oldest first; at most `limit` if it is given. */
-export async function listPacks(root: SystemCtx, appId: string, limit: number = EVERY): Promise<ListPacksOutput> {
+export async function listPacks(root: SystemCtx, appId: string, limit: number = EVERY_PACK): Promise<ListPacksOutput> {
   const rows = await all(root.db, selectPacks({ appId, limit }));
   return {
     packs: readPacks(rows)

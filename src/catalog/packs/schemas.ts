@@ -10,7 +10,7 @@ const EXPIRY_DAYS_MAX = 36_500;
 
 const packName = () =>
   displayName().describe("Unique among the application's packs that are not archived. Letter case does not matter.");
-const matches = z.lazy(() => z.array(matchRule).max(RULES_MAX, `must have at most ${RULES_MAX} rules`));
+const packMatches = z.lazy(() => z.array(matchRule).max(RULES_MAX, `must have at most ${RULES_MAX} rules`));
 const priority = () => z.int().min(-PRIORITY_MAX).max(PRIORITY_MAX).describe("Lower values are spent first.");
 const defaultExpiryDays = () =>
   z
@@ -23,7 +23,7 @@ const defaultExpiryDays = () =>
 const itemFields = () => ({
   amount: anyNumber.describe("The amount of a grant, in the item's unit."),
   unit,
-  matches: matches.default([]).describe("The events that it pays for. Empty: all events."),
+  matches: packMatches.default([]).describe("The events that it pays for. Empty: all events."),
   priority: priority().default(100),
 });
 
@@ -49,27 +49,26 @@ const keptItem = z.lazy(() =>
     .meta({ id: "UpdateCreditPackItem" }),
 );
 
-const listOf = <Item extends z.ZodType>(item: Item) =>
+const itemListOf = <Item extends z.ZodType>(item: Item) =>
   z.array(item).max(ITEMS_MAX, `must have at most ${ITEMS_MAX} items`);
 
 const WITHOUT_ITEMS = "Only for a pack without items.";
 const legacyFields = () => ({
   unit: unit.optional().describe(WITHOUT_ITEMS),
-  matches: matches.optional().describe(WITHOUT_ITEMS),
+  matches: packMatches.optional().describe(WITHOUT_ITEMS),
   priority: priority().optional().describe(`${WITHOUT_ITEMS} Default 100.`),
 });
 export const LEGACY_FIELDS = ["unit", "matches", "priority"] as const;
 
-const newPack = z.lazy(() =>
+const newPack = () =>
   z.strictObject({
     packName: packName(),
     defaultExpiryDays: defaultExpiryDays(),
-    items: listOf(newItem),
+    items: itemListOf(newItem),
     ...legacyFields(),
-  }),
-);
+  });
 export const createPackInput = z.lazy(() =>
-  newPack
+  newPack()
     .superRefine((pack, context) => {
       if (pack.items.length === 0 && pack.unit === undefined) {
         context.addIssue({ code: "custom", path: ["unit"], message: "is required for a pack without items" });
@@ -94,7 +93,7 @@ export const patchPackInput = z.lazy(() =>
         .describe("The version that you read. If the pack was changed after that, the update is refused."),
       packName: packName().optional(),
       defaultExpiryDays: defaultExpiryDays(),
-      items: listOf(keptItem).optional().describe("The whole new list of items."),
+      items: itemListOf(keptItem).optional().describe("The whole new list of items."),
       ...legacyFields(),
     })
     .meta({ id: "UpdateCreditPack" }),

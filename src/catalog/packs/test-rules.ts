@@ -13,7 +13,7 @@ export function suggestGlobs(name: string): string[] {
   return [...new Set([name, ...prefixes.toReversed(), "*"])];
 }
 
-export interface Verdict {
+export interface RulesVerdict {
   readonly isCovered: boolean;
   /** A sentence for the person who edits the rules. */
   readonly why: string;
@@ -25,7 +25,7 @@ const ruleText = (rule: MatchRule): string =>
     .join(" and ");
 
 /** Returns whether balances with these rules would pay for an event, and names the matching rule, or globs that would match. */
-export function testRules(rules: readonly MatchRule[], event: string, model: string | undefined): Verdict {
+export function testRules(rules: readonly MatchRule[], event: string, model: string | undefined): RulesVerdict {
   if (rules.length === 0) return { isCovered: true, why: "No rules: pays for every event." };
   const covering = rules.find((rule) => rulesCover([rule], event, model));
   if (covering !== undefined) return { isCovered: true, why: `The rule for ${ruleText(covering)} matches.` };

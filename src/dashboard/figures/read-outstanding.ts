@@ -8,7 +8,7 @@ import type { TenantCtx } from "../../runtime.ts";
 
 /** The most users that a page adds up. The cron adds up larger environments hourly. */
 const USERS_MAX = 300;
-const BALANCES_MAX = 600;
+const OUTSTANDING_BALANCES_MAX = 600;
 const HOLDS_MAX = 100;
 /** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
 const STEPS_APART = 1_000_000;
@@ -47,7 +47,7 @@ const selectBalances = query((value: ValueOf<Environment & { nowMs: number }>) =
     (list) => sql`SELECT ${list} FROM (
       SELECT ${creditBalances}.* FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${creditBalances}
       INDEXED BY credit_balances_remaining ON ${accountId} = ${user.id} AND ${hasRemaining} = 1
-      AND ${expiresAtMs} > ${value("nowMs")} LIMIT ${BALANCES_MAX + 1}
+      AND ${expiresAtMs} > ${value("nowMs")} LIMIT ${OUTSTANDING_BALANCES_MAX + 1}
     ) AS ${creditBalances} GROUP BY ${unit}`,
   );
 });
@@ -80,7 +80,8 @@ export async function readOutstanding(ctx: TenantCtx) {
   ]);
   const users = counted?.users ?? 0;
   const balanceCount = balances.reduce((sum, row) => sum + row.balances, 0);
-  if ((counted?.all ?? 0) > USERS_MAX || balanceCount > BALANCES_MAX || holds.length > HOLDS_MAX) return null;
+  if ((counted?.all ?? 0) > USERS_MAX || balanceCount > OUTSTANDING_BALANCES_MAX || holds.length > HOLDS_MAX)
+    return null;
   // Purser wrote this JSON.
   const legs = holds.flatMap((row) => JSON.parse(row.legs) as readonly Leg[]);
   const amounts = UNITS.flatMap((unit) => {

@@ -22,9 +22,9 @@ import type { CronCtx, CronPart } from "../../runtime.ts";
 const AGE_MS = 3_600_000;
 const ACCOUNTS_A_PAGE = 1_000;
 /** How many pages of each database one run of the cron processes. */
-const PAGES_A_RUN_MAX = 30;
+const BUSINESS_PAGES_A_RUN_MAX = 30;
 /** How many queries a page takes. The last page takes one more. */
-const QUERIES_A_PAGE = 6;
+const BUSINESS_QUERIES_A_PAGE = 6;
 /** How many days back the figures show expired amounts. */
 const EXPIRED_DAYS = 90;
 /** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
@@ -58,16 +58,16 @@ const selectEnd = query((value: ValueOf<{ afterId: number }>) => {
   );
 });
 
-type Position = { beganAtMs: number; afterId: number };
-type Page = Position & Moment & { endId: number };
+type BusinessPosition = { beganAtMs: number; afterId: number };
+type BusinessPage = BusinessPosition & Moment & { endId: number };
 
-const isAt = (value: ValueOf<Position>) =>
+const isAt = (value: ValueOf<BusinessPosition>) =>
   and(
     eq(businessWalks.beganAtMs, value("beganAtMs")),
     eq(businessWalks.afterAccountId, value("afterId")),
     isNull(businessWalks.finishedAtMs),
   );
-const stepPage = query((value: ValueOf<Page>) =>
+const stepPage = query((value: ValueOf<BusinessPage>) =>
   drizzle
     .update(businessWalks)
     .set({ afterAccountId: asInteger(value("endId")) })
@@ -80,7 +80,7 @@ export const AHEAD_DAYS = 30;
 export const ACTIVE_DAYS = [7, 30, 90] as const;
 
 /** Selects the figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
-function figuresOf(value: ValueOf<Page>) {
+function figuresOf(value: ValueOf<BusinessPage>) {
   const { id, environmentId, isErased, lastActiveDay } = accounts;
   const { packId, unit, remainingSteps, expiresAtMs } = creditBalances;
   const [dayMs, apart] = [asInteger(sql`${DAY_MS}`), asInteger(sql`${STEPS_APART}`)];
@@ -111,7 +111,7 @@ function figuresOf(value: ValueOf<Page>) {
  * Adds a page's sums, if the statement before it took the step. So a page counts once, even if another Worker walks too or the
  * batch is sent again.
  */
-const addPage = query((value: ValueOf<Page>) => {
+const addPage = query((value: ValueOf<BusinessPage>) => {
   const { features } = environments;
   // How far the test clocks are ahead (D3). Few environments have a test clock, and the query reads only those.
   const ahead = sql`
@@ -138,7 +138,7 @@ const addPage = query((value: ValueOf<Page>) => {
     ON CONFLICT (${names(environmentId, beganAtMs, kind, label, unit)}) DO UPDATE SET ${sums}`;
 });
 
-const finishWalk = query((value: ValueOf<Position & Moment>) =>
+const finishWalk = query((value: ValueOf<BusinessPosition & Moment>) =>
   drizzle
     .update(businessWalks)
     .set({ finishedAtMs: now(value) })
@@ -170,9 +170,9 @@ const deleteOldRefusals = query((value: ValueOf<Moment>) => {
  */
 export async function walkBusiness({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
   await all(db, beginWalk({ nowMs: now() }));
-  for (let pages = 0; pages < PAGES_A_RUN_MAX; pages++) {
+  for (let pages = 0; pages < BUSINESS_PAGES_A_RUN_MAX; pages++) {
     const [state] = await all(db, selectWalk({}));
-    if (state === undefined || !allowance.has(QUERIES_A_PAGE)) break;
+    if (state === undefined || !allowance.has(BUSINESS_QUERIES_A_PAGE)) break;
     const [page] = await all(db, selectEnd({ afterId: state.afterId }));
     const nowMs = now();
     const endId = page?.endId ?? null;
@@ -193,6 +193,6 @@ export async function walkBusiness({ db, now, allowance }: CronCtx): Promise<rea
 export const figuresPart: CronPart = {
   code: "figures_not_computed",
   weight: 2,
-  queriesOfStep: QUERIES_A_PAGE + 2,
+  queriesOfStep: BUSINESS_QUERIES_A_PAGE + 2,
   work: walkBusiness,
 };

@@ -8,9 +8,9 @@ import { accounts, apiKeys, dailyActivity, distinctIds } from "../schema.ts";
 import { flushRefusals, noteRefusal, type RefusalKind, type RefusedAsk } from "./refusals.ts";
 
 /**
- * What happened by day, for the overview: counted in this isolate as it happens, and written to `daily_activity` behind
- * the answers, a few seconds later at the latest, so that no request writes or waits for it. What an isolate that ends
- * has not written yet, or a write that fails, is missing from the overview, never counted twice; the ledger is exact.
+ * Daily figures for the overview. Each isolate counts in memory and writes to `daily_activity` after responses, within a few
+ * seconds, so that no request waits for the write. Counts are lost when an isolate ends or a write fails, but never doubled:
+ * only the ledger is exact.
  */
 export type ActivityKind =
   | "granted"
@@ -21,16 +21,16 @@ export type ActivityKind =
   | "shortage"
   | "minted"
   | "opened"
-  /** A claim by a publishable key that links nothing because of what is stored, such as that its id is a user (P2). */
+  /** A claim by a publishable key that stored data rules out, for example because the claimed id is a user (P2). */
   | "refused_claim"
-  /** Of one pack: their `unit` is the unit, a space, and the pack's id. */
+  /** Amounts of one pack: their `unit` is the unit, a space, and the pack's id. */
   | "granted_of"
   | "spent_of";
 
 const FLUSH_AFTER_MS = 2_000;
-/** A flush that was never heard of again, such as one whose request was ended by the platform. */
+/** After this time a flush counts as lost, for example because the platform ended its request. */
 const FORGOTTEN_AFTER_MS = 30_000;
-/** So that an isolate that never gets to write does not grow. */
+/** Bounds the memory of an isolate that never gets to write. */
 const COUNTS_MAX = 10_000;
 
 let counts = new Map<string, number>();
@@ -55,7 +55,7 @@ export function countRefusal(ctx: TenantCtx, kind: RefusalKind, refusal: PurserE
   noteRefusal(ctx, kind, refusal, asked);
 }
 
-/** Counts an amount of a unit, and that of its pack. */
+/** Counts an amount twice: for its unit, and for its unit and pack. */
 export function countOfPack(
   environment: Pick<Environment, "id" | "database">,
   kind: "granted" | "spent",
@@ -81,7 +81,7 @@ const addCounts = query((value: ValueOf<{ rows: string }>) => {
     ON CONFLICT (${names(environmentId, kind, day, unit)}) DO UPDATE SET ${assignments(dailyActivity, { amount: sum })}`;
 });
 
-/** Writes what was counted. Not sent again when it fails: the figures may then lack something, never hold it twice. */
+/** Writes the counts. A failed write is not repeated, so that figures may be too low but never doubled. */
 export async function flushActivity(env: object): Promise<void> {
   await Promise.all([flushCounts(env), flushSeen(env), flushRefusals(env)]);
 }
@@ -100,7 +100,7 @@ async function flushCounts(env: object): Promise<void> {
   await Promise.all(writes);
 }
 
-/** The write that is to follow an answer; null when there is nothing to write, or a write is on its way. */
+/** The write to run after a response. Null when there is nothing to write or another write is still running. */
 export function pendingFlush(env: object, nowMs: number): Promise<void> | null {
   if ((counts.size === 0 && !isAnySeen()) || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS))
     return null;
@@ -115,16 +115,16 @@ export function pendingFlush(env: object, nowMs: number): Promise<void> | null {
 }
 
 /**
- * The day on which a key was last used, on which something was last written for a user, and on which a person's id last sent an
- * event: for people to see, not for decisions. An isolate notes each once a day, and writes it behind an answer with the day's figures (count.ts).
+ * The last day of a key's use, of a write for a user, and of an event of a person's id. These days are shown to people; no
+ * decision depends on them. An isolate notes each once a day, and writes it after a response with the daily figures.
  */
 type Seen = "key" | "user" | "person";
 
-/** So that an isolate does not grow. What is forgotten is written once more. */
+/** Bounds an isolate's memory. A forgotten entry is written once more. */
 const KNOWN_MAX = 50_000;
 const NOTED_MAX = 5_000;
 
-/** By thing, the day that this isolate noted. */
+/** The day that this isolate noted for each key, user or person. */
 let known = new Map<string, number>();
 let noted: (readonly [database: number, kind: Seen, environmentId: number, id: string, day: number])[] = [];
 
@@ -145,9 +145,9 @@ export function noteSeen(
 
 const isAnySeen = (): boolean => noted.length > 0;
 
-type Rows = { rows: string; day: number };
+type CountRows = { rows: string; day: number };
 
-const setKeys = query((value: ValueOf<Rows>) => {
+const setKeys = query((value: ValueOf<CountRows>) => {
   const { hash, environmentId, id, lastUsedDay } = apiKeys;
   const used = sql`(SELECT ${hash} FROM json_each(${value("rows")}) AS s CROSS JOIN ${apiKeys}
     ON ${environmentId} = s.value ->> 0 AND ${id} = s.value ->> 1)`;
@@ -157,7 +157,7 @@ const setKeys = query((value: ValueOf<Rows>) => {
     .where(and(sql`coalesce(${lastUsedDay}, 0) < ${value("day")}`, inArray(hash, used)));
 });
 
-const setUsers = query((value: ValueOf<Rows>) => {
+const setUsers = query((value: ValueOf<CountRows>) => {
   const { id, environmentId, userId, lastActiveDay } = accounts;
   const active = sql`(SELECT ${id} FROM json_each(${value("rows")}) AS s CROSS JOIN ${accounts}
     ON ${environmentId} = s.value ->> 0 AND ${userId} = s.value ->> 1)`;
@@ -168,10 +168,10 @@ const setUsers = query((value: ValueOf<Rows>) => {
 });
 
 /**
- * An upsert of what is there, because an UPDATE that joins a list would read all ids. Devices that nobody was identified with are
- * left out: they are many, and say nothing to people.
+ * An upsert of existing rows, because an UPDATE that joins a list would read all ids. Devices without an identified user are left
+ * out, because they are many and tell an operator nothing.
  */
-const setPersons = query((value: ValueOf<Rows>) => {
+const setPersons = query((value: ValueOf<CountRows>) => {
   const { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs, lastActiveDay } = distinctIds;
   const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs };
   const set = assignments(distinctIds, { lastActiveDay: sql`excluded.${names(lastActiveDay)}` });
@@ -185,14 +185,14 @@ const setPersons = query((value: ValueOf<Rows>) => {
 
 const seen = { key: setKeys, user: setUsers, person: setPersons };
 
-/** Writes what was noted, one statement for each database, kind and day. What a write that fails had is missing for a day. */
+/** Writes the noted days, one statement for each database, kind and day. After a failed write they are missing for a day. */
 async function flushSeen(env: object): Promise<void> {
   const groups = Map.groupBy(noted, ([database, kind, , , day]) => `${database} ${kind} ${day}`);
   noted = [];
-  await Promise.all([...groups.values()].map((group) => write(env, group)));
+  await Promise.all([...groups.values()].map((group) => writeCounts(env, group)));
 }
 
-async function write(env: object, group: typeof noted): Promise<void> {
+async function writeCounts(env: object, group: typeof noted): Promise<void> {
   const [first] = group;
   if (first === undefined) return;
   const [database, kind, , , day] = first;

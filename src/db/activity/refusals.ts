@@ -10,8 +10,8 @@ import { all } from "../sql.ts";
 import { hashesOf } from "../tombstones/check.ts";
 
 /**
- * What was refused of late: who asked for what, and why it was refused. Written behind the answers like the day's figures, by
- * which it is as near as these. A user's refusals of one thing are one row; the newest of an environment are kept.
+ * Recent refusals: who asked for what, and why it was refused. They are written after responses, like the daily figures, and may
+ * be incomplete like them. Equal refusals of a user share a row. An environment keeps its newest.
  */
 export type RefusalKind = "shortage" | "failed_grant";
 
@@ -29,7 +29,7 @@ interface Noted {
   lastAtMs: number;
 }
 
-let noted = new Map<string, Noted>();
+let notedRefusals = new Map<string, Noted>();
 
 /** Who asked, and for what: the event of a usage, or the pack of a grant. */
 export interface RefusedAsk {
@@ -37,7 +37,7 @@ export interface RefusedAsk {
   readonly subject: string;
 }
 
-/** Notes a refusal. Nobody is named who was erased. */
+/** Notes a refusal. The name of an erased user is left out. */
 export function noteRefusal(
   { environment, realNow }: Pick<TenantCtx, "environment" | "realNow">,
   kind: RefusalKind,
@@ -49,21 +49,23 @@ export function noteRefusal(
   const subject = about.subject.slice(0, SUBJECT_MAX);
   const reason = JSON.stringify(kind === "shortage" ? details?.uncovered : { code, param });
   const key = JSON.stringify([environment.database, environment.id, kind, userId, subject]);
-  const known = noted.get(key);
+  const known = notedRefusals.get(key);
   if (known !== undefined) Object.assign(known, { reason, times: known.times + 1, lastAtMs });
-  else if (noted.size < refusalsMax) noted.set(key, { environment, kind, userId, subject, reason, times: 1, lastAtMs });
+  else if (notedRefusals.size < refusalsMax)
+    notedRefusals.set(key, { environment, kind, userId, subject, reason, times: 1, lastAtMs });
 }
 
-type Rows = { rows: string };
+type RefusalRows = { rows: string };
 
-/** Beside `r`, a row as JSON. */
-const isBeingErased = hasRow(
-  erasureIds,
-  and(eq(erasureIds.environmentId, sql`r.value ->> 0`), eq(erasureIds.distinctId, sql`r.value ->> 1`)),
-);
+/** `r` is a row as JSON. */
+const isBeingErased = () =>
+  hasRow(
+    erasureIds,
+    and(eq(erasureIds.environmentId, sql`r.value ->> 0`), eq(erasureIds.distinctId, sql`r.value ->> 1`)),
+  );
 
-/** An id that was erased since its refusal is not written: its tombstone stands before its rows are deleted. */
-const addRefusals = query((value: ValueOf<Rows>) => {
+/** Skips ids that were erased after the refusal: an erasure adds the tombstone before it deletes rows. */
+const addRefusals = query((value: ValueOf<RefusalRows>) => {
   const row = {
     environmentId: sql`r.value ->> 0`,
     userId: sql`r.value ->> 1`,
@@ -76,7 +78,7 @@ const addRefusals = query((value: ValueOf<Rows>) => {
   const from = sql`FROM json_each(${value("rows")}) AS r WHERE NOT EXISTS (
     SELECT 1 FROM json_each(r.value, '$[7]') AS h CROSS JOIN ${tombstones}
     WHERE ${tombstones.environmentId} = r.value ->> 0 AND ${tombstones.hash} = h.value AND ${tombstones.blocks} = 1
-  ) AND ${not(isBeingErased)}`;
+  ) AND ${not(isBeingErased())}`;
   const { reason, times, lastAtMs } = refusals;
   const set = assignments(refusals, {
     reason: sql`excluded.${names(reason)}`,
@@ -86,16 +88,16 @@ const addRefusals = query((value: ValueOf<Rows>) => {
   return sql`${insertFrom(refusals, row, from)} ON CONFLICT DO UPDATE SET ${set}`;
 });
 
-/** What is written for an id ends a tombstone that only cuts (E4). */
-const endCuts = query(
-  (value: ValueOf<Rows>) => sql`
+/** A write for an id ends its tombstone if that only removes mentions (E4). */
+const endRefusedCuts = query(
+  (value: ValueOf<RefusalRows>) => sql`
     DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
       SELECT r.value ->> 0, h.value FROM json_each(${value("rows")}) AS r CROSS JOIN json_each(r.value, '$[7]') AS h
-      WHERE ${not(isBeingErased)}
+      WHERE ${not(isBeingErased())}
     )`,
 );
 
-const deleteOldest = query((value: ValueOf<Rows>) => {
+const deleteOldest = query((value: ValueOf<RefusalRows>) => {
   const { environmentId, userId, kind, subject, lastAtMs } = refusals;
   const ofKind = sql`${environmentId} = written.place AND ${kind} = written.sort`;
   return sql`
@@ -108,11 +110,11 @@ const deleteOldest = query((value: ValueOf<Rows>) => {
     )`;
 });
 
-/** Writes what was noted. What a write that fails had is missing. */
+/** Writes the noted refusals. After a failed write they are missing. */
 export async function flushRefusals(env: object): Promise<void> {
   const settings = readSettings(env);
-  const groups = Map.groupBy(noted.values(), ({ environment }) => environment.database);
-  noted = new Map();
+  const groups = Map.groupBy(notedRefusals.values(), ({ environment }) => environment.database);
+  notedRefusals = new Map();
   await Promise.all(
     [...groups].map(async ([index, group]) => {
       const rows = group.map(async ({ environment, userId, ...row }) => {
@@ -121,7 +123,7 @@ export async function flushRefusals(env: object): Promise<void> {
       });
       const values = { rows: JSON.stringify(await Promise.all(rows)) };
       const database = databaseAt(env, index)?.d1;
-      const statements = [addRefusals(values), endCuts(values), deleteOldest(values)];
+      const statements = [addRefusals(values), endRefusedCuts(values), deleteOldest(values)];
       await database?.batch(statements.map(({ text, params }) => database.prepare(text).bind(...params)));
     }),
   );
@@ -136,7 +138,7 @@ const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: Refu
     .limit(refusalsMax),
 );
 
-/** What was refused of late, the latest first, as far as isolates told it (refusals.ts). */
+/** Recent refusals, the latest first, as far as isolates have written them. */
 export async function readRefusals(ctx: TenantCtx, kind: RefusalKind) {
   const rows = await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }));
   return rows.map(({ reason, lastAtMs, userId, ...row }) => ({

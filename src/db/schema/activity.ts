@@ -4,7 +4,7 @@ import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
 /**
- * Figures by day, only for the overview. Isolates count them and write them after responses. If an isolate ends before it has
+ * Daily figures, for the overview only. Isolates count them and write them after responses. If an isolate ends before it has
  * written, its figures are missing. So nothing else may depend on them.
  */
 export const dailyActivity = sqliteTable(
@@ -22,19 +22,19 @@ export const dailyActivity = sqliteTable(
 );
 
 /**
- * What was refused of late, for the overview: who asked for what, and why it was refused. Written as `daily_activity` is, so
- * nothing else may depend on it. Only the newest of each kind are kept, and none for long (db/activity/refusals.ts).
+ * Recent refusals, for the overview: who asked for what, and why it was refused. They are written like `daily_activity`, so
+ * nothing else may depend on them. Only the newest of each kind are kept, for a limited time (db/activity/refusals.ts).
  */
 export const refusals = sqliteTable(
   "refusals",
   {
     environmentId: integer("environment_id").notNull(),
-    /** Empty for a person who was erased. */
+    /** Empty for an erased person. */
     userId: text("user_id").notNull(),
     kind: text("kind", { enum: ["shortage", "failed_grant"] }).notNull(),
     /** The event of a shortage; the pack of a grant, as it was named. */
     subject: text("subject").notNull(),
-    /** Why it was refused last: JSON of the quantities that were not covered, or the error's code and argument. */
+    /** The reason of the last refusal: JSON of the uncovered quantities, or of the error's code and argument. */
     reason: text("reason").notNull(),
     times: integer("times").notNull(),
     lastAtMs: integer("last_at_ms").notNull(),
@@ -46,15 +46,15 @@ export const refusals = sqliteTable(
   ],
 );
 
-/** The cron's walks over a database's users, which compute `business_figures`. One is on its way at the most. */
+/** The cron's walks over a database's users, which compute `business_figures`. At most one runs at a time. */
 export const businessWalks = sqliteTable("business_walks", {
   beganAtMs: integer("began_at_ms").primaryKey(),
-  /** The last account that is in its figures. */
+  /** The last account that its figures include. */
   afterAccountId: integer("after_account_id").notNull(),
   finishedAtMs: integer("finished_at_ms"),
 });
 
-/** What a walk found of an environment, for the overview: sums, in two parts so that none is too large. */
+/** A walk's sums for an environment, for the overview. Each sum has two parts, so that neither exceeds an integer. */
 export const businessFigures = sqliteTable(
   "business_figures",
   {
@@ -65,7 +65,7 @@ export const businessFigures = sqliteTable(
     label: text("label").notNull(),
     /** Empty for counts. */
     unit: text("unit").notNull(),
-    /** Millions of steps, or a count; and the steps beside them. */
+    /** Millions of steps, or a count. `rest` has the remaining steps. */
     whole: integer("whole").notNull(),
     rest: integer("rest").notNull(),
   },

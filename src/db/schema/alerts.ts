@@ -12,9 +12,9 @@ export const alerts = sqliteTable(
     id: text("id").notNull(),
     name: text("name").notNull(),
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }).notNull(),
-    /** A name or a glob, as the filter of a list (C4). Null for every event. */
+    /** An event name or a glob, like the filter of a list (C4). Null for every event. */
     event: text("event"),
-    /** One of the two. A percentage is in thousandths of a percent. */
+    /** Either an amount or a percentage, which is in thousandths of a percent. */
     amountSteps: integer("amount_steps").$type<Steps>(),
     percentThousandths: integer("percent_thousandths"),
     createdAtMs: integer("created_at_ms").notNull(),
@@ -29,8 +29,8 @@ export const alerts = sqliteTable(
 );
 
 /**
- * The alerts that went off for a user and were not lifted since. Only while the environment has an endpoint that is on; the
- * alert that every such environment has (`credits.depleted`) has an empty id.
+ * The alerts that have fired for a user and are not re-armed yet. They are kept only while the environment has an enabled
+ * endpoint. The built-in alert `credits.depleted` has an empty id.
  */
 export const alertStates = sqliteTable(
   "alert_states",
@@ -42,7 +42,7 @@ export const alertStates = sqliteTable(
   (t) => [primaryKey({ columns: [t.environmentId, t.alertId, t.accountId] })],
 );
 
-/** When balances expire, in the order in which the cron finds them (H6). Written with the balance; never changed. */
+/** Expiry times of balances, in the order in which the cron reads them (H6). Written with the balance, and never changed. */
 export const balanceExpiries = sqliteTable(
   "balance_expiries",
   {
@@ -55,7 +55,7 @@ export const balanceExpiries = sqliteTable(
 );
 
 /**
- * How far the cron has come with the notices of an environment: a row for each count of days that is set, and one of 0 days
+ * The cron's progress with the expiry notices of an environment: a row for each configured number of days, and one with 0 days
  * for the expiry itself.
  */
 export const expiryNotices = sqliteTable(
@@ -63,9 +63,9 @@ export const expiryNotices = sqliteTable(
   {
     environmentId: integer("environment_id").notNull(),
     days: integer("days").notNull(),
-    /** There is no notice for a moment before this. */
+    /** No notice is sent for a moment before this. */
     sinceMs: integer("since_ms").notNull(),
-    /** The last of `balance_expiries` that was looked at. */
+    /** The last processed row of `balance_expiries`. */
     doneExpiresAtMs: integer("done_expires_at_ms").notNull().default(0),
     doneAccountId: integer("done_account_id").notNull().default(0),
     doneGrantSeq: integer("done_grant_seq").notNull().default(0),

@@ -1,4 +1,4 @@
-/** The books: accounts, balances and the ledger, with what adjusts and refunds them. */
+/** The books: accounts, balances, the ledger, adjustments and refunds. */
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
@@ -6,8 +6,8 @@ import type { Steps } from "./steps.ts";
 import { environments } from "./tenants.ts";
 
 /**
- * A user of an environment, with an integer id. The ledger's tables use this id, so that their rows are small. None of them
- * has the user's own id.
+ * A user of an environment, with an integer id. The tables of the books use only this integer, so that their rows are small and
+ * no other row holds the user's own id.
  */
 export const accounts = sqliteTable(
   "accounts",
@@ -17,18 +17,18 @@ export const accounts = sqliteTable(
       .notNull()
       .references(() => environments.id),
     userId: text("user_id").notNull(),
-    /** Whether its user was erased (E2). Then `userId` is a random pseudonym, and nothing more is written for it. */
+    /** Whether the user was erased (E2). Then `userId` is a random pseudonym, and no more rows are added. */
     isErased: integer("is_erased").notNull().default(0),
-    /** The latest day, since 1970, on which something was written for the user, as far as isolates told (db/activity/count.ts). */
+    /** The last day with a write for the user, in days since 1970. It may be outdated (db/activity/count.ts). */
     lastActiveDay: integer("last_active_day"),
-    /** When the next period of a recurring grant begins. Null where none comes. Triggers of `recurring_grants` keep it. */
+    /** When the next period of a recurring grant begins. Null when there is none. Triggers of `recurring_grants` keep it. */
     recurringDueAtMs: integer("recurring_due_at_ms"),
   },
   (t) => [
     uniqueIndex("accounts_user").on(t.environmentId, t.userId),
-    // The users of late. Until something was written behind an answer, an account has no row in it.
+    // Recently active users. A new account enters this index with the first write after a response.
     index("accounts_active").on(t.environmentId, t.lastActiveDay, t.id).where(sql`last_active_day IS NOT NULL`),
-    // Users with a due period, of all environments, for the cron.
+    // For the cron: users of all environments with a due period.
     index("accounts_recurring_due").on(t.recurringDueAtMs, t.id).where(sql`recurring_due_at_ms IS NOT NULL`),
   ],
 );
@@ -53,7 +53,7 @@ export const creditBalances = sqliteTable(
     /** 1 while the remaining amount is not 0. The condition of a partial index; the ledger's triggers set it. */
     hasRemaining: integer("has_remaining").notNull(),
     source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
-    /** Why it was granted, and by whom, for the ledger entry of its grant. */
+    /** The cause and the author of the grant, for its ledger entry. */
     grantCause: text("grant_cause", { enum: ["grant", "recurring", "payment"] })
       .notNull()
       .default("grant"),
@@ -61,7 +61,7 @@ export const creditBalances = sqliteTable(
     externalRef: text("external_ref"),
     notes: text("notes"),
     grantedAtMs: integer("granted_at_ms").notNull(),
-    /** When its ledger entry was written, where that is not when it was granted: of a period that was due (R2). */
+    /** When its ledger entry was written, if later than the grant's time, as for a due period (R2). */
     writtenAtMs: integer("written_at_ms"),
     expiresAtMs: integer("expires_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
@@ -71,15 +71,15 @@ export const creditBalances = sqliteTable(
     lastSeq: integer("last_seq").notNull(),
   },
   (t) => [
-    // In the order of their issue, so that the newest are read first. By id a balance is found through the index.
+    // In order of issue, so that the newest can be read first. A unique index finds a balance by its id.
     primaryKey({ columns: [t.accountId, t.grantSeq] }),
     uniqueIndex("credit_balances_id").on(t.id),
     index("credit_balances_remaining").on(t.accountId, t.expiresAtMs).where(sql`has_remaining = 1`),
-    // The reference comes first, so that the dashboard finds one whose user nobody knows.
+    // The reference comes first, so that the dashboard finds a balance by its reference alone.
     uniqueIndex("credit_balances_external_ref")
       .on(t.externalRef, t.accountId, t.packId, t.packItemId)
       .where(sql`external_ref IS NOT NULL`),
-    // Value by value: a hit in a list of three or more counts as a row read.
+    // Compared one by one: SQLite counts a hit in an IN list of three or more as a row read.
     check(
       "credit_balances_unit",
       sql`${t.unit} = 'count' OR ${t.unit} = 'tokens' OR ${t.unit} = 'seconds' OR ${t.unit} = 'cents'`,
@@ -122,7 +122,7 @@ export const creditLedger = sqliteTable(
         "admin_adjust",
       ],
     }).notNull(),
-    /** What the reason does not say (C16). A trigger refuses one that does not fit. */
+    /** Says more than the reason (C16). A trigger refuses a cause that does not fit the reason. */
     cause: text("cause", {
       enum: [
         "grant",
@@ -139,7 +139,7 @@ export const creditLedger = sqliteTable(
         "erasure",
       ],
     }).notNull(),
-    /** Whose call wrote it: a key's id, `admin`, `stripe`, or `cron` where it was nobody's. */
+    /** Whose call wrote it: a key's id, `admin` or `stripe`. `cron` when there was no call. */
     writtenBy: text("written_by").notNull(),
     eventId: text("event_id"),
     reservationId: text("reservation_id"),
@@ -181,13 +181,13 @@ export const creditRefunds = sqliteTable(
   {
     accountId: integer("account_id").notNull(),
     externalRef: text("external_ref").notNull(),
-    /** Gapless per reference, from 1. Of two refunds that were planned on the same earlier ones, the second fails. */
+    /** Gapless per reference, from 1. If two refunds were planned on the same state, the second fails. */
     ordinal: integer("ordinal").notNull(),
     /** The idempotency key under the reference. */
     refundRef: text("refund_ref").notNull(),
-    /** The packs whose balances it is about. */
+    /** The packs whose balances it refunds. */
     packIds: text("pack_ids", { mode: "json" }).$type<readonly string[]>().notNull(),
-    /** The share, `part` of `of`. Both are null for all that was left. */
+    /** The refunded share, `part` of `of`. Both are null for everything that was left. */
     part: integer("part"),
     ofParts: integer("of_parts"),
     /** The seqs of its ledger entries. */
@@ -207,13 +207,13 @@ export const creditRefunds = sqliteTable(
   ],
 );
 
-/** What refunds are owed by balances that open reservations held (C21), and payments likewise (S4). Paid when these are settled. */
+/** Amounts that balances owe to refunds (C21) and payments (S4) because open reservations held them. Paid on settlement. */
 export const refundOwed = sqliteTable(
   "refund_owed",
   {
     accountId: integer("account_id").notNull(),
     balanceId: text("balance_id").notNull(),
-    /** The seq of the ledger entry that fell short: the older is paid first, under its note. */
+    /** The seq of the ledger entry that took too little. The oldest is paid first, with that entry's note. */
     seq: integer("seq").notNull(),
     owedSteps: integer("owed_steps").$type<Steps>().notNull(),
   },

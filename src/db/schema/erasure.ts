@@ -1,4 +1,4 @@
-/** Erasures, and what they leave (E1 to E6). */
+/** Erasures, their tombstones and their progress (E1 to E6). */
 
 import { sql } from "drizzle-orm";
 import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
@@ -15,12 +15,12 @@ export const erasures = sqliteTable(
     keepConsent: integer("keep_consent", { mode: "boolean" }).notNull(),
     /** The key that asked for it, or the administrator. */
     actor: text("actor").notNull(),
-    /** Of the secret under which its tombstones stand (db/tombstones/secret.ts). */
+    /** Identifies the secret that hashes its tombstones (db/tombstones/secret.ts). */
     fingerprint: text("fingerprint").notNull(),
     /** Whether all ids of the person are in `erasure_ids`. */
     isCollected: integer("is_collected").notNull().default(0),
     idCount: integer("id_count").notNull().default(0),
-    /** JSON list: how many rows of each kind there were, a part for each page of ids (erasure/counts.ts). */
+    /** JSON list: the numbers of rows of each kind, with a part for each page of ids (erasure/counts.ts). */
     counts: text("counts").notNull().default("[]"),
     startedAtMs: integer("started_at_ms").notNull(),
     completedAtMs: integer("completed_at_ms"),
@@ -33,49 +33,49 @@ export const erasures = sqliteTable(
   ],
 );
 
-/** An id that was erased, as a keyed hash (E4). While it stands and blocks, nothing is written for that id. */
+/** An erased id, as a keyed hash (E4). A tombstone that blocks refuses all writes for the id. */
 export const tombstones = sqliteTable(
   "tombstones",
   {
     environmentId: integer("environment_id").notNull(),
     hash: text("hash").notNull(),
     erasureId: text("erasure_id").notNull(),
-    /** Whether nothing is written for the id. Otherwise mentions of it are cut, until something is written for it. */
+    /** Whether writes for the id are refused. Otherwise mentions of the id are removed until something is written for it. */
     blocks: integer("blocks").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.hash] }),
-    // It has every column but what its key has: else SQLite checks the foreign key by all tombstones of an environment.
+    // It covers every column, or SQLite would check the foreign key through all tombstones of the environment.
     index("tombstones_erasure").on(t.environmentId, t.erasureId, t.blocks),
     foreignKey({ columns: [t.environmentId, t.erasureId], foreignColumns: [erasures.environmentId, erasures.id] }),
   ],
 );
 
-/** The ids that running erasures still have to do with. Empty between erasures: an id leaves when nothing of it is left. */
+/** The ids that running erasures still process. An id is removed when none of its data is left, so the table is then empty. */
 export const erasureIds = sqliteTable(
   "erasure_ids",
   {
     environmentId: integer("environment_id").notNull(),
     erasureId: text("erasure_id").notNull(),
-    /** The asked id is 0. */
+    /** The requested id has position 0. */
     position: integer("position").notNull(),
     distinctId: text("distinct_id").notNull(),
     hash: text("hash").notNull(),
-    /** The random name that its books keep. */
+    /** The random name that replaces the id in the books. */
     pseudonym: text("pseudonym").notNull(),
     /** Whether its tombstone blocks. */
     blocks: integer("blocks").notNull(),
-    /** Null: it has no credits and no usage. */
+    /** Null when it has no credits and no usage. */
     accountId: integer("account_id"),
-    /** Up to this seq its ledger is done; up to the second, it is in the page at hand. */
+    /** The ledger is processed up to the first seq. The current page ends at the second. */
     ledgerFrom: integer("ledger_from").notNull().default(0),
     ledgerTo: integer("ledger_to").notNull().default(0),
-    /** The same of its usage, by the primary key of `usage_events`. */
+    /** The same for its usage, by the primary key of `usage_events`. */
     usageFromMs: integer("usage_from_ms").notNull().default(0),
     usageFrom: integer("usage_from").notNull().default(0),
     usageToMs: integer("usage_to_ms").notNull().default(0),
     usageTo: integer("usage_to").notNull().default(0),
-    /** Whether nothing of it is left but its rows in `erasure_names`. */
+    /** Whether only its rows in `erasure_names` are left. */
     isDone: integer("is_done").notNull().default(0),
   },
   (t) => [
@@ -85,12 +85,12 @@ export const erasureIds = sqliteTable(
   ],
 );
 
-/** What takes the place of a name in the books of an account that is being erased. Empty between erasures. */
+/** Replacements for names in the books of accounts that are being erased. Empty between erasures. */
 export const erasureNames = sqliteTable(
   "erasure_names",
   {
     accountId: integer("account_id").notNull(),
-    /** `id`: of an event, a reservation or an adjustment, replaced by a random one. `reference`: replaced by a keyed hash. */
+    /** `id`: an event's, reservation's or adjustment's id, replaced by a random one. `reference`: replaced by a keyed hash. */
     kind: text("kind", { enum: ["id", "reference"] }).notNull(),
     oldName: text("old_name").notNull(),
     newName: text("new_name").notNull(),

@@ -1,9 +1,9 @@
-/** What counts towards the limits of analytics (L3). */
+/** Counts for the limits of analytics (L3). */
 
 import { sql } from "drizzle-orm";
 import { check, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 
-/** What publishable keys sent of analytics on a UTC day: exact, because it is counted in the batch that stores it (L3). */
+/** Analytics sent with publishable keys on a UTC day. Exact, because the batch that stores events counts them (L3). */
 export const analyticsDays = sqliteTable(
   "analytics_days",
   {
@@ -13,7 +13,7 @@ export const analyticsDays = sqliteTable(
     events: integer("events").notNull(),
     /** Bytes as they are stored. */
     bytes: integer("bytes").notNull(),
-    /** The most of one distinct id. */
+    /** The highest count of a single distinct id. */
     idEvents: integer("id_events").notNull(),
     idBytes: integer("id_bytes").notNull(),
     /** Entries of the consent log (P5). */
@@ -22,7 +22,7 @@ export const analyticsDays = sqliteTable(
   (t) => [primaryKey({ columns: [t.environmentId, t.day] })],
 );
 
-/** The limits of an environment that were met, once a day and limit. */
+/** The reached limits of an environment, once a day and limit. */
 export const limitsReached = sqliteTable(
   "limits_reached",
   {
@@ -34,13 +34,13 @@ export const limitsReached = sqliteTable(
   (t) => [primaryKey({ columns: [t.environmentId, t.day, t.limitName] })],
 );
 
-/** How large this database's file is: one row, which the cron writes once a minute (L3). */
+/** The size of this database's file: one row, which the cron writes once a minute (L3). */
 export const databaseSize = sqliteTable(
   "database_size",
   {
     id: integer("id").primaryKey(),
     bytes: integer("bytes").notNull(),
-    /** What retention and erasures freed inside the file since it last grew. */
+    /** Bytes that retention and erasures have freed inside the file since it last grew. */
     freedBytes: integer("freed_bytes").notNull(),
   },
   (t) => [

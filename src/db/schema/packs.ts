@@ -1,4 +1,4 @@
-/** What can be bought. */
+/** Credit packs and their items. */
 
 import { sql } from "drizzle-orm";
 import { check, foreignKey, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
@@ -16,13 +16,13 @@ export const creditPacks = sqliteTable(
     /** The key by which names are compared (catalog/packs/pack.ts). */
     nameKey: text("name_key").notNull(),
     defaultExpiryDays: integer("default_expiry_days"),
-    /** For a legacy pack. Null for a pack with items. */
+    /** Null for a pack with items. */
     unit: text("unit", { enum: ["count", "tokens", "seconds", "cents"] }),
     matches: text("matches").notNull().default("[]"),
     priority: integer("priority").notNull().default(100),
     createdAtMs: integer("created_at_ms").notNull(),
     archivedAtMs: integer("archived_at_ms"),
-    /** Grows by one with each change, archiving and restoring. A change compares it. */
+    /** Grows by one when the pack is changed, archived or restored. A write compares it. */
     version: integer("version").notNull().default(1),
   },
   (t) => [

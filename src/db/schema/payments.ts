@@ -1,37 +1,37 @@
-/** Payments at Stripe (S1 to S6). */
+/** Payments through Stripe (S1 to S6). */
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Steps } from "./steps.ts";
 
-/** The setting of Stripe's payments of an environment (S1), and when something without a valid signature came last (S5). */
+/** The Stripe setting of an environment (S1), and when the last request without a valid signature arrived (S5). */
 export const stripeSettings = sqliteTable("stripe_settings", {
   environmentId: integer("environment_id").primaryKey(),
-  /** JSON; its signing secrets are sealed. Null: none is set. */
+  /** JSON; its signing secrets are sealed. Null when none is set. */
   setting: text("setting"),
   refusedAtMs: integer("refused_at_ms"),
   refusedReason: text("refused_reason"),
 });
 
-/** What every event of Stripe's did, and why (S5). */
+/** The outcome of every Stripe event, with its reason (S5). */
 export const stripeLog = sqliteTable(
   "stripe_log",
   {
     environmentId: integer("environment_id").notNull(),
     eventId: text("event_id").notNull(),
     type: text("type").notNull(),
-    /** When it came. */
+    /** When it arrived. */
     atMs: integer("at_ms").notNull(),
-    /** Of an ignored event one more than that of the one before, so that those beyond the bound are known without counting. */
+    /** Numbers the ignored events, so that the oldest beyond the bound can be deleted without counting. */
     ordinal: integer("ordinal").notNull(),
     outcome: text("outcome", {
       enum: ["granted", "taken", "restored", "remembered", "unmatched", "ignored"],
     }).notNull(),
     reason: text("reason"),
     objectId: text("object_id"),
-    /** The pack that it named. */
+    /** The pack that the event named. */
     askedPack: text("asked_pack"),
-    /** The user that it named. Never of an ignored one. */
+    /** The user that the event named. Null for an ignored event. */
     askedUser: text("asked_user"),
     hint: text("hint"),
     paymentKey: text("payment_key"),
@@ -65,28 +65,28 @@ export const stripeCustomers = sqliteTable(
   ],
 );
 
-/** A payment at Stripe. Whatever tells of it is in the tables below (S2). */
+/** A payment through Stripe. The tables below hold what its events reported (S2). */
 export const payments = sqliteTable(
   "payments",
   {
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     status: text("status", { enum: ["granted", "unmatched", "waiting"] }).notNull(),
-    /** Why nothing was granted. Only while `unmatched`. */
+    /** Why nothing was granted. Set only while `unmatched`. */
     reason: text("reason"),
     /** The Stripe customer of its invoice. */
     customer: text("customer"),
     /** The stamp of the request that settled it by hand (books/ledger/request-hash.ts). Empty once it was erased. */
     settledBy: text("settled_by"),
-    /** When it is told that it is unmatched. Null when it was, or is not. */
+    /** When a message will report the payment as unmatched. Null when one was sent or none is due. */
     tellAtMs: integer("tell_at_ms"),
-    /** Grows by one with each write. A write that was planned on it compares it. */
+    /** Grows by one with each write. A planned write compares it. */
     version: integer("version").notNull().default(1),
-    /** The nonce of the latest write, so that one whose answer was lost finds itself. */
+    /** The nonce of the latest write, so that a write whose response was lost recognises itself. */
     writtenBy: text("written_by").notNull(),
-    /** JSON: the lines of its invoice that were granted, with what was credited and paid of each (payments/line.ts). */
+    /** JSON: the granted lines of its invoice, each with its credited and paid amounts (payments/line.ts). */
     lines: text("lines").notNull().default("[]"),
-    /** What was paid and went back (S4), in the currency's smallest unit: for filters and sums. */
+    /** The paid and returned amounts (S4) in the currency's smallest unit, for filters and sums. */
     currency: text("currency"),
     captured: integer("captured").notNull().default(0),
     refunded: integer("refunded").notNull().default(0),
@@ -109,7 +109,7 @@ export const payments = sqliteTable(
   ],
 );
 
-/** The ids of Stripe's that are one payment: payment intents, session, invoice, a charge without intent. */
+/** The Stripe ids of one payment: payment intents, session, invoice, a charge without an intent. */
 export const paymentNames = sqliteTable(
   "payment_names",
   {
@@ -123,7 +123,7 @@ export const paymentNames = sqliteTable(
   ],
 );
 
-/** What Stripe said last of each object of a payment (payments/facts.ts). */
+/** The latest data from Stripe about each object of a payment (payments/facts.ts). */
 export const paymentFacts = sqliteTable(
   "payment_facts",
   {
@@ -137,14 +137,14 @@ export const paymentFacts = sqliteTable(
     userId: text("user_id"),
     /** JSON: ids and numbers. */
     data: text("data").notNull(),
-    /** Of an invoice. */
+    /** The subscription of an invoice. */
     subscription: text("subscription"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.paymentId, t.kind, t.id] }),
     // So that an erasure finds them.
     index("payment_facts_user").on(t.environmentId, t.userId).where(sql`user_id IS NOT NULL`),
-    // The newest invoice of a subscription, and what a negative line credited.
+    // Finds the newest invoice of a subscription, and the invoice that a negative line credited.
     index("payment_facts_subscription")
       .on(t.environmentId, t.subscription, t.atSeconds)
       .where(sql`subscription IS NOT NULL`),
@@ -152,7 +152,7 @@ export const paymentFacts = sqliteTable(
   ],
 );
 
-/** The balances that a payment granted, and what was taken of them because of refunds and disputes (S4). */
+/** The balances that a payment granted, and the amounts taken from them for refunds and disputes (S4). */
 export const paymentGrants = sqliteTable(
   "payment_grants",
   {
@@ -160,16 +160,16 @@ export const paymentGrants = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     paymentId: text("payment_id").notNull(),
     accountId: integer("account_id").notNull(),
-    /** The line of an invoice that it was granted for, a key in its payment's `lines`. */
+    /** The invoice line that it was granted for: a key of the payment's `lines`. */
     line: text("line"),
-    /** What was due of it when it was moved last. */
+    /** The amount due when it was last changed. */
     dueSteps: integer("due_steps").$type<Steps>().notNull(),
     takenSteps: integer("taken_steps").$type<Steps>().notNull(),
-    /** What the operator, or an erasure, took of it: revokes, and adjustments in sum. Below 0 where more was added. */
+    /** The amount that the operator or an erasure took by revokes and adjustments. Negative when they added more. */
     operatorSteps: integer("operator_steps").notNull().default(0),
-    /** Whether this payment revoked it. Then it may restore it. */
+    /** Whether this payment revoked it. Then this payment may also restore it. */
     isRevoked: integer("is_revoked").notNull(),
-    /** Whether another grant of the same payment came first, so that all of this one is due. */
+    /** Whether another grant of the same payment came first, so that this one must be taken back completely. */
     isSurplus: integer("is_surplus").notNull(),
   },
   (t) => [
@@ -179,19 +179,19 @@ export const paymentGrants = sqliteTable(
   ],
 );
 
-/** What was credited to a customer of what a user had spent (S6): one a user, customer and currency. */
+/** Money that was credited to a customer although the user had spent the credits (S6). One row a user, customer and currency. */
 export const paymentDebts = sqliteTable(
   "payment_debts",
   {
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     accountId: integer("account_id").notNull(),
-    /** Null once the user was erased, which ends it. */
+    /** Null after the user's erasure, which ends the debt. */
     customer: text("customer"),
     currency: text("currency").notNull(),
-    /** In the currency's smallest unit: what its lines owe, less what lines paid of it. */
+    /** In the currency's smallest unit: the debt of its lines minus the payments by lines. */
     amount: integer("amount").notNull(),
-    /** Since when it is above 0. */
+    /** Since when the amount is above 0. */
     sinceMs: integer("since_ms").notNull(),
   },
   (t) => [
@@ -203,7 +203,7 @@ export const paymentDebts = sqliteTable(
   ],
 );
 
-/** What lines of invoices paid of debts: by so much the fewer of their credits stand. */
+/** The amounts of debts that invoice lines paid. A line keeps fewer credits by that amount. */
 export const paymentDebtPayers = sqliteTable(
   "payment_debt_payers",
   {
@@ -219,7 +219,7 @@ export const paymentDebtPayers = sqliteTable(
   ],
 );
 
-/** The events that moved a payment, for the administrator. */
+/** The events that changed a payment, for the administrator. */
 export const paymentEvents = sqliteTable(
   "payment_events",
   {

@@ -1,4 +1,4 @@
-/** What is held about people beside the books, and who asked to see it. */
+/** Data about people outside the books, and the audit of its exports. */
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
@@ -14,12 +14,12 @@ export const distinctIds = sqliteTable(
     distinctId: text("distinct_id").notNull(),
     firstSeenAtMs: integer("first_seen_at_ms").notNull(),
     lastSeenAtMs: integer("last_seen_at_ms").notNull(),
-    /** How many analytics events of this id came, whose seqs are 1 to this number. */
+    /** How many analytics events of this id arrived. Their seqs are 1 to this number. */
     eventCount: integer("event_count").notNull().default(0),
-    /** How many of them, the first ones, were deleted because of their age (E8), and the bytes of the others' properties. */
+    /** How many of the first events were deleted because of their age (E8), and the bytes of the others' properties. */
     deletedCount: integer("deleted_count").notNull().default(0),
     eventBytes: integer("event_bytes").notNull().default(0),
-    /** The latest UTC day, since 1970, on which publishable keys sent events of this id; how many, and their bytes (L3). */
+    /** The last UTC day, since 1970, with events of this id by publishable keys; their number and bytes on that day (L3). */
     day: integer("day"),
     dayEvents: integer("day_events").notNull().default(0),
     dayBytes: integer("day_bytes").notNull().default(0),
@@ -30,26 +30,26 @@ export const distinctIds = sqliteTable(
     /** Whether it was the `distinct_id` of an `$identify`. */
     isIdentified: integer("is_identified", { mode: "boolean" }).notNull().default(false),
     /**
-     * Whether somebody who knows said that it is a user (P2): a secret key by an event or a claim, an `$identify`, or an event of a
-     * signed-in user. An account and a consent of its own say so too (people/is-user.ts). It stays until the id is erased.
+     * Whether the id was identified as a user (P2): by a secret key's event or claim, an `$identify`, or an event of a signed-in
+     * user. An account or an own consent also makes it a user (people/is-user.ts). It stays set until the id is erased.
      */
     isUser: integer("is_user", { mode: "boolean" }).notNull().default(false),
-    /** The id that claims this one. Null while none does. */
+    /** The id that claims this one. Null when there is none. */
     claimedBy: text("claimed_by"),
     claimedVia: text("claimed_via", { enum: ["identify", "alias"] }),
     claimedAtMs: integer("claimed_at_ms"),
     /** Whether the claim was sent with a secret key. */
     claimIsVerified: integer("claim_is_verified", { mode: "boolean" }).notNull().default(false),
-    /** How many claims it made by publishable keys (L1). */
+    /** How many claims it made with publishable keys (L1). */
     claimsMade: integer("claims_made").notNull().default(0),
-    /** Grows by one with every change of the claim. A write that was planned on the claim compares it. */
+    /** Grows by one with every change of the claim. A planned write compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
-    /** The latest day, since 1970, on which the person's id sent something, as far as isolates told (db/activity/count.ts). */
+    /** The last day on which the id sent an event, in days since 1970. It may be outdated (db/activity/count.ts). */
     lastActiveDay: integer("last_active_day"),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId] }),
-    // The people of late. Capturing their events does not touch it.
+    // Recently active people. Capturing their events does not write this index.
     index("distinct_ids_active")
       .on(t.environmentId, t.lastActiveDay, t.distinctId)
       .where(sql`last_active_day IS NOT NULL`),
@@ -72,7 +72,7 @@ export const idProperties = sqliteTable(
     distinctId: text("distinct_id").notNull(),
     /** JSON object. */
     properties: text("properties").notNull(),
-    /** Grows by one with every change. A write that was planned on it compares it. */
+    /** Grows by one with every change. A planned write compares it. */
     version: integer("version").notNull().default(1),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.distinctId] })],
@@ -89,7 +89,7 @@ export const analyticsEvents = sqliteTable(
     event: text("event").notNull(),
     timestampMs: integer("timestamp_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
-    /** How far the environment's test clock was ahead of real time then (E8). Null without one. */
+    /** How far the environment's test clock was ahead of real time (E8). Null without a test clock. */
     aheadMs: integer("ahead_ms"),
     /** Whether it was sent with a secret key. */
     isVerified: integer("is_verified", { mode: "boolean" }).notNull().default(false),
@@ -117,7 +117,7 @@ export const consentLog = sqliteTable(
     noticeVersion: text("notice_version"),
     source: text("source"),
     gpc: integer("gpc", { mode: "boolean" }),
-    /** Whether it is of a visitor whom nobody knows yet. Otherwise its id is a user (P2). */
+    /** Whether it belongs to an anonymous visitor. Otherwise its id is a user (P2). */
     isDevice: integer("is_device", { mode: "boolean" }).notNull().default(false),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
@@ -129,7 +129,7 @@ export const consentLog = sqliteTable(
   ],
 );
 
-/** Append-only: who created and opened export links, and the results. It has the token's hash, never the token. */
+/** Append-only: who created and opened export links, with the results. It has the token's hash, never the token. */
 export const exportAudit = sqliteTable(
   "export_audit",
   {
@@ -142,10 +142,10 @@ export const exportAudit = sqliteTable(
     action: text("action", { enum: ["minted", "opened", "completed", "failed"] }).notNull(),
     /** SHA-256 of the token, base64url. */
     tokenHash: text("token_hash").notNull(),
-    /** The key that created the link. Null for actions of the link's holder. */
+    /** The key that created the link. Null for an action of the link's holder. */
     keyId: text("key_id"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
-    /** Of a link that was created: when it expires, in real time (D3). */
+    /** When a created link expires, in real time (D3). */
     expiresAtMs: integer("expires_at_ms"),
   },
   (t) => [
@@ -154,12 +154,12 @@ export const exportAudit = sqliteTable(
   ],
 );
 
-/** Ends of an id's export links: each link that was valid then opens nothing any more (P14). Kept as long as a link is valid. */
+/** Ends of an id's export links: older links no longer open (P14). A row is kept as long as a link can be valid. */
 export const linkEnds = sqliteTable(
   "link_ends",
   {
     environmentId: integer("environment_id").notNull(),
-    /** Of the distinct id, keyed with the secret that signs links. */
+    /** Hash of the distinct id, keyed with the secret that signs links. */
     idHash: text("id_hash").notNull(),
     /** Real time. */
     endedAtMs: integer("ended_at_ms").notNull(),

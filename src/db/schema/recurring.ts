@@ -1,41 +1,41 @@
-/** Grants that come again each period. */
+/** Grants that are repeated each period. */
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
-/** A recurring grant of a user (R1). What it has granted are balances, by their reference. */
+/** A recurring grant of a user (R1). Its balances are found by their reference. */
 export const recurringGrants = sqliteTable(
   "recurring_grants",
   {
     accountId: integer("account_id").notNull(),
-    /** Gapless per account, from 1: the order of their making. */
+    /** Gapless per account, from 1, in order of creation. */
     ordinal: integer("ordinal").notNull(),
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     packId: text("pack_id").notNull(),
-    /** The pack's name when it was made. */
+    /** The pack's name at creation. */
     packName: text("pack_name").notNull(),
-    /** The number that each period grants, as JSON. Null for a pack with items. */
+    /** The quantity that each period grants, as JSON. Null for a pack with items. */
     quantity: text("quantity"),
     every: text("every", { enum: ["day", "week", "month", "year"] }).notNull(),
-    /** The beginning of period 1, from which all others are computed. */
+    /** The beginning of period 1, from which all other periods are computed. */
     anchorMs: integer("anchor_ms").notNull(),
-    /** No period begins from here on. */
+    /** No period begins at or after this time. */
     endsAtMs: integer("ends_at_ms"),
-    /** How many further periods its credits live. Null: as the pack says. */
+    /** For how many further periods its credits stay valid. Null: as the pack says. */
     rolloverPeriods: integer("rollover_periods"),
-    /** Random. The ids of its balances are made of it. */
+    /** Random. The ids of its balances are derived from it. */
     idSeed: text("id_seed").notNull(),
     state: text("state", { enum: ["active", "suspended", "ended"] }).notNull(),
     /** Why it is suspended. */
     reason: text("reason"),
-    /** The number of the last period that was granted or skipped. */
+    /** The last period that was granted or skipped. */
     lastN: integer("last_n").notNull(),
-    /** The number of the last period of one that was cancelled; 0 where that ended at once. */
+    /** The last period of a cancelled grant; 0 when it was cancelled with immediate effect. */
     finalN: integer("final_n"),
-    /** When the next period begins. Null where none comes, or while it is suspended. */
+    /** When the next period begins. Null when there is none, and while suspended. */
     nextAtMs: integer("next_at_ms"),
-    /** How many balances a period has that the test quota counted (C19). */
+    /** How many balances of a period count towards the test quota (C19). */
     countedBalances: integer("counted_balances").notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     /** Like that of `usage_events`. */
@@ -44,7 +44,7 @@ export const recurringGrants = sqliteTable(
   (t) => [
     primaryKey({ columns: [t.accountId, t.ordinal] }),
     uniqueIndex("recurring_grants_id").on(t.environmentId, t.id),
-    // How many recur by a pack.
+    // Counts the recurring grants of a pack.
     index("recurring_grants_pack").on(t.environmentId, t.packId).where(sql`state = 'active'`),
     index("recurring_grants_due").on(t.accountId, t.nextAtMs).where(sql`next_at_ms IS NOT NULL`),
     check("recurring_grants_every", sql`${t.every} IN ('day', 'week', 'month', 'year')`),

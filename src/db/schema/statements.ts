@@ -3,7 +3,7 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
-/** A month of an environment. The cron makes it, a page of accounts at a time. */
+/** The statement of an environment's month. The cron makes it, a page of accounts at a time. */
 export const statements = sqliteTable(
   "statements",
   {
@@ -11,10 +11,10 @@ export const statements = sqliteTable(
     /** `2026-11`, in UTC. */
     month: text("month").notNull(),
     id: text("id").notNull(),
-    /** Up to this account its lines have the month. */
+    /** Its lines include the accounts up to this one. */
     afterAccountId: integer("after_account_id").notNull(),
     askedAtMs: integer("asked_at_ms").notNull(),
-    /** Null while it is being made. */
+    /** Null while it is incomplete. */
     madeAtMs: integer("made_at_ms"),
   },
   (t) => [
@@ -25,7 +25,7 @@ export const statements = sqliteTable(
   ],
 );
 
-/** What a month was of a pack and unit. */
+/** A month's amounts of a pack and unit. */
 export const statementLines = sqliteTable(
   "statement_lines",
   {

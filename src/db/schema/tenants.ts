@@ -19,11 +19,11 @@ export const environments = sqliteTable(
       .notNull()
       .references(() => apps.id),
     mode: text("mode", { enum: ["live", "test"] }).notNull(),
-    /** The end-user token setting as JSON. Null: publishable keys cannot read anything. */
+    /** The end-user token setting as JSON. Null: publishable keys cannot read credits. */
     endUserAuth: text("end_user_auth"),
-    /** The limits of analytics that were set, as JSON (people/limits/count.ts). Null: the defaults. */
+    /** The limits of analytics that were set, as JSON (people/limits/count.ts). Null for the defaults. */
     analyticsLimits: text("analytics_limits"),
-    /** What the environment uses of webhooks and the like, as JSON (db/features.ts). Null: nothing. */
+    /** The optional features in use, such as webhooks, as JSON (db/features.ts). Null for none. */
     features: text("features"),
     testBalanceCount: integer("test_balance_count").notNull().default(0),
     testBalanceQuota: integer("test_balance_quota").notNull().default(0),
@@ -32,7 +32,7 @@ export const environments = sqliteTable(
     uniqueIndex("environments_app_mode").on(t.appId, t.mode),
     check("environments_mode", sql`${t.mode} IN ('live', 'test')`),
     check("environments_test_quota", sql`${t.testBalanceCount} <= ${t.testBalanceQuota}`),
-    // The environments with a test clock, which the cron looks at one by one.
+    // The cron reads the environments with a test clock one by one.
     index("environments_clock").on(t.id).where(sql`features ->> '$.clock' IS NOT NULL`),
     check(
       "environments_clock",
@@ -55,7 +55,7 @@ export const apiKeys = sqliteTable(
     name: text("name"),
     createdAtMs: integer("created_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
-    /** The latest day, since 1970, on which it was used, as far as isolates told (db/activity/count.ts). */
+    /** The last day of use, in days since 1970. It may be outdated (db/activity/count.ts). */
     lastUsedDay: integer("last_used_day"),
   },
   (t) => [
@@ -65,7 +65,7 @@ export const apiKeys = sqliteTable(
   ],
 );
 
-/** Keys for administration. In `DB` alone. Append-only but for the revocation. */
+/** Administration keys, in `DB` only. Append-only except for the revocation. */
 export const adminKeys = sqliteTable(
   "admin_keys",
   {
@@ -75,9 +75,9 @@ export const adminKeys = sqliteTable(
     hint: text("hint").notNull(),
     name: text("name").notNull(),
     scopes: text("scopes", { mode: "json" }).$type<readonly Scope[]>().notNull(),
-    /** The ids of its applications. Null: all. */
+    /** The ids of the applications that it may administer. Null for all. */
     apps: text("apps", { mode: "json" }).$type<readonly string[]>(),
-    /** Null: both. */
+    /** Null for both. */
     modes: text("modes", { mode: "json" }).$type<readonly Mode[]>(),
     createdAtMs: integer("created_at_ms").notNull(),
     revokedAtMs: integer("revoked_at_ms"),
@@ -89,32 +89,32 @@ export const adminKeys = sqliteTable(
 export const adminAudit = sqliteTable(
   "admin_audit",
   {
-    /** Empty where an act concerns no application; such acts are in `DB` alone. */
+    /** Empty when an act concerns no application; such acts are in `DB` only. */
     appId: text("app_id").notNull(),
     /** Gapless per application, from 1. */
     seq: integer("seq").notNull(),
-    /** Created before the write, so that a repeated act is recognised. */
+    /** Made before the write, so that a repeated act is recognised. */
     id: text("id").notNull(),
     atMs: integer("at_ms").notNull(),
-    /** Who acted: an e-mail address or subject of Cloudflare Access, a name given at the sign-in, `ak:…` for a key, or `api`. */
+    /** Who acted: an e-mail address or subject from Cloudflare Access, a name given at sign-in, `ak:…` for a key, or `api`. */
     actor: text("actor").notNull(),
     action: text("action").notNull(),
     target: text("target").notNull(),
     /** JSON object: no secret, no user id, no free text. */
     details: text("details", { mode: "json" }).$type<Record<string, unknown>>().notNull(),
-    /** The user whom it was about, by whom their id is told when it is read: an erasure takes it. */
+    /** The account of the user concerned. The user's id is looked up on reading, so that an erasure removes it here too. */
     accountId: integer("account_id"),
   },
   (t) => [
     primaryKey({ columns: [t.appId, t.seq] }),
     uniqueIndex("admin_audit_id").on(t.appId, t.id),
-    // What was done to one thing.
+    // Lists the acts on one target.
     index("admin_audit_target").on(t.appId, t.target, t.seq),
     index("admin_audit_account").on(t.accountId, t.seq).where(sql`account_id IS NOT NULL`),
   ],
 );
 
-/** Sign-ins to the dashboard that have not ended. In `DB` alone. */
+/** Dashboard sessions that have not ended, in `DB` only. */
 export const dashboardSessions = sqliteTable(
   "dashboard_sessions",
   {
@@ -123,6 +123,6 @@ export const dashboardSessions = sqliteTable(
     actor: text("actor").notNull(),
     endsAtMs: integer("ends_at_ms").notNull(),
   },
-  // A sign-in deletes what has ended, and the page of sessions lists the others.
+  // A sign-in deletes ended sessions. The page of sessions lists the others.
   (t) => [index("dashboard_sessions_ends").on(t.endsAtMs)],
 );

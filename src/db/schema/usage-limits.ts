@@ -1,19 +1,19 @@
-/** What a user may use in a window, whatever credits there are (Q1 to Q6). */
+/** Limits of a user's usage in a window, independent of credits (Q1 to Q6). */
 
 import { sql } from "drizzle-orm";
 import { check, foreignKey, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Steps } from "./steps.ts";
 
-/** Usage limits. Whoever writes finds those of an environment in its features (books/limits/limit.ts). */
+/** Usage limits. Writes read them from the environment's features instead (books/limits/limit.ts). */
 export const usageLimits = sqliteTable(
   "usage_limits",
   {
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
-    /** The order of their making, from 1. */
+    /** Order of creation, from 1. */
     ordinal: integer("ordinal").notNull(),
     name: text("name").notNull(),
-    /** By which names are compared, as those of packs (C7). */
+    /** The key by which names are compared, as for packs (C7). */
     nameKey: text("name_key").notNull(),
     /** JSON list of match rules. Empty: every event. */
     matches: text("matches").notNull(),
@@ -21,7 +21,7 @@ export const usageLimits = sqliteTable(
     amountSteps: integer("amount_steps").$type<Steps>().notNull(),
     every: text("every", { enum: ["minute", "hour", "day", "week", "month"] }).notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
-    /** It is deleted, and only stays until its counters are gone. */
+    /** The limit is deleted; its row stays until its counters are deleted too. */
     isDeleted: integer("is_deleted", { mode: "boolean" }).notNull().default(false),
   },
   (t) => [
@@ -34,8 +34,8 @@ export const usageLimits = sqliteTable(
 );
 
 /**
- * What a user has used of a limit in one window, which the next window overwrites. Triggers count what events and reservations say
- * in `counted`, and refuse what would pass (Q5).
+ * A user's usage against a limit in the current window; the next window overwrites it. Triggers add the amounts in `counted` of
+ * events and reservations, and refuse an amount over the limit (Q5).
  */
 export const usageCounters = sqliteTable(
   "usage_counters",
@@ -43,18 +43,18 @@ export const usageCounters = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     limitId: text("limit_id").notNull(),
     accountId: integer("account_id").notNull(),
-    /** When the window begins that `used_steps` is of. 0 before the first. */
+    /** The beginning of the window that `used_steps` counts. 0 before the first window. */
     windowMs: integer("window_ms").notNull().default(0),
     usedSteps: integer("used_steps")
       .$type<Steps>()
       .notNull()
       .default(0 as Steps),
-    /** How often something was counted in the window since the user reached the amount, that time included. */
+    /** How many counts the window has since the user reached the amount, including that count. */
     reachedCount: integer("reached_count").notNull().default(0),
-    /** Whether the user has an amount of their own, which may be none at all: null (Q2). */
+    /** Whether the user has an own amount. An own amount of null means unlimited (Q2). */
     hasOwnAmount: integer("has_own_amount", { mode: "boolean" }).notNull().default(false),
     ownAmountSteps: integer("own_amount_steps").$type<Steps>(),
-    /** The limit's amount when something was counted last, and whether that was judged. */
+    /** The limit's amount at the last count, and whether that count was enforced. */
     amountSteps: integer("amount_steps")
       .$type<Steps>()
       .notNull()

@@ -1,10 +1,10 @@
-/** Usage events, and what is reserved for those to come. */
+/** Usage events, reservations, and sums of usage by day. */
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Steps } from "./steps.ts";
 
-/** Usage events. The primary key gives one index range for the order of arrival with a lower bound on `occurredAt`. */
+/** Usage events. The primary key reads them in order of arrival from a lower bound of `occurredAt`, in one index range. */
 export const usageEvents = sqliteTable(
   "usage_events",
   {
@@ -23,7 +23,7 @@ export const usageEvents = sqliteTable(
     centsSteps: integer("cents_steps").$type<Steps>(),
     /** JSON object, as it was sent. Null when none was sent, and when it is in `large_properties`. */
     properties: text("properties"),
-    /** The bytes of its JSON in `large_properties`. Null when it is here. */
+    /** The size of its JSON in `large_properties`. Null when `properties` holds it. */
     largePropertiesBytes: integer("large_properties_bytes"),
     occurredAtMs: integer("occurred_at_ms").notNull(),
     receivedAtMs: integer("received_at_ms").notNull(),
@@ -34,19 +34,19 @@ export const usageEvents = sqliteTable(
     debits: text("debits").notNull(),
     /** The response's uncovered quantities as JSON. Null when all was covered. */
     uncovered: text("uncovered"),
-    /** What usage limits count of it: JSON list of { limitId, windowMs, steps, … } (books/ledger/counters.ts). Null: nothing. */
+    /** Its amounts for usage limits: JSON list of { limitId, windowMs, steps, … } (books/ledger/counters.ts). Null for none. */
     counted: text("counted"),
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.occurredByMs, t.seq] }),
     uniqueIndex("usage_events_event_id").on(t.environmentId, t.eventId),
-    // Lists by `occurredAt`, and totals.
+    // For lists by `occurredAt`, and totals.
     index("usage_events_occurred").on(t.accountId, t.occurredAtMs, t.seq),
     check("usage_events_properties_once", sql`${t.properties} IS NULL OR ${t.largePropertiesBytes} IS NULL`),
   ],
 );
 
-/** Properties of usage events that are large. In a table with rowids, so that they make no tree deep (docs/benchmarks.md). */
+/** Large properties of usage events. A rowid table, so that large rows make no index tree deep (docs/benchmarks.md). */
 export const largeProperties = sqliteTable(
   "large_properties",
   {
@@ -65,11 +65,11 @@ export const reservations = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     accountId: integer("account_id").notNull(),
-    // What each returned leg is checked by comes before the legs, which may be long.
+    // The columns that check each returned hold come before `legs`, which may be long.
     state: text("state", { enum: ["open", "committed", "released", "expired"] }).notNull(),
-    /** The ledger seq of what its first leg returned. The other legs follow it. */
+    /** The ledger seq of the return of its first hold. The returns of its other holds follow. */
     settledSeq: integer("settled_seq"),
-    /** The account's last ledger seq when it was made: a refund of a later seq came while it was open (C21). */
+    /** The account's last ledger seq at creation. A refund with a later seq came while the reservation was open (C21). */
     madeSeq: integer("made_seq").notNull().default(0),
     legCount: integer("leg_count").generatedAlwaysAs(sql`json_array_length(legs)`, { mode: "stored" }),
     event: text("event").notNull(),
@@ -78,9 +78,9 @@ export const reservations = sqliteTable(
     quantities: text("quantities").notNull(),
     /** JSON list of { balanceId, packId, unit, amountSteps, remainingSteps }. */
     legs: text("legs").notNull(),
-    /** Like that of `usage_events`. It counts while the reservation is open. */
+    /** Like `counted` of `usage_events`, in force while the reservation is open. */
     counted: text("counted"),
-    /** What becomes of the holds if nobody settles the reservation in time. */
+    /** Whether the held credits are returned or charged when the reservation expires. */
     onExpiry: text("on_expiry", { enum: ["return", "charge"] })
       .notNull()
       .default("return"),
@@ -88,14 +88,14 @@ export const reservations = sqliteTable(
     expiresAtMs: integer("expires_at_ms").notNull(),
     settledAtMs: integer("settled_at_ms"),
     settledEventId: text("settled_event_id"),
-    /** Whose call settled it: what it returns, and pays of what is owed, is written by it. */
+    /** Whose call settled it. The ledger entries of the settlement name the same author. */
     settledBy: text("settled_by"),
     /** Like that of `usage_events`. */
     requestHash: text("request_hash").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.id] }),
-    // One of two has a row, so that a list needs no index that a hold would have to write.
+    // The indexes are partial: a reservation is in one of them, so that a hold writes only one.
     index("reservations_open").on(t.accountId, t.expiresAtMs, t.createdAtMs, t.id).where(sql`state = 'open'`),
     index("reservations_settled").on(t.accountId, t.state, t.createdAtMs, t.id).where(sql`state <> 'open'`),
     check("reservations_on_expiry", sql`${t.onExpiry} IN ('return', 'charge')`),
@@ -104,8 +104,8 @@ export const reservations = sqliteTable(
 );
 
 /**
- * What an account used on a UTC day of `occurredAt`, by event and model (U18). The cron alone writes it. A sum of steps is kept as the
- * sums of their upper bits and of their lower 26, so that it is exact for any size.
+ * The usage of an account on a UTC day of `occurredAt`, by event and model (U18). Only the cron writes it. A sum of steps is stored
+ * as two sums, of the upper bits and of the lower 26, so that it is exact for any size.
  */
 export const usageDays = sqliteTable(
   "usage_days",
@@ -115,7 +115,7 @@ export const usageDays = sqliteTable(
     day: integer("day").notNull(),
     accountId: integer("account_id").notNull(),
     event: text("event").notNull(),
-    /** Empty: none. */
+    /** Empty for none. */
     model: text("model").notNull(),
     events: integer("events").notNull(),
     countHigh: integer("count_high").notNull(),
@@ -130,7 +130,7 @@ export const usageDays = sqliteTable(
   (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model] })],
 );
 
-/** The accounts with events that are in no day sum, each with the first of these events. A trigger sets it. */
+/** Accounts with events that no day sum includes yet, each with its first such event. A trigger adds the row. */
 export const usageToSum = sqliteTable(
   "usage_to_sum",
   {

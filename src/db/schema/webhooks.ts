@@ -1,10 +1,10 @@
-/** Messages out, and their deliveries (H1 to H4). */
+/** Webhook endpoints, messages and deliveries (H1 to H4). */
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
 import { environments } from "./tenants.ts";
 
-/** Endpoints of webhooks (H1). At most ten an environment: a trigger counts. */
+/** Webhook endpoints (H1). A trigger allows at most ten an environment. */
 export const webhookEndpoints = sqliteTable(
   "webhook_endpoints",
   {
@@ -13,25 +13,25 @@ export const webhookEndpoints = sqliteTable(
       .notNull()
       .references(() => environments.id),
     url: text("url").notNull(),
-    /** JSON list of globs. Null: all types but those that must be asked for. */
+    /** JSON list of globs. Null for all types except those that must be requested by name. */
     types: text("types", { mode: "json" }).$type<readonly string[]>(),
-    /** Whether `types` want `person.exported`, for statements that write it without a read before. */
+    /** Whether `types` include `person.exported`, for statements that write the message without a prior read. */
     wantsExports: integer("wants_exports", { mode: "boolean" }).notNull().default(false),
     description: text("description"),
     isEnabled: integer("is_enabled", { mode: "boolean" }).notNull().default(true),
     /** Sealed. */
     secret: text("secret").notNull(),
-    /** Sealed; signs as well until then. */
+    /** Sealed. Signs too until `previousUntilMs`. */
     previousSecret: text("previous_secret"),
     previousUntilMs: integer("previous_until_ms"),
-    /** Since when no attempt has succeeded. Null while the last one did, or none was made. */
+    /** Since when every attempt has failed. Null when the last attempt succeeded or none was made. */
     failingSinceMs: integer("failing_since_ms"),
     createdAtMs: integer("created_at_ms").notNull(),
   },
   (t) => [index("webhook_endpoints_environment").on(t.environmentId, t.createdAtMs, t.id)],
 );
 
-/** Messages to endpoints (H2), for 30 days. Their ids begin with their time, so that they are in the order of their writing. */
+/** Messages to endpoints (H2), kept for 30 days. An id begins with the time, so that ids are in order of creation. */
 export const webhookMessages = sqliteTable(
   "webhook_messages",
   {
@@ -39,7 +39,7 @@ export const webhookMessages = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     type: text("type").notNull(),
     atMs: integer("at_ms").notNull(),
-    /** The user or the distinct id that it names, so that an erasure finds it. */
+    /** The user id or distinct id in the message, so that an erasure finds it. */
     subject: text("subject"),
     /** JSON object. */
     data: text("data").notNull(),
@@ -47,17 +47,17 @@ export const webhookMessages = sqliteTable(
   (t) => [index("webhook_messages_subject").on(t.environmentId, t.subject).where(sql`subject IS NOT NULL`)],
 );
 
-/** A message on its way to an endpoint, or how that ended (H4). */
+/** The delivery of a message to an endpoint (H4). */
 export const webhookDeliveries = sqliteTable(
   "webhook_deliveries",
   {
     endpointId: text("endpoint_id").notNull(),
     messageId: text("message_id").notNull(),
     status: text("status", { enum: ["pending", "delivered", "failed"] }).notNull(),
-    /** How many attempts of the schedule were made. */
+    /** How many scheduled attempts were made. */
     tries: integer("tries").notNull().default(0),
     nextAttemptAtMs: integer("next_attempt_at_ms").notNull(),
-    /** When whoever finds it may attempt it: when the next attempt is due, or the end of a lease. */
+    /** The earliest time of the next attempt: when it is due, or when another run's lease ends. */
     dueAtMs: integer("due_at_ms").notNull(),
     /** JSON list of { at, status, durationMs, error }. */
     attempts: text("attempts").notNull().default("[]"),

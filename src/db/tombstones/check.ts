@@ -11,39 +11,39 @@ import { all, type Db, type Statement } from "../sql.ts";
 import { guards, tombstoneEnds } from "../views.ts";
 import { erasureSecrets, erasureUnavailable, hashName } from "./secret.ts";
 
-/** An environment, as far as its tombstones are looked for. */
-export interface Place extends Runtime, Pick<TenantCtx, "clock"> {
+/** The part of a context that a look-up of tombstones needs. */
+export interface TombstoneCtx extends Runtime, Pick<TenantCtx, "clock"> {
   readonly db: Db;
   readonly settings: Settings;
   readonly environment: Pick<Environment, "appId" | "mode"> & Partial<Pick<Environment, "id">>;
 }
 
-/** The part `tombstones` of an environment's features: fingerprints of the secrets under which its tombstones stand. */
-export type Standing = readonly string[];
+/** The part `tombstones` of an environment's features: fingerprints of the secrets that hashed its tombstones. */
+export type TombstoneSecrets = readonly string[];
 
-const NONE: Standing = [];
+const NO_TOMBSTONES: TombstoneSecrets = [];
 
-/** None when no id of the environment is erased. */
-export function standingIn(features: string | null): Standing {
+/** Empty when no id of the environment is erased. */
+export function standingIn(features: string | null): TombstoneSecrets {
   // Only src/erasure writes this part.
-  return (readFeatures(features).tombstones as Standing | undefined) ?? NONE;
+  return (readFeatures(features).tombstones as TombstoneSecrets | undefined) ?? NO_TOMBSTONES;
 }
 
-/** Throws `erasure_unavailable` where a secret that tombstones stand under is not set. */
-export async function requireSecrets(ctx: Place, standing: Standing): Promise<void> {
+/** Throws `erasure_unavailable` when a secret that hashed tombstones is not set. */
+export async function requireSecrets(ctx: TombstoneCtx, standing: TombstoneSecrets): Promise<void> {
   if (standing.length === 0) return;
   const secrets = await erasureSecrets(ctx);
   if (!standing.every((one) => secrets.some(({ fingerprint }) => fingerprint === one))) throw erasureUnavailable();
 }
 
-/** The hashes of an id under the secrets that are set. */
-export async function hashesOf(ctx: Pick<Place, "settings" | "environment">, id: string): Promise<string[]> {
+/** The hashes of an id with each configured secret. */
+export async function hashesOf(ctx: Pick<TombstoneCtx, "settings" | "environment">, id: string): Promise<string[]> {
   const secrets = ctx.settings.erasureSecrets === null ? [] : await erasureSecrets(ctx);
   return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
 }
 
 /**
- * Whether one of `hashes`, a JSON list, is that of a tombstone that blocks. It reads nothing where `features` has no tombstones.
+ * Whether one of `hashes`, a JSON list, belongs to a blocking tombstone. It reads no row when `features` has no tombstones.
  */
 export const isBlocked = (value: ValueOf<{ environmentId: number }>, features: SQL | SQLiteColumn, hashes: SQL) =>
   sql<0 | 1>`(${features} ->> '$.tombstones' IS NOT NULL AND EXISTS (
@@ -62,12 +62,12 @@ const guardPerson = (write: (value: ValueOf<Hashes>) => SQL) =>
   query((value: ValueOf<Hashes>) =>
     insertFrom(guards, { name: sql`'person'`, holds: sql`NOT EXISTS (SELECT 1 ${write(value)})` }, sql``),
   );
-/** Aborts the batch with `guard_person` where one of the hashes is that of a tombstone that blocks. */
+/** Aborts the batch with `guard_person` when one of the hashes belongs to a blocking tombstone. */
 const guardWritten = guardPerson((value) => sql`${fromTombstones(value)} WHERE ${tombstones.blocks} = 1`);
-/** The same for any tombstone. */
+/** Aborts the batch with `guard_person` when one of the hashes belongs to any tombstone. */
 const guardMentioned = guardPerson(fromTombstones);
 
-/** Ends the tombstones that only cut: from now on something is written for their ids. */
+/** Deletes tombstones that do not block, because new data is now stored for their ids. */
 const endCuts = query((value: ValueOf<Hashes>) =>
   insertFrom(
     tombstoneEnds,
@@ -80,21 +80,21 @@ const selectErased = query((value: ValueOf<Hashes>) =>
   read(fields(tombstones, "hash", "blocks"), (list) => sql`SELECT ${list} ${fromTombstones(value)}`),
 );
 
-/** Each hash with its id. */
-async function hashesOfAll(ctx: Place, ids: Iterable<string>): Promise<Map<string, string>> {
+/** Maps each hash to its id. */
+async function hashesOfAll(ctx: TombstoneCtx, ids: Iterable<string>): Promise<Map<string, string>> {
   const idOf = new Map<string, string>();
   for (const id of new Set(ids)) for (const hash of await hashesOf(ctx, id)) idOf.set(hash, id);
   return idOf;
 }
 
 /**
- * The guards of a batch that writes for some ids and mentions others: it aborts with `guard_person` where one that it writes for is
- * erased and blocked, or one that it mentions is erased, whatever was read before (E4). What it writes for an id ends a tombstone
- * that only cuts; while that id is still being erased, it aborts with `tombstones_being_erased`. None, at no cost, where no tombstone stands.
+ * The guards of a batch that writes for some ids and mentions others (E4). It aborts with `guard_person` when a written id is blocked
+ * or a mentioned id is erased. It deletes the written ids' non-blocking tombstones, or aborts with `tombstones_being_erased` while
+ * their erasure runs. Without tombstones there are no guards.
  */
 export async function personGuards(
-  ctx: Place,
-  standing: Standing,
+  ctx: TombstoneCtx,
+  standing: TombstoneSecrets,
   ids: Iterable<string>,
   mentioned: Iterable<string> = [],
 ): Promise<Statement[]> {
@@ -113,16 +113,16 @@ export async function personGuards(
   ];
 }
 
-/** An erased id: the hash of its tombstone, and whether that blocks. Otherwise it only cuts. */
+/** An erased id: its tombstone's hash, and whether the tombstone blocks. Otherwise only mentions are removed. */
 export interface ErasedId {
   readonly hash: string;
   readonly blocks: boolean;
 }
 
-/** Which of these ids are erased. Asks nothing where no tombstone stands. */
+/** Returns which of these ids are erased. Sends no query when the environment has no tombstones. */
 export async function findErased(
-  ctx: Place,
-  standing: Standing,
+  ctx: TombstoneCtx,
+  standing: TombstoneSecrets,
   ids: Iterable<string>,
 ): Promise<ReadonlyMap<string, ErasedId>> {
   const erased = new Map<string, ErasedId>();
@@ -139,7 +139,7 @@ export async function findErased(
   return erased;
 }
 
-/** 409 for every write for an erased id, and for the books that it left. */
+/** 409 for every write for an erased id, and for its pseudonymous books. */
 export function personErased(param?: string): PurserError {
   const message =
     "This person was erased, and nothing more is kept about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids begin anew.";

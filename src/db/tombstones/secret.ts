@@ -5,14 +5,14 @@ import type { Settings } from "../../settings.ts";
 
 export type HasSettings = { readonly settings: Pick<Settings, "erasureSecrets"> };
 
-/** A secret under which tombstones stand. */
+/** A secret that hashes tombstones. */
 export interface ErasureSecret {
   readonly key: CryptoKey;
-  /** Tells which secret it is, and nothing of it. */
+  /** Identifies the secret without revealing it. */
   readonly fingerprint: string;
 }
 
-/** Imported keys of this isolate. Never a promise: one request may not wait for another's. */
+/** Imported keys of this isolate. No promises, because a request must not wait for another's promise. */
 const imported = new Map<string, ErasureSecret>();
 const importedMax = 4;
 const FINGERPRINT_LENGTH = 12;
@@ -33,14 +33,14 @@ async function hmac(key: CryptoKey, parts: readonly string[]): Promise<string> {
   return encodeBase64url(new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes)));
 }
 
-/** The secrets that are set, the current one first. Throws `erasure_unavailable` when there is none (E4). */
+/** The configured secrets, the current one first. Throws `erasure_unavailable` when there is none (E4). */
 export async function erasureSecrets({ settings }: HasSettings): Promise<readonly [ErasureSecret, ...ErasureSecret[]]> {
   if (settings.erasureSecrets === null) throw erasureUnavailable();
   const { current, previous } = settings.erasureSecrets;
   return [await importSecret(current), ...(previous === null ? [] : [await importSecret(previous)])];
 }
 
-/** The fingerprints of the secrets that are set. */
+/** The fingerprints of the configured secrets. */
 export async function fingerprintsOf(ctx: HasSettings): Promise<readonly string[]> {
   return ctx.settings.erasureSecrets === null ? [] : (await erasureSecrets(ctx)).map(({ fingerprint }) => fingerprint);
 }
@@ -55,7 +55,7 @@ export function hashName(
   return hmac(key, [kind, appId, mode, name]);
 }
 
-/** 503: the deployment lacks a secret that tombstones are made with. */
+/** 503: the deployment lacks a secret that hashes tombstones. */
 export function erasureUnavailable(): PurserError {
   const message =
     "This deployment has no `ERASURE_SECRET` (32 characters or more), or another one than that which erased ids were hashed with.";

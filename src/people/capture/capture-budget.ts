@@ -3,7 +3,7 @@ import { PurserError } from "../../errors.ts";
 /** The most bytes of stored properties that one request may need. A client that sends half as many events needs less. */
 const PROPERTIES_BYTES_MAX = 16 * 1024 * 1024;
 
-/** What the parts of one request share. */
+/** The memory budget that the parts of one request share. */
 export class CaptureBudget {
   #bytes = PROPERTIES_BYTES_MAX;
 

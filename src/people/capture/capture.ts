@@ -54,7 +54,7 @@ export async function capture(ctx: TenantCtx, { body, sentAtMs }: CaptureRequest
 /** Stores the events of a v1 request. The result of each: stored, stored with a warning, or dropped as malformed. */
 export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<CaptureV1Output> {
   const { body, uuids, sentAtMs, added } = request;
-  const results: [string, Result][] = [];
+  const results: [string, CaptureResult][] = [];
   await storeInParts(ctx, body, arrivalOf(ctx, sentAtMs), added, (read, index, stored) => {
     results.push([uuids[index] ?? "", resultOf(read, stored)]);
   });
@@ -62,11 +62,11 @@ export async function captureV1(ctx: TenantCtx, request: V1Request): Promise<Cap
   return { results: Object.fromEntries(results.toReversed()) };
 }
 
-/** An event's id and the other that it names are stored up to six times, and what it sets once more than its properties. */
+/** An event's ids are stored up to six times, and the properties that it sets once more than its other properties. */
 const BYTES_ADDED_PER_BYTE = 8;
 const BYTES_ADDED_PER_EVENT = 2_000;
 
-/** What an event adds at the most, but for its id's record: what it sets may be there, and the id that it claims be known. */
+/** The most bytes that an event can add, without its id's record. Some of its data may be stored already. */
 function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number, distinctId: string] {
   const { uuid, distinctId, link, changes, properties } = captured;
   const claimed = link === null ? 0 : recordBytesOf(link.otherId);
@@ -74,8 +74,8 @@ function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number,
 }
 
 /**
- * Reads and stores the events of a body in their order, a part at a time, so that memory does not depend on how many they are.
- * A client that gets an error sends the request again, and each UUID is stored once. `tell` is told of each event.
+ * Reads and stores the events of a body in order, a part at a time, so that memory does not depend on their number. After an error
+ * the client sends the whole request again, and each UUID is stored once. Calls `tell` for each event.
  */
 async function storeInParts(
   ctx: TenantCtx,
@@ -118,9 +118,9 @@ async function storeInParts(
   }
 }
 
-type Result = CaptureV1Output["results"][string];
+type CaptureResult = CaptureV1Output["results"][string];
 
-function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): Result {
+function resultOf(event: ReadEvent, { warnings, drops }: StoredEvents): CaptureResult {
   if ("refused" in event) return { result: "drop", details: `${event.refused.param} ${event.refused.message}` };
   const limit = drops.get(event.captured.uuid);
   if (limit === "databaseBytes") return { result: "drop", details: "the database is almost full" };

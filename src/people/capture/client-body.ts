@@ -5,7 +5,7 @@ import { readBytes, unknownBytesMax } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";
 import { JsonBytes, JsonSyntaxError, type Names, type Span, STOPPED } from "../../lib/json-bytes.ts";
 import {
-  type Fields,
+  type EventFields,
   firstPresent,
   keyAt,
   keyInProperties,
@@ -17,8 +17,8 @@ import {
 import { type Unpacked, unpack } from "./unpack.ts";
 
 /**
- * The body of a request of PostHog's clients. One that is large, as received or unpacked, is unpacked and parsed when its key is
- * known, but for what it takes to find the key (L2).
+ * The body of a request of PostHog's clients. Before the key is known, a large body is unpacked and parsed only as far as it takes
+ * to find the key (L2).
  */
 export class ClientBody {
   readonly #c: Context<AppEnv>;
@@ -26,10 +26,10 @@ export class ClientBody {
   #ahead: Unpacked | null = null;
   #isLarge = false;
   #scanned: ScannedBody | null = null;
-  /** The key that was found before the rest was read. */
+  /** The key that was found before the whole body was read. */
   #found: string | null = null;
 
-  /** `keyOf` answers the key of a body. */
+  /** `keyOf` returns the key of a body. */
   constructor(c: Context<AppEnv>, keyOf: (body: ScannedBody) => string | null) {
     this.#c = c;
     this.#keyOf = keyOf;
@@ -42,7 +42,7 @@ export class ClientBody {
     return this.#found ?? this.#keyOf(await this.#scanAll(ahead));
   }
 
-  /** The body, once a key is served. Throws `invalid_key`, and `invalid_request` also where it has another key further on. */
+  /** The whole body, after its key was accepted. Throws `invalid_key`, and `invalid_request` when it contains another key. */
   async scan(): Promise<ScannedBody> {
     const ahead = this.#ahead ?? (await this.#unpackAhead());
     if (this.#isLarge) await this.#c.get("checkKey")?.();
@@ -51,7 +51,7 @@ export class ClientBody {
     return body;
   }
 
-  /** The body as far as it is unpacked before its key is known. */
+  /** The part of the body that is unpacked before its key is known. */
   async #unpackAhead(): Promise<Unpacked> {
     const packed = await readBytes(this.#c);
     this.#ahead = await this.#unpack(packed, unknownBytesMax);
@@ -73,21 +73,21 @@ export class ClientBody {
   }
 }
 
-/** A body of PostHog's clients, split into its events. Nothing of the events is read. */
+/** A body of PostHog's clients, split into events that are not parsed yet. */
 export interface ScannedBody {
   readonly json: JsonBytes;
   /** The members beside the events; null when the body is not an object. */
   readonly envelope: ReadEventFields | null;
-  /** The first events, of which `eventCount` says how many there are. */
+  /** The first events. `eventCount` counts all of them. */
   readonly events: readonly Span[];
   readonly eventCount: number;
 }
 
 /** The most events of a batch. For more the response is 413, after which clients send half as many. */
-const eventsMax = 10_000;
+const batchEventsMax = 10_000;
 
 const ENVELOPE = namesWithKey("batch", "sent_at");
-const KEYS = namesWithKey();
+const KEY_NAMES = namesWithKey();
 
 /** Splits a body: `{ api_key, batch, sent_at }`, one event, or a bare list. Throws `invalid_request` when it is not JSON. */
 function scanBody(bytes: Uint8Array): ScannedBody {
@@ -123,7 +123,7 @@ class EventSpans {
     this.#json = json;
   }
 
-  /** Of two batches the last counts. */
+  /** If a body has two batches, the last one is used. */
   readList(start: number): number {
     this.spans = [];
     this.count = 0;
@@ -142,7 +142,7 @@ class EventSpans {
 
   add(span: Span): void {
     this.count++;
-    if (this.spans.length < eventsMax) this.spans.push(span);
+    if (this.spans.length < batchEventsMax) this.spans.push(span);
   }
 }
 
@@ -161,7 +161,7 @@ export function keyOfRequest(body: ScannedBody): string | null {
   const { json, events } = body;
   const keys = new Set(
     events.map(({ start }) =>
-      json.kindAt(start) === "object" ? keyOf(json, readEventFields(json, start, KEYS, keyInProperties)) : null,
+      json.kindAt(start) === "object" ? keyOf(json, readEventFields(json, start, KEY_NAMES, keyInProperties)) : null,
     ),
   );
   if (keys.size > 1) throw invalid("batch", "must carry one key");
@@ -169,8 +169,8 @@ export function keyOfRequest(body: ScannedBody): string | null {
 }
 
 /**
- * The key among the top-level members of a body, or of the first event of a list. The walk passes the other values, and ends at
- * the key (L2): the bytes may be the beginning of a body. Null when they have none.
+ * The key in the top-level members of a body, or of the first event of a list. It skips other values and stops at the key (L2), so
+ * the bytes may be the beginning of a body. Null when they have no key.
  */
 export function findKey(bytes: Uint8Array): string | null {
   const json = new JsonBytes(bytes);
@@ -190,23 +190,23 @@ export function findKey(bytes: Uint8Array): string | null {
   try {
     const start = json.space(0);
     const first = json.kindAt(start) === "list" ? json.space(start + 1) : start;
-    if (json.kindAt(first) === "object") json.members(first, look(KEYS));
+    if (json.kindAt(first) === "object") json.members(first, look(KEY_NAMES));
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;
   }
   return found;
 }
 
-/** Throws `invalid_request` where there are no events, and `payload_too_large` where there are too many. */
+/** Throws `invalid_request` when there are no events, and `payload_too_large` when there are too many. */
 export function assertEvents({ json, envelope, eventCount }: ScannedBody): void {
   if (envelope !== null && !isListOrAbsent(json, envelope.fields)) throw invalid("batch", "must be a list of events");
   if (eventCount === 0) throw invalid("batch", "must hold at least one event");
-  if (eventCount > eventsMax) {
-    throw new PurserError("payload_too_large", `A request holds at most ${eventsMax} events.`);
+  if (eventCount > batchEventsMax) {
+    throw new PurserError("payload_too_large", `A request holds at most ${batchEventsMax} events.`);
   }
 }
 
-function isListOrAbsent(json: JsonBytes, fields: Fields): boolean {
+function isListOrAbsent(json: JsonBytes, fields: EventFields): boolean {
   const batch = firstPresent(json, fields, "batch");
   return batch === undefined || json.kindAt(batch.start) === "list";
 }

@@ -6,22 +6,22 @@ import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { storedBytes } from "../limits/count.ts";
 
-/** Of each database. */
-const STEPS_A_RUN = 10;
-const QUERIES_A_STEP = 3;
+/** For each database. */
+const RETENTION_STEPS_A_RUN = 10;
+const RETENTION_QUERIES_A_STEP = 3;
 const EVENTS_A_STEP = 1_000;
 
-type Step = { beforeMs: number; limit: number };
+type RetentionStep = { beforeMs: number; limit: number };
 
-/** When an event arrived in real time, which retention keeps in spite of a test clock (D3). */
+/** When an event arrived in real time. Retention uses real time even with a test clock (D3). */
 const arrivedMs = sql`${analyticsEvents.receivedAtMs} - coalesce(${analyticsEvents.aheadMs}, 0)`;
 const rowid = sql`${analyticsEvents}.rowid`;
 
 /**
- * The first events that are old enough. Rowids are in the order of arrival, so no index is needed. It ends before the first that
- * is young, so that of each id the first seqs go, whatever the clocks of two isolates say.
+ * The oldest events, found by rowid, which is in order of arrival, so no index is needed. It stops at the first event that is too
+ * young, so that each id loses its first seqs even when isolates' clocks differ.
  */
-const withPage = (value: ValueOf<Step>) => sql`WITH
+const withPage = (value: ValueOf<RetentionStep>) => sql`WITH
   head (place, arrived) AS MATERIALIZED (
     SELECT ${rowid}, ${arrivedMs} FROM ${analyticsEvents} ORDER BY ${rowid} LIMIT ${value("limit")}
   ),
@@ -37,8 +37,8 @@ const selectFirst = query((value: ValueOf<{ beforeMs: number }>) =>
   ),
 );
 
-/** The records stay, and say how many are gone. An upsert, because an UPDATE with a join might read all records. */
-const countDeleted = query((value: ValueOf<Step>) => {
+/** Counts the deleted events in the ids' records. An upsert, because an UPDATE with a join might read all records. */
+const countDeleted = query((value: ValueOf<RetentionStep>) => {
   const { environmentId, distinctId, firstSeenAtMs, lastSeenAtMs, isDeviceForm } = distinctIds;
   const { eventCount, deletedCount, eventBytes } = distinctIds;
   const gone = sql`
@@ -57,15 +57,15 @@ const countDeleted = query((value: ValueOf<Step>) => {
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
-/** The file keeps its size, and what is freed is used again. */
-const countFreed = query((value: ValueOf<Step>) => {
+/** Counts the freed bytes, because the file keeps its size and reuses them. */
+const countFreedByRetention = query((value: ValueOf<RetentionStep>) => {
   const freed = sql`(SELECT coalesce(sum(${storedBytes()}), 0) FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place)`;
   const { freedBytes } = databaseSize;
   return sql`${withPage(value)} UPDATE ${databaseSize} SET ${assignments(databaseSize, { freedBytes: sql`${freedBytes} + ${freed}` })}
     WHERE ${databaseSize.id} = 1`;
 });
 
-const deletePage = query((value: ValueOf<Step>) =>
+const deleteEventsPage = query((value: ValueOf<RetentionStep>) =>
   returning(
     computed({ isDeleted: sql<1>`1` }),
     (list) => sql`${withPage(value)}
@@ -74,9 +74,9 @@ const deletePage = query((value: ValueOf<Step>) =>
 );
 
 /** Deletes analytics events that were received too long ago (E8), the oldest first. */
-export async function deleteOldEvents(
+export async function deleteOldAnalytics(
   { db, allowance, settings, now }: CronCtx,
-  { steps, events } = { steps: STEPS_A_RUN, events: EVENTS_A_STEP },
+  { steps, events } = { steps: RETENTION_STEPS_A_RUN, events: EVENTS_A_STEP },
 ): Promise<readonly unknown[]> {
   const days = settings.analyticsRetentionDays;
   if (days === null) return [];
@@ -84,8 +84,12 @@ export async function deleteOldEvents(
   const [first] = await all(db, selectFirst({ beforeMs }));
   if (first?.isOld !== true) return [];
   const step = { beforeMs, limit: events };
-  for (let n = 0; n < steps && allowance.has(QUERIES_A_STEP); n++) {
-    const [, , deleted] = await batch(db, [countDeleted(step), countFreed(step), deletePage(step)] as const);
+  for (let n = 0; n < steps && allowance.has(RETENTION_QUERIES_A_STEP); n++) {
+    const [, , deleted] = await batch(db, [
+      countDeleted(step),
+      countFreedByRetention(step),
+      deleteEventsPage(step),
+    ] as const);
     if (deleted.length < events) break;
   }
   return [];
@@ -94,6 +98,6 @@ export async function deleteOldEvents(
 export const oldEventsPart: CronPart = {
   code: "events_not_deleted",
   weight: 1,
-  queriesOfStep: QUERIES_A_STEP + 1,
-  work: deleteOldEvents,
+  queriesOfStep: RETENTION_QUERIES_A_STEP + 1,
+  work: deleteOldAnalytics,
 };

@@ -7,28 +7,31 @@ import { isDeviceForm } from "../claims.ts";
 import { makesUser } from "../person-event.ts";
 import type { CapturedEvent } from "./event.ts";
 
-type Ids = { environmentId: number; ids: string };
+type DeviceIds = { environmentId: number; ids: string };
 export type DeviceRow = { readonly distinctId: string };
 
 const { environmentId, distinctId } = distinctIds;
-const hasAccount = hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
-const hasConsent = hasRow(
-  consentLog,
-  sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
-);
-/** Of the first event that is there. No index has it, and one is enough. */
-const isFirstVerified = scalar(
-  drizzle
-    .select(fields(analyticsEvents, "isVerified"))
-    .from(analyticsEvents)
-    .where(and(eq(analyticsEvents.environmentId, environmentId), eq(analyticsEvents.distinctId, distinctId)))
-    .orderBy(analyticsEvents.seq)
-    .limit(1),
-);
-/** A secret key's event that is not personless makes its sender a user. So a sender that is none, publishable keys made. */
-const isOfPages = or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified} = 0`);
+const hasOwnAccount = () =>
+  hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
+const hasConsent = () =>
+  hasRow(
+    consentLog,
+    sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
+  );
+/** Whether the id's first stored event came with a secret key. Reads one event, because no index has this column. */
+const isFirstVerified = () =>
+  scalar(
+    drizzle
+      .select(fields(analyticsEvents, "isVerified"))
+      .from(analyticsEvents)
+      .where(and(eq(analyticsEvents.environmentId, environmentId), eq(analyticsEvents.distinctId, distinctId)))
+      .orderBy(analyticsEvents.seq)
+      .limit(1),
+  );
+/** A secret key's event makes its sender a user, unless it is personless. So other senders come from publishable keys. */
+const isOfPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
 
-const selectDevices = query((value: ValueOf<Ids>) =>
+const selectDevices = query((value: ValueOf<DeviceIds>) =>
   drizzle
     .select(fields(distinctIds, "distinctId"))
     .from(distinctIds)
@@ -37,17 +40,17 @@ const selectDevices = query((value: ValueOf<Ids>) =>
         eq(environmentId, value("environmentId")),
         sql`${distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
         sql`${distinctIds.isUser} = 0`,
-        not(hasAccount),
-        not(hasConsent),
-        isOfPages,
+        not(hasOwnAccount()),
+        not(hasConsent()),
+        isOfPages(),
       ),
     )
     .limit(1),
 );
 
 /**
- * Finds one of the devices of pages that these events of a secret key make users (P2, W16): before they are written, in their
- * batch. Nothing where no event does that.
+ * Finds a page's device id that these events of a secret key would turn into a user (P2, W16). Send it in the events' batch, before
+ * the writes. Empty when no event does that.
  */
 export function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Statement<DeviceRow>[] {
   if (ctx.caller.kind !== "secret") return [];

@@ -2,10 +2,10 @@ import { utf8 } from "../../lib/encoding.ts";
 import { JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 import { parseTimestamp } from "../../lib/time.ts";
 import { type Members, membersAt, namesAt } from "../id-properties.ts";
-import { type Fields, firstPresent, type ReadEventFields, readFields } from "./fields.ts";
+import { type EventFields, firstPresent, type ReadEventFields, readFields } from "./fields.ts";
 
-/** SQLite reads JSON of at most 1,000 levels, and an export nests stored events deeper. */
-const LEVELS_MAX = 900;
+/** SQLite reads JSON of at most 1,000 levels, and an export adds levels around stored events. */
+const EVENT_LEVELS_MAX = 900;
 /** The most bytes of an event's properties (L1). */
 const BYTES_MAX = 256 * 1024;
 
@@ -30,13 +30,13 @@ export const PROPERTIES = new Names([
   ],
 ]);
 
-/** The properties of an event: their text as it was sent, with what stood beside them. */
+/** The properties of an event: their text as sent, with the members from beside them. */
 export class EventProperties {
   readonly #json: JsonBytes;
-  readonly #fields: Fields;
+  readonly #fields: EventFields;
   readonly #whole: Span;
 
-  constructor(json: JsonBytes, fields: Fields, whole: Span) {
+  constructor(json: JsonBytes, fields: EventFields, whole: Span) {
     this.#json = json;
     this.#fields = fields;
     this.#whole = whole;
@@ -65,7 +65,7 @@ export class EventProperties {
     return span === undefined ? null : membersAt(this.#json, span.start);
   }
 
-  /** The texts of what the event says about a person's properties; null when they are long. */
+  /** The texts of the event's changes to a person's properties. Null when they are long. */
   changes(): string | null {
     const spans = BESIDE.map((name) => this.find(name));
     const bytes = spans.reduce((sum, span) => sum + (span === undefined ? 0 : span.end - span.start), 0);
@@ -80,11 +80,11 @@ export class EventProperties {
   }
 }
 
-const tooLarge = `is larger than ${BYTES_MAX} bytes`;
+const tooLargeProperties = `is larger than ${BYTES_MAX} bytes`;
 
 /**
- * The properties of an event, with `added`, JSON texts by name. Of a name that Purser reads and that is given twice, only the last
- * value is kept: it is what is judged. Otherwise, what is wrong.
+ * Reads the properties of an event and adds `added`, JSON texts by name. When a name that Purser reads occurs twice, only the last
+ * value is kept, because that one is interpreted. Returns a message when the properties are invalid.
  */
 export function readProperties(
   json: JsonBytes,
@@ -98,23 +98,25 @@ export function readProperties(
     ...[...added.values()].map((text) => text.length),
   ];
   const bytes = lengths.reduce((sum, length) => sum + length, 0);
-  if (bytes > BYTES_MAX) return tooLarge;
+  if (bytes > BYTES_MAX) return tooLargeProperties;
   const within = properties?.fields ?? new Map<string, Span>();
   const changes = new Map([...besideTexts(json, fields, within), ...added]);
   const isRepeated = properties?.isRepeated ?? false;
   if (changes.size === 0 && given !== undefined && !isRepeated) {
-    return (properties?.levels ?? 0) > LEVELS_MAX ? tooDeep : new EventProperties(json, within, given);
+    return (properties?.levels ?? 0) > EVENT_LEVELS_MAX ? tooDeep : new EventProperties(json, within, given);
   }
   const whole = new JsonBytes(utf8(withMembers(json, given, within, changes, isRepeated)));
   const read = readFields(whole, 0, PROPERTIES);
-  if (read.end > BYTES_MAX) return tooLarge;
-  return read.levels > LEVELS_MAX ? tooDeep : new EventProperties(whole, read.fields, { start: 0, end: read.end });
+  if (read.end > BYTES_MAX) return tooLargeProperties;
+  return read.levels > EVENT_LEVELS_MAX
+    ? tooDeep
+    : new EventProperties(whole, read.fields, { start: 0, end: read.end });
 }
 
-const tooDeep = `is nested deeper than ${LEVELS_MAX} levels`;
+const tooDeep = `is nested deeper than ${EVENT_LEVELS_MAX} levels`;
 
-/** `$set`, `$set_once` and `$unset` from beside the properties, so that nothing of the event is lost. */
-function besideTexts(json: JsonBytes, fields: Fields, within: Fields): [string, string][] {
+/** `$set`, `$set_once` and `$unset` from beside the properties, so that no part of the event is lost. */
+function besideTexts(json: JsonBytes, fields: EventFields, within: EventFields): [string, string][] {
   return BESIDE.flatMap((name): [string, string][] => {
     const beside = firstPresent(json, fields, name);
     const inner = firstPresent(json, within, name);
@@ -125,7 +127,7 @@ function besideTexts(json: JsonBytes, fields: Fields, within: Fields): [string, 
   });
 }
 
-/** Both objects' members. Of a name in both, that of `second`. */
+/** The members of both objects. `second` wins for a name in both. */
 function mergedText(json: JsonBytes, first: Span, second: Span): string {
   const texts = new Map<string, string>();
   for (const { start } of [first, second]) membersAt(json, start)?.((name, text) => texts.set(name, text));
@@ -137,11 +139,11 @@ function objectText(members: ReadonlyMap<string, string>): string {
   return `{${Array.from(members, ([name, text]) => `${JSON.stringify(name)}:${text}`).join()}}`;
 }
 
-/** The text of an object with other members. Those that stay are as they were sent, the last of each name that Purser reads. */
+/** The text of an object with changed members. The others stay as sent, only the last one for each name that Purser reads. */
 function withMembers(
   json: JsonBytes,
   given: Span | undefined,
-  fields: Fields,
+  fields: EventFields,
   changes: ReadonlyMap<string, string>,
   isRepeated: boolean,
 ): string {
@@ -163,7 +165,7 @@ function withMembers(
 
 /** If a time is further in the future, the client's clock is wrong. */
 const FUTURE_MS_MAX = 23 * 3_600_000;
-const EARLIEST_MS = Date.parse("0000-01-01T00:00:00Z");
+const EARLIEST_EVENT_MS = Date.parse("0000-01-01T00:00:00Z");
 const ISO_WITHOUT_ZONE = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$/;
 const ISO_WITH_SHORT_ZONE = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}$/;
 const RFC_2822 = /^[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} /;
@@ -202,5 +204,5 @@ export function eventTimeMs(client: ClientTime, nowMs: number): number {
     atMs = client.timestampMs - (client.sentAtMs === null ? 0 : client.sentAtMs - nowMs);
   }
   if (atMs > nowMs + FUTURE_MS_MAX) return nowMs;
-  return atMs >= EARLIEST_MS ? Math.trunc(atMs) : 0;
+  return atMs >= EARLIEST_EVENT_MS ? Math.trunc(atMs) : 0;
 }

@@ -3,7 +3,7 @@ import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 import { assertEvents, type ScannedBody } from "./client-body.ts";
 import type { AddedProperties } from "./event.ts";
 import { parseClientTime } from "./event-properties.ts";
-import { type Fields, firstPresent, readFields } from "./fields.ts";
+import { type EventFields, firstPresent, readFields } from "./fields.ts";
 
 /** A request of PostHog's v0 protocol: `/batch/`, `/e/`, `/capture/` and others. */
 export interface CaptureRequest {
@@ -11,7 +11,7 @@ export interface CaptureRequest {
   readonly sentAtMs: number | null;
 }
 
-const TIME_BYTES_MAX = 100;
+const SENT_AT_BYTES_MAX = 100;
 
 /** `sentAtQuery` is the `_` of the query string, in milliseconds. Throws `invalid_request`, `payload_too_large`. */
 export function readCaptureRequest(body: ScannedBody, sentAtQuery: string | undefined): CaptureRequest {
@@ -24,7 +24,7 @@ export function readCaptureRequest(body: ScannedBody, sentAtQuery: string | unde
 function sentAtOf({ json, envelope }: ScannedBody, otherwise: number | null): number | null {
   const span = envelope === null ? undefined : firstPresent(json, envelope.fields, "sent_at");
   if (span === undefined || json.kindAt(span.start) !== "string") return otherwise;
-  return span.end - span.start > TIME_BYTES_MAX ? null : parseClientTime(json.string(span));
+  return span.end - span.start > SENT_AT_BYTES_MAX ? null : parseClientTime(json.string(span));
 }
 
 /** The headers that a v1 client sends instead of fields of each event. */
@@ -102,7 +102,7 @@ function addedBy(headers: V1Headers): AddedProperties {
   };
 }
 
-function optionsOf(json: JsonBytes, fields: Fields): Fields {
+function optionsOf(json: JsonBytes, fields: EventFields): EventFields {
   const options = fields.get("options");
   if (options === undefined || json.kindAt(options.start) !== "object") return new Map();
   return readFields(json, options.start, OPTIONS).fields;

@@ -13,7 +13,7 @@ import {
   parseClientTime,
   readProperties,
 } from "./event-properties.ts";
-import { type Fields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
+import { type EventFields, firstPresent, keyOf, namesWithKey, readEventFields } from "./fields.ts";
 
 /** An analytics event of either protocol version: what Purser stores, and what it says about a person. */
 export interface CapturedEvent {
@@ -21,21 +21,21 @@ export interface CapturedEvent {
   readonly event: string;
   readonly distinctId: string;
   readonly timestampMs: number;
-  /** JSON object, as it was sent. It includes `$set`, `$set_once` and `$unset`, also if they were outside of it. */
+  /** JSON object, as sent. It includes `$set`, `$set_once` and `$unset`, even if they were sent beside it. */
   readonly properties: string;
-  /** Sent with `$process_person_profile: false`, or under an id that many share: it creates no person and links nothing. */
+  /** Sent with `$process_person_profile: false` or under a shared id. It creates no person and links nothing. */
   readonly isPersonless: boolean;
   readonly isIdentify: boolean;
   readonly isSignedIn: boolean;
   /** The other id of `$identify` or `$create_alias`. */
   readonly link: Link | null;
-  /** The ids that properties name as another id of the event's own, whether or not that links it. */
+  /** The ids that properties name as other ids of the same person, whether or not they are linked. */
   readonly mentions: () => readonly Mention[];
-  /** Null: none. */
+  /** Null for none. */
   readonly set: Members | null;
   readonly setOnce: Members | null;
   readonly unset: Members | null;
-  /** The JSON texts of these: empty when there are none, null when they are long. */
+  /** The JSON texts of `set`, `setOnce` and `unset`. Empty when there are none, null when they are long. */
   readonly changes: string | null;
 }
 
@@ -49,19 +49,19 @@ export type ReadEvent =
   | { readonly captured: CapturedEvent; readonly warning: string | null }
   | { readonly refused: { readonly param: string; readonly message: string } };
 
-/** When a request was sent by the client's clock and received by ours; and the source of new UUIDs. */
+/** A request's times, when the client sent it and when it was received, and the source of new UUIDs. */
 export interface Arrival {
   readonly nowMs: number;
   readonly sentAtMs: number | null;
   readonly newUuid: () => string;
-  /** Whether a text is the key of another environment than the one that the request's key opens. */
+  /** Whether a text is the key of another environment than the request's. */
   readonly isForeignKey: (text: string) => boolean;
 }
 
 /** What a protocol version adds to the properties of an event: JSON texts by name. */
-export type AddedProperties = (json: JsonBytes, fields: Fields) => ReadonlyMap<string, string>;
+export type AddedProperties = (json: JsonBytes, fields: EventFields) => ReadonlyMap<string, string>;
 
-/** The longest JSON string that a name of 200 code points may be: each of them escaped as two surrogates. */
+/** The longest JSON string for a name of 200 code points: each may be escaped as two surrogates. */
 const NAME_BYTES_MAX = 200 * 12 + 2;
 
 const EVENT = namesWithKey(
@@ -69,14 +69,14 @@ const EVENT = namesWithKey(
   ...["session_id", "window_id", "options"],
 );
 
-function refuse(param: string, message: string): ReadEvent {
+function refuseEvent(param: string, message: string): ReadEvent {
   return { refused: { param, message } };
 }
 
-/** What becomes of an event that names the key of another environment than the request's (P1). */
-export const foreign: ReadEvent = refuse("api_key", "must be of the environment of the request's key");
+/** The refusal of an event that names the key of another environment (P1). */
+export const foreign: ReadEvent = refuseEvent("api_key", "must be of the environment of the request's key");
 
-/** A name or id as text. PostHog's clients also send numbers, which are read by their digits. Otherwise, what is wrong. */
+/** A name or id as text. PostHog's clients also send numbers, whose digits are used. Returns a message when it is invalid. */
 function readName(json: JsonBytes, span: Span | undefined, types: string): { text: string } | { flaw: string } {
   if (span === undefined) return { flaw: `must be ${types}` };
   if (span.end - span.start > NAME_BYTES_MAX) return { flaw: "must have at most 200 code points" };
@@ -92,24 +92,24 @@ const STRING_OR_NUMBER = "a string or a number";
 
 /** Reads the event at `start`, in PostHog's v0 format when `added` is in its properties. Does not throw. */
 export function readEvent(json: JsonBytes, start: number, arrival: Arrival, added?: AddedProperties): ReadEvent {
-  if (json.kindAt(start) !== "object") return refuse("", "must be an object");
+  if (json.kindAt(start) !== "object") return refuseEvent("", "must be an object");
   const read = readEventFields(json, start, EVENT, PROPERTIES);
   const { fields } = read;
   if (arrival.isForeignKey(keyOf(json, read) ?? "")) return foreign;
   const isAbsent = firstPresent(json, fields, "properties") === undefined;
-  if (!isAbsent && read.properties === null) return refuse("properties", "must be an object");
+  if (!isAbsent && read.properties === null) return refuseEvent("properties", "must be an object");
   const event = readName(json, fields.get("event"), STRING);
-  if ("flaw" in event) return refuse("event", event.flaw);
+  if ("flaw" in event) return refuseEvent("event", event.flaw);
   const idSpan =
     firstPresent(json, fields, "distinct_id", "$distinct_id") ??
     (read.properties === null ? undefined : firstPresent(json, read.properties.fields, "distinct_id"));
   const distinctId = readName(json, idSpan, STRING_OR_NUMBER);
-  if ("flaw" in distinctId) return refuse("distinct_id", distinctId.flaw);
+  if ("flaw" in distinctId) return refuseEvent("distinct_id", distinctId.flaw);
   const uuid = readUuid(json, fields, added === undefined ? arrival.newUuid : () => null);
-  if (uuid === null) return refuse("uuid", "must be a UUID");
+  if (uuid === null) return refuseEvent("uuid", "must be a UUID");
 
   const properties = readProperties(json, read, added?.(json, fields) ?? new Map());
-  if (typeof properties === "string") return refuse("properties", properties);
+  if (typeof properties === "string") return refuseEvent("properties", properties);
   const isShared = isSharedId(distinctId.text);
   const isPersonless = isShared || properties.is("$process_person_profile", "false");
   const { link, warning } = properties.is("$process_person_profile", "false")
@@ -135,8 +135,8 @@ export function readEvent(json: JsonBytes, start: number, arrival: Arrival, adde
   return { captured, warning: isShared && link !== null ? flawOfLink(distinctId.text, link) : warning };
 }
 
-/** An empty or absent UUID is made by `newUuid`. Null when it is malformed. */
-function readUuid(json: JsonBytes, fields: Fields, newUuid: () => string | null): string | null {
+/** The event's UUID, or a new one when it is empty or absent. Null when it is malformed. */
+function readUuid(json: JsonBytes, fields: EventFields, newUuid: () => string | null): string | null {
   const span = firstPresent(json, fields, "uuid");
   if (span === undefined) return newUuid();
   if (json.kindAt(span.start) !== "string" || span.end - span.start > NAME_BYTES_MAX) return null;
@@ -146,7 +146,7 @@ function readUuid(json: JsonBytes, fields: Fields, newUuid: () => string | null)
 
 const noLink = { link: null, warning: null };
 
-/** The id that the event links to its own. If it is not a valid id, nothing is linked, and the event is still stored. */
+/** The id that the event links to its own. If that id is invalid, nothing is linked, but the event is stored. */
 function readLink(
   event: string,
   properties: EventProperties,
@@ -172,7 +172,7 @@ function readMentions(properties: EventProperties, distinctId: string): Mention[
 
 const TIME_BYTES_MAX = 100;
 
-function readTime(json: JsonBytes, fields: Fields, properties: EventProperties, arrival: Arrival): number {
+function readTime(json: JsonBytes, fields: EventFields, properties: EventProperties, arrival: Arrival): number {
   const scalar = (name: string): unknown => {
     const span = fields.get(name);
     if (span === undefined || span.end - span.start > TIME_BYTES_MAX) return undefined;

@@ -1,18 +1,18 @@
 import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
 
-/** Where the values of some members stand, by name. If a name is given twice, the last counts, as for JSON.parse. */
-export type Fields = ReadonlyMap<string, Span>;
+/** The positions of members' values, by name. If a name occurs twice, the last counts, as for JSON.parse. */
+export type EventFields = ReadonlyMap<string, Span>;
 
 interface ReadFields {
-  readonly fields: Fields;
+  readonly fields: EventFields;
   readonly end: number;
   /** The levels of objects and lists in the object, itself included. */
   readonly levels: number;
-  /** Whether one of the names is given twice. */
+  /** Whether one of the names occurs twice. */
   readonly isRepeated: boolean;
 }
 
-/** The members of the object at `start` that have one of `names`. `pass` passes the value of one, and returns its end. */
+/** The members of the object at `start` with one of `names`. `pass` skips a value, and returns the position after it. */
 export function readFields(
   json: JsonBytes,
   start: number,
@@ -34,8 +34,8 @@ export function readFields(
   return { fields, end, levels: levels + 1, isRepeated };
 }
 
-/** The first of these members that is there and not null. */
-export function firstPresent(json: JsonBytes, fields: Fields, ...names: readonly string[]): Span | undefined {
+/** The first of these members that is present and not null. */
+export function firstPresent(json: JsonBytes, fields: EventFields, ...names: readonly string[]): Span | undefined {
   for (const name of names) {
     const span = fields.get(name);
     if (span !== undefined && !json.isNull(span)) return span;
@@ -44,7 +44,7 @@ export function firstPresent(json: JsonBytes, fields: Fields, ...names: readonly
 }
 
 export interface ReadEventFields extends ReadFields {
-  /** What `properties` has of the inner names. Null when it is not an object. */
+  /** The members of `properties` with one of the inner names. Null when it is not an object. */
   readonly properties: ReadFields | null;
 }
 
@@ -70,18 +70,18 @@ export function readEventFields(
 
 const KEY_BYTES_MAX = 1_000;
 const KEY_NAMES = ["api_key", "token", "$token"] as const;
-/** The names that `keyOf` needs, beside others, and those within the properties. */
+/** The names that `keyOf` needs in addition to others, on the top level and within the properties. */
 export const namesWithKey = (...names: readonly string[]): Names => new Names([...KEY_NAMES, "properties", ...names]);
 export const keyInProperties = new Names(["token"]);
 
-/** The text of a key. Null for what is no string. */
+/** The text of a key. Null when the value is no string. */
 export function keyAt(json: JsonBytes, span: Span): string | null {
   if (json.kindAt(span.start) !== "string") return null;
   // Longer than any key.
   return span.end - span.start > KEY_BYTES_MAX ? "" : json.string(span);
 }
 
-/** The key that stands beside an event or a batch, or else in its properties. Null when it is none. */
+/** The key beside an event or a batch, else the one in its properties. Null when there is none. */
 export function keyOf(json: JsonBytes, { fields, properties }: ReadEventFields): string | null {
   const span = firstPresent(json, fields, ...KEY_NAMES) ?? properties?.fields.get("token");
   return span === undefined ? null : keyAt(json, span);

@@ -80,14 +80,14 @@ function remoteConfig(token: string) {
   };
 }
 
-/** The same as a script, which posthog-js loads before it requests the JSON. */
+/** The same configuration as a script, which posthog-js loads before it requests the JSON. */
 function remoteConfigScript(token: string): string {
   const entry = JSON.stringify({ config: remoteConfig(token), siteApps: [] });
   const name = JSON.stringify(token);
   return `(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};window._POSTHOG_REMOTE_CONFIG[${name}]=${entry};})();`;
 }
 
-/** A response without flags, in the formats of `/flags/` (v1 and v2) and of the older `/decide/` at once. */
+/** A response without flags that is valid for `/flags/` (v1 and v2) and for the older `/decide/`. */
 function emptyFlags(token: string, requestId: string, nowMs: number) {
   return {
     ...remoteConfig(token),

@@ -1,18 +1,11 @@
 import { countActivity, noteSeen } from "../../db/activity/count.ts";
+import { attempt, MakeAgain } from "../../db/attempt.ts";
 import { constraintOf } from "../../db/constraint.ts";
-import { retryOnConflict } from "../../db/retry-on-conflict.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones/check.ts";
 import { withTombstones } from "../../db/tombstones/known.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import {
-  environmentLimitIn,
-  idLimitConstraints,
-  idsOverLimit,
-  idUseReads,
-  isIdLimit,
-  type ReachedLimit,
-} from "../limits/count.ts";
+import { environmentLimitIn, idsOverLimit, idUseReads, isIdLimit, type ReachedLimit } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
 import { needsStoredPeople } from "../person-event.ts";
@@ -24,21 +17,18 @@ import {
   warningsAlone,
   withoutPeople,
 } from "../plan-people.ts";
-import { peopleConflicts } from "../write-people.ts";
 import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
-import { dropAll, dropsOf, type Landing, readStored, type StoredEvents, writeEvents } from "./write-events.ts";
+import { dropAll, dropsOf, type Landing, readStoredEvents, type StoredEvents, writeEvents } from "./write-events.ts";
 
-/** A link is planned on stored ids, which may be long. So only so many are planned at a time. */
+/** Planning a link reads stored ids, which may be long. This bounds how many links a batch plans. */
 const LINKS_MAX = 1_000;
 
-const conflicts = new Set([...peopleConflicts, ...idLimitConstraints, "tombstones_being_erased"] as const);
-
 /**
- * Stores events, each UUID once, their changes to people (P2, P3), and what they count for the day's limits (L3): one batch, or
- * several when they are about very much. A repeated batch finds its UUIDs stored and changes nothing. Events without changes to
- * people are written without a read. Over a limit of an id none of its events are stored, over one of the environment no more.
+ * Stores events, each UUID once, with their changes to people (P2, P3) and their counts for the day's limits (L3), in one batch or
+ * a few. A repeated batch changes nothing. Events without changes to people need no read. When an id's limit is exceeded, none of
+ * its events are stored; when an environment's is, storing stops.
  */
 export function storeEvents(
   ctx: TenantCtx,
@@ -59,7 +49,7 @@ export function storeEvents(
         const stored = await storeAll(ctx, events, remaining, budget, guards);
         return isVerified ? stored : { ...stored, warnings: warningsAlone(events) };
       } catch (error) {
-        if (constraintOf(error) !== "guard_person") throw error;
+        if (!(error instanceof PersonErased)) throw error;
         const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
         remaining = withoutErased(events, await findErased(ctx, standing, ids), isVerified);
       }
@@ -78,7 +68,7 @@ async function storeAll(
   const drops = new Map<string, ReachedLimit>();
   for (let rest = onceEach(events); rest.length > 0; ) {
     const attempts: Attempts = { guards, remaining, warnings: noWarnings, isIdOver: false };
-    const stored = await retryOnConflict(conflicts, ctx.newId(""), () => storeWithin(ctx, rest, budget, attempts));
+    const stored = await attempt(ctx, () => storeWithin(ctx, rest, budget, attempts));
     const { full } = stored;
     for (const [uuid, limit] of full === null ? stored.drops : dropAll(rest, full).drops) drops.set(uuid, limit);
     if (full !== null) return { warnings, drops, full };
@@ -96,22 +86,25 @@ function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
   return [...first.values()];
 }
 
-/** What the attempts at one batch share. */
+/** Thrown when a person of the events was erased after the tombstones were looked up. */
+class PersonErased extends Error {}
+
+/** State that the attempts at one batch share. */
 interface Attempts extends Landing {
-  /** What the latest plan warns of. */
+  /** The warnings of the latest plan. */
   warnings: ReadonlyMap<string, string>;
-  /** Whether an id was over a limit: then what the ids sent today is read first. */
+  /** Whether an id exceeded a limit. Then the next attempt first reads what the ids sent today. */
   isIdOver: boolean;
 }
 
-/** How many of the first events are done with, and what became of them. */
+/** How many of the first events are processed, and their results. */
 interface Done extends Pick<StoredEvents, "drops" | "full"> {
   readonly count: number;
 }
 
 const allStored = (count: number): Done => ({ count, drops: new Map(), full: null });
 
-/** The same as `storeSome`, unless a limit of the environment is met. */
+/** Calls `storeSome`, and drops the events when a limit of the environment is reached. */
 async function storeWithin(
   ctx: TenantCtx,
   rest: readonly CapturedEvent[],
@@ -121,7 +114,11 @@ async function storeWithin(
   try {
     return await storeSome(ctx, rest, budget, attempts);
   } catch (error) {
-    attempts.isIdOver ||= isIdLimit(error);
+    if (constraintOf(error) === "guard_person") throw new PersonErased();
+    if (isIdLimit(error)) {
+      attempts.isIdOver = true;
+      throw new MakeAgain("What the ids sent today is read first.", { cause: error });
+    }
     const full = environmentLimitIn(error);
     if (full === null) throw error;
     await noteReached(ctx, full);
@@ -129,14 +126,14 @@ async function storeWithin(
   }
 }
 
-/** Records that a limit of the environment was met. */
+/** Records that a limit of the environment was reached. */
 export async function noteReached(ctx: TenantCtx, full: ReachedLimit): Promise<void> {
   const reached = reachedWrites(ctx, [full], ctx.now());
   await batch(ctx.db, reached.statements);
   reached.landed();
 }
 
-/** Stores the first events, at least one, in one batch. Of ids that are over a limit it stores none. */
+/** Stores the first events, at least one, in one batch, except those of ids that exceed a limit. */
 async function storeSome(
   ctx: TenantCtx,
   rest: readonly CapturedEvent[],
@@ -153,7 +150,7 @@ async function storeSome(
       await writeEvents(ctx, attempts, asked, nowMs, { change });
       return allStored(asked.length);
     }
-    // Of an erased id nothing is known, and a secret key is warned of every reason (E4).
+    // Nothing is remembered of erased ids, and a secret key gets all warnings (E4).
     const guard = remaining.erased.size > 0 && isVerified ? null : guardOfKnown(ctx, remaining.of(asked), nowMs);
     if (guard !== null) {
       await writeKnown(ctx, attempts, asked, guard, nowMs);
@@ -161,8 +158,8 @@ async function storeSome(
     }
   }
   const useReads = attempts.isIdOver ? idUseReads(ctx, asked, ctx.realNow()) : [];
-  const { sent, newEvents, stored, uses } = await readStored(ctx, asked, budget, useReads);
-  // If an earlier attempt's answer was lost, its own events are stored now.
+  const { sent, newEvents, stored, uses } = await readStoredEvents(ctx, asked, budget, useReads);
+  // An earlier attempt whose response was lost may have stored them.
   if (newEvents.length === 0) return allStored(sent.length);
   const { ids } = planPeople(remaining.of(newEvents), stored, isVerified);
   const over = idsOverLimit(uses, newEvents, ids);
@@ -181,7 +178,7 @@ async function storeSome(
 
 const noWarnings: ReadonlyMap<string, string> = new Map();
 
-/** What a secret key is warned of: where ids are erased, what it would be if these had never been seen (E4). */
+/** The warnings for a secret key. For erased ids they are computed as if the ids had never been seen (E4). */
 function warningsOf(
   events: readonly CapturedEvent[],
   stored: StoredPeople,
@@ -193,7 +190,7 @@ function warningsOf(
   return planPeople(events, withoutPeople(stored, erased), true).warnings;
 }
 
-/** Stores events that change nothing about people, as long as `guard` holds. */
+/** Stores events that change nothing about people. The batch aborts when `guard` fails. */
 async function writeKnown(
   ctx: TenantCtx,
   attempts: Attempts,
@@ -203,7 +200,7 @@ async function writeKnown(
 ) {
   const kept = attempts.remaining.of(events);
   const done = { link: null, set: null, setOnce: null, unset: null, changes: "" };
-  // A personless event changes nothing, but what it says may make its id a user.
+  // A personless event changes no properties, but may still make its id a user.
   const plain = kept.map((event) => (event.isPersonless ? event : { ...event, ...done }));
   const change = planPeople(plain, noStoredPeople, ctx.caller.kind === "secret");
   try {

@@ -15,8 +15,8 @@ const UTF8_PIECE_BYTES = 64 * 1024;
 const notJson = () => invalid("body", "The body is not valid JSON.");
 
 /**
- * The JSON text of a body from PostHog's clients, as UTF-8: plain; gzip; base64, alone or in the form field `data`. The bytes
- * decide, because the headers of clients are not reliable. Of what is packed at most about `bytesMax` bytes are unpacked. Throws
+ * The JSON text of a body from PostHog's clients, as UTF-8. The body may be plain, gzip, or base64, alone or in the form field
+ * `data`; its bytes decide, because clients' headers are unreliable. Unpacks about `bytesMax` bytes at most. Throws
  * `invalid_request` and `payload_too_large`.
  */
 export async function unpack(
@@ -29,7 +29,7 @@ export async function unpack(
   }
   const plain = await unzipText(body, bytesMax);
   if (looksLikeJson(plain.bytes)) return plain;
-  // Base64 and forms are packed no further.
+  // Base64 and forms contain no further packing.
   if (plain.bytes.length > bodyBytesMax) throw notJson();
   const text = new TextDecoder().decode(plain.bytes);
   const inner = FORM.test(packing.contentType ?? "")
@@ -41,7 +41,7 @@ export async function unpack(
   return { bytes: decoded.bytes, isWhole: isWhole && decoded.isWhole };
 }
 
-/** Refuses bytes that are not UTF-8, because a lenient reader could turn two ids into one. */
+/** Refuses bytes that are not UTF-8, because lenient decoding could turn two ids into one. */
 async function unzipText(packed: Uint8Array, bytesMax: number, isComplete = true): Promise<Unpacked> {
   const unpacked = isGzip(packed) ? await unzip(packed, bytesMax) : { bytes: packed, isWhole: isComplete };
   const { bytes, isWhole } = unpacked;
@@ -72,7 +72,7 @@ function formData(text: string, charactersMax: number): { readonly text: string;
   const isWhole = end - start <= charactersMax;
   const escaped = text.slice(start + 5, isWhole ? end : start + charactersMax);
   try {
-    // An escape may be cut.
+    // An escape may be truncated.
     const field = isWhole ? escaped : escaped.replace(/(%[0-9a-f]{2})*%?[0-9a-f]?$/i, "");
     return { text: decodeURIComponent(field.replaceAll("+", " ")), isWhole };
   } catch {
@@ -80,7 +80,7 @@ function formData(text: string, charactersMax: number): { readonly text: string;
   }
 }
 
-/** A form turns `+` into a space, and some clients leave out the padding. */
+/** Undoes two habits: forms turn `+` into a space, and some clients omit the padding. */
 function decodeBase64(text: string, isWhole: boolean): Uint8Array {
   const packed = text.trim().replaceAll(" ", "+");
   let end = isWhole ? packed.length : packed.length - (packed.length % 4);
@@ -96,26 +96,25 @@ function decodeBase64(text: string, isWhole: boolean): Uint8Array {
 /** The most bytes of a decompressed body. Before that, the limit is 1 MiB, as for every body (W4). */
 const unpackedBytesMax = 10 * 1024 * 1024;
 
-/** The most bytes that a byte of gzip gives. */
+/** The most bytes to which one byte of gzip can unpack. */
 const UNPACKED_A_BYTE = 1_032;
 /**
- * The runtime unpacks what it is given at once, before anybody reads. So it is given this many bytes at a time, and what they
- * give is read at once.
+ * The runtime unpacks all bytes that are written, even before they are read. So only this many bytes are written at a time, and
+ * their output is read immediately.
  */
 const PIECE_BYTES = 256;
 const READ_BYTES = UNPACKED_A_BYTE * PIECE_BYTES;
 
 const isGzip = (bytes: Uint8Array): boolean => bytes[0] === 0x1f && bytes[1] === 0x8b;
 
-/** What was unpacked: all of it, or its beginning. */
+/** The unpacked bytes: all, or the first ones. */
 export interface Unpacked {
   readonly bytes: Uint8Array;
   readonly isWhole: boolean;
 }
 
 /**
- * The bytes that gzip holds, or the first `bytesMax` of them. Throws `payload_too_large` as soon as they are over 10 MiB, and
- * `invalid_request`.
+ * Unpacks gzip, up to `bytesMax` bytes. Throws `payload_too_large` as soon as they exceed 10 MiB, and `invalid_request`.
  */
 export async function unzip(bytes: Uint8Array, bytesMax = Number.POSITIVE_INFINITY): Promise<Unpacked> {
   const { readable, writable } = new DecompressionStream("gzip");
@@ -128,7 +127,7 @@ export async function unzip(bytes: Uint8Array, bytesMax = Number.POSITIVE_INFINI
     }
     if (!isOver) await writer.close();
   };
-  // A malformed body fails the reader too.
+  // When the body is malformed, the reader throws too, so this error is ignored.
   const written = write().catch(() => {});
   try {
     return await readAll(reader, bytes, bytesMax);
@@ -138,12 +137,12 @@ export async function unzip(bytes: Uint8Array, bytesMax = Number.POSITIVE_INFINI
   }
 }
 
-/** How many bytes it says that it unpacks to, in its last four. It may lie, but a byte of gzip gives no more than it can. */
+/** The unpacked length that gzip's last four bytes declare. It may be wrong, so the caller also bounds it by the packed length. */
 const saidLength = (bytes: Uint8Array): number =>
   bytes.length < 4 ? 0 : new DataView(bytes.buffer, bytes.byteOffset).getUint32(bytes.length - 4, true);
 
 async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array, bytesMax: number): Promise<Unpacked> {
-  // A memory that had to grow is held until it is collected.
+  // Growing would keep the old buffers in memory until garbage collection.
   const lengthMax = Math.min(unpackedBytesMax, UNPACKED_A_BYTE * packed.length, saidLength(packed), bytesMax);
   let whole = new Uint8Array(lengthMax);
   let length = 0;
@@ -168,7 +167,7 @@ async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array, byt
       await reader.cancel();
       return { bytes: whole.subarray(0, bytesMax), isWhole: false };
     }
-    // The read took the buffer, and gives it back.
+    // Reading detaches the buffer, and returns it in the result.
     buffer = value.buffer as ArrayBuffer;
   }
 }

@@ -8,24 +8,23 @@ export function idsWritten(events: readonly CapturedEvent[], isVerified: boolean
   return events.flatMap(({ distinctId, link }) => [distinctId, ...(isVerified && link !== null ? [link.otherId] : [])]);
 }
 
-/** All other ids that events name as another id of their own. */
+/** All further ids that events name as other ids of the same person. */
 export function idsMentioned(events: readonly CapturedEvent[]): string[] {
   return events.flatMap(({ mentions }) => mentions().map(({ id }) => id));
 }
 
-/** What erasures leave of the events of a request (E4). */
+/** The events of a request without erased ids (E4). */
 export interface Remaining {
   readonly erased: ReadonlyMap<string, ErasedId>;
   /**
-   * Events as they are stored: those of an id that is blocked are left out, and where others name an erased id as another id of
-   * their own, it is cut out.
+   * The events to store: without those of blocked ids, and with mentions of erased ids removed from the others.
    */
   readonly of: (events: readonly CapturedEvent[]) => readonly CapturedEvent[];
 }
 
 export const nothingErased: Remaining = { erased: new Map(), of: (events) => events };
 
-/** What remains of all events of a request. */
+/** Removes erased ids from the events of a request. */
 export function withoutErased(
   all: readonly CapturedEvent[],
   erased: ReadonlyMap<string, ErasedId>,
@@ -53,7 +52,7 @@ function withoutMentions(event: CapturedEvent, ids: ReadonlySet<string>): Captur
   };
 }
 
-/** The text of an object without some members. The others are as they were sent. */
+/** The text of an object without some members. The others stay as sent. */
 function withoutMembers(text: string, properties: readonly string[]): string {
   const json = new JsonBytes(utf8(text));
   const names = new Names(properties);

@@ -24,23 +24,23 @@ import { devicesMadeUsers } from "./devices-made-users.ts";
 import type { CapturedEvent } from "./event.ts";
 import type { Remaining } from "./without-erased.ts";
 
-/** What a batch begins with, and which of its events it stores. */
+/** The guards of a batch, and which of its events are stored. */
 export interface Landing {
   /** The guards of a batch that stores some events. */
   readonly guards: (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
   readonly remaining: Remaining;
 }
 
-/** What a batch stores besides its events. */
+/** The other writes of a batch of events. */
 interface Beside {
   readonly change: PeopleChange;
-  /** Stands before all of it. */
+  /** The batch's first statement. */
   readonly guard?: Statement;
   readonly following?: readonly Statement[];
 }
 
 /**
- * Stores what erasures leave of events, and their changes to people, in one batch. Events of erased ids are counted alone (E4).
+ * Stores events without erased ids, and their changes to people, in one batch. Events of erased ids are only counted (E4).
  */
 export async function writeEvents(
   ctx: TenantCtx,
@@ -82,7 +82,7 @@ const selectUuids = query((value: ValueOf<{ environmentId: number; uuids: string
 
 type NewEvents = { environmentId: number; events: string; nowMs: number; aheadMs: number | null; isVerified: number };
 
-/** Appends events after the id's last seq, which the same statement reads, also where that event is deleted. Skips stored UUIDs. */
+/** Appends events after the id's last seq, even if that event is deleted. Skips stored UUIDs. */
 const insertEvents = query((value: ValueOf<NewEvents>) => {
   const [e, last, d] = [analyticsEvents, alias(analyticsEvents, "last"), distinctIds];
   const ofEnvironment = value("environmentId");
@@ -115,8 +115,8 @@ const insertEvents = query((value: ValueOf<NewEvents>) => {
   );
 });
 
-/** Reads in one trip which events are stored already, and all that the plan of the first of them needs. */
-export async function readStored(
+/** Reads in one batch which events are already stored, and the data that the plan of the first events needs. */
+export async function readStoredEvents(
   ctx: TenantCtx,
   asked: readonly CapturedEvent[],
   budget: CaptureBudget,
@@ -152,22 +152,22 @@ function eventWrites(ctx: TenantCtx, events: readonly CapturedEvent[], nowMs: nu
   );
 }
 
-/** What became of stored events, by their UUIDs. */
+/** The results of a request's events, by UUID. */
 export interface StoredEvents {
   /** Why an event linked or set nothing. */
   readonly warnings: ReadonlyMap<string, string>;
-  /** Why an event was not stored: the limit of analytics that was met (L3). */
+  /** Why an event was not stored: the reached limit of analytics (L3). */
   readonly drops: ReadonlyMap<string, ReachedLimit>;
-  /** The limit of the environment that was met: nothing more of the request is stored. */
+  /** The reached limit of the environment. Then no more events of the request are stored. */
   readonly full: ReachedLimit | null;
 }
 
-/** What becomes of events when a limit of the environment was met. */
+/** Drops all events, because a limit of the environment is reached. */
 export function dropAll(events: readonly CapturedEvent[], full: ReachedLimit): StoredEvents {
   return { warnings: new Map(), drops: new Map(events.map(({ uuid }) => [uuid, full])), full };
 }
 
-/** Which of these events were dropped, because their ids are over a limit. */
+/** The events that were dropped because their ids exceed a limit. */
 export function dropsOf(
   events: readonly CapturedEvent[],
   over: ReadonlyMap<string, AnalyticsLimit>,

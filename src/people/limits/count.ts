@@ -9,8 +9,8 @@ import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
 /**
- * The limits of an environment's analytics in a UTC day (L3), and their defaults, which no honest client meets. They count
- * what publishable and relay keys send. drizzle/0001_invariants.sql has the defaults too.
+ * The default limits of an environment's analytics in a UTC day (L3), which no honest client reaches. They count events from
+ * publishable and relay keys. drizzle/0001_invariants.sql repeats them.
  */
 export const analyticsDefaults = {
   eventsADay: 1_000_000,
@@ -21,51 +21,48 @@ export const analyticsDefaults = {
 
 export type AnalyticsLimit = keyof typeof analyticsDefaults;
 export type AnalyticsLimits = Readonly<Record<AnalyticsLimit, number>>;
-/** What may be met: a limit of the day, or the room that the database leaves for analytics. */
+/** A limit that can be reached: one of the day's, or the database's room for analytics. */
 export type ReachedLimit = AnalyticsLimit | "databaseBytes";
 
-/** What a stored event takes beside its texts, and a record of an id. */
+/** The fixed bytes of a stored event and of an id's record, without their texts. */
 export const EVENT_BYTES = 400;
 const RECORD_BYTES = 600;
 
-/** An event's bytes as they are stored: its id is in an index too. */
+/** The stored bytes of an event. Its id is in an index too. */
 export const storedBytesOf = ({ distinctId, event, properties }: CountedEvent): number =>
   EVENT_BYTES + 2 * utf8Length(distinctId) + utf8Length(event) + utf8Length(properties);
 /** The bytes of an id's record. */
 export const recordBytesOf = (distinctId: string): number => RECORD_BYTES + 3 * utf8Length(distinctId);
 
-/** SQL: the same of a row of `analyticsEvents`. */
+/** SQL: the stored bytes of a row of `analyticsEvents`. */
 export const storedBytes = () => {
   const { distinctId, event, properties } = analyticsEvents;
   return sql`(${EVENT_BYTES} + 2 * octet_length(${distinctId}) + octet_length(${event}) + octet_length(${properties}))`;
 };
-/** SQL: the same of an id. */
+/** SQL: the bytes of an id's record. */
 export const recordBytes = (distinctId: SQL) => sql`(${RECORD_BYTES} + 3 * octet_length(${distinctId}))`;
 
-/** The limits in force, by what is stored of them. */
-export function limitsOf(stored: string | null): AnalyticsLimits {
+/** The limits in force, from the stored setting. */
+export function analyticsLimitsOf(stored: string | null): AnalyticsLimits {
   // Written by `setAnalyticsLimits`.
   const set = stored === null ? {} : (JSON.parse(stored) as Partial<AnalyticsLimits>);
   return { ...analyticsDefaults, ...set };
 }
 
-/** The limit in force of an environment. */
+/** SQL: a limit in force of an environment. */
 const limitInForce = (limit: AnalyticsLimit) =>
   sql`coalesce(${environments.analyticsLimits} ->> ${limit}, ${analyticsDefaults[limit]})`;
 
-/** The UTC day of a moment of real time, which the limits keep in spite of a test clock (D3), in days since 1970. */
+/** The UTC day of a real time, in days since 1970. The limits use real time even with a test clock (D3). */
 export const dayOf = (value: ValueOf<{ dayMs: number }>) => sql<number>`(${asInteger(value("dayMs"))} / 86400000)`;
 
-/** The constraints of one id's limits: whoever meets one reads which ids these are, and tries again without them. */
-export const idLimitConstraints = new Set(["limit_id_events", "limit_id_bytes"] as const);
-
-/** Whether an error of D1 tells of an id's limit. */
+/** Whether a D1 error reports an id's limit. */
 export function isIdLimit(error: unknown): boolean {
   const constraint = constraintOf(error);
   return constraint === "limit_id_events" || constraint === "limit_id_bytes";
 }
 
-/** The limit of the environment, or the database, that an error of D1 tells of; null for any other error. */
+/** The limit of the environment or the database that a D1 error reports. Null for any other error. */
 export function environmentLimitIn(error: unknown): ReachedLimit | null {
   const constraint = constraintOf(error);
   if (constraint === "limit_space") return "databaseBytes";
@@ -79,7 +76,7 @@ export const SHARE_OF_SECRET_KEYS = 0.95;
 
 type Room = { environmentId: number; uuids: string; dayMs: number; isCounted: number; bytesMax: number };
 
-/** Aborts the batch before its work is done, where the database is full, or the day of what is counted, and one of the events is new. */
+/** Aborts the batch early when the database or the day is full and one of the events is new. */
 const guardRoom = query((value: ValueOf<Room>) => {
   const { environmentId, uuid } = analyticsEvents;
   const ofEnvironment = sql`${value("isCounted")} AND ${environments.id} = ${value("environmentId")}`;
@@ -99,22 +96,22 @@ const guardRoom = query((value: ValueOf<Room>) => {
   );
 });
 
-/** An id that a batch has a record for, and how much longer its properties become. */
+/** An id whose record a batch writes, and by how many bytes its properties grow. */
 export interface RecordedId {
   readonly distinctId: string;
   readonly addedPropertiesBytes: number;
 }
 
 /**
- * Counts what the batch stored, by the view whose trigger keeps the limits. It stands after the events, and before
- * the ids are counted.
+ * Counts the stored events, through the view whose trigger enforces the limits. It comes after the events are inserted, and before
+ * the ids' records count them.
  */
 const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string; dayMs: number }>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
   const { seq } = analyticsEvents;
   const name = sql`(i.value ->> 0)`;
   const ofId = sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = ${name}`;
-  // Of each id, what was counted of the day, its events that are stored and not counted yet, and its record where it is new.
+  // For each id: today's counts so far, its stored events that are not counted yet, and its record if it is new.
   const arrivals = sql`
     SELECT iif(${day} = ${dayOf(value)}, ${dayEvents}, 0), iif(${day} = ${dayOf(value)}, ${dayBytes}, 0),
       coalesce((
@@ -152,14 +149,14 @@ const insertCount = query((value: ValueOf<{ environmentId: number; events: numbe
   return insertFrom(analyticsCounts, counts, sql``);
 });
 
-/** Counts events of erased ids for the environment's day: they are not stored, and an erased id has no record that counts. */
+/** Counts events of erased ids for the environment's day only, because erased ids have no record and their events are not stored. */
 export function erasedCounts(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
   if (events.length === 0) return [];
   const bytes = events.reduce((sum, event) => sum + storedBytesOf(event), 0);
   return [insertCount({ environmentId: ctx.environment.id, events: events.length, bytes, dayMs })];
 }
 
-/** What an id sent today, and the environment's limits as they are stored. */
+/** An id's counts of today, and the environment's stored limits. */
 const selectIdUse = query((value: ValueOf<{ environmentId: number; ids: string; dayMs: number }>) => {
   const { day, dayEvents, dayBytes, eventCount } = distinctIds;
   const use = computed({
@@ -187,10 +184,10 @@ export interface CountedEvent {
   readonly properties: string;
 }
 
-/** Whether what the caller sends is counted: what a publishable or a relay key sends is. */
+/** Whether the caller's events are counted: those of publishable and relay keys. */
 export const isCounted = ({ caller }: TenantCtx): boolean => caller.kind !== "secret";
 
-const idsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];
+const countedIdsOf = (events: readonly CountedEvent[]) => [...new Set(events.map(({ distinctId }) => distinctId))];
 
 /** The statements that come before the events of a batch. */
 export function roomGuards(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement[] {
@@ -208,13 +205,13 @@ export function dayCounts(ctx: TenantCtx, ids: readonly RecordedId[], dayMs: num
   return jsonChunks(rows).map((chunk) => countArrivals({ environmentId, ids: chunk, dayMs }));
 }
 
-/** Reads what the ids of some events sent today. */
+/** The statements that read today's counts of some events' ids. */
 export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], dayMs: number): Statement<IdUse>[] {
   const environmentId = ctx.environment.id;
-  return jsonChunks(idsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
+  return jsonChunks(countedIdsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
 }
 
-/** The ids that these events would bring over a limit, each with that limit. All events are new. `ids`: their records. */
+/** The ids that these new events would bring over a limit, each with that limit. `ids` are their records. */
 export function idsOverLimit(
   uses: readonly IdUse[],
   events: readonly CountedEvent[],
@@ -226,7 +223,7 @@ export function idsOverLimit(
     added.set(event.distinctId, { events: before.events + 1, bytes: before.bytes + storedBytesOf(event) });
   }
   const addedProperties = new Map(ids.map((id) => [id.distinctId, id.addedPropertiesBytes]));
-  const limits = limitsOf(uses[0]?.limits ?? null);
+  const limits = analyticsLimitsOf(uses[0]?.limits ?? null);
   const over = new Map<string, AnalyticsLimit>();
   for (const use of uses) {
     const more = added.get(use.distinctId);

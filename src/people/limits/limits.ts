@@ -8,7 +8,7 @@ import { assert } from "../../lib/assert.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import { type AnalyticsLimit, dayOf, isCounted, limitsOf, type ReachedLimit, recordBytes } from "./count.ts";
+import { type AnalyticsLimit, analyticsLimitsOf, dayOf, isCounted, type ReachedLimit, recordBytes } from "./count.ts";
 import type { LimitsOutput } from "./responses.ts";
 import type { SetLimitsInput } from "./schemas.ts";
 
@@ -16,7 +16,7 @@ const DAYS_SHOWN = 30;
 
 type At = { environmentId: number; dayMs: number };
 
-/** The stored limits of an environment, and what was used of them today. */
+/** The stored limits of an environment, and today's use of them. */
 const selectToday = query((value: ValueOf<At>) => {
   const { environmentId, day, events, bytes, idEvents, idBytes } = analyticsDays;
   const used = computed({
@@ -47,16 +47,16 @@ const selectReached = query((value: ValueOf<At>) => {
 
 /** The statements that read an environment's limits. */
 const limitReads = (at: At) => [selectToday(at), selectReached(at)] as const;
-type Found = RowsOf<ReturnType<typeof limitReads>>;
-type TodayRow = Found[0][number];
+type FoundToday = RowsOf<ReturnType<typeof limitReads>>;
+type TodayRow = FoundToday[0][number];
 
-/** What `limitReads` found, for a response. */
-function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: Found[1]): LimitsOutput {
+/** The response from the rows of `limitReads`. */
+function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, reached: FoundToday[1]): LimitsOutput {
   assert(today !== undefined, "an environment that was found is still there");
   return {
     appId,
     mode,
-    analytics: limitsOf(today.stored),
+    analytics: analyticsLimitsOf(today.stored),
     today: {
       day: iso(today.day * DAY_MS).slice(0, 10),
       events: today.events,
@@ -68,7 +68,7 @@ function presentLimits(appId: string, mode: Mode, today: TodayRow | undefined, r
   };
 }
 
-/** The limits in force, what was used today, and which were met lately. Throws `not_found`. */
+/** The limits in force, today's use, and the limits that were reached recently. Throws `not_found`. */
 export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Promise<LimitsOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const dayMs = root.now();
@@ -76,22 +76,25 @@ export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Pr
   return presentLimits(appId, mode, today, reached);
 }
 
-type Setting = { environmentId: number; stored: string | null };
-const ofEnvironment = (value: ValueOf<Setting>) => eq(environments.id, value("environmentId"));
-const audit = insertAct<Setting>((value) =>
-  hasRow(environments, and(ofEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`)),
+type LimitsSetting = { environmentId: number; stored: string | null };
+const analyticsOfEnvironment = (value: ValueOf<LimitsSetting>) => eq(environments.id, value("environmentId"));
+const audit = insertAct<LimitsSetting>((value) =>
+  hasRow(
+    environments,
+    and(analyticsOfEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`),
+  ),
 );
-const updateLimits = query((value: ValueOf<Setting & ActKey>) =>
+const updateLimits = query((value: ValueOf<LimitsSetting & ActKey>) =>
   drizzle
     .update(environments)
     .set({ analyticsLimits: value("stored", environments.analyticsLimits) })
-    .where(and(ofEnvironment(value), actIsLatest(value))),
+    .where(and(analyticsOfEnvironment(value), actIsLatest(value))),
 );
 
-/** Sets the limits of an environment's analytics: all of them, in force at once (L3). Throws `not_found`. */
+/** Replaces all limits of an environment's analytics, with immediate effect (L3). Throws `not_found`. */
 export async function setLimits(admin: AdminCtx, appId: string, input: SetLimitsInput): Promise<LimitsOutput> {
   const { id: environmentId } = await requireEnvironment(admin, appId, input.mode);
-  // In the schema's order, so that the same limits are the same text.
+  // In the schema's order, so that equal limits are equal texts.
   const set = Object.fromEntries(
     Object.entries(input.analytics ?? {}).filter((entry): entry is [string, number] => entry[1] !== undefined),
   );
@@ -130,22 +133,22 @@ const selectNew = query((value: ValueOf<{ environmentId: number; sizes: string }
 /** A request that is stored in parts. */
 interface Request {
   readonly events: number;
-  /** No fewer bytes than it can add. */
+  /** An upper bound of the bytes that it can add. */
   readonly bytesMax: number;
-  /** The UUID of each event, the bytes that it adds at the most but for its id's record, and its id. Asked for near a limit alone. */
+  /** For each event its UUID, the most bytes that it adds without its id's record, and its id. Called only near a limit. */
   readonly sizes: () => readonly (readonly [uuid: string, bytes: number, distinctId: string])[];
 }
 
 /**
- * The limit of the environment that a request would pass in one of its parts. Null where all that is new of it fits now, and
- * where nothing does: then its first new event is refused as it is stored.
+ * The limit of the environment that a request would exceed in one of its later parts. Null when all its new events fit, and when
+ * none fits, because storing the first one then refuses it.
  */
 export async function limitAhead(ctx: TenantCtx, { events, bytesMax, sizes }: Request): Promise<AnalyticsLimit | null> {
   if (!isCounted(ctx)) return null;
   const environmentId = ctx.environment.id;
   const [use] = await all(ctx.db, selectToday({ environmentId, dayMs: ctx.realNow() }));
   if (use === undefined) return null;
-  const limits = limitsOf(use.stored);
+  const limits = analyticsLimitsOf(use.stored);
   const room = { events: limits.eventsADay - use.events, bytes: limits.bytesADay - use.bytes };
   if (room.events <= 0 || room.bytes <= 0 || (room.events >= events && room.bytes >= bytesMax)) return null;
   for (const chunk of jsonChunks([...new Map(sizes().map((size) => [size[0], size])).values()])) {

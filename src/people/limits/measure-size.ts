@@ -5,7 +5,7 @@ import { all } from "../../db/sql.ts";
 import { assert } from "../../lib/assert.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 
-/** What was freed inside the file is used up when the file grows. */
+/** The file grows only when its freed bytes are used up, so their count starts again at 0. */
 const updateSize = query((value: ValueOf<{ bytes: number }>) =>
   drizzle
     .update(databaseSize)
@@ -13,7 +13,7 @@ const updateSize = query((value: ValueOf<{ bytes: number }>) =>
     .where(sql`${databaseSize.id} = 1 AND ${databaseSize.bytes} <> ${value("bytes")}`),
 );
 
-/** Notes how large the database's file is, for whoever stores analytics (L3). */
+/** Stores the size of the database's file, which limits analytics (L3). */
 async function measureSize({ db, database, databases }: CronCtx): Promise<readonly unknown[]> {
   const open = databases.find(({ index }) => index === database);
   assert(open !== undefined, "a part of the cron works in one database");
@@ -30,7 +30,7 @@ const selectSize = query((_value: ValueOf<Record<never, never>>) =>
     .where(sql`${databaseSize.id} = 1`),
 );
 
-/** How full the database of an environment is: 1 is full. As the cron measured it last. */
+/** How full the environment's database is, as the cron last measured it. 1 is full. */
 export async function readFullness({ db, settings }: Pick<TenantCtx, "db" | "settings">): Promise<number> {
   const [size] = await all(db, selectSize({}));
   return (size?.bytes ?? 0) / settings.databaseBytesMax;

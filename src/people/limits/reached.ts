@@ -16,14 +16,14 @@ const isNew = (value: ValueOf<Reached>) => {
   const isSame = and(eq(environmentId, value("environmentId")), eq(day, dayOf(value)), eq(limitName, value("limit")));
   return not(hasRow(limitsReached, isSame));
 };
-/** The endpoints of the environment that want `limits.reached`. They are read here, because nothing else of a capture needs them. */
+/** The endpoints of the environment that want `limits.reached`. Only this part of a capture reads them. */
 const endpoints = (value: ValueOf<Reached>) => sql`
   ${environments} CROSS JOIN json_each(${environments.features} -> 'webhooks') AS w
   ON ${environments.id} = ${value("environmentId")} AND (w.value ->> 'types' IS NULL OR EXISTS (
     SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meet(sql`'limits.reached'`, sql`t.value`)}
   ))`;
 
-const insertMessage = query((value: ValueOf<Reached>) => {
+const insertReachedMessage = query((value: ValueOf<Reached>) => {
   const message = {
     id: value("messageId"),
     environmentId: environments.id,
@@ -34,7 +34,7 @@ const insertMessage = query((value: ValueOf<Reached>) => {
   return insertFrom(webhookMessages, message, sql`FROM ${endpoints(value)} WHERE ${isNew(value)} LIMIT 1`);
 });
 
-const insertDeliveries = query((value: ValueOf<Reached & { atMs: number; dueAtMs: number }>) => {
+const insertReachedDeliveries = query((value: ValueOf<Reached & { atMs: number; dueAtMs: number }>) => {
   const delivery = { endpointId: sql`w.value ->> 'id'`, messageId: webhookMessages.id, ...newDelivery(value) };
   const written = sql`${webhookMessages} ON ${webhookMessages.id} = ${value("messageId")}`;
   return insertFrom(
@@ -54,29 +54,33 @@ const insertReached = query((value: ValueOf<Reached>) => {
   return insertFrom(limitsReached, reached, sql`WHERE ${isNew(value)}`);
 });
 
-/** What each isolate knows to be recorded. It saves a write, and nothing rests on it. */
-const recorded = new WeakMap<object, Set<string>>();
+/** Limits that this isolate knows to be recorded. Only saves repeated writes. */
+const recordedLimits = new WeakMap<object, Set<string>>();
 const RECORDED_MAX = 1_000;
 
-/** Limits that were met, to be recorded and told once a day each (L3). */
+/** Statements that record reached limits and send their messages, once a day each (L3). */
 export interface ReachedWrites {
   readonly statements: readonly Statement[];
-  /** To be called when they have landed. */
+  /** Call it after the statements have succeeded. */
   readonly landed: () => void;
 }
 
-/** The statements that record and tell which limits were met. None for what this isolate has recorded. */
+/** The statements that record reached limits and send their messages. None for those that this isolate has recorded. */
 export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, nowMs: number): ReachedWrites {
   const dayMs = ctx.realNow();
-  const known = recorded.get(ctx.isolate) ?? new Set();
-  recorded.set(ctx.isolate, known);
+  const known = recordedLimits.get(ctx.isolate) ?? new Set();
+  recordedLimits.set(ctx.isolate, known);
   const fresh = [...new Set(limits)]
     .map((limit) => ({ limit, record: recordOf(ctx, limit, dayMs), id: ctx.newId(messageIdAt(dayMs)) }))
     .filter(({ record }) => !known.has(record));
   const statements = fresh.flatMap(({ limit, id }) => {
     const values = { environmentId: ctx.environment.id, limit, nowMs, dayMs, messageId: id };
-    // The row that says that it was told comes last.
-    return [insertMessage(values), insertDeliveries({ ...values, ...deliveryTimes(ctx) }), insertReached(values)];
+    // The row that prevents a second message comes last.
+    return [
+      insertReachedMessage(values),
+      insertReachedDeliveries({ ...values, ...deliveryTimes(ctx) }),
+      insertReached(values),
+    ];
   });
   const landed = () => {
     if (known.size >= RECORDED_MAX) known.clear();

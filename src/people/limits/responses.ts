@@ -2,7 +2,7 @@ import * as z from "zod";
 import { mode } from "../../http/fields.ts";
 
 const time = z.string().meta({ format: "date-time" });
-const limit = z
+const analyticsLimitOutput = z
   .enum(["eventsADay", "bytesADay", "eventsADayOfOneId", "bytesADayOfOneId", "databaseBytes"])
   .meta({ id: "ReachedAnalyticsLimit" })
   .describe("`databaseBytes`: the database was almost full, so that analytics were not stored.");
@@ -31,7 +31,7 @@ export const limitsOutput = z
       .meta({ id: "AnalyticsToday" })
       .describe("What publishable and relay keys sent today and was stored. Secret keys are not counted."),
     reached: z
-      .array(z.strictObject({ limit, at: time }).meta({ id: "ReachedLimit" }))
+      .array(z.strictObject({ limit: analyticsLimitOutput, at: time }).meta({ id: "ReachedLimit" }))
       .describe("The limits that were met in the last 30 days, newest first: each once a day, when it was met first."),
   })
   .meta({ id: "Limits" });

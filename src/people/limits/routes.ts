@@ -5,7 +5,7 @@ import { validate } from "../../http/validate.ts";
 import { readLimits, setLimits } from "./limits.ts";
 import { readLimitsInput, setLimitsInput } from "./schemas.ts";
 
-/** Administration of this room. */
+/** Administration routes of the limits of analytics. */
 export const analyticsLimitRoutes = createRoutes()
   .put("/apps/:appId/limits", requireAdmin, readBody, validate("json", setLimitsInput), async (c) =>
     c.json(await setLimits(c.var.admin, c.req.param("appId"), c.req.valid("json"))),

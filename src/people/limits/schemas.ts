@@ -5,16 +5,22 @@ import { analyticsDefaults } from "./count.ts";
 /** Far above what a database holds. */
 const LIMIT_MAX = 10 ** 15;
 
-const limit = (value: number, what: string) =>
+const analyticsLimitInput = (value: number, what: string) =>
   z.int().min(0).max(LIMIT_MAX).optional().describe(`${what} The default is ${value}.`);
 
 const analyticsLimits = z.lazy(() =>
   z
     .strictObject({
-      eventsADay: limit(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
-      bytesADay: limit(analyticsDefaults.bytesADay, "Bytes of what is stored of them in a UTC day."),
-      eventsADayOfOneId: limit(analyticsDefaults.eventsADayOfOneId, "Events of one distinct id in a UTC day."),
-      bytesADayOfOneId: limit(analyticsDefaults.bytesADayOfOneId, "Bytes of what is stored of them in a UTC day."),
+      eventsADay: analyticsLimitInput(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
+      bytesADay: analyticsLimitInput(analyticsDefaults.bytesADay, "Bytes of what is stored of them in a UTC day."),
+      eventsADayOfOneId: analyticsLimitInput(
+        analyticsDefaults.eventsADayOfOneId,
+        "Events of one distinct id in a UTC day.",
+      ),
+      bytesADayOfOneId: analyticsLimitInput(
+        analyticsDefaults.bytesADayOfOneId,
+        "Bytes of what is stored of them in a UTC day.",
+      ),
     })
     .meta({ id: "SetAnalyticsLimits" }),
 );

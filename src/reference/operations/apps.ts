@@ -1,4 +1,4 @@
-import { app, endUserAuthOutput, listAppsOutput } from "../../catalog/apps/responses.ts";
+import { appOutputSchema, endUserAuthOutput, listAppsOutput } from "../../catalog/apps/responses.ts";
 import { createAppInput, setEndUserAuthInput } from "../../catalog/apps/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, createdAt, ofApp, path, tag } from "./administration.ts";
@@ -17,7 +17,7 @@ export const appOperations: readonly Operation[] = [
     summary: "Create an application",
     description: "Creates its live and test environments, without keys.",
     body: { schema: createAppInput, example: { name: "Writing desk" } },
-    success: { description: "The application.", schema: app, example: exampleApp },
+    success: { description: "The application.", schema: appOutputSchema, example: exampleApp },
     errors: [],
   },
   {

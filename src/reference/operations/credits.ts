@@ -99,6 +99,7 @@ export const creditOperations: readonly Operation[] = [
     access: "secret",
     body: { schema: planInput, example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } } },
     success: {
+      warns: true,
       description: "The debits that the event would make. `uncovered` is the part that no balance covers.",
       schema: planOutput,
       example: {

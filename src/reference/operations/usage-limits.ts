@@ -13,7 +13,7 @@ import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
 
 const limitId = "lim_5qWc1nY8aJ3vRb7kTxE2Mz";
-const ofLimit = z.object({ appId, limitId: limitParams.shape.limitId });
+const ofLimit = z.object({ appId, limitId: limitParams.unwrap().shape.limitId });
 const matches = [{ event: "chat.*" }];
 const limit = { name: "Free messages", matches, unit: "count", amount: 50, every: "day" };
 const made = { limitId, mode: "live", ...limit, createdAt };

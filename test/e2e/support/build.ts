@@ -9,6 +9,8 @@ declare module "vitest" {
   interface ProvidedContext {
     /** The directory of the Worker as it is deployed, which every server of the tests serves. */
     readonly builtWorker: string;
+    /** What Wrangler said of it. */
+    readonly buildLog: string;
   }
 }
 
@@ -17,11 +19,13 @@ const root = join(import.meta.dirname, "../../..");
 /** Builds the Worker once a run. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const directory = await mkdtemp(join(tmpdir(), "purser-built-"));
-  const env = { ...process.env, WRANGLER_HIDE_BANNER: "true" };
-  await promisify(execFile)(join(root, "node_modules/.bin/wrangler"), ["deploy", "--dry-run", "--outdir", directory], {
+  const env = { ...process.env, CI: "1", NO_COLOR: "1", FORCE_COLOR: "0", WRANGLER_HIDE_BANNER: "true" };
+  const wrangler = join(root, "node_modules/.bin/wrangler");
+  const { stdout } = await promisify(execFile)(wrangler, ["deploy", "--dry-run", "--outdir", directory], {
     cwd: root,
     env,
   });
   project.provide("builtWorker", directory);
+  project.provide("buildLog", stdout);
   return () => rm(directory, { recursive: true, force: true });
 }

@@ -48,8 +48,18 @@ interface AxeResults {
   }[];
 }
 
-/** That axe finds nothing serious or critical on the page as it stands. */
-export async function expectAccessible(page: Page): Promise<void> {
+/** What a page's width or colours may change, of the rules that axe has. */
+export const RULES_OF_LOOKS = [
+  "button-name",
+  "color-contrast",
+  "link-in-text-block",
+  "link-name",
+  "meta-viewport",
+  "scrollable-region-focusable",
+] as const;
+
+/** That axe finds nothing serious or critical on the page as it stands, by these rules or by all. */
+export async function expectAccessible(page: Page, rules?: readonly string[]): Promise<void> {
   // A click is over once the next page has begun, which may be before it has a root element.
   await page.waitForLoadState();
   // A shadow says where a table goes on. Over a gradient axe judges no contrast.
@@ -57,7 +67,8 @@ export async function expectAccessible(page: Page): Promise<void> {
   // Evaluated by the debugger, which no content policy binds; once a document, since it is half a megabyte of code.
   if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axeSource);
   // What passes is counted but not told of: that halves the work.
-  const results = (await page.evaluate('axe.run(document, { resultTypes: ["violations"] })')) as AxeResults;
+  const options = JSON.stringify({ resultTypes: ["violations"], ...(rules === undefined ? {} : { runOnly: rules }) });
+  const results = (await page.evaluate(`axe.run(document, ${options})`)) as AxeResults;
   const serious = results.violations.filter(({ impact }) => impact === "serious" || impact === "critical");
   const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
   expect(told, `axe on ${page.url()}`).toEqual([]);

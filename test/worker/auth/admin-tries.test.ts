@@ -75,7 +75,7 @@ describe("guesses of the administrator's token", () => {
     expect(await api("wrong", "192.0.2.4")).toBe(429);
   });
 
-  it("that come at once are no more", async () => {
+  it("are limited the same when they come concurrently", async () => {
     const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
     const { api } = isolate();
     const guesses = await Promise.all(Array.from({ length: 100 }, (_, n) => api(`wrong-${n}`, "192.0.2.6")));
@@ -86,14 +86,14 @@ describe("guesses of the administrator's token", () => {
     expect(new Set(owner)).toEqual(new Set([200]));
   });
 
-  it("are those that fail alone: whoever has the token may ask as often as they like", async () => {
+  it("count only failures: requests with the right token are not limited", async () => {
     const { isolate } = deployment();
     const { api } = isolate();
     for (let tries = 0; tries < 40; tries++) expect(await api(env.ADMIN_TOKEN, "192.0.2.5")).toBe(200);
     expect(await api("wrong", "192.0.2.5")).toBe(401);
   });
 
-  it("come from one address wherever the caller could choose the header", async () => {
+  it("count for one address when callers could choose the header", async () => {
     const { isolate } = deployment({ BEHIND_CLOUDFLARE: "false" });
     const { api, signIn } = isolate();
     for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `192.0.2.${tries}`)).toBe(401);
@@ -101,7 +101,7 @@ describe("guesses of the administrator's token", () => {
     expect(await signIn("wrong", "203.0.113.2")).toBe(429);
   });
 
-  it("of all addresses that one IPv6 customer has count together", async () => {
+  it("count together for all addresses of one IPv6 customer", async () => {
     const { isolate } = deployment();
     const { api } = isolate();
     for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `2001:db8:1:2::${tries}`)).toBe(401);

@@ -58,7 +58,7 @@ const routes = createApp()
   );
 
 describe("a request beyond its address's share", () => {
-  it.each(routes)("asks nothing of D1, whatever it brings: $method $path", async ({ method, path }) => {
+  it.each(routes)("sends no query to D1, whatever it contains: $method $path", async ({ method, path }) => {
     const { d1, spent } = countingD1(env.DB);
     const app = createApp({ isolate: {}, now: new Clock().now, newId: randomId }, async () => {});
     const none = bound({ DB: d1, SPARE: d1, PUBLIC_REQUESTS: full, STRIPE_REQUESTS: full });
@@ -84,7 +84,7 @@ describe("a request beyond its address's share", () => {
     expect(spent().roundTrips).toBe(0);
   });
 
-  it("counts every request of a route that takes no key: the 1,201st of a minute is refused", async () => {
+  it("counts on every route without a key: the 1,201st of a minute is refused", async () => {
     const { call } = await world();
     const paths = [
       "/health",
@@ -99,7 +99,7 @@ describe("a request beyond its address's share", () => {
 });
 
 describe("requests of one address with a publishable key", () => {
-  it("are 1,200 a minute; then they wait, and other addresses and secret keys do not", async () => {
+  it("are limited to 1,200 a minute; other addresses and secret keys are not affected", async () => {
     const { app, clock, call } = await world();
     expect(await sendMany(1_205, askConfig(call, app.keys.pk_live, "192.0.2.1"))).toEqual(
       new Map([
@@ -123,7 +123,7 @@ describe("requests of one address with a publishable key", () => {
   });
 
   it.each(keyedRoutes.filter(({ kind }) => kind === "pk_live"))(
-    "are refused before anything is asked or done: $name",
+    "are refused before any query: $name",
     async (route) => {
       const { app, clock } = await world();
       const { d1, spent } = countingD1(env.DB);
@@ -135,7 +135,7 @@ describe("requests of one address with a publishable key", () => {
   );
 
   it.each(keyedRoutes.filter(({ kind }) => kind === "sk_live"))(
-    "are no matter of a secret key: $name",
+    "are not counted with a secret key: $name",
     async (route) => {
       const { app, clock, call } = await world();
       await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u", packId: "Pack" } });
@@ -146,7 +146,7 @@ describe("requests of one address with a publishable key", () => {
   );
 });
 
-it("are counted by the isolate where the platform cannot count", async () => {
+it("are counted by the isolate when the platform cannot count", async () => {
   const { app, clock } = await world();
   const broken: RateLimit = { limit: async () => Promise.reject(new Error("The limiter is down.")) };
   const call = makeClient(clock, { PUBLIC_REQUESTS: broken });
@@ -154,8 +154,8 @@ it("are counted by the isolate where the platform cannot count", async () => {
   expect(statuses.get(200)).toBe(1_200);
 });
 
-describe("a key that proves unknown", () => {
-  it("counts, whatever was wrong with it: no form, no such key, none in a body", async () => {
+describe("an unknown key", () => {
+  it("counts, whatever is wrong with it: malformed, not issued, or missing in a body", async () => {
     const { app, clock, call } = await world();
     const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
     const made = () => writeKey("secret", app.environments.live, randomId(""));
@@ -199,7 +199,7 @@ describe("a key that proves unknown", () => {
     expect([spent().roundTrips, counted]).toEqual([1, 8]);
   });
 
-  it("has a megabyte of digits, and nothing is hashed or asked", async () => {
+  it("of a megabyte of digits causes no hash and no query", async () => {
     const { app, clock } = await world();
     const { d1, spent } = countingD1(env.DB);
     const call = makeClient(clock, { DB: d1 });
@@ -225,7 +225,7 @@ describe("a key that proves unknown", () => {
   });
 });
 
-describe("of an address beyond its share", () => {
+describe("from an address beyond its share", () => {
   async function beyond() {
     const { app, clock } = await world();
     const { d1, spent } = countingD1(env.DB);
@@ -240,7 +240,7 @@ describe("of an address beyond its share", () => {
     return { app, clock, call, list, exceed, fill, spent };
   }
 
-  it("a key that this isolate found valid in the last minute is served, and checked as ever", async () => {
+  it("a key that this isolate found valid in the last minute is served after the usual check", async () => {
     const { app, clock, list, exceed } = await beyond();
     expect((await list(app.keys.sk_live)).status).toBe(200);
     await exceed();
@@ -252,7 +252,7 @@ describe("of an address beyond its share", () => {
     clock.advance(60_000);
   });
 
-  it("other keys have a share of their own, 60 a minute, beyond which nothing is asked", async () => {
+  it("other keys have a separate share of 60 a minute, beyond which no query is sent", async () => {
     const { app, list, exceed, fill, spent } = await beyond();
     await exceed();
     const made = () => writeKey("secret", app.environments.live, randomId(""));
@@ -327,7 +327,7 @@ describe("an honest server on one address", () => {
     expect((await askConfig(call, app.keys.pk_live, "192.0.2.1")()).status).toBe(200);
   });
 
-  it("does not make up for others: an address that sends no server's key is told when to send again", async () => {
+  it("does not affect others: an address without a server's key is told when to send again", async () => {
     const { app, clock } = await world();
     const { limiter, fill } = switched();
     const call = makeClient(clock, { PUBLIC_REQUESTS: limiter });

@@ -53,7 +53,7 @@ async function makeWorld(keys: readonly JWK[]) {
 }
 
 describe("published keys", () => {
-  it("are fetched once in ten minutes by all isolates of a place", async () => {
+  it("are fetched once in ten minutes by all isolates of a location", async () => {
     const first = await makeSigning("first");
     const { server, clock, token, isolate } = await makeWorld([first.jwk]);
     for (let n = 0; n < 3; n++) {
@@ -71,7 +71,7 @@ describe("published keys", () => {
     expect(server.requests).toBe(2);
   });
 
-  it("are fetched past the cache for a kid that it does not know, a few times a minute at the most", async () => {
+  it("are fetched without the cache for an unknown kid, at most a few times a minute", async () => {
     const [first, second, stranger] = [await makeSigning("first"), await makeSigning("second"), await makeSigning("x")];
     const { server, clock, token, isolate, publish } = await makeWorld([first.jwk]);
     expect((await isolate()(await token(first))).status).toBe(200);
@@ -90,7 +90,7 @@ describe("published keys", () => {
     expect((await ask(await token(second))).status).toBe(200);
   });
 
-  it("of a server that is down are not asked for with each request, and are when a minute has passed", async () => {
+  it("are fetched from a failing server once a minute, not with each request", async () => {
     const first = await makeSigning("first");
     const { server, clock, token, isolate, publish } = await makeWorld([first.jwk]);
     server.answer = () => new Response("down", { status: 500 });
@@ -104,7 +104,7 @@ describe("published keys", () => {
     expect(server.requests).toBe(6);
   });
 
-  it("of a server that hangs are asked for five times, however many requests come at once", async () => {
+  it("are fetched at most five times from a server that hangs, whatever the number of requests", async () => {
     const first = await makeSigning("first");
     const { server, token, isolate } = await makeWorld([first.jwk]);
     vi.spyOn(console, "warn").mockReturnValue();
@@ -126,7 +126,7 @@ describe("published keys", () => {
     expect(server.requests).toBe(5);
   });
 
-  it("are known to many requests at once in an isolate that has served nobody: none is turned away for another's fetch", async () => {
+  it("are available to many concurrent requests of a new isolate: none is refused because of another's fetch", async () => {
     const first = await makeSigning("first");
     const { token, isolate } = await makeWorld([first.jwk]);
     const [ask, sent] = [isolate(), await token(first)];
@@ -134,7 +134,7 @@ describe("published keys", () => {
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
   });
 
-  it("are refused when they are larger than 256 KiB, more than 100, or no keys, and never put into the cache", async () => {
+  it("are refused and not cached when they are larger than 256 KiB, more than 100, or no keys", async () => {
     const first = await makeSigning("first");
     const { server, token, isolate, publish } = await makeWorld([first.jwk]);
     vi.spyOn(console, "warn").mockReturnValue();

@@ -22,7 +22,7 @@ describe("no attack on a token's header or key set verifies", () => {
   const header = (fields: object = {}) => JSON.stringify({ alg: "RS256", kid: "first", ...fields });
   const payload = JSON.stringify(GOOD);
 
-  it("a public key taken as a shared secret, in whatever form", async () => {
+  it("a public key used as a shared secret, in any form", async () => {
     const { publicJwk } = await pairFor("RS256");
     const { setting, isolate } = publish([{ ...publicJwk, kid: "first" }]);
     const spki = await crypto.subtle.exportKey(
@@ -120,7 +120,7 @@ describe("no attack on a token's header or key set verifies", () => {
     }
   });
 
-  it("extensions that must be known, and payloads that are not encoded", async () => {
+  it("critical extensions, and payloads that are not encoded", async () => {
     for (const fields of [
       { crit: ["b64"], b64: false },
       { crit: ["b64"], b64: true },
@@ -135,7 +135,7 @@ describe("no attack on a token's header or key set verifies", () => {
     expect(await judge(hs256, `${signed}.AAAA`)).toBe("malformed");
   });
 
-  it("a name given twice: the last counts for every reader", async () => {
+  it("a repeated name: the last one counts for every reader", async () => {
     const twice = async (fields: string, claims: string) =>
       judge(hs256, await sign("HS256", utf8(SECRET), fields, claims));
     const more = payload.slice(1);

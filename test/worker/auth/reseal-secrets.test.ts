@@ -72,7 +72,7 @@ const marksOf = (texts: readonly string[]) =>
   new Set(texts.flatMap((text) => text.match(/(?<![\w-])v1\.[\w-]{8}/g) ?? []));
 
 describe("after SETTINGS_SECRET was rotated, the cron", () => {
-  it("seals every stored secret anew, so that all open without the one before", async () => {
+  it("seals every stored secret again, so that all open without the previous secret", async () => {
     const { app, clock, stored, list } = await world();
     const info = vi.spyOn(console, "info").mockReturnValue();
     const before = await stored();
@@ -91,7 +91,7 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
     expect(after[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, END_USER_SETTING, NEXT));
   });
 
-  it("goes on in pages, does nothing when all is done, and costs nothing without a secret before", async () => {
+  it("works in pages, does nothing when all is done, and costs nothing without a previous secret", async () => {
     const { stored, run } = await world();
     vi.spyOn(console, "info").mockReturnValue();
     for (let left = 4; left > 0; left--) {
@@ -109,7 +109,7 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
     expect(spent().roundTrips).toBe(0);
   });
 
-  it("leaves what is set anew meanwhile, and what opens for nobody, and seals the rest", async () => {
+  it("skips secrets that change meanwhile or cannot be opened, and seals the rest", async () => {
     const { app, admin, stored, run } = await world();
     vi.spyOn(console, "info").mockReturnValue();
     const other = { ...END_USER_SETTING, secret: "another-secret-of-32-bytes-or-more!" };

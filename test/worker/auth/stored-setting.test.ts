@@ -26,7 +26,7 @@ const storedOf = (app: TestApp) =>
     .first<string | null>("end_user_auth");
 
 describe("the secret of an hs256 setting", () => {
-  it("is stored sealed, shown to nobody, and verifies tokens in the one trip of a read", async () => {
+  it("is stored sealed, never shown, and verifies tokens in the one trip of a read", async () => {
     const { app, set, list, client } = await world();
     const { body, status } = await set(END_USER_SETTING);
     expect([status, JSON.stringify(body)]).toEqual([200, expect.not.stringContaining(END_USER_SETTING.secret)]);
@@ -52,7 +52,7 @@ describe("the secret of an hs256 setting", () => {
     }
   });
 
-  it("that cannot be read lets nobody in: without the secret, with another, or moved to another environment", async () => {
+  it("that cannot be opened admits no user: without the secret, with another, or moved to another environment", async () => {
     const { app, set, list, client, call, clock } = await world();
     await set(END_USER_SETTING);
     for (const SETTINGS_SECRET of ["", "another-secret-of-32-characters-0"]) {
@@ -72,7 +72,7 @@ describe("the secret of an hs256 setting", () => {
     expectError(await list(), "secrets_unavailable");
   });
 
-  it("is read with the secret before, and sealed with the present one when it is set again", async () => {
+  it("opens with the previous secret, and is sealed with the current one when it is set again", async () => {
     const { app, set, list, client } = await world();
     await set(END_USER_SETTING);
     const before = env.SETTINGS_SECRET;
@@ -118,7 +118,7 @@ describe("origins in the setting", () => {
     expect((await set({ ...END_USER_SETTING, origins: [] })).body.setting).toEqual({ type: "hs256" });
   });
 
-  it("allow their pages, and forbid every other what a publishable key may call, with nothing written", async () => {
+  it("allow their pages, and refuse calls with a publishable key from all others, with nothing written", async () => {
     const { app, call, set, list } = await world();
     await set({ ...END_USER_SETTING, origins });
     const { pk_live, sk_live } = app.keys;
@@ -175,7 +175,7 @@ describe("origins in the setting", () => {
     expect(spent().roundTrips).toBe(1);
   });
 
-  it("are told after an unknown key, which learns nothing of them", async () => {
+  it("are checked after the key, so that an unknown key learns nothing about them", async () => {
     const { app, call, set } = await world();
     await set({ ...END_USER_SETTING, origins });
     await env.DB.prepare("UPDATE api_keys SET revoked_at_ms = 1 WHERE environment_id = ? AND kind = 'publishable'")

@@ -61,7 +61,7 @@ const SIGNERS: Readonly<Record<"hs256" | "jwks", () => Promise<Signer>>> = {
 const base64url = (value: unknown) =>
   btoa(JSON.stringify(value)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 
-describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tells what it lacks", (type) => {
+describe.each(["hs256", "jwks"] as const)("the reason that an end-user token of a %s setting is refused", (type) => {
   /** Asks with each token, and gives what is told. */
   const world = async () => {
     const signer = await SIGNERS[type]();
@@ -82,7 +82,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
     return { ...signer, told };
   };
 
-  it("malformed, before all else", async () => {
+  it("is malformed, before all other reasons", async () => {
     const { sign, told } = await world();
     const [header = "", payload = "", signature = ""] = (await sign(GOOD)).split(".");
     for (const token of [
@@ -102,7 +102,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
     }
   });
 
-  it("algorithm, before the key is looked for", async () => {
+  it("is algorithm, before the key is looked up", async () => {
     const { otherAlgorithm, told } = await world();
     expect(await told(await otherAlgorithm({ ...GOOD, exp: 1 }))).toBe("algorithm");
     for (const alg of ["none", "None", "HS384", "XX256"]) {
@@ -110,7 +110,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
     }
   });
 
-  it("no_key, where the setting publishes keys and the token names another", async () => {
+  it("is no_key when the token names an unpublished key", async () => {
     const { sign, told } = await world();
     // A shared secret has no name.
     const expected = type === "jwks" ? "no_key" : "200";
@@ -118,7 +118,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
     if (type === "jwks") expect(await told(await sign({}, { kid: "unknown" }))).toBe("no_key");
   });
 
-  it("signature, before any claim", async () => {
+  it("is signature, before any claim", async () => {
     const { sign, forge, told } = await world();
     expect(await told(await forge({ exp: 1 }))).toBe("signature");
     const [header = "", , signature = ""] = (await sign(GOOD)).split(".");
@@ -126,7 +126,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
     expect(await told(`${header}.${base64url(GOOD)}.`)).toBe("signature");
   });
 
-  it("then of the claims the first: expired, not_yet_valid, issuer, audience, claim", async () => {
+  it("is then the first failing claim: expired, not_yet_valid, issuer, audience, claim", async () => {
     const { sign, told } = await world();
     const flaws: readonly (readonly [string, Record<string, unknown>])[] = [
       ["expired", { exp: seconds - 61 }],
@@ -142,7 +142,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
     }
   });
 
-  it("of other forms: no issuer, no audience, no exp, times that are no numbers, a user that is no text", async () => {
+  it("covers malformed claims: no issuer, no audience, no exp, times that are no numbers, a user that is no text", async () => {
     const { sign, told } = await world();
     const flaws: readonly (readonly [string, Record<string, unknown>])[] = [
       ["issuer", { iss: undefined }],
@@ -162,7 +162,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
     }
   });
 
-  it("and nothing of a token that verifies, also where clocks differ by a minute", async () => {
+  it("is absent for a valid token, even if clocks differ by a minute", async () => {
     const { sign, told } = await world();
     for (const claims of [{}, { exp: seconds - 59 }, { nbf: seconds + 60 }, { aud: "desk" }]) {
       expect(await told(await sign({ ...GOOD, ...claims }))).toBe("200");
@@ -170,7 +170,7 @@ describe.each(["hs256", "jwks"] as const)("an end-user token of a %s setting tel
   });
 });
 
-it("has no reason where there is no token, and says where to send it", async () => {
+it("is absent when there is no token; the message says where to send it", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: SECRET });
   const answer = await call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live });
   expectError(answer, "invalid_user_token");
@@ -178,7 +178,7 @@ it("has no reason where there is no token, and says where to send it", async () 
   expect(answer.body.error.message).toContain("`X-User-Token`");
 });
 
-it("says seconds, not milliseconds, to an `exp` in milliseconds and to none", async () => {
+it("mentions seconds for an `exp` in milliseconds or without one", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: SECRET });
   for (const exp of [(seconds + 600) * 1_000, 1e11 + 1, undefined]) {
     const headers = { "x-user-token": await bySecret(SECRET)({ sub: "u", exp }) };
@@ -189,7 +189,7 @@ it("says seconds, not milliseconds, to an `exp` in milliseconds and to none", as
   }
 });
 
-it("refuses an email that its sign-in did not verify, where the email names the user", async () => {
+it("is an unverified email, when the email identifies the user", async () => {
   const claims = { email: "u@example.com", sub: "u@example.com", exp: seconds + 600 };
   for (const [claim, email_verified, reason] of [
     ["email", false, "claim"],
@@ -205,7 +205,7 @@ it("refuses an email that its sign-in did not verify, where the email names the 
   }
 });
 
-it("names the claim that the setting reads, and says Bearer is not part of the token", async () => {
+it("comes with the claim that the setting reads, and with a hint when Bearer is in the token", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: SECRET, claim: "uid" });
   const ask = (token: string) =>
     call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live, headers: { "x-user-token": token } });

@@ -6,7 +6,7 @@ import {
   lookedAtEntriesMax,
   lookedAtUsersMax,
 } from "../../../src/books/credits/find-entries.ts";
-import { findExpiries, lookedAtExpiriesMax } from "../../../src/books/credits/find-expiries.ts";
+import { listExpiries, lookedAtExpiriesMax } from "../../../src/books/credits/find-expiries.ts";
 import { flushActivity } from "../../../src/db/activity/count.ts";
 import { findLinks, lookedAtLinksMax } from "../../../src/exports/audit.ts";
 import { browse } from "../../support/browse.ts";
@@ -239,7 +239,7 @@ describe("in pages", () => {
     expect(await found("spent", 99 * DAY_MS, 102 * DAY_MS)).toBe(0);
 
     const filters = { fromMs: 200 * DAY_MS, toMs: 201 * DAY_MS, isSpent: true };
-    const expiries = await all((cursor) => findExpiries(ctx, filters, cursor));
+    const expiries = await all((cursor) => listExpiries(ctx, filters, cursor));
     expect(expiries.length).toBe(Math.ceil((users + many) / lookedAtExpiriesMax));
     const ids = expiries.flatMap(({ balances }) => balances.map(({ balanceId }) => balanceId));
     expect([ids.length, new Set(ids).size]).toEqual([users + many, users + many]);

@@ -6,12 +6,14 @@ import { expect, it } from "vitest";
 import { fromSteps } from "../../../src/books/amounts/amount.ts";
 import { amountJson } from "../../../src/books/amounts/amount-sql.ts";
 import { entryFields, presentEntry } from "../../../src/books/ledger/entry.ts";
-import { isoJson, type WireFields } from "../../../src/db/presenter.ts";
+import { describedEvent, usageTimes } from "../../../src/books/usage/event-fields.ts";
+import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
-import { creditLedger, exportAudit } from "../../../src/db/schema.ts";
-import { auditFields, presentAuditRow } from "../../../src/exports/audit.ts";
+import { consentLog, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";
+import { exportAuditFields, presentAuditRow } from "../../../src/exports/audit.ts";
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
+import { consentEntry, presentConsent } from "../../../src/people/consent.ts";
 import { steps } from "../../support/steps.ts";
 
 const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
@@ -72,7 +74,13 @@ interface Thing {
 
 const THINGS: Readonly<Record<string, Thing>> = {
   "a ledger entry": { table: creditLedger, fields: entryFields, present: presentEntry },
-  "a row of the exports' audit": { table: exportAudit, fields: auditFields, present: presentAuditRow },
+  "a consent": { table: consentLog, fields: consentEntry, present: presentConsent },
+  "a usage event": {
+    table: usageEvents,
+    fields: { ...describedEvent, ...usageTimes },
+    present: presenter({ ...describedEvent, ...usageTimes }),
+  },
+  "a row of the exports' audit": { table: exportAudit, fields: exportAuditFields, present: presentAuditRow },
 };
 
 it.each(Object.entries(THINGS))(

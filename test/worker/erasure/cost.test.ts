@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
-import { pageStatements } from "../../../src/erasure/page.ts";
+import { erasurePageStatements } from "../../../src/erasure/page.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { ANA, erasureWorld } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -61,7 +61,7 @@ it("reads no table from its beginning, and of none all that an environment has, 
   // Nor all that an environment has in one of these.
   const ofEnvironment =
     /^SEARCH (analytics_events|consent_log|distinct_ids|export_audit|id_properties|payments|refusals|stripe_customers|webhook_messages) .*\(environment_id=\?\)$/;
-  for (const { text, params } of pageStatements({ environmentId: 1, erasureId: "era_1", rows: 10 })) {
+  for (const { text, params } of erasurePageStatements({ environmentId: 1, erasureId: "era_1", rows: 10 })) {
     const plan = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
       .bind(...params)
       .all<{ detail: string }>();

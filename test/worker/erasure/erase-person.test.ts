@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from "vitest";
-import { columnClasses } from "../../../src/db/column-classes.ts";
+import { columnClasses } from "../../support/column-classes.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { expectError } from "../../support/refusals.ts";

@@ -133,8 +133,8 @@ describeMistakes("a field by another name", [
   event("credits", { quantities: { credits: 5 } }, "quantities.credits", "name the unit of the packs that pay"),
   event(
     "a unit that is nowhere near",
-    { quantities: { requests: 5 } },
-    "quantities.requests",
+    { quantities: { parsecs: 5 } },
+    "quantities.parsecs",
     "`count`, `tokens`, `seconds`, `cents`",
   ),
   wrong(

@@ -7,7 +7,7 @@ import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makeP
 
 const QUANTITY = /^The quantity is disregarded/;
 const ANOTHER = /^This externalRef was granted before with another quantity/;
-const COUNT = /^A balance in count paid/;
+const COUNT = /^A balance in count pays 1/;
 const AUDIENCE = /^The setting names no audience/;
 const PERCENT = /^The percentage is below 1/;
 const DEVICE = /^A secret key sent an event under the id of a device/;
@@ -65,7 +65,7 @@ describe("a grant", () => {
 describe("usage", () => {
   const event = (eventId: string, quantities: object) => ({ eventId, userId: "ana", event: "chat", quantities });
 
-  it("warns when a balance in count pays the 1 of an event that names other quantities, also when repeated", async () => {
+  it("warns when a balance in count pays the 1 of an event that names other quantities, also repeated, and in the plan", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Calls", "count");
     await post("credits/grant", { userId: "ana", packId: "Calls", quantity: 100 });
@@ -74,8 +74,13 @@ describe("usage", () => {
       expect(warningOf(await post("usage/events", event("e2", { tokens: 5, count: 1 })))).toBeNull();
       expect(warningOf(await post("usage/events", event("e3", {})))).toBeNull();
     }
-    const { status, body } = await post("credits/plan", { userId: "ana", event: "chat", quantities: { tokens: 5 } });
-    expect([status, body.debits.length]).toEqual([200, 1]);
+    const plan = (quantities: object) => post("credits/plan", { userId: "ana", event: "chat", quantities });
+    const planned = await plan({ tokens: 5 });
+    expect(warningOf(planned)).toMatch(COUNT);
+    expect(planned.body.debits).toMatchObject([{ unit: "count", amount: 1 }]);
+    for (const quantities of [{ tokens: 5, count: 2 }, { tokens: 5, count: 0 }, {}]) {
+      expect(warningOf(await plan(quantities))).toBeNull();
+    }
   });
 
   it("warns for holds and commits alike, and not where another balance pays or nothing is taken", async () => {

@@ -73,7 +73,7 @@ describe("endpoints", () => {
     expect((await admin("POST", "/webhooks", { mode: "test", url })).status).toBe(200);
   });
 
-  it("of another application are not there", async () => {
+  it("of another application are not found", async () => {
     const mine = await receiverWorld();
     const { webhookId } = await mine.create();
     const other = await receiverWorld();

@@ -110,7 +110,7 @@ describe("messages of what moves credits", () => {
     await post("/usage/reservations", { ...hold, reservationId: "res_c", onExpiry: "charge" });
     const committed = await post("/usage/reservations/res_a/commit", { eventId: "e1", quantities: { tokens: 3 } });
     clock.advance(60_000);
-    await settleDueHolds(makeCtx(environment, clock), { accountId: await accountOf(environment.id) }, "n");
+    await settleDueHolds(makeCtx(environment, clock), { accountId: await accountOf(environment.id) });
     const event = (n: number, tokens: number, onShortage = "reject") => ({
       ...{ userId: "u", eventId: `l${n}`, event: "chat", quantities: { count: 0, tokens }, onShortage },
     });

@@ -85,7 +85,7 @@ async function world({ items = [tokens(100)], alerts = [], types = ALERTS }: Giv
 }
 
 describe("an alert on an amount", () => {
-  it("goes off when a debit brings what remains below, and says so", async () => {
+  it("fires when a debit brings the remaining amount below it", async () => {
     const { app, grant, spend, alertIds } = await world({ alerts: [{ below: { amount: 50 } }] });
     await grant();
     await spend(50);
@@ -99,7 +99,7 @@ describe("an alert on an amount", () => {
     expect(message?.id).toMatch(/^msg_[0-9A-Za-z]+$/);
   });
 
-  it("goes off once, and again only after a grant or an adjustment has lifted it", async () => {
+  it("fires once, and again only after a grant or an adjustment has re-armed it", async () => {
     const { grant, spend, sent, adjust, states } = await world({ alerts: [{ below: { amount: 50 } }] });
     const [first = ""] = await grant();
     await spend(60);
@@ -117,7 +117,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([49]);
   });
 
-  it("is silent for a user who was below it before it was made", async () => {
+  it("does not fire for a user who was below it at its creation", async () => {
     const { app, grant, spend, sent, admin } = await world();
     await grant();
     await spend(60);
@@ -131,7 +131,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([]);
   });
 
-  it("counts what is reserved: a hold and its return cross nothing, a commit does", async () => {
+  it("counts reserved credits: a hold and its return do not fire it, a commit does", async () => {
     const { post, grant, sent, clock } = await world({ alerts: [{ below: { amount: 50 } }] });
     await grant();
     const reserve = (id: string, amount: number, others: object = {}) =>
@@ -157,7 +157,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([0.001]);
   });
 
-  it("goes off by a revoke, also of a balance of which all is held, by a refund and by an adjustment", async () => {
+  it("fires after a revoke, even of a completely held balance, a refund and an adjustment", async () => {
     const { post, grant, sent, adjust } = await world({ alerts: [{ below: { amount: 150 } }] });
     const [first = ""] = await grant();
     const [second = ""] = await grant({ externalRef: "order" });
@@ -197,7 +197,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([99]);
   });
 
-  it("is written by the statement itself: two racing debits, of several isolates, send one message", async () => {
+  it("is evaluated in the database: two racing debits of several isolates send one message", async () => {
     const { clock, key, app, grant, sent } = await world({ alerts: [{ below: { amount: 50 } }] });
     await grant();
     const racing = makeClient(clock, {}, undefined, inTurn(5));
@@ -213,7 +213,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([45, "depleted"]);
   });
 
-  it("costs a debit that crosses nothing not a row and not a trip more", async () => {
+  it("adds no row and no trip to a debit that does not fire it", async () => {
     const plain = await world({ alerts: [{ below: { amount: 50 } }] });
     const { app, clock, grant, spend, spent } = plain;
     await grant();
@@ -238,7 +238,7 @@ describe("an alert on an amount", () => {
 describe("an alert on a percentage", () => {
   const alerts = [{ below: { percent: 25 } }];
 
-  it("compares what remains of the balances that were live just before with what they were issued with", async () => {
+  it("compares the remaining amount of balances that were active just before with their issued amount", async () => {
     const { app, grant, spend, sent } = await world({ alerts });
     await grant();
     await grant();
@@ -253,7 +253,7 @@ describe("an alert on a percentage", () => {
     expect((await storedMessages(app.environments.live)).at(-1)?.data.threshold).toBe(25);
   });
 
-  it("takes the threshold after what lifts over the balances that are live then", async () => {
+  it("computes the threshold after added credits from the balances that are active then", async () => {
     const { grant, spend, sent, adjust, states } = await world({ alerts });
     const [first = ""] = await grant();
     await spend(80);
@@ -266,7 +266,7 @@ describe("an alert on a percentage", () => {
     expect(await sent()).toEqual([49.999]);
   });
 
-  it("does not go off twice where balances that end leave a larger share, and nothing was lifted", async () => {
+  it("does not fire again when ending balances raise the share, because no credits were added", async () => {
     const { grant, spend, sent } = await world({ alerts: [{ below: { percent: 60 } }] });
     await grant();
     await grant();
@@ -278,7 +278,7 @@ describe("an alert on a percentage", () => {
     expect(await sent()).toEqual([]);
   });
 
-  it("rounds the threshold up to a step, and is exact for amounts that doubles are not", async () => {
+  it("rounds the threshold up to a step, and is exact for amounts beyond doubles", async () => {
     const items = [{ amountSteps: 8_796_093_022_208_000, unit: "tokens" } as const];
     const { app, grant, spend, sent } = await world({ items, alerts: [{ below: { percent: 99.999 } }] });
     await grant();
@@ -297,7 +297,7 @@ describe("an alert on a percentage", () => {
 });
 
 describe("credits.depleted", () => {
-  it("tells of every user of whom nothing live remains in any unit, once, whatever alerts there are", async () => {
+  it("fires once for every user without active credits in any unit, whatever alerts exist", async () => {
     const items = [tokens(1), { amountSteps: 1_000_000, unit: "cents" } as const];
     const { app, grant, spend, sent } = await world({ items });
     await grant();
@@ -314,7 +314,7 @@ describe("credits.depleted", () => {
 });
 
 describe("an erasure", () => {
-  it("lets no alert go off, at once or by the cron", async () => {
+  it("fires no alert, neither immediately nor by the cron", async () => {
     const { clock, post, grant, sent } = await world({
       alerts: [{ below: { amount: 50 } }],
       types: [...ALERTS, "balance.*"],
@@ -328,7 +328,7 @@ describe("an erasure", () => {
 });
 
 describe("an endpoint", () => {
-  it("has only the messages that it wants", async () => {
+  it("gets only the messages that it wants", async () => {
     const { grant, spend, sent } = await world({ alerts: [{ below: { amount: 50 } }], types: ["credits.depleted"] });
     await grant();
     await spend(60);
@@ -337,7 +337,7 @@ describe("an endpoint", () => {
     expect(await sent()).toEqual(["depleted"]);
   });
 
-  it("that is off ends what is kept of alerts, and they begin anew with one that is on", async () => {
+  it("that is disabled deletes the state of alerts, which start again with an enabled one", async () => {
     const { app, grant, spend, sent, states } = await world({ alerts: [{ below: { amount: 50 } }] });
     const set = (features: string | null) =>
       env.DB.prepare("UPDATE environments SET features = ? WHERE id = ?")
@@ -363,8 +363,8 @@ describe("an endpoint", () => {
   });
 });
 
-describe("what judging alerts reads", () => {
-  it("depends on the live balances of the user and on the alerts, not on balances that are dead", async () => {
+describe("the cost of evaluating alerts", () => {
+  it("depends on the user's active balances and on the alerts, not on other balances", async () => {
     const reads = async (dead: number) => {
       const { app, clock, grant, spend, spent } = await world({
         alerts: [{ below: { amount: 1 } }, { event: "chat.*", below: { percent: 1 } }],

@@ -72,7 +72,7 @@ async function world({ endpointAtMs = 0 }: { endpointAtMs?: number | null } = {}
 }
 
 describe("a balance that expires", () => {
-  it("is told of once, by the cron, with what remained", async () => {
+  it("causes one message, by the cron, with the remaining amount", async () => {
     const { app, clock, packId, grant, spend, cron, sent } = await world();
     const balanceId = await grant(1);
     await grant(null);
@@ -97,7 +97,7 @@ describe("a balance that expires", () => {
     expect(await sent()).toEqual([]);
   });
 
-  it("with nothing left, revoked, or expired before the first endpoint, is not", async () => {
+  it("with nothing left, revoked, or expired before the first endpoint causes none", async () => {
     const { clock, open, post, grant, spend, cron, sent } = await world({ endpointAtMs: null });
     await grant(1);
     clock.advance(DAY_MS);
@@ -118,7 +118,7 @@ describe("a balance that expires", () => {
     expect(await sent()).toEqual([`${last} expired`, "depleted"].sort());
   });
 
-  it("is told of once, however many crons run at once, and by the next where one of them failed", async () => {
+  it("causes one message with concurrent crons, and is found by the next one after a failure", async () => {
     const { clock, grant, cron, sent } = await world();
     const first = await grant(1);
     const second = await grant(1, "v");
@@ -147,7 +147,7 @@ describe("a balance that expires", () => {
     }
   });
 
-  it("of another environment, or of one without an endpoint, is not told here", async () => {
+  it("of another environment, or of one without an endpoint, causes no message here", async () => {
     const mine = await world();
     const other = await world();
     const none = await world({ endpointAtMs: null });
@@ -162,7 +162,7 @@ describe("a balance that expires", () => {
 });
 
 describe("notices", () => {
-  it("are sent so many days before the expiry, each once", async () => {
+  it("are sent the given number of days before the expiry, each once", async () => {
     const { clock, grant, cron, setDays, sent } = await world();
     await setDays([30, 7, 1]);
     const id = await grant(31);
@@ -179,7 +179,7 @@ describe("notices", () => {
     }
   });
 
-  it("of several moments that were slept over, only the smallest; and none after the expiry", async () => {
+  it("that were missed are reduced to the one with the fewest days, and none is sent after the expiry", async () => {
     const { clock, grant, cron, setDays, sent } = await world();
     await setDays([30, 7, 1]);
     const near = await grant(31);
@@ -211,7 +211,7 @@ describe("notices", () => {
     expect(await sent()).toContain(`${old} in 7`);
   });
 
-  it("begin anew for a number that was taken out and set again", async () => {
+  it("start again for a number that was removed and set again", async () => {
     const { clock, grant, cron, setDays, sent } = await world();
     await setDays([7]);
     const id = await grant(10);
@@ -226,7 +226,7 @@ describe("notices", () => {
 });
 
 describe("an alert", () => {
-  it("goes off by an expiry that the cron found, with the user's last seq, and once", async () => {
+  it("fires once for an expiry that the cron finds, with the user's last seq", async () => {
     const { app, clock, grant, cron, alert, sent } = await world();
     await alert({ amount: 150 });
     const id = await grant(1);
@@ -240,7 +240,7 @@ describe("an alert", () => {
     expect(await sent()).toEqual([]);
   });
 
-  it("is told once of what a debit and an expiry cross together, whichever the cron finds first", async () => {
+  it("fires once when a debit and an expiry together reach it, in either order", async () => {
     const { clock, grant, spend, cron, alert, sent } = await world();
     await alert({ amount: 150 });
     const id = await grant(1);
@@ -252,7 +252,7 @@ describe("an alert", () => {
     expect(await sent()).toEqual([`${id} expired`]);
   });
 
-  it("goes off by a debit that crosses it without what expired since the last run, and not again by the cron", async () => {
+  it("fires by a debit after an unprocessed expiry, and not again by the cron", async () => {
     const { clock, grant, spend, cron, alert, sent } = await world();
     await alert({ amount: 20 });
     const id = await grant(1);
@@ -265,7 +265,7 @@ describe("an alert", () => {
     expect(await sent()).toEqual([`${id} expired`]);
   });
 
-  it("goes off by the expiry of a balance of which all is held", async () => {
+  it("fires by the expiry of a completely held balance", async () => {
     const { clock, grant, post, cron, alert, sent } = await world();
     await alert({ percent: 100 });
     await grant(0.5);
@@ -280,7 +280,7 @@ describe("an alert", () => {
     expect(await sent()).toEqual(["depleted", "low 0"]);
   });
 
-  it("on a percentage is judged over the balances that were live before the expiry", async () => {
+  it("on a percentage is evaluated over the balances that were active before the expiry", async () => {
     const { clock, grant, cron, alert, sent } = await world();
     await alert({ percent: 60 });
     const id = await grant(1);
@@ -292,7 +292,7 @@ describe("an alert", () => {
 });
 
 describe("what the cron's search costs", () => {
-  it("is a trip and no row written where nothing expires, whatever expires in environments without an endpoint", async () => {
+  it("is a trip and no written row when nothing expires, whatever expires in environments without an endpoint", async () => {
     const { clock, grant, cron } = await world({ endpointAtMs: null });
     const busy = await world();
     await cron();

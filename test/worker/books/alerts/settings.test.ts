@@ -43,7 +43,7 @@ describe("alerts", () => {
     expect(await alerts()).toEqual([second]);
   });
 
-  it("are changed in what is given, begin anew for whom they went off, and list those", async () => {
+  it("change in the given fields, start again for users for whom they fired, and list those users", async () => {
     const { send, count, environments } = await office();
     const { alertId } = (await send("POST", "/alerts", { ...low, event: "chat.*" })).body;
     const path = `/alerts/${alertId}`;
@@ -92,7 +92,7 @@ describe("alerts", () => {
     expectError(await send("GET", "/alerts/alr_none/users"), "not_found", "alertId");
   });
 
-  it("of another application are not there", async () => {
+  it("of another application are not found", async () => {
     const mine = await office();
     const { alertId } = (await mine.send("POST", "/alerts", low)).body;
     const other = await office();
@@ -133,7 +133,7 @@ describe("alerts", () => {
     }
   });
 
-  it("are deleted in steps, whomever they went off for", async () => {
+  it("are deleted in steps, for however many users they fired", async () => {
     const clock = new Clock();
     const { appId, environments } = await makeApp();
     const call = makeClient(clock);
@@ -156,7 +156,7 @@ describe("alerts", () => {
     expect(spent().roundTrips).toBeGreaterThanOrEqual(5);
   });
 
-  it("are at most 20 an environment, also of thirty at once, and a deleted one makes room", async () => {
+  it("are at most 20 an environment, even with thirty concurrent requests, and a deleted one makes room", async () => {
     const { send, alerts, count } = await office();
     const made = await Promise.all(Array.from({ length: 30 }, () => send("POST", "/alerts", low)));
     expect(made.filter(({ status }) => status === 200)).toHaveLength(20);
@@ -183,7 +183,7 @@ describe("notices of expiry", () => {
     expect((await read("live")).days).toEqual([]);
   });
 
-  it("keep a number that stays, and begin one that is new", async () => {
+  it("keep the position of a number that stays, and start a new one", async () => {
     const { appId, clock, send } = await office();
     await send("PUT", "/expiry-notices", { mode: "live", days: [7, 1] });
     clock.advance(1_000);

@@ -41,7 +41,7 @@ async function issue(unit: Unit, quantity: number, bindings: Partial<Env> = {}, 
 }
 
 describe("an adjustment", () => {
-  it("adds and takes away exactly, and tells each in the ledger with its note", async () => {
+  it("adds and takes away exactly, with a ledger entry and its note", async () => {
     const balance = await issue("cents", 0.1);
     expect((await balance.adjust(0.2, "Sorry for the outage")).body).toEqual({
       balanceId: balance.balanceId,
@@ -78,7 +78,7 @@ describe("an adjustment", () => {
     expect((await balance.listed()).status).toBe("expired");
   });
 
-  it("refuses what the unit cannot hold, 0, and what is no number, and asks for a note", async () => {
+  it("refuses amounts beyond the unit, 0 and text, and requires a note", async () => {
     const balance = await issue("count", 5);
     for (const delta of [0.0001, 0, 8_796_093_022_209, -8_796_093_022_209, "1", null, undefined]) {
       expectError(await balance.adjust(delta), "invalid_request", "delta");
@@ -89,7 +89,7 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(1);
   });
 
-  it("refuses more than a balance can hold, what is reserved of it included", async () => {
+  it("refuses more than a balance can hold, including its reserved credits", async () => {
     const balance = await issue("count", 8_796_093_022_207);
     expect((await balance.adjust(1)).body.remaining).toBe(8_796_093_022_208);
     expectError(await balance.adjust(0.001), "invalid_request", "delta");
@@ -114,7 +114,7 @@ describe("an adjustment", () => {
     expect((await balance.adjust(10)).body.remaining).toBe(8_796_093_022_208);
   });
 
-  it("lands each of thirty that race, alike as they may be, as far as the balance goes", async () => {
+  it("applies each of thirty equal racing adjustments, as far as the balance goes", async () => {
     const balance = await issue("count", 20);
     const answers = await Promise.all(Array.from({ length: 30 }, () => balance.adjust(-1, "same")));
     const landed = answers.filter((answer) => answer.status === 200);
@@ -123,7 +123,7 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(21);
   });
 
-  it("lands once, whichever answer on its way is lost", async () => {
+  it("takes effect once, whichever response is lost", async () => {
     const faulty = faultyD1(env.DB);
     const balance = await issue("count", 10, { DB: faulty.d1 });
     faulty.plan(null);
@@ -137,7 +137,7 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(2 + trips);
   });
 
-  it("under an id is made once: the same again gets the first answer, whatever came in between", async () => {
+  it("under an id is made once: a repeat gets the first response, whatever happened in between", async () => {
     const balance = await issue("count", 10);
     const id = { adjustmentId: "adj_1" };
     const first = await balance.adjust(-4, "once", id);
@@ -177,7 +177,7 @@ describe("an adjustment", () => {
     expect([answer.status, answer.headers.get("idempotent-replayed"), answer.body.remaining]).toEqual([200, null, 6]);
   });
 
-  it("under an id may be tried again after a refusal, which keeps nothing", async () => {
+  it("under an id may be repeated after a refusal, which stores nothing", async () => {
     const balance = await issue("count", 3);
     const id = { adjustmentId: "adj_1" };
     expectError(await balance.adjust(-4, "once", id), "invalid_quantity", "delta");
@@ -189,7 +189,7 @@ describe("an adjustment", () => {
     }
   });
 
-  it("under one id lands once of thirty that race, and is told to one of them as its own", async () => {
+  it("under one id takes effect once of thirty that race, and only one response is not a replay", async () => {
     const balance = await issue("count", 20);
     const answers = await Promise.all(
       Array.from({ length: 30 }, () => balance.adjust(-1, "same", { adjustmentId: "adj_race" })),
@@ -201,7 +201,7 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(2);
   });
 
-  it("under one id lands once of thirty that race with as many others", async () => {
+  it("under one id takes effect once of thirty that race with thirty others", async () => {
     const balance = await issue("count", 100);
     const answers = await Promise.all(
       Array.from({ length: 60 }, (_, index) =>
@@ -214,7 +214,7 @@ describe("an adjustment", () => {
     expect((await balance.listed()).remaining).toBe(100 - 31);
   });
 
-  it("is of no balance that is not the tenant's: of another application or mode it is not found", async () => {
+  it("does not find a balance of another application or mode", async () => {
     const balance = await issue("count", 10);
     const strangers = [(await makeApp()).environments.test, balance.app.environments.live];
     for (const environment of strangers) {
@@ -225,7 +225,7 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(1);
   });
 
-  it("lands once for one adjustment id, however often the form is sent", async () => {
+  it("takes effect once for one adjustment id, however often the form is sent", async () => {
     const balance = await issue("count", 10);
     const ctx = makeCtx(balance.app.environments.test, balance.clock);
     const input = { balanceId: balance.balanceId, delta: -4, note: "once", adjustmentId: "adj_form" };

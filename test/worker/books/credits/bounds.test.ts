@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
+import { USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
 import { DUE_HOLDS_MAX } from "../../../../src/books/ledger/hold.ts";
 import { expireReservations } from "../../../../src/books/usage/extend.ts";
 import { type CreditsWorld, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
@@ -15,7 +15,7 @@ import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.t
 
 afterAll(expectLedgerInvariants);
 
-const MAX = BALANCES_MAX;
+const MAX = USER_BALANCES_MAX;
 /** How many one write touches. */
 const LEGS = 10_000;
 /** 100 rules, 20 kB. Of so many balances that have them, rules are as long as they may be together. */
@@ -52,7 +52,7 @@ async function fullWorld(count: number) {
 }
 
 describe("a user of as many balances as there may be", () => {
-  it("is granted the last, once, by one of those that race for it, and its replay", TIMEOUT, async () => {
+  it("gets its last balance once, from one of several racing grants and its replay", TIMEOUT, async () => {
     const w = await fullWorld(ROOM - 1);
     expectFull(await w.grant({ packId: w.two }));
     const references = ["a", "b", "c", "d"];
@@ -74,7 +74,7 @@ describe("a user of as many balances as there may be", () => {
     expect((await w.list({ userId: "u" })).body.credits).toHaveLength(ROOM + 1);
   });
 
-  it("is full of what a hold may give back as well", TIMEOUT, async () => {
+  it("counts held credits towards a full balance", TIMEOUT, async () => {
     const w = await fullWorld(ROOM);
     const quantities = { tokens: 1_000 * ROOM };
     const event = `a${"a".repeat(100)}150`;
@@ -86,24 +86,20 @@ describe("a user of as many balances as there may be", () => {
     expect((await w.grant({ packId: w.one })).status).toBe(200);
   });
 
-  it(
-    "is unmatched where Stripe says that more was paid for, and the payment is settled for another",
-    TIMEOUT,
-    async () => {
-      const w = await paymentsWorld();
-      const account = { environmentId: w.app.environments.live.id, userId: "u" };
-      for (const sql of liveBalancesSql(account, ROOM, LONG)) await env.DB.prepare(sql).run();
-      await makePack(w.app.appId, "Long", [{ amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG) }]);
-      const fields = { client_reference_id: "u", metadata: { pack: "long" }, payment_intent: "pi_1" };
-      const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
-      expect(await w.deliver(event)).toBe("unmatched");
-      expect(await w.deliver(event)).toBe("ignored");
-      expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
-      expectFull(await w.settle("cs_1", { userId: "u", packId: "long" }));
-      expect((await w.settle("cs_1", { userId: "v", packId: "long" })).status).toBe(200);
-      expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "v" });
-    },
-  );
+  it("makes a further payment unmatched, which can be settled for another user", TIMEOUT, async () => {
+    const w = await paymentsWorld();
+    const account = { environmentId: w.app.environments.live.id, userId: "u" };
+    for (const sql of liveBalancesSql(account, ROOM, LONG)) await env.DB.prepare(sql).run();
+    await makePack(w.app.appId, "Long", [{ amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG) }]);
+    const fields = { client_reference_id: "u", metadata: { pack: "long" }, payment_intent: "pi_1" };
+    const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
+    expect(await w.deliver(event)).toBe("unmatched");
+    expect(await w.deliver(event)).toBe("ignored");
+    expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
+    expectFull(await w.settle("cs_1", { userId: "u", packId: "long" }));
+    expect((await w.settle("cs_1", { userId: "v", packId: "long" })).status).toBe(200);
+    expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "v" });
+  });
 
   it.runIf(isSoak)("has 40,000, and a list has no more", { timeout: 600_000 }, async () => {
     const w = await crowdedWorld(MAX - 1);
@@ -119,7 +115,7 @@ describe("a user of as many balances as there may be", () => {
 });
 
 describe("a user of 10,000 balances", () => {
-  it("spends, holds, commits and releases all of them in one write each", TIMEOUT, async () => {
+  it("can spend, hold, commit and release all of them in one write each", TIMEOUT, async () => {
     const w = await crowdedWorld(LEGS);
     const quantities = { tokens: 1_000 * LEGS };
     const all = { userId: "u", event: "chat", quantities };
@@ -167,7 +163,7 @@ describe("more due holds than are read at a time", () => {
   const charged = Math.floor(HOLDS / 2);
   const settled = { committed: charged, expired: HOLDS - charged };
 
-  it("are all settled before the user's next write, in their order", TIMEOUT, async () => {
+  it("are all settled before the user's next write, in order", TIMEOUT, async () => {
     const w = await dueWorld();
     const answer = await w.post(EVENTS, { eventId: "e", userId: "u", event: "chat", quantities: { tokens: 1 } });
     expect(answer.status).toBe(200);

@@ -32,7 +32,7 @@ async function grantedWorld() {
 }
 
 describe("a ledger entry's cause and whose call it was", () => {
-  it("are those of usage, holds, adjustments, refunds and what these are owed", async () => {
+  it("are those of usage, holds, adjustments, refunds and payments of owed amounts", async () => {
     const w = await grantedWorld();
     await w.post("usage/events", { ...use, eventId: "e" });
     await w.reserve("a");
@@ -58,7 +58,7 @@ describe("a ledger entry's cause and whose call it was", () => {
     ]);
   });
 
-  it("are the cron's where it returns or charges a hold, and the reversal's is that of what revoked the balance", async () => {
+  it("are the cron's when it returns or charges a hold; a reversal has the cause of the revoke", async () => {
     const w = await grantedWorld();
     await w.reserve("a", { expiresInSeconds: 60 });
     await w.reserve("b", { expiresInSeconds: 60, onExpiry: "charge" });
@@ -74,7 +74,7 @@ describe("a ledger entry's cause and whose call it was", () => {
     ]);
   });
 
-  it("are the caller's whose write meets a due hold", async () => {
+  it("are those of the caller whose write settles a due hold", async () => {
     const w = await grantedWorld();
     await w.reserve("a", { expiresInSeconds: 60 });
     w.clock.advance(60_000);
@@ -88,7 +88,7 @@ describe("a ledger entry's cause and whose call it was", () => {
     ]);
   });
 
-  it("are an erasure's, which returns holds and takes what remains", async () => {
+  it("are an erasure's, which returns holds and takes the remaining credits", async () => {
     const w = await grantedWorld();
     await w.reserve("a");
     expect((await w.post("erase-person", { distinctId: "u" })).status).toBe(200);
@@ -117,7 +117,7 @@ describe("a ledger entry's cause and whose call it was", () => {
     ]);
   });
 
-  it("are a a payment's, by the administrator, where it is settled by hand", async () => {
+  it("are a payment's, by the administrator, when it is settled by hand", async () => {
     const w = await paymentsWorld();
     const nobodys = { client_reference_id: null, metadata: { pack: "wallet" }, payment_intent: "pi_1" };
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", nobodys)));

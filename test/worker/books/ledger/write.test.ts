@@ -3,7 +3,7 @@ import { eq } from "drizzle-orm";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
 import type { User } from "../../../../src/books/ledger/account.ts";
-import { replay, write } from "../../../../src/books/ledger/decision.ts";
+import { replay, writeAll } from "../../../../src/books/ledger/decision.ts";
 import { insertEntries } from "../../../../src/books/ledger/insert-entries.ts";
 import type { AccountAtRead } from "../../../../src/books/ledger/send.ts";
 import { selectActive } from "../../../../src/books/ledger/spendable-balances.ts";
@@ -65,7 +65,7 @@ const exceedQuota = query((value: ValueOf<{ environmentId: number }>) =>
 type Verb = Omit<UserWrite<[], string>, "user" | "nonce" | "read">;
 /** Every way in which a verb may end, and what it does then. */
 const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
-  write: (spender) => ({ decide: (_, account) => write(debit(spender, account), () => "written") }),
+  write: (spender) => ({ decide: (_, account) => writeAll(debit(spender, account), () => "written") }),
   replay: () => ({ decide: () => replay("replayed") }),
   "refusal by the verb": () => ({
     decide: () => {
@@ -73,12 +73,12 @@ const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
     },
   }),
   "refusal by a constraint": (spender) => ({
-    decide: (_, account) => write([...debit(spender, account), exceedQuota(account)], () => "written"),
+    decide: (_, account) => writeAll([...debit(spender, account), exceedQuota(account)], () => "written"),
     refusals: { environments_test_quota: refused },
   }),
 };
 const run = (ctx: TenantCtx, user: User, verb: Verb): Promise<string | null> =>
-  writeForUser(ctx, { user, nonce: ctx.newId(""), read: () => [], ...verb }).catch((error: unknown) => {
+  writeForUser(ctx, { user, read: () => [], ...verb }).catch((error: unknown) => {
     const refusal = refusalIn(error);
     if (refusal === null) throw error;
     return refusal.code;
@@ -180,7 +180,6 @@ describe("a conflict", () => {
     const seen: unknown[] = [];
     const answer = await writeForUser(ctx, {
       user: { userId },
-      nonce: "abc",
       read: (atMs) => [selectActive(ctx, { userId }, { nowMs: atMs })],
       decide: ([[balance]], account) => {
         const remaining = Number(balance?.remainingSteps);
@@ -191,7 +190,7 @@ describe("a conflict", () => {
           reason: "event_committed",
           cause: "usage",
         } as const;
-        return write(insertEntries(account, [{ ...entry, eventId: "all" }]), () => remaining);
+        return writeAll(insertEntries(account, [{ ...entry, eventId: "all" }]), () => remaining);
       },
     });
     expect(seen).toEqual([
@@ -205,7 +204,7 @@ describe("a conflict", () => {
   it("is none when the constraint means a refusal to this verb, and an error of any other kind is thrown at once", async () => {
     const spender = await makeSpender([wallet]);
     const { userId } = spender;
-    const decide = vi.fn((_: unknown, account: AccountAtRead) => write([exceedQuota(account)], () => "written"));
+    const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll([exceedQuota(account)], () => "written"));
     const verb = { user: { userId }, nonce: "abc", read: () => [], decide } as const;
     const of = (work: Promise<unknown>) => work.then(() => null).catch((error: unknown) => error);
     expect(await of(writeForUser(ctxOf(spender), { ...verb, refusals: { environments_test_quota: refused } }))).toEqual(
@@ -243,7 +242,7 @@ describe("a user whom nobody knows", () => {
     stranger.clock.advance(300_000);
     const counts = async () => [await rowsOf("accounts"), await rowsOf("credit_ledger")];
     const before = await counts();
-    const decide = vi.fn((_: unknown, account: AccountAtRead) => write(debit(spender, account), () => "written"));
+    const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll(debit(spender, account), () => "written"));
     for (const user of users) expect(await run(ctxOf(stranger), user, { decide }), JSON.stringify(user)).toBeNull();
     expect(decide).not.toHaveBeenCalled();
     expect(await counts()).toEqual(before);
@@ -264,7 +263,7 @@ describe("a user whom nobody knows", () => {
     const seen: (number | null)[] = [];
     const decide: Verb["decide"] = (_, account) => {
       seen.push(account.accountId);
-      return write([], () => "written");
+      return writeAll([], () => "written");
     };
     await Promise.all(Array.from({ length: 10 }, () => run(ctx, { userId: spender.userId }, { decide })));
     const [account, ...others] = await accounts();
@@ -277,7 +276,7 @@ describe("a user whom nobody knows", () => {
   it("by id has one account in each environment", async () => {
     const spender = await makeSpender([wallet]);
     const inTest = makeCtx(spender.app.environments.test, spender.clock);
-    const verb: Verb = { decide: () => write([], () => "written") };
+    const verb: Verb = { decide: () => writeAll([], () => "written") };
     await run(inTest, { userId: spender.userId }, verb);
     const { results } = await env.DB.prepare("SELECT environment_id AS id FROM accounts WHERE user_id = ? ORDER BY id")
       .bind(spender.userId)

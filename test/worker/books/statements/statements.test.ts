@@ -7,12 +7,14 @@ import { runPart } from "../../../support/cron.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
+import { clockWorld } from "../../../support/test-clock.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
 const FEBRUARY = Date.UTC(2026, 1, 1);
 const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 async function world() {
   const clock = new Clock();
@@ -134,6 +136,29 @@ describe("the statement of a month", () => {
     other.clock.ms = clock.ms;
     const { statementId } = (await other.ask()).body;
     expectError(await admin("GET", `/${statementId}`), "not_found", "statementId");
+  });
+
+  it("is of the test clock's time, where the environment has one", async () => {
+    const w = await clockWorld();
+    await w.grant();
+    await w.move(62 * DAY_MS);
+    const body = { mode: "test", month: "2026-02" };
+    const { statementId } = (await w.admin("POST", "/statements", body)).body;
+    expect(await runPart(makeStatements, makeAdminCtx(w.clock))).toEqual([]);
+    expect((await w.admin("GET", `/statements/${statementId}`)).body).toMatchObject({
+      madeAt: w.at(62 * DAY_MS),
+      lines: [{ opening: 100, closing: 100 }],
+    });
+  });
+
+  it("counts each user of several pages once", async () => {
+    const { clock, ask, make, post, packId } = await world();
+    const users = Array.from({ length: 210 }, (_, n) => `user ${n}`);
+    await Promise.all(users.map((userId) => post("credits/grant", { userId, packId, source: "grant" })));
+    clock.ms = FEBRUARY + HOUR_MS;
+    await ask();
+    expect(await make()).toEqual([]);
+    expect((await ask()).body.lines).toMatchObject([{ granted: { grant: 210_105 }, closing: 210_105 }]);
   });
 
   it("is one, whoever asks at once", async () => {

@@ -195,6 +195,8 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
       for (let at = 1; at <= trips; at++) {
         const { status, rows } = await underFault({ fault, at });
         expect([status, rows], `${fault} at ${at}`).toEqual(fault === "overloaded" ? [503, 0] : [200, 1]);
+        // Nothing is sent after the first "overloaded".
+        if (fault === "overloaded") continue;
         const lost = await underFault({ fault, at, persists: true });
         // Where the answer of the last trip is lost, the act has happened all the same.
         expect([lost.status, lost.rows], `${fault} from ${at} on`).toEqual([

@@ -4,7 +4,7 @@ import { systemCtx } from "../../../../src/auth/require-admin.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
-import { deleteOldEvents } from "../../../../src/people/capture/delete-old.ts";
+import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old.ts";
 import { readSettings } from "../../../../src/settings.ts";
 import { behindGuard } from "../../../support/behind-guard.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
@@ -75,7 +75,7 @@ it("goes on with an id whose events are all gone: the next is counted, limited a
   const { clock, call, app, root, seen, left } = await world();
   await seen("ana", 3);
   clock.advance(30 * DAY_MS);
-  expect(await runPart(deleteOldEvents, root())).toEqual([]);
+  expect(await runPart(deleteOldAnalytics, root())).toEqual([]);
   expect(await left("ana")).toEqual([]);
   const { person, events } = await exportOf(call, app, "ana");
   expect(events.analytics).toEqual([]);
@@ -98,7 +98,7 @@ it("takes bounded steps, from the oldest on, and reads one row where nothing is 
   await seen("ana", 7);
   const counting = countingD1(env.DB);
   const run = () =>
-    runPart((ctx) => deleteOldEvents(ctx, { steps: 2, events: 2 }), root({ ...RETENTION, DB: counting.d1 }));
+    runPart((ctx) => deleteOldAnalytics(ctx, { steps: 2, events: 2 }), root({ ...RETENTION, DB: counting.d1 }));
   await run();
   expect(counting.spent()).toEqual({ roundTrips: 1, rowsRead: 1, rowsWritten: 0 });
   clock.advance(30 * DAY_MS);
@@ -116,12 +116,12 @@ it.each(FAULTS)("counts what is gone once, whichever trip fails: %s", async (fau
   clock.advance(30 * DAY_MS);
   const faulty = faultyD1(env.DB);
   faulty.plan({ fault, at: 3, persists: true });
-  const inSteps: typeof deleteOldEvents = (ctx) => deleteOldEvents(ctx, { steps: 2, events: 1 });
+  const inSteps: typeof deleteOldAnalytics = (ctx) => deleteOldAnalytics(ctx, { steps: 2, events: 1 });
   const failures = await runPart(inSteps, root({ ...RETENTION, DB: faulty.d1 }));
   expect(failures).toHaveLength(1);
   const stored = await idOf(app, "ana");
   expect(stored?.eventBytes).toBe((await left("ana")).length * '{"n":4}'.length);
-  await runPart(deleteOldEvents, root());
+  await runPart(deleteOldAnalytics, root());
   expect(await left("ana")).toEqual([]);
   expect((await idOf(app, "ana"))?.eventBytes).toBe(0);
 });

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { DAY_MS } from "../../../../src/lib/time.ts";
-import { deleteOldEvents } from "../../../../src/people/capture/delete-old.ts";
+import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old.ts";
 import { sizePart } from "../../../../src/people/limits/measure-size.ts";
 import { readSettings } from "../../../../src/settings.ts";
 import { runPart } from "../../../support/cron.ts";
@@ -105,7 +105,7 @@ describe("the size", () => {
     expect(await v0(app.keys.pk_live)).toEqual(LIMITED);
     clock.advance(40 * DAY_MS);
     const settings = readSettings(bound({ ANALYTICS_RETENTION_DAYS: "30" }));
-    await runPart(deleteOldEvents, { ...makeAdminCtx(clock), settings });
+    await runPart(deleteOldAnalytics, { ...makeAdminCtx(clock), settings });
     const freed = (await sizeOf())?.freed ?? 0;
     expect(freed).toBeGreaterThanOrEqual(400 + 2 * 3 + 4 + 7);
     expect(await v0(app.keys.pk_live)).toEqual(OK);

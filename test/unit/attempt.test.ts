@@ -1,10 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { Constraint } from "../../src/db/constraint.ts";
-import { retryOnConflict } from "../../src/db/retry-on-conflict.ts";
+import { attempt as attemptAt } from "../../src/db/attempt.ts";
 import { PurserError } from "../../src/errors.ts";
 
-const CONFLICTS: ReadonlySet<Constraint> = new Set<Constraint>(["reservations_settled_once", "credit_balances_id"]);
-const NONCE = "someNonceOf22Characters";
+const ids = (nonce = "someNonceOf22Characters") => ({ newId: () => nonce });
 const conflict = () => new Error("D1_ERROR: reservations_settled_once: SQLITE_CONSTRAINT");
 
 const wait = vi.fn(async (_ms: number) => {});
@@ -29,20 +27,20 @@ function overtaken(times: number, errorOf: () => unknown = conflict) {
 
 const outcomeOf = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
 
-describe("retryOnConflict", () => {
+describe("attempt", () => {
   it("answers the first attempt that is not overtaken, and waits for nothing before the second", async () => {
     const none = overtaken(0);
-    expect(await retryOnConflict(CONFLICTS, NONCE, none.attempt)).toBe("done");
+    expect(await attemptAt(ids(), none.attempt)).toBe("done");
     expect(none.attempt).toHaveBeenCalledTimes(1);
     const once = overtaken(1);
-    expect(await retryOnConflict(CONFLICTS, NONCE, once.attempt)).toBe("done");
+    expect(await attemptAt(ids(), once.attempt)).toBe("done");
     expect(once.attempt).toHaveBeenCalledTimes(2);
     expect(wait).not.toHaveBeenCalled();
   });
 
   it("gives up with 503 after 64 attempts, with the last conflict as its cause, and no pause after the last", async () => {
     const always = overtaken(Number.POSITIVE_INFINITY);
-    const error = await outcomeOf(retryOnConflict(CONFLICTS, NONCE, always.attempt));
+    const error = await outcomeOf(attemptAt(ids(), always.attempt));
     expect(error).toBeInstanceOf(PurserError);
     expect(error).toMatchObject({
       code: "temporarily_unavailable",
@@ -56,7 +54,7 @@ describe("retryOnConflict", () => {
   });
 
   it("is done by the 64th attempt if that one lands", async () => {
-    expect(await retryOnConflict(CONFLICTS, NONCE, overtaken(63).attempt)).toBe("done");
+    expect(await attemptAt(ids(), overtaken(63).attempt)).toBe("done");
   });
 
   it("throws whatever is no conflict at once, also later than at first", async () => {
@@ -64,38 +62,39 @@ describe("retryOnConflict", () => {
       new Error("D1_ERROR: Network connection lost."),
       new Error("D1_ERROR: environments_test_quota: SQLITE_CONSTRAINT"),
       new PurserError("insufficient_credits", "short"),
+      new PurserError("temporarily_unavailable", "another call gave up", { cause: conflict() }),
       "no error at all",
     ];
     for (const other of others) {
       const { attempt } = overtaken(5, () => other);
-      expect(await outcomeOf(retryOnConflict(CONFLICTS, NONCE, attempt))).toBe(other);
+      expect(await outcomeOf(attemptAt(ids(), attempt))).toBe(other);
       expect(attempt).toHaveBeenCalledTimes(1);
     }
     let count = 0;
     const late = overtaken(5, () => (++count === 3 ? others[0] : conflict()));
-    expect(await outcomeOf(retryOnConflict(CONFLICTS, NONCE, late.attempt))).toBe(others[0]);
+    expect(await outcomeOf(attemptAt(ids(), late.attempt))).toBe(others[0]);
     expect(late.attempt).toHaveBeenCalledTimes(3);
   });
 
   it("knows a conflict beneath what wraps it", async () => {
     const wrapped = overtaken(2, () => new Error("The batch failed.", { cause: conflict() }));
-    expect(await retryOnConflict(CONFLICTS, NONCE, wrapped.attempt)).toBe("done");
+    expect(await attemptAt(ids(), wrapped.attempt)).toBe("done");
   });
 
   it("pauses for longer and longer, a second at most, and differently for every nonce", async () => {
     const pausesOf = async (nonce: string): Promise<number[]> => {
       wait.mockClear();
-      await outcomeOf(retryOnConflict(CONFLICTS, nonce, overtaken(Number.POSITIVE_INFINITY).attempt));
+      await outcomeOf(attemptAt(ids(nonce), overtaken(Number.POSITIVE_INFINITY).attempt));
       return wait.mock.calls.map(([ms]) => ms);
     };
-    const pauses = await pausesOf(NONCE);
+    const pauses = await pausesOf("someNonceOf22Characters");
     for (const [index, ms] of pauses.entries()) {
       expect(Number.isInteger(ms)).toBe(true);
       expect(ms).toBeGreaterThanOrEqual(0);
       expect(ms).toBeLessThanOrEqual(Math.min(1_000, 4 * 2 ** (index + 2)));
     }
     expect(Math.max(...pauses)).toBeGreaterThan(500);
-    expect(await pausesOf(NONCE)).toEqual(pauses);
+    expect(await pausesOf("someNonceOf22Characters")).toEqual(pauses);
     expect(await pausesOf("0123456789abcdefghijkl")).not.toEqual(pauses);
   });
 });

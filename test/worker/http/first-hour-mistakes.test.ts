@@ -1,0 +1,203 @@
+import { expect, it } from "vitest";
+import { describeMistakes, type Mistake } from "../../support/mistakes.ts";
+import { expectError } from "../../support/refusals.ts";
+import { Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
+
+// What integrators write in their first hour, out of habit from other services. Each message says what to write instead.
+
+const FROM = "2026-11-01T00:00:00Z";
+
+/** A refused argument of a POST, or with a query alone of a GET. */
+const wrong = (path: string, fields: object | null, param: string, ...says: string[]): Mistake => ({
+  name: fields === null ? path : `${param} of ${path}`,
+  send: () => ({ path: `/api/v1/${path}`, ...(fields === null ? {} : { body: fields }) }),
+  code: "invalid_request",
+  param,
+  says,
+});
+const admin = (method: string, rest: string, body: object, param: string, ...says: string[]): Mistake => ({
+  name: `${param} of ${method} ${rest}`,
+  send: ({ app, adminToken }) => ({ method, path: `/api/v1/admin/apps/${app.appId}/${rest}`, key: adminToken, body }),
+  code: "invalid_request",
+  param,
+  says,
+});
+
+const grant = (fields: object, param: string, ...says: string[]) =>
+  wrong("credits/grant", { userId: "ana", packId: "Wallet", ...fields }, param, ...says);
+const event = (fields: object, param: string, ...says: string[]) =>
+  wrong("usage/events", { eventId: "e1", userId: "ana", event: "chat", ...fields }, param, ...says);
+const used = (unit: string, ...says: string[]) =>
+  event({ quantities: { [unit]: 5 } }, `quantities.${unit}`, "unknown", ...says);
+
+describeMistakes(
+  "a grant",
+  [
+    grant({ email: "ana@example.com" }, "email", "write `userId`"),
+    grant({ tokens: 100 }, "tokens", "write `quantity`"),
+    grant({ quantity: 5, unit: "cents" }, "unit", "the pack has its unit"),
+    grant({ expiresInDays: 30 }, "expiresInDays", "write `expiresAt`"),
+    grant({ quantity: 0.1 + 0.2 - 1e-9 }, "quantity", "at most 6 decimals"),
+  ].map((mistake) => (mistake.param === "quantity" ? { ...mistake, code: "invalid_quantity" as const } : mistake)),
+);
+
+describeMistakes("quantities by other services' names", [
+  used("input_tokens", "all tokens together as `tokens`"),
+  used("completionTokens", "all tokens together as `tokens`"),
+  used("total_tokens", "all tokens together as `tokens`"),
+  used("minutes", "`seconds`"),
+  used("durationMs", "`seconds`"),
+  used("usd", "`cents`", "six decimals"),
+  used("price", "`cents`"),
+  used("requests", "`count`"),
+  used("images", "`count`"),
+  used("characters", "`count`"),
+  event({ quantities: { seconds: 0.1 + 0.2 } }, "quantities.seconds", "at most 3 decimals (round it first)"),
+]);
+
+describeMistakes("usage", [
+  event({ allowOverage: true }, "allowOverage", "write `onShortage`"),
+  event({ dryRun: true }, "dryRun", "`POST /api/v1/credits/plan`"),
+  event({ occurredAt: Date.UTC(2026, 0, 1) }, "occurredAt", "not a number"),
+  wrong(
+    "usage/reservations",
+    { userId: "ana", event: "chat", quantities: {}, eventId: "e" },
+    "eventId",
+    "the commit names it",
+  ),
+  wrong(
+    "usage/reservations",
+    { userId: "ana", event: "chat", quantities: {}, onShortage: "partial" },
+    "onShortage",
+    "all or nothing",
+  ),
+  wrong("usage/reservations/res_none/commit", { eventId: "e", userId: "ana" }, "userId", "leave it out"),
+  wrong(`usage?userId=ana&from=${FROM}&groupBy=week`, null, "groupBy[0]", "event or model or hour or day or month"),
+  wrong(`usage?userId=ana&from=${FROM}&groupBy=day,hour`, null, "groupBy", "at most one of"),
+  wrong(`usage?userId=ana&from=${FROM}&groupBy=model,model`, null, "groupBy", "no group twice"),
+  wrong("usage?userId=ana&groupBy=day", null, "from", "required with `groupBy`"),
+  wrong(`usage?userId=ana&from=${FROM}&to=2026-10-01T00:00:00Z`, null, "to", "before `from`"),
+  wrong("usage/events?userId=ana&eventId=e", null, "eventId", "beside `userId`"),
+  wrong("usage/events?userId=ana&cursor=AAAA", null, "cursor", "`nextCursor`"),
+  {
+    ...wrong("usage/events?eventId=none", null, "eventId", "no usage event"),
+    code: "not_found",
+  },
+]);
+
+describeMistakes("what takes credits back", [
+  wrong("credits/refund", { balanceId: "crb_1", refundRef: "r" }, "balanceId", "`externalRef` of its grant"),
+  wrong("credits/refund", { userId: "ana", externalRef: "o", refundRef: "r", share: 0.5 }, "share", "{ part: 500, of"),
+  wrong("credits/revoke", { userId: "ana" }, "userId", "`GET /api/v1/credits`"),
+  wrong("credits/revoke", { balanceId: "crb_1", amount: 5 }, "amount", "`POST /api/v1/credits/refund`"),
+]);
+
+const recurring = (fields: object, param: string, ...says: string[]) =>
+  wrong("credits/recurring", { userId: "ana", packId: "Starter", ...fields }, param, ...says);
+
+describeMistakes("what recurs", [
+  recurring({ interval: "month" }, "interval", "write `every`"),
+  recurring({ every: "monthly" }, "every", "day or week or month or year"),
+  recurring({ every: "month", startDate: FROM }, "startDate", "write `startsAt`"),
+  recurring({ every: "month", rollover: true }, "rollover", "write `rolloverPeriods`"),
+  recurring({ every: "month", recurringId: "sub_1" }, "recurringId", "`rec_`"),
+]);
+
+describeMistakes("administration", [
+  admin("POST", "packs", { name: "Gold", items: [] }, "name", "write `packName`"),
+  admin("POST", "packs", { packName: "G", items: [], price: 5 }, "price", "prices stand at your payment provider"),
+  admin("POST", "packs", { packName: "G", credits: 5, unit: "tokens" }, "credits", "into `items`"),
+  admin("POST", "packs", { packName: "G", items: [], expiresInDays: 5 }, "expiresInDays", "write `defaultExpiryDays`"),
+  admin(
+    "POST",
+    "packs",
+    { packName: "G", items: [{ amount: 5, unit: "tokens", matches: [{ events: ["chat"] }] }] },
+    "items[0].matches[0].events",
+    "write `event`",
+  ),
+  admin("POST", "alerts", { mode: "live", name: "L", unit: "tokens", threshold: 5 }, "threshold", "write `below`"),
+  admin("POST", "alerts", { mode: "live", name: "L", unit: "tokens", below: 5 }, "below", "{ amount: 100 }"),
+  admin(
+    "POST",
+    "alerts",
+    { mode: "live", name: "L", unit: "tokens", below: { amount: 5, percent: 5 } },
+    "below",
+    "not both",
+  ),
+  admin("POST", "usage-limits", { mode: "live", name: "L", unit: "tokens", amount: 5, per: "day" }, "per", "`every`"),
+  admin("POST", "usage-limits", { mode: "live", name: "L", unit: "tokens", max: 5, every: "day" }, "max", "`amount`"),
+  admin("POST", "webhooks", { mode: "live", url: "https://a.example", events: ["*"] }, "events", "write `types`"),
+  admin(
+    "POST",
+    "webhooks",
+    { mode: "live", url: "https://a.example", types: ["credit.low"] },
+    "types[0]",
+    "nearest is `credits.low`",
+  ),
+  admin(
+    "PUT",
+    "end-user-auth",
+    { mode: "live", setting: { type: "jwks", jwksUrl: "https://a.example" } },
+    "setting.jwksUrl",
+    "`url`",
+  ),
+  admin("POST", "statements", { mode: "live", month: "2026-10-01" }, "month", "such as `2026-11`"),
+  {
+    ...admin("POST", "", {}, "mode", "write `modes`"),
+    send: ({ adminToken }) => ({
+      path: "/api/v1/admin/keys",
+      key: adminToken,
+      body: { name: "K", scopes: ["read"], mode: "live" },
+    }),
+  },
+]);
+
+const elsewhere = (method: string, path: string, code: Mistake["code"], ...says: string[]): Mistake => ({
+  name: `${method} ${path}`,
+  send: () => ({ method, path: `/api/v1/${path}`, ...(method === "POST" ? { body: {} } : {}) }),
+  code,
+  says,
+});
+
+describeMistakes("a path", [
+  elsewhere("POST", "usage", "method_not_allowed", "POST is for `/api/v1/usage/events`"),
+  elsewhere("POST", "credits", "method_not_allowed", "`/api/v1/credits/grant`"),
+  elsewhere("POST", "usage/reservations/res_1/capture", "not_found", "/commit`?"),
+  elsewhere("POST", "usage/reservations/res_1/cancel", "not_found", "/release`?"),
+  elsewhere("POST", "credits/deduct", "not_found", "`/api/v1/usage/events`?"),
+]);
+
+it("tells a user without any balance from one whose balances do not fit, and of each that is skipped what it has", async () => {
+  const { appId, keys } = await makeApp();
+  const call = makeClient(new Clock());
+  const use = () =>
+    call("POST", "/api/v1/usage/events", {
+      key: keys.sk_live,
+      body: { eventId: "e1", userId: "ana", event: "chat", quantities: { tokens: 5 } },
+    });
+  const none = await use();
+  expectError(none, "insufficient_credits");
+  expect(none.body.error.message).toContain("no balance to spend in this mode: nothing was granted under this userId");
+  await makePack(appId, "Pictures", [{ amountSteps: 3_000, unit: "seconds" }]);
+  await call("POST", "/api/v1/credits/grant", { key: keys.sk_live, body: { userId: "ana", packId: "Pictures" } });
+  const { error } = (await use()).body;
+  expect(error.message).toContain("`details.skipped` says why");
+  expect(error.details.skipped).toMatchObject([
+    { packName: "Pictures", unit: "seconds", remaining: 3, reason: "wrong_unit" },
+  ]);
+});
+
+it("names the nearest packs of the application to a secret key, for what recurs too", async () => {
+  const { appId, keys } = await makeApp();
+  const call = makeClient(new Clock());
+  await makeLegacyPack(appId, "Top-up", "cents");
+  for (const [path, more] of [
+    ["grant", { quantity: 1 }],
+    ["recurring", { quantity: 1, every: "month" }],
+  ] as const) {
+    const body = { userId: "ana", packId: "top up", ...more };
+    const answer = await call("POST", `/api/v1/credits/${path}`, { key: keys.sk_live, body });
+    expectError(answer, "credit_pack_not_found", "packId");
+    expect(answer.body.error.message).toContain('Did you mean "Top-up"?');
+  }
+});
