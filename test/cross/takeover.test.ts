@@ -132,8 +132,8 @@ function cellsAgainst(state: State, newVictimId: () => string, turn: number): Ce
   const cells: Cell[] = [];
   for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
     for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
-      // Each kind of user meets one in ten of the cells, with most attacks and attackers in them; in the soak all of them.
-      if (!isSoak && (3 * index + at + turn) % (state === "nothing yet" ? 2 : 10) > 0) continue;
+      // Each kind of user meets a fifth of the attacks in the suite, each attack a fifth of the kinds; in the soak all of them.
+      if (state !== "nothing yet" && !isSoak && (2 * index + at + turn) % 5 > 0) continue;
       const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
         const isErased = isSoak || isSpokenOf(state) || cells.length % 8 === 0;
@@ -266,7 +266,7 @@ describe("a publishable key cannot bring a user's data into another's export, or
   it.each(BECOMING.map((state, turn) => [state, turn] as const))(
     "when the user is or has %s only later",
     async (state, turn) => {
-      expect(await flawsAgainst(state, "after", newUserId, turn + 5)).toEqual([]);
+      expect(await flawsAgainst(state, "after", newUserId, turn)).toEqual([]);
     },
   );
 });
@@ -280,7 +280,7 @@ describe("a publishable key cannot reach the data of a user whose id looks like 
   });
 
   it.each(users)("because it is or has %s later, although it was claimed before", async (state, turn) => {
-    expect(await flawsAgainst(state, "after", newDevice, turn + 5)).toEqual([]);
+    expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
   });
 
   const spokenOf = SPOKEN_OF.map((state, turn) => [state, turn] as const);
@@ -290,7 +290,7 @@ describe("a publishable key cannot reach the data of a user whose id looks like 
   });
 
   it.each(spokenOf)("of which there is %s later, although it was claimed before", async (state, turn) => {
-    expect(await flawsAgainst(state, "after", newDevice, turn + 5)).toEqual([]);
+    expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
   });
 });
 
@@ -302,7 +302,7 @@ describe("a relay key reaches no more than a publishable key", () => {
   it.each(SPOKEN_OF.map((state, turn) => [state, turn] as const))(
     "of a device's id of which there is %s",
     async (state, turn) => {
-      expect(await flawsAgainst(state, "before", newDevice, turn + 3, "relay")).toEqual([]);
+      expect(await flawsAgainst(state, "before", newDevice, turn, "relay")).toEqual([]);
     },
   );
 });

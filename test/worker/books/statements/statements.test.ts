@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { systemCtx } from "../../../../src/auth/require-admin.ts";
 import { makeStatements } from "../../../../src/books/statements/make-statements.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
 import { runPart } from "../../../support/cron.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -36,6 +37,28 @@ async function world() {
 }
 
 describe("the statement of a month", () => {
+  it("takes two trips a page, and reads what remains and what moved since the month began, not the balances of before", async () => {
+    const { clock, ask, post, packId } = await world();
+    const used = Array.from({ length: 20 }, (_, n) => `old ${n}`);
+    for (const externalRef of used) {
+      const { balances } = (await post("credits/grant", { userId: "ana", packId, externalRef })).body;
+      await post("credits/revoke", { balanceId: balances[0].balanceId });
+    }
+    clock.ms = FEBRUARY;
+    await post("credits/grant", { userId: "ana", packId, source: "grant" });
+    clock.ms = Date.UTC(2026, 2, 1) + HOUR_MS;
+    await ask("2026-02");
+    const { d1, spent } = countingD1(env.DB);
+    const root = systemCtx(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId });
+    const before = (await env.DB.prepare("SELECT count(*) AS n FROM accounts").first<number>("n")) ?? 0;
+    expect(await runPart(makeStatements, root)).toEqual([]);
+    const { roundTrips, rowsRead } = spent();
+    const pages = Math.ceil(before / 200);
+    expect(roundTrips).toBeLessThanOrEqual(1 + 2 * pages + 2);
+    // Each statement of a page finds its end among 200 accounts. The user's 40 entries of January are not read, but for one.
+    expect(rowsRead).toBeLessThanOrEqual(8 * before + 36);
+  });
+
   it("is asked for from an hour after the month's end, made by the cron, and the same when it is asked for again", async () => {
     const { app, clock, ask, admin, make, post, use, packId } = await world();
     await post("credits/grant", { userId: "ana", packId, source: "purchase" });
