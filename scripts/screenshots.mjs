@@ -15,6 +15,7 @@ process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";
 const ADMIN_TOKEN = "administrator-token-of-the-pictures-01";
 const END_USER_SECRET = "end-user-secret-of-the-pictures-0001";
 const DAYS = 30;
+const OTHERS = ["grace", "edsger", "barbara", "alan", "hedy"];
 const DAY_MS = 86_400_000;
 
 async function startServer() {
@@ -34,7 +35,8 @@ async function startServer() {
   const worker = harness.getWorker();
   await worker.applyD1Migrations("DB");
   const { DB } = await worker.getEnv();
-  return { url: url.origin, db: DB, close: () => harness.close() };
+  const cron = () => worker.scheduled({ cron: "* * * * *" });
+  return { url: url.origin, db: DB, cron, close: () => harness.close() };
 }
 
 /** Sends JSON. Throws if the response is not a success. */
@@ -56,14 +58,17 @@ async function fill(url) {
   await admin(`/apps/${appId}/packs`, STARTER);
   const post = (path, body) => send(url, "POST", path, key, body);
   await post("/credits/grant", { userId: "ada", packId: "starter", externalRef: "order-1", notes: "order-1" });
+  for (const userId of OTHERS) await post("/credits/grant", { userId, packId: "starter" });
   for (let index = 0; index < 60; index++) {
     const isCall = index % 4 === 3;
     await post("/usage/events", {
       eventId: `event-${index}`,
-      userId: "ada",
+      userId: index < 40 ? "ada" : OTHERS[(index * index) % OTHERS.length],
       event: isCall ? "transcribe" : "chat.completion",
-      ...(isCall ? {} : { model: "small-2" }),
-      quantities: isCall ? { seconds: 20 + ((index * 37) % 90) } : { tokens: 400 + ((index * 733) % 1_900) },
+      ...(isCall ? {} : { model: index % 5 === 0 ? "small-3" : "small-2" }),
+      quantities: isCall
+        ? { count: 0, seconds: 20 + ((index * 37) % 90) }
+        : { count: 0, tokens: 400 + ((index * 733) % 1_900) },
     });
   }
   const setting = { type: "hs256", secret: END_USER_SECRET };
@@ -112,7 +117,7 @@ async function takePictures(url, { appId, publishableKey }) {
     await shop.locator("purser-balance[data-state=ok], purser-balance[data-state=low]").waitFor();
     await shop.screenshot({ path: "docs/balance-element.png" });
     console.log("docs/balance-element.png");
-    const page = await browser.newPage({ viewport: { width: 1_100, height: 820 }, colorScheme: "light" });
+    const page = await browser.newPage({ viewport: { width: 1_440, height: 900 }, colorScheme: "light" });
     await page.goto(`${url}/admin`);
     await page.getByLabel("Your name").fill("Ana");
     await page.getByLabel("Admin token").fill(ADMIN_TOKEN);
@@ -125,6 +130,7 @@ async function takePictures(url, { appId, publishableKey }) {
     };
     await take("overview", "dashboard-overview.png");
     await take("users?userId=ada&event=chat.completion&model=small-2&tokens=1200", "dashboard-user.png");
+    await take("usage", "dashboard-usage.png");
   } finally {
     await browser.close();
   }
@@ -137,6 +143,8 @@ try {
   // The Worker writes its own figures a few seconds later. They must not be added to these.
   await new Promise((resolve) => setTimeout(resolve, 4_000));
   await fillDays(server.db, app.appId);
+  // The cron sums the usage of days.
+  await server.cron();
   await takePictures(server.url, app);
 } finally {
   await server.close();

@@ -5,10 +5,10 @@ import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/admin-keys
 import { createAdminKeyInput } from "../catalog/admin-keys/schemas.ts";
 import { NO_APP } from "../catalog/audit/audit-statement.ts";
 import { listActs } from "../catalog/audit/list.ts";
-import type { PurserError } from "../errors.ts";
+import { PurserError } from "../errors.ts";
 import { Choice, CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { time } from "./format.ts";
+import { query, time } from "./format.ts";
 import { FormToken, page } from "./layout.tsx";
 import { keepOnce, randomOf, takeOnce } from "./session.ts";
 import { Time } from "./time.tsx";
@@ -55,7 +55,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
             key.modes === null ? "live, test" : key.modes.join(", "),
             <Time at={key.createdAt} />,
             madeBy.get(key.adminKeyId) ?? "",
-            <Status c={c} of={key} />,
+            <Status of={key} />,
           ])}
         />
       </section>
@@ -64,18 +64,40 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
   );
 }
 
-const Status = ({ c, of: { adminKeyId, hint, revokedAt } }: { c: Context<DashboardEnv>; of: AdminKeyOutput }) =>
+const Status = ({ of: { adminKeyId, hint, revokedAt } }: { of: AdminKeyOutput }) =>
   revokedAt === null ? (
-    <form method="post" action={`${PATH}/revoke`}>
-      <FormToken c={c} />
-      <Hidden fields={{ adminKeyId }} />
-      <button type="submit" class="quiet danger small" aria-label={`Revoke ${hint}`}>
-        Revoke
-      </button>
-    </form>
+    <a class="button quiet danger small" href={`${PATH}/revoke${query({ adminKeyId })}`} aria-label={`Revoke ${hint}`}>
+      Revoke
+    </a>
   ) : (
     <Tag kind="revoked">revoked {time(revokedAt)}</Tag>
   );
+
+/** Asks before a key is revoked, which cannot be undone. */
+async function revokePage(c: Context<DashboardEnv>) {
+  const { keys } = await listAdminKeys(c.var.root);
+  const key = keys.find(({ adminKeyId }) => adminKeyId === c.req.query("adminKeyId"));
+  if (key === undefined) throw new PurserError("not_found", "There is no such administration key.");
+  return page(
+    c,
+    { title: "Revoke administration key" },
+    <form method="post" action={`${PATH}/revoke`} class="card">
+      <FormToken c={c} />
+      <Hidden fields={{ adminKeyId: key.adminKeyId }} />
+      <p>
+        “{key.name}” <code>{key.hint}</code> opens nothing from now on. This cannot be undone.
+      </p>
+      <div class="row">
+        <button type="submit" class="danger">
+          Revoke key
+        </button>
+        <a class="button quiet" href={PATH}>
+          Cancel
+        </a>
+      </div>
+    </form>,
+  );
+}
 
 interface NewKeyProps {
   readonly c: Context<DashboardEnv>;
@@ -141,6 +163,7 @@ export const adminKeysRoutes = createDashboardRoutes()
     await keepOnce(c, "admin key", created.result);
     return c.redirect(`${PATH}?notice=created`, 303);
   })
+  .get("/apps/admin-keys/revoke", revokePage)
   .post("/apps/admin-keys/revoke", async (c) => {
     const done = await catchRefusal(() => revokeAdminKey(c.var.admin, c.var.form.adminKeyId ?? ""));
     return done.refusal === undefined ? c.redirect(`${PATH}?notice=revoked`, 303) : adminKeysPage(c, {}, done.refusal);

@@ -3,6 +3,7 @@ import down from "lucide-static/dist/esm/icons/arrow-down-right.mjs";
 import up from "lucide-static/dist/esm/icons/arrow-up-right.mjs";
 import bell from "lucide-static/dist/esm/icons/bell.mjs";
 import book from "lucide-static/dist/esm/icons/book-open.mjs";
+import chart from "lucide-static/dist/esm/icons/chart-column.mjs";
 import switchIcon from "lucide-static/dist/esm/icons/chevrons-up-down.mjs";
 import check from "lucide-static/dist/esm/icons/circle-check.mjs";
 import cross from "lucide-static/dist/esm/icons/circle-x.mjs";
@@ -31,6 +32,7 @@ const ICONS = {
   alert,
   audit,
   book,
+  chart,
   check,
   clock,
   copy,

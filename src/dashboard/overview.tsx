@@ -10,6 +10,7 @@ import { page, pathIn } from "./layout.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { FirstSteps, Packs } from "./overview-business.tsx";
 import { Equation, Headline } from "./overview-figures.tsx";
+import { ClosedMonth } from "./overview-statement.tsx";
 import { inSpan, type Overview, readOverview, sumOf, type TwoSpans } from "./read-overview.ts";
 import { refusalsPath } from "./refusals.tsx";
 import { Updated } from "./time.tsx";
@@ -31,7 +32,10 @@ async function overviewPage(c: Context<DashboardEnv>) {
       <Attention c={c} overview={overview} />
       <Headline c={c} overview={overview} />
       <Charts c={c} overview={overview} isCompared={isCompared} />
-      <Equation c={c} overview={overview} />
+      <div class="two">
+        <Equation c={c} overview={overview} />
+        <ClosedMonth c={c} overview={overview} />
+      </div>
       <Packs c={c} business={business} packs={overview.packs} from={overview.past} days={days} />
       <Refusals c={c} overview={overview} />
       <p class="soft">

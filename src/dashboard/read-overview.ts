@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { listStatements, readStatement } from "../books/statements/statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { countUnmatched, listPayments } from "../payments/list.ts";
 import { readFullness } from "../people/limits/measure-size.ts";
@@ -23,17 +24,24 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     twoSpans(await readActivity(ctx, kind, past - days * DAY_MS, 2 * days), days);
   const of = (kind: Figure["kind"]) => readActivity(ctx, kind, past, days);
   const { appId, mode } = ctx.environment;
-  const [granted, spent, refunded, shortages, refused, minted, opened, links] = await Promise.all([
+  const [granted, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
     both("granted"),
     both("spent"),
-    both("refunded"),
+    of("refunded"),
+    of("restored"),
+    of("revoked"),
+    of("adjusted"),
+    of("erased"),
+  ]);
+  const [shortages, refused, minted, opened, links] = await Promise.all([
     both("shortage"),
     of("failed_grant"),
     of("minted"),
     of("opened"),
     of("refused_claim"),
   ]);
-  const [business, outstanding, packs, lag, health, unmatched, fullness, { payments, nextCursor }] = await Promise.all([
+  const [statement, business, outstanding, packs, lag, health, unmatched, fullness, paid] = await Promise.all([
+    readNewestStatement(c),
     readBusiness(ctx),
     readOutstanding(ctx),
     readPacks(ctx, past, days),
@@ -46,7 +54,8 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
   // A walk that ended before the application had users has no useful figures.
   const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
   return {
-    ...{ past, days, granted, spent, refunded, shortages, refused, minted, opened, links },
+    ...{ past, days, granted, spent, refunded, restored, revoked, adjusted, erased },
+    ...{ shortages, refused, minted, opened, links, statement },
     expiring: (isOlder ? null : business)?.expiring(today, AHEAD_DAYS) ?? [],
     ...{
       business: isOlder ? null : business,
@@ -56,11 +65,19 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
       health,
       unmatched,
       fullness,
-      payments,
-      isAllPayments: nextCursor === null,
+      payments: paid.payments,
+      isAllPayments: paid.nextCursor === null,
     },
   };
 }
+
+/** Returns the statement of the newest month that has one. Null when there is none. */
+async function readNewestStatement({ var: { ctx, root } }: Context<DashboardEnv>) {
+  const { appId, mode } = ctx.environment;
+  const [newest] = (await listStatements(root, appId, mode)).statements;
+  return newest === undefined ? null : readStatement(root, appId, newest.statementId);
+}
+
 export type Overview = Awaited<ReturnType<typeof readOverview>>;
 
 /** Figures for some days, and for as many days before them. */

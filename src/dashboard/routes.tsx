@@ -15,6 +15,7 @@ import { auditRoutes } from "./audit.tsx";
 import { balanceRoutes } from "./balance.tsx";
 import { asOfRoutes, balancesRoutes } from "./balances.tsx";
 import { clockRoutes } from "./clock.tsx";
+import { environmentUsageRoutes } from "./environment-usage.tsx";
 import { eraseRoutes } from "./erase.tsx";
 import { figuresRoutes } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
@@ -29,6 +30,7 @@ import { paymentRoutes } from "./payment.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { recurringRoutes } from "./recurring.tsx";
+import { refundRoutes } from "./refund.tsx";
 import { refusalsRoutes } from "./refusals.tsx";
 import { revokeRoutes } from "./revoke.tsx";
 import { searchRoutes } from "./search.tsx";
@@ -78,6 +80,7 @@ const environmentRoutes = createDashboardRoutes()
   .route("/", recurringRoutes)
   .route("/", adjustRoutes)
   .route("/", revokeRoutes)
+  .route("/", refundRoutes)
   .route("/", balanceRoutes)
   .route("/", usageRoutes)
   .route("/", peopleRoutes)
@@ -93,6 +96,7 @@ const environmentRoutes = createDashboardRoutes()
   .route("/", webhookRoutes)
   .route("/", limitsRoutes)
   .route("/", statementsRoutes)
+  .route("/", environmentUsageRoutes)
   .route("/", clockRoutes)
   .route("/", auditRoutes);
 

@@ -56,6 +56,8 @@ const NOTICES: Readonly<Record<string, string>> = {
   adjusted: "Balance adjusted. See the ledger below.",
   "adjusted-before": "This adjustment was made before. Nothing was changed again.",
   revoked: "Balance revoked. See the ledger below.",
+  refunded: "Order refunded. See the ledger below.",
+  "refunded-before": "This refund was made before. Nothing was taken again.",
   released: "Reservation released. What it held can be spent again.",
   recurring: "Recurring grant made. What was due is granted.",
   "recurring-cancelled": "Recurring grant cancelled.",
@@ -195,6 +197,7 @@ const Actions = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) =>
   const links = [
     ["users/grant", "Grant credits", { userId }],
     ["users/recurring", "Grant every period", { userId }],
+    ["users/refund", "Refund an order", { userId }],
     ["people", "View person", { distinctId: userId }],
     ["users/as-of", "As of a moment", { userId }],
     ["users/verify", "Verify the ledger", { userId }],

@@ -1,4 +1,6 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
+import { toSteps, UNITS } from "../books/amounts/amount.ts";
+import { countActivity } from "../db/activity/count.ts";
 import { isConflict } from "../db/attempt.ts";
 import { clockOf, requireClock, timesOf } from "../db/clock.ts";
 import { guardFeatures } from "../db/features.ts";
@@ -11,6 +13,7 @@ import { assert } from "../lib/assert.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
+import { readCounts } from "./counts.ts";
 import { beginIds, selectMoreIds } from "./ids.ts";
 import { type ErasureKey, type ErasurePage, isIdOf } from "./ids-of-page.ts";
 import { erasurePageStatements } from "./page.ts";
@@ -142,6 +145,7 @@ async function erasePage(ctx: TenantCtx, page: ErasurePage): Promise<boolean> {
   }
   if (idLeft === undefined) {
     await complete(ctx, page, stored?.features ?? null);
+    countErased(ctx, erasure);
     return true;
   }
   const hashes =
@@ -162,6 +166,15 @@ async function complete(ctx: TenantCtx, key: ErasureKey, features: string | null
     ...messageWrites(ctx, messages, ctx.now()),
   ]);
   noteMessages(ctx, messages);
+}
+
+/** Counts what was erased of credits, for the overview. */
+function countErased({ environment, now }: TenantCtx, { counts, keepConsent }: ErasureRow): void {
+  const { revoked } = readCounts(counts, keepConsent);
+  for (const unit of UNITS) {
+    const steps = toSteps(unit, revoked[unit] ?? 0) ?? 0;
+    if (steps > 0) countActivity(environment, "erased", now(), unit, steps);
+  }
 }
 
 /** Collects further ids of a person who has more than the first batch took. */

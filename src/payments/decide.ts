@@ -149,10 +149,11 @@ export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing
   );
 }
 
-/** Counts taken amounts, for the overview. Returned amounts are not subtracted, because they may belong to another day. */
+/** Counts taken and returned amounts, for the overview. */
 function countTaken({ environment }: TenantCtx, { nowMs }: AccountAtRead, rows: readonly unknown[][]): true {
   for (const { unit, deltaSteps } of movedIn(rows)) {
     if (deltaSteps < 0) countActivity(environment, "refunded", nowMs, unit, -deltaSteps);
+    if (deltaSteps > 0) countActivity(environment, "restored", nowMs, unit, deltaSteps);
   }
   return true;
 }

@@ -33,6 +33,11 @@ const MEANT: readonly Meant[] = [
     why: "The monthly statements that are being made: the partial index has no others.",
   },
   {
+    detail: "SEARCH statements USING PRIMARY KEY (environment_id=?)",
+    text: 'order by "statements"."month" desc',
+    why: "The list of an environment's statements: one a month at the most.",
+  },
+  {
     detail: "SEARCH usage_limits USING COVERING INDEX usage_limits_name_key (environment_id=?)",
     text: '"usage_limits"',
     why: "How many limits the environment has, at most 20, when one is made.",
@@ -136,6 +141,9 @@ const PAGES = [
   "users/as-of?userId=$&asOf=2025-01-01T00:00",
   "users/grant?userId=$",
   "users/verify?userId=$",
+  "users/refund/confirm?userId=$&externalRef=order-1&reason=r",
+  "usage?from=2026-01-01&to=2026-01-31",
+  "statements",
   "users/ledger.csv?userId=$",
   "users/event?eventId=$-event",
   "users/reservation?reservationId=res_$",

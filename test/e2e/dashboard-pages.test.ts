@@ -39,6 +39,8 @@ function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, reado
       "limits",
       "search?q=a",
       "overview?days=90&compare=before",
+      "usage",
+      "statements",
     ],
     "of packs": ["packs", "packs/new", `packs/${packId}`, `packs/${packId}/archive`, `packs/${archivedId}`],
     "of users": [
@@ -202,7 +204,9 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       expect(await page.locator("#totals").textContent()).toContain("1,000");
     });
 
-    it("creates an endpoint, tests it, shows the attempt, sends the message again, and replays the day", async () => {
+    it("creates an endpoint, tests it, shows the attempt, sends the message again, and replays the day", {
+      timeout: 90_000,
+    }, async () => {
       const { page } = watched;
       const receiver = await startReceiver((response) => response.writeHead(204).end());
       try {
@@ -216,12 +220,13 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         await press("Send a test");
         await sees("Test message sent");
         await arrived(1);
+        const sent = rows("Deliveries").filter({ hasText: "purser.test" });
         const shown = async () => {
           await page.reload();
-          return rows("Deliveries").textContent();
+          return sent.textContent();
         };
-        await expect.poll(shown).toMatch(/delivered.*204/);
-        await page.getByRole("button", { name: /^Resend msg_/ }).click();
+        await expect.poll(shown, { timeout: 20_000 }).toMatch(/delivered.*204/);
+        await sent.getByRole("button", { name: /^Resend msg_/ }).click();
         await sees("Message sent once more");
         await arrived(2);
         // A form that is sent again does so once.

@@ -1,5 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { admitRow, ownsApp } from "../../auth/scopes.ts";
+import { countActivity } from "../../db/activity/count.ts";
 import { clockOf, timesOf } from "../../db/clock.ts";
 import { databaseIndexOf } from "../../db/databases.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
@@ -100,6 +101,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
         },
         ([written]) => {
           assert(written !== undefined, "an adjustment that was written is there");
+          countActivity(ctx.environment, "adjusted", writing.nowMs, balance.unit, deltaSteps);
           return { output: adjustOutput(balance, written.remainingSteps), replayed: false };
         },
       );

@@ -140,3 +140,23 @@ export async function recentUsers(
     nextCursor: isMore ? encodeTextCursor(`${last.lastActiveDay} ${last.accountId}`, scope) : null,
   };
 }
+
+const selectNamed = query((value: ValueOf<Bounds & { userIds: string }>) =>
+  drizzle
+    .select(userFields(value))
+    .from(accounts)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        sql`${accounts.userId} IN (SELECT value FROM json_each(${value("userIds")}))`,
+      ),
+    )
+    .limit(value("limit")),
+);
+
+/** Returns the users with these ids, in any order. */
+export async function namedUsers(ctx: TenantCtx, userIds: readonly string[]): Promise<readonly FoundUser[]> {
+  const values = { userIds: JSON.stringify(userIds), limit: userIds.length };
+  const rows = await all(ctx.db, selectNamed({ environmentId: ctx.environment.id, nowMs: ctx.now(), ...values }));
+  return rows.map(presentFoundUser);
+}

@@ -1,6 +1,7 @@
 import { nameKey } from "../../catalog/packs/pack.ts";
 import { countActivity } from "../../db/activity/count.ts";
 import type { Steps } from "../../db/schema.ts";
+import { batch } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -80,7 +81,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
   const share = input.share ?? null;
   const due = planRefundDue(covered, refunds, share);
   if (share === null && due.every(({ wasWhole }) => wasWhole)) {
-    throw invalid("share", "Nothing is left to refund: all of it was refunded before.");
+    throw nothingLeft();
   }
   return writeReturning(
     {
@@ -98,6 +99,11 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
         insertRefundOwed(account, takingsOf(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
+      act: {
+        action: "credits.refunded",
+        target: due[0]?.balance.id ?? "",
+        balanceIds: due.map(({ balance }) => balance.id),
+      },
       messages: () => [
         {
           type: "credits.refunded",
@@ -120,8 +126,37 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
   );
 }
 
+/**
+ * Returns what a refund would ask of each balance, and take of what remains now. Writes nothing. Throws as `refundCredits` does,
+ * but for a repeat.
+ */
+export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "refundRef">) {
+  const { userId, externalRef, share = null } = input;
+  const [issued, refunds] = await batch(ctx.db, [
+    selectIssued(ctx, { userId }, { externalRef }),
+    selectRefunds(ctx, { userId }, { externalRef }),
+  ]);
+  const covered = balancesOf(input, issued);
+  if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
+  if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
+  const due = planRefundDue(covered, refunds, share);
+  if (share === null && due.every(({ wasWhole }) => wasWhole)) throw nothingLeft();
+  return due.map(({ balance, dueSteps, revokes }) => {
+    const { id, packName, unit, initialSteps, remainingSteps } = balance;
+    const takenSteps = revokes ? remainingSteps : Math.min(dueSteps, remainingSteps);
+    const of = (steps: number) => fromSteps(unit, steps as Steps);
+    return {
+      ...{ balanceId: id, packName, unit, revokes },
+      initial: of(initialSteps),
+      remaining: of(remainingSteps),
+      taken: of(takenSteps),
+      short: of(Math.max(0, dueSteps - takenSteps)),
+    };
+  });
+}
+
 /** Returns the balances that a refund covers: all, or those of one pack, by its id or by its name when it was granted. */
-function balancesOf({ packId }: RefundInput, issued: readonly IssuedRow[]): readonly IssuedRow[] {
+function balancesOf({ packId }: Pick<RefundInput, "packId">, issued: readonly IssuedRow[]): readonly IssuedRow[] {
   if (packId === undefined) return issued;
   const ofPack = issued.filter((row) => row.packId === packId);
   return ofPack.length > 0 ? ofPack : issued.filter((row) => nameKey(row.packName) === nameKey(packId));
@@ -141,6 +176,8 @@ function planRefundDue(
 function takingsOf(due: readonly DueShare<IssuedRow>[]): Taking[] {
   return due.map(({ balance, dueSteps, revokes }) => ({ balanceId: balance.id, dueSteps, revokes }));
 }
+
+const nothingLeft = (): PurserError => invalid("share", "Nothing is left to refund: all of it was refunded before.");
 
 function nothingGranted(param: "externalRef" | "packId"): PurserError {
   const of =

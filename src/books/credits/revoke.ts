@@ -1,5 +1,6 @@
 import { and, between, eq, ne, not, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
+import { countActivity } from "../../db/activity/count.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, paymentGrants, reservations, type Steps } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
@@ -35,7 +36,10 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
           markReversed({ balanceId }),
           insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
         ],
-        () => answer,
+        () => {
+          countActivity(ctx.environment, "revoked", writing.nowMs, balance.unit, balance.remainingSteps);
+          return answer;
+        },
         {
           act: { action: "credits.revoked", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.revoked", writing.userId)],
@@ -58,7 +62,7 @@ function isRevoked() {
 
 const selectRevocation = accountQuery((value: ValueOf<RevokedBalanceKey>, account) =>
   drizzle
-    .select(computed({ isRevoked: isRevoked() }))
+    .select({ ...fields(creditBalances, "unit", "remainingSteps"), ...computed({ isRevoked: isRevoked() }) })
     .from(creditBalances)
     .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
 );

@@ -15,7 +15,7 @@ type RefundsKey = { externalRef: string };
 export const selectIssued = accountQuery((value: ValueOf<RefundsKey>, account) => {
   const { accountId, externalRef, grantSeq } = creditBalances;
   return drizzle
-    .select(fields(creditBalances, "id", "packId", "packName", "packItemId", "unit", "initialSteps"))
+    .select(fields(creditBalances, "id", "packId", "packName", "packItemId", "unit", "initialSteps", "remainingSteps"))
     .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
     .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))))
     .orderBy(grantSeq);

@@ -29,6 +29,7 @@ export const ACTIONS = [
   "pack.restored",
   "credits.granted",
   "credits.adjusted",
+  "credits.refunded",
   "credits.revoked",
   "reservation.released",
   "recurring.created",

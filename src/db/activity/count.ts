@@ -16,6 +16,12 @@ export type ActivityKind =
   | "granted"
   | "spent"
   | "refunded"
+  /** Given back to a payment that Stripe refunded or disputed. */
+  | "restored"
+  | "revoked"
+  /** Up less down, so it may be negative. */
+  | "adjusted"
+  | "erased"
   | "expiring"
   | "failed_grant"
   | "shortage"

@@ -283,11 +283,49 @@ it("makes an administration key once from a form sent twice, shows it once, list
   const call = makeClient(new Clock());
   const payments = () => call("GET", `/api/v1/admin/apps/${app.appId}/payments?mode=live`, { key: shown ?? "" });
   expect((await payments()).status).toBe(200);
-  const adminKeyId = hidden(ofKey[0] ?? "", "adminKeyId");
+  const [, adminKeyId = ""] = /revoke\?adminKeyId=([^"]+)/.exec(ofKey[0] ?? "") ?? [];
+  const asked = await read(`/admin/apps/admin-keys/revoke?adminKeyId=${adminKeyId}`);
+  expect(asked.text).toContain("This cannot be undone");
+  expect((await payments()).status).toBe(200);
   expect((await send("/admin/apps/admin-keys/revoke", { adminKeyId })).status).toBe(303);
   expect((await payments()).status).toBe(401);
   const strange = await browser.post("/admin/apps/admin-keys", { ...fields, _form: "made-up" });
   expect(strange.status).toBe(403);
+});
+
+it("refunds a part of an order after a preview, once from a form sent twice, and the rest of it", async () => {
+  const { app, read, send } = await world();
+  const at = `/admin/apps/${app.appId}/live`;
+  const call = makeClient(new Clock());
+  const packId = await makeLegacyPack(app.appId, "Order <b>", "tokens");
+  const grant = { userId: "ana", packId, quantity: 100, externalRef: "order-1" };
+  const { balanceId } = (await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: grant })).body;
+  const fields = { userId: "ana", externalRef: "order-1", refundRef: "ref_1", part: "1", of: "4", reason: "broken" };
+  const { text: preview } = await read(`${at}/users/refund/confirm?${new URLSearchParams(fields)}`);
+  for (const part of ["100 → 75 tokens", "1 of 4", "Order &lt;b&gt;"]) expect(preview).toContain(part);
+  for (const notice of ["refunded", "refunded-before"]) {
+    const answer = await send(`${at}/users/refund`, fields);
+    expect([answer.status, answer.headers.get("location")?.split("notice=")[1]]).toEqual([303, notice]);
+  }
+  const tooMuch = await send(`${at}/users/refund`, { ...fields, refundRef: "ref_2", part: "4" });
+  expect([tooMuch.status, (await tooMuch.text()).includes("must not be above 1 together")]).toEqual([400, true]);
+  const rest = { ...fields, refundRef: "ref_3", part: "", of: "" };
+  const { text: whole } = await read(`${at}/users/refund/confirm?${new URLSearchParams(rest)}`);
+  expect(whole).toContain("75 → 0 tokens, revoked");
+  expect((await send(`${at}/users/refund`, rest)).status).toBe(303);
+  const acts = await call("GET", `/api/v1/admin/apps/${app.appId}/audit`, { key: env.ADMIN_TOKEN });
+  const refunds = acts.body.entries.filter(({ action }: { action: string }) => action === "credits.refunded");
+  expect(
+    refunds.map(({ by, userId, details }: { by: string; userId: string; details: { amount: number } }) => [
+      by,
+      userId,
+      details.amount,
+    ]),
+  ).toEqual([
+    ["dashboard", "ana", -75],
+    ["dashboard", "ana", -25],
+  ]);
+  expect(refunds.every(({ target }: { target: string }) => target === balanceId)).toBe(true);
 });
 
 describe("the audit's page", () => {

@@ -1,4 +1,5 @@
 import { afterAll, beforeEach, expect, it } from "vitest";
+import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { walkBusiness } from "../../../src/dashboard/figures/walk-business.ts";
 import { flushActivity } from "../../../src/db/activity/count.ts";
 import { browse } from "../../support/browse.ts";
@@ -133,14 +134,66 @@ it("counts as refunded what refunds, and refunds at Stripe, took back", async ()
   const text = await read("overview");
   expect(lineOf(text, "Returned")).toEqual(["−325"]);
   expect(lineOf(text, "Granted")).toEqual(["+1,100"]);
-  // 100 cents were given back at Stripe, which is no day's figure yet: the first line has it.
-  expect(lineOf(text, "Outstanding at the start")).toEqual(["100"]);
+  expect(lineOf(text, "Restored to payments")).toEqual(["+100"]);
+  expect(lineOf(text, "Outstanding at the start")).toEqual(["0"]);
   expect(lineOf(text, "Outstanding now")).toEqual(["875"]);
   for (const id of ["pi_1", "cs_1"]) {
     expect((await browser.get(`${at}/users?q=${id}`)).headers.get("location")).toBe(`${at}/payments/${id}`);
   }
   expect((await read("payments/pi_1")).match(/users\?userId=bob/g)).not.toBeNull();
   expect(await read("users?userId=bob")).toContain("800");
+});
+
+it("closes by what was adjusted, revoked and erased, which no line before the first use of them has", async () => {
+  const { app, post, read, browser, at } = await world();
+  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const grant = async (userId: string, quantity: number) =>
+    (await post("credits/grant", { userId, packId, quantity })).body.balanceId;
+  const [ana, bob] = [await grant("ana", 100), await grant("bob", 40)];
+  await grant("cem", 7.5);
+  await flushActivity(bound());
+  const before = await read("overview");
+  for (const label of ["Adjusted", "Revoked", "Erased"]) expect(lineOf(before, label)).toEqual([]);
+  const _form = await browser.formToken();
+  const adjusted = await browser.post(`${at}/users/adjust`, {
+    ...{ _form, userId: "ana", balanceId: ana, delta: "-12.5", note: "by hand", adjustmentId: "a1" },
+  });
+  expect(adjusted.status).toBe(303);
+  expect((await post("credits/revoke", { balanceId: bob })).status).toBe(200);
+  expect((await post("erase-person", { distinctId: "cem" })).status).toBe(200);
+  await flushActivity(bound());
+  const text = await read("overview");
+  expect(lineOf(text, "Adjusted")).toEqual(["−12.5"]);
+  expect(lineOf(text, "Revoked")).toEqual(["−40"]);
+  expect(lineOf(text, "Erased")).toEqual(["−7.5"]);
+  expect(lineOf(text, "Outstanding at the start")).toEqual(["0"]);
+  expect(lineOf(text, "Outstanding now")).toEqual(["87.5"]);
+});
+
+it("shows the newest statement by unit, and offers to make the last month's where it has none", async () => {
+  const { app, clock, post, read, browser, at } = await world();
+  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  await post("credits/grant", { userId: "ana", packId, quantity: 100, source: "purchase" });
+  await post("usage/events", { eventId: "e", userId: "ana", event: "x", quantities: { count: 0, tokens: 30 } });
+  clock.ms = Date.UTC(2026, 1, 1, 2);
+  await browser.signIn();
+  expect(await read("overview")).toContain("Make the statement of 2026-01");
+  const _form = await browser.formToken();
+  expect((await browser.post(`${at}/statements`, { _form, month: "2026-01" })).status).toBe(303);
+  await runPart(makeStatements, makeAdminCtx(clock));
+  const text = await read("overview");
+  expect(text).not.toContain("Make the statement of");
+  const closed = text.slice(text.indexOf(`id="closed-month"`));
+  expect(closed).toContain("Month 2026-01");
+  for (const [label, term] of [
+    ["Opening", "0"],
+    ["Purchases", "+100"],
+    ["Spent", "−30"],
+    ["Closing", "70"],
+  ] as const) {
+    expect(lineOf(closed, label), label).toEqual([term]);
+  }
+  expect(closed).toContain("figures?figure=spent&unit=tokens&from=2026-01-01&to=2026-01-31");
 });
 
 it("says which messages to endpoints are late, and nothing of an endpoint that does well", async () => {

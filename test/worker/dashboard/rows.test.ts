@@ -129,6 +129,8 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
       "alerts",
       "webhooks",
       "limits",
+      "usage?from=2026-01-01&to=2026-01-31",
+      "statements",
       "audit",
       `audit${query({ by: "nobody" })}`,
       `audit${query({ target: "cpk_1" })}`,

@@ -1,0 +1,118 @@
+import type { Context } from "hono";
+import { previewRefund, refundCredits } from "../books/credits/refund.ts";
+import { refundInput } from "../books/credits/schemas.ts";
+import type { PurserError } from "../errors.ts";
+import { callVerb } from "../http/call-verb.ts";
+import { Field, Hidden, LongText, numbers, Table } from "./components.tsx";
+import { Confirm, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { amount, query } from "./format.ts";
+import { page, pathIn } from "./layout.tsx";
+
+function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;
+  return page(
+    c,
+    { title: "Refund an order", section: "users", refusal },
+    <form method="get" action={pathIn(c, "users/refund/confirm")} class="card">
+      <Hidden fields={{ userId, refundRef }} />
+      <p>
+        Takes back what was granted to {userId} under a reference. It moves no money: refund that where it was paid.
+        Credits already spent are not taken.
+      </p>
+      <div class="row">
+        <Field label="Reference of the order" name="externalRef" value={externalRef} required refusal={refusal} />
+        <Field
+          label="Refunded part"
+          hint="empty: all that is left"
+          name="part"
+          param="share.part"
+          value={form.part}
+          placeholder="500"
+          refusal={refusal}
+        />
+        <Field label="Of" name="of" param="share.of" value={form.of} placeholder="1,500" refusal={refusal} />
+      </div>
+      <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required refusal={refusal} />
+      <p>
+        <button type="submit">Continue</button>
+      </p>
+    </form>,
+  );
+}
+
+function readRefund(form: Form, refundRef: string) {
+  const [part, of] = [numberField(form, "part", "share.part"), numberField(form, "of", "share.of")];
+  return parseForm(refundInput, {
+    userId: form.userId,
+    externalRef: form.externalRef ?? "",
+    refundRef,
+    ...(part === undefined && of === undefined ? {} : { share: { part, of } }),
+    reason: requireReason(form, "reason"),
+  });
+}
+
+async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+  const { refundRef = c.var.root.newId("ref_") } = form;
+  const read = await catchRefusal(async () => {
+    const input = readRefund(form, refundRef);
+    return { input, balances: await previewRefund(c.var.ctx, input) };
+  });
+  if (read.result === undefined) return refundForm(c, form, read.refusal);
+  const { input, balances } = read.result;
+  const { share } = input;
+  return page(
+    c,
+    { title: "Confirm refund", section: "users", refusal: refused },
+    <Confirm
+      c={c}
+      action="users/refund"
+      fields={{ ...formFields(form), refundRef }}
+      button="Refund"
+      cancel={userPath(input.userId)}
+      change={`users/refund${query(formFields({ ...form, refundRef }))}`}
+      isDangerous
+    >
+      <dl class="facts">
+        <dt>User</dt>
+        <dd>{input.userId}</dd>
+        <dt>Reference</dt>
+        <dd>
+          <code>{input.externalRef}</code>
+        </dd>
+        <dt>Share</dt>
+        <dd>{share === undefined ? "all that is left" : `${amount(share.part)} of ${amount(share.of)}`}</dd>
+        <dt>Reason</dt>
+        <dd>{input.reason}</dd>
+      </dl>
+      <Table
+        label="What the refund takes"
+        head={["Balance", numbers("Balance afterwards"), numbers("Granted"), numbers("Already spent")]}
+        empty=""
+        rows={balances.map(({ balanceId, packName, unit, initial, remaining, taken, short, revokes }) => [
+          <a href={`${pathIn(c, "users/balance")}${query({ balanceId })}`}>{packName}</a>,
+          `${amount(remaining)} → ${amount(remaining - taken)} ${unit}${revokes ? ", revoked" : ""}`,
+          `${amount(initial)} ${unit}`,
+          `${amount(short)} ${unit}`,
+        ])}
+      />
+      <p>This cannot be undone. What reservations hold of it is taken when it returns.</p>
+    </Confirm>,
+  );
+}
+
+export const refundRoutes = createDashboardRoutes()
+  .get("/users/refund", (c) => refundForm(c, c.req.query()))
+  .get("/users/refund/confirm", (c) => confirmRefund(c, c.req.query()))
+  .post("/users/refund", (c) => {
+    const { form, root } = c.var;
+    const { refundRef = root.newId("ref_") } = form;
+    return redirectAfter(
+      c,
+      async () => {
+        const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, readRefund(form, refundRef)));
+        return replayed ? "refunded-before" : "refunded";
+      },
+      (refusal) => refundForm(c, form, refusal),
+    );
+  });

@@ -1,0 +1,74 @@
+import { afterAll, expect, it } from "vitest";
+import { sumDays } from "../../../src/books/usage/sum-days.ts";
+import { browse } from "../../support/browse.ts";
+import { runPart } from "../../support/cron.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
+import { Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+const EVIL = `"><img src=x onerror=alert(1)>`;
+
+/** The texts of a table's rows. */
+function rowsOf(text: string, label: string): string[] {
+  const [, table = ""] = text.split(`aria-label="${label}"`);
+  const [body = ""] = (table.split("<tbody>")[1] ?? "").split("</tbody>");
+  return body
+    .split("</tr>")
+    .map((row) =>
+      row
+        .replaceAll(/<[^>]*>/g, " ")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+    )
+    .filter((row) => row !== "");
+}
+
+async function world() {
+  const [clock, app] = [new Clock(), await makeApp()];
+  const browser = browse(clock);
+  await browser.signIn();
+  const call = makeClient(clock);
+  return {
+    ...{ app, clock },
+    post: async (path: string, body: unknown) =>
+      expect((await call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body })).status, path).toBe(200),
+    page: async (path: string, status = 200) => {
+      const answer = await browser.get(`/admin/apps/${app.appId}/live/${path}`);
+      expect(answer.status).toBe(status);
+      const text = await answer.text();
+      expect(text).not.toContain(EVIL);
+      return text;
+    },
+  };
+}
+
+it("says that nothing was used in days without usage, and refuses days that are none", async () => {
+  const { page } = await world();
+  expect(await page("usage")).toContain("No usage in these days");
+  expect(await page("usage?from=2026-13-77", 400)).toContain("field-error");
+  await page("usage?to=never", 400);
+});
+
+it("shows usage by day, model and event, who used most by how many times the median, and who runs out next", async () => {
+  const { app, clock, post, page } = await world();
+  const packId = await makeLegacyPack(app.appId, "Any", "tokens");
+  const users = [`ana ${EVIL}`, "bob", "cem"];
+  for (const userId of users) await post("credits/grant", { userId, packId, quantity: 1_000 });
+  const use = (eventId: string, userId: string, tokens: number, model?: string) =>
+    post("usage/events", { eventId, userId, event: "chat", model, quantities: { count: 0, tokens } });
+  await use("e1", users[0] ?? "", 900, "big");
+  await use("e2", "bob", 100, "big");
+  await use("e3", "cem", 50);
+  await runPart(sumDays, makeAdminCtx(clock));
+  const text = await page("usage?from=2026-01-15&to=2026-01-15");
+  expect(rowsOf(text, "By model").sort()).toEqual(["big 2 1,000", "none 1 50"]);
+  expect(rowsOf(text, "By event")).toEqual(["chat 3 1,050"]);
+  expect(text).toContain("tokens by day: 1.1K");
+  const top = rowsOf(text, "Top users");
+  expect(top.find((row) => row.startsWith("ana"))).toMatch(/ 900 9 × /);
+  expect(top.find((row) => row.startsWith("cem"))).toMatch(/ 50 0.5 × /);
+  const ends = rowsOf(text, "Runs out next");
+  expect(ends[0]).toMatch(/^ana .* 100 tokens 900 tokens within a day/);
+  expect(ends[1]).toMatch(/^bob .* in about 9 days/);
+});
