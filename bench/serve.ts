@@ -16,6 +16,8 @@ export interface Served {
   readonly db: D1Database;
   /** The CPU seconds of this Worker's process. Null if /proc does not have them. */
   readonly cpuSeconds: () => number | null;
+  /** Runs the cron once. */
+  readonly cron: () => Promise<void>;
   readonly close: () => Promise<void>;
 }
 
@@ -69,6 +71,10 @@ export async function serve(script: string, directory: string): Promise<Served> 
     url,
     db: await miniflare.getD1Database("DB", nameOf(0)),
     cpuSeconds: () => cpuSecondsOf(pid),
+    cron: async () => {
+      const worker = await miniflare.getWorker(nameOf(0));
+      await worker.scheduled({ cron: "* * * * *" });
+    },
     close: () => miniflare.dispose(),
   };
 }

@@ -3,6 +3,7 @@
  * docs/balance-element.md describes it.
  */
 import { type Balance, nextToExpire, totalsByUnit, type UnitTotal } from "./credits.ts";
+import { type Limit, nextToBegin, type Recurring } from "./limits.ts";
 import { Refusal, warnOf } from "./refusal.ts";
 import { styles } from "./styles.ts";
 
@@ -17,6 +18,13 @@ const WORDS = {
   "text-cents": "Cents",
   "text-low": "low",
   "text-expires": "Next to expire, on {date}: {amounts}",
+  "text-next": "New credits on {date}: {pack}",
+  "text-limit": "{used} of {amount} {window}",
+  "text-minute": "this minute",
+  "text-hour": "this hour",
+  "text-day": "today",
+  "text-week": "this week",
+  "text-month": "this month",
   "text-empty": "No credits left.",
   "text-loading": "",
   "text-unknown": "Your credits cannot be shown now.",
@@ -34,6 +42,13 @@ const SECRET_KEY =
 
 type Content = string | HTMLElement;
 
+/** The answers that the element shows. What was not asked for is empty. */
+interface Shown {
+  readonly credits: readonly Balance[];
+  readonly limits: readonly Limit[];
+  readonly recurring: readonly Recurring[];
+}
+
 /** Returns text with its own direction, so that a number or a date reads correctly in a line of the other direction. */
 function apart(...content: readonly Content[]): HTMLElement {
   const element = document.createElement("bdi");
@@ -47,7 +62,7 @@ class SecretKeyError extends Error {}
 const Base = globalThis.HTMLElement ?? (class {} as typeof HTMLElement);
 
 export class PurserBalance extends Base {
-  static readonly observedAttributes = ["url", "publishable-key", "user-id", "event"];
+  static readonly observedAttributes = ["url", "publishable-key", "user-id", "event", "limits", "recurring"];
 
   #getToken: (() => Token) | null = null;
   #request: AbortController | null = null;
@@ -123,9 +138,9 @@ export class PurserBalance extends Base {
     this.#request = request;
     try {
       this.#assertPublishable();
-      const credits = await this.#read(request.signal);
+      const shown = await this.#read(request.signal);
       if (request.signal.aborted) return;
-      this.#tell(credits);
+      this.#tell(shown);
     } catch (error) {
       if (request.signal.aborted) return;
       const isSecret = error instanceof SecretKeyError;
@@ -142,27 +157,35 @@ export class PurserBalance extends Base {
     throw new SecretKeyError(SECRET_KEY);
   }
 
-  async #read(signal: AbortSignal): Promise<readonly Balance[]> {
+  async #read(signal: AbortSignal): Promise<Shown> {
     if (!this.hasAttribute("data-state"))
       this.#show("loading", [this.#paragraph("message", this.#word("text-loading"))]);
     const [key, user] = [this.getAttribute("publishable-key"), this.getAttribute("user-id")];
     if (!key || !user) throw new TypeError("<purser-balance> needs the attributes publishable-key and user-id.");
-    const token = await this.#token();
-    const url = new URL("/api/v1/credits", this.getAttribute("url") ?? import.meta.url);
-    url.searchParams.set("userId", user);
+    const headers = { authorization: `Bearer ${key}`, "x-user-token": await this.#token() };
     const event = this.getAttribute("event");
-    if (event) url.searchParams.set("event", event);
-    const headers = { authorization: `Bearer ${key}`, "x-user-token": token };
+    const get = (path: string, query = {}) => this.#get(path, { userId: user, ...query }, headers, signal);
+    const [{ credits }, { limits }, { recurring }] = await Promise.all([
+      get("credits", event ? { event } : {}),
+      this.hasAttribute("limits") ? get("usage/limits") : { limits: [] },
+      this.hasAttribute("recurring") ? get("credits/recurring") : { recurring: [] },
+    ]);
+    return { credits, limits, recurring };
+  }
+
+  async #get(path: string, query: Record<string, string>, headers: Record<string, string>, signal: AbortSignal) {
+    const url = new URL(`/api/v1/${path}`, this.getAttribute("url") ?? import.meta.url);
+    url.search = `${new URLSearchParams(query)}`;
     const response = await fetch(url, {
       headers: this.#bookmark === "" ? headers : { ...headers, "x-d1-bookmark": this.#bookmark },
       signal,
     });
-    const { credits, error } = await response.json();
+    const { error, ...answer } = await response.json();
     const seconds = Number(response.headers.get("retry-after"));
     if (seconds > 0 && !signal.aborted) this.#refreshIn(seconds * 1_000);
     if (!response.ok)
       throw new Refusal(error ?? { message: `Something that is not Purser answered ${response.status}.` });
-    return credits;
+    return answer;
   }
 
   async #token(): Promise<string> {
@@ -178,10 +201,11 @@ export class PurserBalance extends Base {
 
   #refreshIn(ms: number): void {
     clearTimeout(this.#timer);
-    if (ms < DAY_MS) this.#timer = setTimeout(this.#refresh, ms);
+    // A test clock may be far from the browser's time: then nothing that it shows can be timed.
+    if (ms > 0 && ms < DAY_MS) this.#timer = setTimeout(this.#refresh, ms);
   }
 
-  #tell(credits: readonly Balance[]): void {
+  #tell({ credits, limits, recurring }: Shown): void {
     const totals = totalsByUnit(credits);
     const low = [...totals].filter(([unit, total]) => this.#isLow(unit, total)).map(([unit]) => unit);
     const list = document.createElement("dl");
@@ -195,15 +219,21 @@ export class PurserBalance extends Base {
       );
     }
     const next = nextToExpire(credits);
+    const begins = nextToBegin(recurring);
+    const bounds = limits.flatMap((limit) => this.#limitRow(limit));
     const isEmpty = totals.size === 0;
     this.#show(isEmpty ? "empty" : low.length > 0 ? "low" : "ok", [
       ...(isEmpty ? [this.#paragraph("message empty", this.#word("text-empty"))] : [list]),
       ...(next === null ? [] : [this.#paragraph("expires", ...this.#expiry(next))]),
+      ...(begins === null ? [] : [this.#paragraph("next", ...this.#beginning(begins))]),
+      ...(bounds.length === 0 ? [] : [this.#element("dl", "limits", ...bounds)]),
     ]);
-    // Reads again at the next expiry, because the expired credits must disappear.
-    if (next !== null) this.#refreshIn(next.at.getTime() - Date.now() + 1_000);
+    // Reads again at the next expiry, window or period, because what is shown then changes.
+    const moments = [next?.at, begins?.at, ...limits.map(({ resetsAt }) => new Date(resetsAt))];
+    const waits = moments.flatMap((at) => (at === undefined ? [] : [at.getTime() - Date.now() + 1_000]));
+    this.#refreshIn(Math.min(...waits.filter((ms) => ms > 0)));
     const remaining = Object.fromEntries([...totals].map(([unit, total]) => [unit, total.remaining]));
-    this.dispatchEvent(new CustomEvent("purser-balance", { detail: { state: this.dataset.state, remaining } }));
+    this.dispatchEvent(new CustomEvent("purser-balance", { detail: { state: this.dataset.state, remaining, limits } }));
   }
 
   #isLow(unit: string, { remaining, initial }: UnitTotal): boolean {
@@ -216,20 +246,49 @@ export class PurserBalance extends Base {
     const amounts = [...totals].map(([unit, { remaining }]) =>
       apart(...this.#amount(unit, remaining), this.#isMoney(unit) ? "" : ` ${this.#unitWord(unit)}`),
     );
+    // The language decides the list's words and order. Its elements are the amounts, by index.
+    const places = new Intl.ListFormat(this.#language()).formatToParts(amounts.map((_, place) => `${place}`));
+    const list = places.map(({ type, value }) => (type === "element" ? (amounts[Number(value)] ?? "") : value));
+    return this.#fill("text-expires", { amounts: list, date: [this.#date(at)] });
+  }
+
+  #beginning({ at, packName }: { at: Date; packName: string }): Content[] {
+    return this.#fill("text-next", { date: [this.#date(at)], pack: [apart(packName)] });
+  }
+
+  /** The row of a limit; none where the user has none. */
+  #limitRow({ name, unit, every, used, amount }: Limit): HTMLElement[] {
+    if (amount === null) return [];
+    const parts = used >= amount ? " reached" : "";
+    const bound = this.#fill("text-limit", {
+      used: [apart(...this.#amount(unit, used))],
+      amount: [apart(...this.#amount(unit, amount))],
+      window: [this.#word(`text-${every}`)],
+    });
+    return [
+      this.#element(
+        "div",
+        "row",
+        this.#element("dt", `limit${parts}`, apart(name)),
+        this.#element("dd", `used${parts}`, ...bound),
+      ),
+    ];
+  }
+
+  /** Returns a text with its places, such as `{date}`, filled in. */
+  #fill(word: Word, places: Readonly<Record<string, readonly Content[]>>): Content[] {
+    return this.#word(word)
+      .split(/\{(\w+)\}/)
+      .flatMap((text, index): readonly Content[] => (index % 2 === 0 ? [text] : (places[text] ?? [`{${text}}`])));
+  }
+
+  #date(at: Date): HTMLElement {
     const isSoon = at.getTime() - Date.now() < DAY_MS;
     const format = new Intl.DateTimeFormat(this.#language(), {
       dateStyle: "medium",
       ...(isSoon && { timeStyle: "short" }),
     });
-    // The language decides the list's words and order. Its elements are the amounts, by index.
-    const places = new Intl.ListFormat(this.#language()).formatToParts(amounts.map((_, place) => `${place}`));
-    const list = places.map(({ type, value }) => (type === "element" ? (amounts[Number(value)] ?? "") : value));
-    return this.#word("text-expires")
-      .split(/(\{amounts\}|\{date\})/)
-      .flatMap((text): Content[] => {
-        if (text === "{amounts}") return list;
-        return [text === "{date}" ? apart(format.format(at)) : text];
-      });
+    return apart(format.format(at));
   }
 
   #isMoney(unit: string): boolean {

@@ -55,6 +55,7 @@ const TABLES = {
   usage_events: OF_ACCOUNT,
   large_properties: OF_ACCOUNT,
   reservations: OF_ACCOUNT,
+  recurring_grants: OF_ACCOUNT,
   distinct_ids: "environment_id = ?1",
   analytics_events: "environment_id = ?1",
   consent_log: "environment_id = ?1",

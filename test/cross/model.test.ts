@@ -5,8 +5,10 @@ import { compareState } from "../support/compare-state.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../support/faulty-d1.ts";
 import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { createModel, type Pack, type Unit } from "../support/model.ts";
+import { createModel, type Pack } from "../support/model.ts";
+import type { Unit } from "../support/model-amounts.ts";
 import { createErasures } from "../support/model-erasure.ts";
+import type { Limit } from "../support/model-limits.ts";
 import { compareMessages, TOLD } from "../support/model-messages.ts";
 import { createPayments, type PaymentMotion } from "../support/model-payments.ts";
 import { modelList } from "../support/model-reads.ts";
@@ -86,6 +88,24 @@ async function makePacks(appId: string): Promise<Pack[]> {
   return packs;
 }
 
+const LIMITS = [
+  { name: "Calls", unit: "count", amount: 12, every: "hour", matches: [] },
+  { name: "Chats", unit: "tokens", amount: 900, every: "minute", matches: [{ event: "chat.*" }] },
+  { name: "Large", unit: "cents", amount: 40, every: "day", matches: [{ model: "large" }, { event: "other" }] },
+] as const;
+
+/** The limits of an application, and how the model knows them. */
+async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
+  const call = makeClient(clock);
+  const made: Limit[] = [];
+  for (const { matches, ...limit } of LIMITS) {
+    const path = `/api/v1/admin/apps/${appId}/usage-limits`;
+    const answer = await call("POST", path, { key: env.ADMIN_TOKEN, body: { mode: "live", ...limit, matches } });
+    made.push({ ...limit, matches: [...matches], limitId: answer.body.limitId });
+  }
+  return made;
+}
+
 /** What is sent under an id or a name lands once, so its caller may send it again after a 503. */
 function isIdempotent(request: Request): boolean {
   if (request.kind === "grant") return request.ref !== null;
@@ -95,7 +115,7 @@ function isIdempotent(request: Request): boolean {
 }
 
 function someFault(random: Random, request: Request): FaultPlan | null {
-  if (!random.chance(0.12)) return null;
+  if (request.kind === "limit" || !random.chance(0.12)) return null;
   const at = random.integer(1, 3);
   if (isIdempotent(request) && random.chance(0.4)) return { fault: random.pick(FAULTS), at, persists: true };
   return { fault: random.pick(["before", "amid", "after"] as const), at };
@@ -104,6 +124,8 @@ function someFault(random: Random, request: Request): FaultPlan | null {
 /** Often not at all, now and then to the very millisecond at which a balance or a hold expires. */
 function moveClock(random: Random, clock: Clock, model: ReturnType<typeof createModel>): void {
   const moments = [...model.balances, ...model.holds.values()].map(({ expiresAt }) => expiresAt);
+  // A window's last millisecond, or the first of the next.
+  if (random.chance(0.03)) clock.ms += 60_000 - (clock.ms % 60_000) - random.integer(0, 1);
   const next = Math.min(...moments.filter((ms) => ms > clock.ms));
   if (Number.isFinite(next) && random.chance(0.08)) clock.advance(next - clock.ms);
   else if (random.chance(0.25)) clock.advance(random.integer(1, 90_000));
@@ -132,6 +154,7 @@ async function play(seed: number): Promise<void> {
   const users = ["ada", "böb"];
   const packs = await makePacks(app.appId);
   await takeStripe(makeClient(clock), app.appId);
+  if (random.chance(0.66)) model.limits.limits.push(...(await makeLimits(clock, app.appId)));
   const pair: Pair = {
     // What an isolate remembers of a user is stale now and then, by as many writes as others made meanwhile.
     call: makeClient(clock, { DB: faulty.d1 }, random.id, atRandom(3, random)),
@@ -160,6 +183,7 @@ async function play(seed: number): Promise<void> {
       users,
       balances: model.balances,
       reservationIds: [...model.holds.keys()],
+      limits: model.limits.limits,
       past,
       nowMs: clock.ms,
     };

@@ -75,6 +75,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.waitForSelector(`purser-balance[data-state="${state}"]`, { state: "attached" });
     return (await page.locator("purser-balance [part~=balance] :is(dt, dd, p)").allTextContents()).join(" ");
   };
+  const zoneOf = async (page: Page) => String(await page.evaluate("Intl.DateTimeFormat().resolvedOptions().timeZone"));
   const run = (page: Page, script: string) =>
     page.evaluate(`const balance = document.querySelector("purser-balance"); ${script}`);
 
@@ -256,6 +257,65 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn(page, "low")).toBe("Balance $1.00 (low)");
     expect(await link.isVisible()).toBe(true);
     await expectAccessible(page);
+    await page.context().close();
+  });
+
+  it("shows how the user stands with each limit, and when credits come again, where it is asked to", async () => {
+    const limits = `/api/v1/admin/apps/${app.appId}/usage-limits`;
+    const limit = { mode: "live", matches: [{ event: "free.*" }], unit: "count" };
+    const made = await post(limits, { ...limit, name: "Messages", amount: 50, every: "day" }, ADMIN_TOKEN);
+    const { limitId } = (await made.json()) as { limitId: string };
+    await post(limits, { ...limit, name: "Pictures", amount: 12, every: "month" }, ADMIN_TOKEN);
+    await grant("lim", "count", 100);
+    // Its next period is far away, so that the text does not depend on the day.
+    const startsAt = new Date(Date.now() + 300 * 86_400_000);
+    const recurring = {
+      userId: "lim",
+      packId: "tokens",
+      quantity: 5,
+      every: "month",
+      startsAt: startsAt.toISOString(),
+    };
+    await post("/api/v1/credits/recurring", recurring);
+    await spend("lim", { count: 1 });
+    const use = () =>
+      post("/api/v1/usage/events", {
+        ...{ eventId: crypto.randomUUID(), userId: "lim", event: "free.chat", quantities: { count: 12 } },
+      });
+    await use();
+    const { page, complaints } = await openElement("lim", "limits recurring");
+    const begins = startsAt.toLocaleDateString("en-US", { dateStyle: "medium", timeZone: await zoneOf(page) });
+    expect(await textIn(page, "ok")).toBe(
+      `Uses 87 New credits on ${begins}: tokens Messages 12 of 50 today Pictures 12 of 12 this month`,
+    );
+    const reached = () => page.locator("purser-balance [part~=reached]").allTextContents();
+    expect(await reached()).toEqual(["Pictures", "12 of 12 this month"]);
+    await expectAccessible(page);
+    // The user has no limit of messages: it is not shown.
+    const path = `${server.url}/api/v1/usage/limits/${limitId}/amount`;
+    const headers = { authorization: `Bearer ${app.keys.sk_live}`, "content-type": "application/json" };
+    await fetch(path, { method: "PUT", headers, body: JSON.stringify({ userId: "lim", amount: null }) });
+    await run(
+      page,
+      'balance.removeAttribute("recurring"); balance.setAttribute("text-limit", "{window}: {used}/{amount}")',
+    );
+    await run(page, 'balance.setAttribute("text-month", "<i>")');
+    await run(page, "balance.refresh()");
+    expect(await textIn(page, "ok")).toBe("Uses 87 Pictures <i>: 12/12");
+    await run(page, 'balance.removeAttribute("limits")');
+    expect(await textIn(page, "ok")).toBe("Uses 87");
+    expect(complaints).toEqual([]);
+    await page.context().close();
+  });
+
+  it("asks for neither limits nor recurring grants where it is not told to", async () => {
+    await grant("plain", "count", 1);
+    const asked: string[] = [];
+    const { page } = await openElement("plain");
+    page.on("request", (request) => asked.push(new URL(request.url()).pathname));
+    await textIn(page, "ok");
+    await run(page, "balance.refresh()");
+    expect(new Set(asked.filter((path) => path.startsWith("/api/")))).toEqual(new Set(["/api/v1/credits"]));
     await page.context().close();
   });
 

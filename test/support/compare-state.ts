@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Pair } from "./history.ts";
-import { fromSteps, type Unit } from "./model.ts";
+import { fromSteps, type Unit } from "./model-amounts.ts";
 
 /** `toEqual`, called only on a difference, because it takes most of the time of a long history. */
 function expectSame(seen: unknown, expected: unknown, where: string): void {

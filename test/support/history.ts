@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import type { FaultPlan, FaultyD1 } from "./faulty-d1.ts";
 import type { createModel, Answer as ModelAnswer, Pack, Spent } from "./model.ts";
 import type { createErasures } from "./model-erasure.ts";
+import type { Limit } from "./model-limits.ts";
 import type { createPayments, PaymentMotion } from "./model-payments.ts";
 import { modelList, modelPlan, modelReservations, modelTotals } from "./model-reads.ts";
 import type { createRefunds, Made } from "./model-refunds.ts";
@@ -115,11 +116,29 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       return allReservations(get, request);
     case "plan":
       return post("credits/plan", request.use);
+    case "limit": {
+      const path = `/api/v1/admin/apps/${pair.appId}/usage-limits/${limitOf(pair, request.name).limitId}`;
+      return pair.call("PATCH", path, { key: env.ADMIN_TOKEN, body: { amount: request.amount } });
+    }
+    case "own amount": {
+      const { userId, name, amount } = request;
+      const path = `/api/v1/usage/limits/${limitOf(pair, name).limitId}/amount`;
+      if (amount !== undefined) return pair.call("PUT", path, { key: pair.key, body: { userId, amount } });
+      return pair.call("DELETE", query(path, { userId }), { key: pair.key });
+    }
+    case "standings":
+      return get(query("usage/limits", { userId: request.userId }));
     case "totals": {
       const [from, to] = [new Date(request.fromMs).toISOString(), new Date(request.toMs).toISOString()];
       return get(query("usage", { userId: request.userId, from, to }));
     }
   }
+}
+
+function limitOf({ model }: Pair, name: string): Limit {
+  const limit = model.limits.limits.find((one) => one.name === name);
+  if (limit === undefined) throw new Error("a history names only limits that are there");
+  return limit;
 }
 
 /** Every page of a list of reservations, as one. */
@@ -143,12 +162,15 @@ async function allReservations(
 
 type ListResult = { readonly error?: { readonly code: string; readonly details?: object } };
 
+/** The codes whose details the model knows. */
+const WITH_REASONS = new Set(["insufficient_credits", "idempotency_conflict", "usage_limit_reached"]);
+
 /** One result of a list: its code, with the reasons that the model knows, or the answer. */
 function resultInModelsWords(result: ListResult): object {
   const { error } = result;
   if (error === undefined) return { body: result };
   const { code, details } = error;
-  return { code, ...(code === "insufficient_credits" || code === "idempotency_conflict" ? { body: details } : {}) };
+  return { code, ...(WITH_REASONS.has(code) ? { body: details } : {}) };
 }
 
 /** Purser's response in the form of the model. */
@@ -156,8 +178,7 @@ function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, 
   const { status, body } = answer;
   if (status !== 200) {
     const { code, details } = body.error;
-    const reasons = status === 402 || code === "idempotency_conflict" ? { body: details } : {};
-    return { status, code, ...reasons };
+    return { status, code, ...(WITH_REASONS.has(code) ? { body: details } : {}) };
   }
   const replayed = answer.headers?.get("idempotent-replayed") === "true";
   switch (request.kind) {
@@ -182,8 +203,11 @@ function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, 
       return { status, body: (body.results as ListResult[]).map(resultInModelsWords) };
     case "erase":
       return { status, body: body.status, replayed };
+    case "standings":
+      return { status, body: body.limits };
     case "cron":
     case "lift":
+    case "limit":
     case "release":
       return { status };
     default:
@@ -254,6 +278,17 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
     case "cron":
       model.expire();
       return { status: 200 };
+    case "limit":
+      limitOf(pair, request.name).amount = request.amount;
+      return { status: 200 };
+    case "own amount": {
+      const { limitId } = limitOf(pair, request.name);
+      model.expire(request.userId);
+      model.limits.setOwn(request.userId, limitId, request.amount);
+      return { status: 200, body: model.limits.standings(request.userId).find((one) => one.limitId === limitId) };
+    }
+    case "standings":
+      return { status: 200, body: model.limits.standings(request.userId) };
     case "reservations":
       return { status: 200, body: modelReservations(model, request.userId, request.status) };
     case "list":
@@ -280,8 +315,12 @@ function asSentAgain(
   const results = body as { code?: string; body?: unknown }[];
   const ids = list.map(({ spent }) => spent.eventId);
   const isTakenLater = (place: number) => ids.lastIndexOf(ids[place] ?? "") > place;
+  // The events after one that was short may have brought the user to a limit.
+  const isShort = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
   const shown = results.map((result, place) =>
-    result.code === undefined ? result : { code: isTakenLater(place) ? "refused" : result.code },
+    result.code === undefined
+      ? result
+      : { code: isTakenLater(place) || isShort(result.code) ? "refused" : result.code },
   );
   return { ...rest, body: shown };
 }
@@ -310,6 +349,7 @@ export async function exchange(
       : await persist(pair, request, trouble.faulty, trouble.plan);
   const said = inModelsWords(request, answer);
   const expected = askModel(pair, request, answer);
+  pair.model.limits.endRequest();
   // The first request may have been written although its answer was lost. Then the second is a replay.
   const seen = isRepeat ? { ...said, replayed: expected.replayed } : said;
   // What a delivery of Stripe's did, a repeat does no more (S5).

@@ -37,6 +37,8 @@ const USAGE = "/api/v1/usage";
 const use = { event: "chat.done", quantities: { count: 0, tokens: 0.001 } };
 const body = (path: string, fields: object): Request => ({ path, body: { userId: "u", ...fields } });
 const reserve = (tag: string) => body(`${USAGE}/reservations`, { ...use, reservationId: `res_${tag}` });
+const RECURRING = "/api/v1/credits/recurring";
+const recur = (tag: string) => body(RECURRING, { recurringId: `rec_${tag}`, packId: "Pack", every: "month" });
 const consent = (tag: string) => ({
   path: "/api/v1/consent",
   body: { distinctId: "u", purpose: tag, decision: "granted" },
@@ -84,6 +86,33 @@ export const keyedRoutes: readonly KeyedRoute[] = [
       path: `${USAGE}?userId=u&from=2026-01-01T00:00Z&groupBy=day,model`,
       headers: { "x-user-token": token },
     }),
+  },
+  {
+    name: "recurring grants",
+    kind: "sk_live",
+    writes: false,
+    request: () => ({ path: `${RECURRING}?userId=u` }),
+  },
+  {
+    name: "recurring grants of an end-user",
+    kind: "pk_live",
+    writes: false,
+    request: (_, token) => ({ path: `${RECURRING}?userId=u`, headers: { "x-user-token": token } }),
+  },
+  { name: "recurring grant", kind: "sk_live", writes: true, request: recur },
+  {
+    name: "end of a recurring grant",
+    kind: "sk_live",
+    writes: true,
+    before: recur,
+    request: (tag) => ({ path: `${RECURRING}/rec_${tag}/cancel`, body: { at: "now" } }),
+  },
+  { name: "usage limits", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}/limits?userId=u` }) },
+  {
+    name: "usage limits of an end-user",
+    kind: "pk_live",
+    writes: false,
+    request: (_, token) => ({ path: `${USAGE}/limits?userId=u`, headers: { "x-user-token": token } }),
   },
   { name: "reservations", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}/reservations?userId=u` }) },
   {

@@ -6,7 +6,7 @@ type Model = ReturnType<typeof createModel>;
 
 /** The users whom a request writes for. */
 function writtenFor(model: Model, request: Request): readonly string[] {
-  if (request.kind === "grant" || request.kind === "refund") return [request.userId];
+  if (request.kind === "grant" || request.kind === "refund" || request.kind === "own amount") return [request.userId];
   if (request.kind === "event" || request.kind === "reserve") return [request.use.userId];
   if (request.kind === "revoke" || request.kind === "adjust") {
     return model.balances.filter(({ id }) => id === request.balanceId).map(({ userId }) => userId);
@@ -28,6 +28,7 @@ export function createErasures(model: Model, refund: ReturnType<typeof createRef
       Object.assign(b, { userId: name, ref: null, revoked: true, remaining: 0n });
     }
     refund.forget(userId);
+    model.limits.forget(userId);
   };
   return {
     isErased: (userId: string): boolean => erased.has(userId),

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Pair } from "./history.ts";
-import { fromSteps, type Unit } from "./model.ts";
+import { fromSteps, type Unit } from "./model-amounts.ts";
 
 /** What an endpoint of a random history is told: all but alerts, which test/support/alerts-model.ts knows. */
 export const TOLD = [
@@ -11,6 +11,7 @@ export const TOLD = [
   "reservation.*",
   "usage.recorded",
   "payment.*",
+  "usage.limit_reached",
 ];
 
 interface Entry {
@@ -180,7 +181,16 @@ const inOrder = (value: unknown): unknown =>
 
 /** Each effect that the model knows has exactly one message, and each message its effect; no two of a user have one `seq`. */
 export async function compareMessages(pair: Pair, where: string): Promise<void> {
-  const { entries, told } = await read(pair.environmentId);
+  const { entries, told: all } = await read(pair.environmentId);
+  const [told, ofLimits] = [true, false].map((isOther) =>
+    all.filter(({ type }) => (type !== "usage.limit_reached") === isOther),
+  ) as [Told[], Told[]];
+  // What else they say is test/worker/books/limits's.
+  const reached = ofLimits.map(({ data: { userId, limitId, resetsAt } }) =>
+    JSON.stringify({ userId, limitId, resetsAt }),
+  );
+  const expected = [...pair.model.limits.told.values()].map((one) => JSON.stringify(one));
+  expect(reached.sort(), `limits reached ${where}`).toEqual(expected.sort());
   const refunded = told.filter(({ type }) => type === "credits.refunded");
   const ofRefunds = refunded.flatMap((one) => entriesOfRefund(one, entries));
   const text = (one: Omit<Told, "deliveries">) => JSON.stringify(inOrder(one));

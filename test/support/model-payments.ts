@@ -1,4 +1,5 @@
-import { type Answer, type Balance, type createModel, type Pack, toSteps } from "./model.ts";
+import type { Answer, Balance, createModel, Pack } from "./model.ts";
+import { toSteps } from "./model-amounts.ts";
 import type { Random } from "./random.ts";
 
 /** One of Stripe's events about payment `of`, which was of 1000. Plain data, as every request of a history. */

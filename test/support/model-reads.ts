@@ -1,14 +1,5 @@
-import {
-  type Balance,
-  type createModel,
-  fromSteps,
-  type Hold,
-  matches,
-  toSteps,
-  UNITS,
-  type Unit,
-  type Use,
-} from "./model.ts";
+import type { Balance, createModel, Hold } from "./model.ts";
+import { fromSteps, matches, toSteps, UNITS, type Unit, type Use } from "./model-amounts.ts";
 
 type Model = ReturnType<typeof createModel>;
 
@@ -51,7 +42,7 @@ function planAsItStands(model: Model, use: Use) {
       ...{ balanceId: b.id, packName: b.packName, unit: b.unit, remaining: fromSteps(b.unit, b.remaining) },
       reason: why(b),
     })),
-    limits: [],
+    limits: model.limits.refusing(use),
   };
 }
 

@@ -1,14 +1,5 @@
-import {
-  type Answer,
-  again,
-  type Balance,
-  type createModel,
-  type Fields,
-  fromSteps,
-  left,
-  refuse,
-  toSteps,
-} from "./model.ts";
+import { type Answer, again, type Balance, type createModel, type Fields, left, refuse } from "./model.ts";
+import { fromSteps, toSteps } from "./model-amounts.ts";
 
 export interface RefundRequest {
   readonly userId: string;

@@ -1,13 +1,21 @@
+import {
+  fromSteps,
+  matches,
+  type Quantities,
+  type Rule,
+  toSteps,
+  UNITS,
+  type Unit,
+  type Use,
+} from "./model-amounts.ts";
+import { type Counted, createLimits } from "./model-limits.ts";
+
 /** The model: the rules of docs/decisions.md about credits and usage, with plain objects. No SQL, and nothing from src. */
-export type Unit = "count" | "tokens" | "seconds" | "cents";
-export type Quantities = { [U in Unit]?: number };
-export type Use = { userId: string; event: string; model?: string; quantities?: Quantities };
 export type Spent = { eventId: string; occurredAt?: string; onShortage?: "reject" | "partial" };
 export type Item = { packItemId: string | null; unit: Unit; initial: number; priority: number; matches: Rule[] };
 export type Pack = { packId: string; packName: string; items: Item[] };
 export type Answer = { status: number; code?: string; body?: unknown; replayed?: boolean };
 export type OnExpiry = "return" | "charge";
-type Rule = { event?: string; model?: string };
 export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string; cause?: "payment" };
 /** Of a payment: whether it revoked the balance, and what it took (model-payments.ts). */
 type OfPayment = { byPayment?: boolean; revokedWhy?: Why; taken?: bigint; paymentKey?: string };
@@ -31,6 +39,7 @@ export type Hold = Readonly<{
   createdAt: number;
   body: object;
   onExpiry: OnExpiry;
+  counted: readonly Counted[];
 }> & {
   expiresAt: number;
   state: string;
@@ -38,10 +47,6 @@ export type Hold = Readonly<{
   eventId: string | null;
 };
 
-const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
-export const UNITS = Object.keys(SCALE) as Unit[];
-export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
-export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
 const least = (a: bigint, b: bigint) => (a < b ? a : b);
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
 const iso = (ms: number) => (ms === Infinity ? null : new Date(ms).toISOString());
@@ -58,10 +63,6 @@ export const again = (known: { request: Fields; body: object }, request: Fields)
   const differs = common.filter((name) => JSON.stringify(known.request[name]) !== JSON.stringify(request[name]));
   return refuse(409, "idempotency_conflict", { differs }); // U12
 };
-const asRegExp = (glob: string) => new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
-const fits = (glob: string, name: string | undefined) => name !== undefined && asRegExp(glob).test(name);
-export const matches = ({ matches: rules }: Item, { event, model }: Use) =>
-  rules.length === 0 || rules.some((r) => fits(r.event ?? "*", event) && (!r.model || fits(r.model, model)));
 const rank = ({ priority, matches, expiresAt, grantedAt, id }: Balance) =>
   [priority, matches.length ? 0 : 1, expiresAt, grantedAt].map((n) => `${Math.min(n, 1e15)}`.padStart(16)).join() + id;
 export const left = (b: Balance) => fromSteps(b.unit, b.remaining);
@@ -81,7 +82,20 @@ export function createModel(clock: { now: () => number }) {
   const balances: Balance[] = [];
   const ledger: object[] = [];
   const holds = new Map<string, Hold>();
-  const events = new Map<string, { request: Fields; body: object; use: Use; at: number }>();
+  const events = new Map<
+    string,
+    { request: Fields; body: object; use: Use; at: number; counted: readonly Counted[] }
+  >();
+  const countedOf = (userId: string) =>
+    [...events.values(), ...[...holds.values()].filter(({ state }) => state === "open")]
+      .filter(({ use }) => use.userId === userId)
+      .flatMap(({ counted }) => counted);
+  const limits = createLimits(clock, countedOf);
+  /** Of several limits that refuse, the one that resets last (Q4). */
+  const refuseByLimit = (use: Use): Answer | null => {
+    const [last] = limits.refusing(use).toSorted((a, b) => Date.parse(b.resetsAt) - Date.parse(a.resetsAt));
+    return last === undefined ? null : refuse(429, "usage_limit_reached", last);
+  };
 
   const post = (b: Balance, steps: bigint, reason: string, by: object = {}) => {
     b.remaining += steps;
@@ -164,7 +178,8 @@ export function createModel(clock: { now: () => number }) {
     payOwed(hold, before);
     const quantities = { count: 1, ...use.quantities };
     const request = { charged: eventId, quantities, occurredAt: iso(expiresAt), onShortage: "partial" };
-    events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt });
+    // It leaves what its hold counted in that window, and counts nothing more (Q3).
+    events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt, counted: hold.counted });
   };
   /** Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6). */
   const burn = (use: Use, held: Leg[] = [], at = clock.now()) => {
@@ -207,6 +222,8 @@ export function createModel(clock: { now: () => number }) {
     const known = events.get(eventId); // a charge's too
     if (known && !("charged" in known.request && hold?.id === eventId)) return again(known, request);
     if (hold && (hold.eventId !== null || hold.state === "released")) return refuse(409, "reservation_closed");
+    const limited = hold || onShortage === "partial" ? null : refuseByLimit(use);
+    if (limited) return limited;
     const { legs, uncovered, skipped } = burn(use, hold?.state === "open" ? hold.legs : []);
     if (uncovered && onShortage !== "partial") return refuse(402, "insufficient_credits", { uncovered, skipped });
     const settled = hold?.state === "open" ? hold : undefined;
@@ -216,7 +233,8 @@ export function createModel(clock: { now: () => number }) {
     for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: hold?.id ?? null });
     const body = { eventId, debits: legs.map(shown), uncovered };
     if (settled && before) payOwed(settled, before);
-    events.set(eventId, { request, body, use, at: Date.parse(occurredAt ?? "") || clock.now() });
+    const at = Date.parse(occurredAt ?? "") || clock.now();
+    events.set(eventId, { request, body, use, at, counted: limits.count(use) });
     return { status: 200, body };
   };
 
@@ -239,7 +257,7 @@ export function createModel(clock: { now: () => number }) {
 
   return {
     afterDue,
-    ...{ takings, owe },
+    ...{ takings, owe, limits },
     ...{ balances, ledger, holds, events, post, burn, statusOf, ordered, isDue, expire, event: spend },
     grant({ items, ...pack }: Pack, to: Grantee, ids: string[]): Answer {
       const isIt = (b: Balance) =>
@@ -283,6 +301,8 @@ export function createModel(clock: { now: () => number }) {
       const known = holds.get(id);
       expire(use.userId);
       if (known) return again(known, request);
+      const limited = refuseByLimit(use);
+      if (limited) return limited;
       const { legs, uncovered, skipped } = burn(use);
       if (uncovered) return refuse(402, "insufficient_credits", { uncovered, skipped });
       const expiresAt = clock.now() + seconds * 1_000;
@@ -290,7 +310,7 @@ export function createModel(clock: { now: () => number }) {
       const body = { reservationId: id, expiresAt: iso(expiresAt), holds: legs.map(shown) };
       const unsettled = { state: "open", settledAt: null, eventId: null };
       const created = { id, request, use, legs, createdAt: clock.now(), onExpiry: onExpiry ?? "return" };
-      holds.set(id, { ...created, expiresAt, body, ...unsettled });
+      holds.set(id, { ...created, expiresAt, body, ...unsettled, counted: limits.count(use) });
       return { status: 200, body };
     },
     /** The new end, if it may be there (U14). */

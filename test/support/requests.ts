@@ -1,4 +1,5 @@
-import { type OnExpiry, type Pack, type Quantities, type Spent, UNITS, type Unit, type Use } from "./model.ts";
+import type { OnExpiry, Pack, Spent } from "./model.ts";
+import { type Quantities, UNITS, type Unit, type Use } from "./model-amounts.ts";
 import { type StripeRequest, someStripeEvent } from "./model-payments.ts";
 import type { RefundRequest } from "./model-refunds.ts";
 import type { Random } from "./random.ts";
@@ -19,6 +20,9 @@ export type Request =
   | { kind: "cron" }
   | { kind: "erase"; userId: string }
   | { kind: "lift"; userId: string }
+  | { kind: "limit"; name: string; amount: number }
+  | { kind: "own amount"; userId: string; name: string; amount: number | null | undefined }
+  | { kind: "standings"; userId: string }
   | { kind: "reservations"; userId: string; status: string | null; limit: number }
   | { kind: "list"; userId: string; includeExpired: boolean; ref?: string }
   | { kind: "plan"; use: Use }
@@ -30,6 +34,7 @@ export interface Known {
   readonly users: readonly string[];
   readonly balances: readonly { readonly id: string; readonly unit: Unit }[];
   readonly reservationIds: readonly string[];
+  readonly limits: readonly { readonly name: string; readonly unit: Unit }[];
   readonly past: readonly Request[];
   readonly nowMs: number;
 }
@@ -53,6 +58,9 @@ const WEIGHTS = {
   list: 3,
   reservations: 4,
   plan: 5,
+  limit: 2,
+  "own amount": 4,
+  standings: 4,
   totals: 3,
   again: 8,
   altered: 5,
@@ -188,6 +196,14 @@ export function someRequest(random: Random, known: Known): Request {
   if (kind === "list") {
     const list = { kind, userId: random.pick(known.users), includeExpired: random.chance(0.5) };
     return random.chance(0.5) ? list : { ...list, ref: `order-${random.integer(1, 12)}` };
+  }
+  if (kind === "limit" || kind === "own amount" || kind === "standings") {
+    const userId = random.pick(known.users);
+    if (kind === "standings" || known.limits.length === 0) return { kind: "standings", userId };
+    const { name, unit } = random.pick(known.limits);
+    const amount = someAmount(random, unit) * random.integer(1, 6);
+    if (kind === "limit") return { kind, name, amount };
+    return { kind, userId, name, amount: random.pick([amount, amount, null, undefined]) };
   }
   if (kind === "erase" || kind === "lift") return { kind, userId: random.pick(known.users) };
   if (kind === "reservations") {

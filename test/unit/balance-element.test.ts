@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { nextToExpire, totalsByUnit } from "../../clients/balance/credits.ts";
+import { nextToBegin } from "../../clients/balance/limits.ts";
 
 const balance = (unit: string, remaining: number, expiresAt: string | null = null) => ({
   unit,
@@ -31,5 +32,16 @@ describe("what the balance element shows", () => {
     });
     expect(nextToExpire([balance("cents", 3)])).toBeNull();
     expect(nextToExpire([])).toBeNull();
+  });
+
+  it("begins again with the period that comes first", () => {
+    const [early, late] = ["2027-01-01T00:00:00.000Z", "2027-01-02T00:00:00.000Z"];
+    const recurring = [
+      { packName: "Pro", nextAt: late },
+      { packName: "Ended", nextAt: null },
+      { packName: "Free", nextAt: early },
+    ];
+    expect(nextToBegin(recurring)).toEqual({ at: new Date(early), packName: "Free" });
+    expect(nextToBegin([{ packName: "Ended", nextAt: null }])).toBeNull();
   });
 });

@@ -10,6 +10,8 @@ interface ElementAttributes extends HTMLAttributes<PurserBalanceElement> {
   readonly event?: string;
   readonly currency?: string;
   readonly low?: number | string;
+  readonly limits?: boolean;
+  readonly recurring?: boolean;
   readonly [text: `text-${string}` | `low-${string}`]: number | string | undefined;
   readonly ref?: React.Ref<PurserBalanceElement>;
 }

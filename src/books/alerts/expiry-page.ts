@@ -1,4 +1,4 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
+import { and, eq, not, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { hasFeatures } from "../../db/features.ts";
 import {
@@ -9,6 +9,7 @@ import {
   insertFrom,
   names,
   query,
+  read,
   returning,
   type ValueOf,
 } from "../../db/query.ts";
@@ -97,11 +98,31 @@ const ofNotice = (value: ValueOf<ExpiryPage>) =>
   and(eq(expiryNotices.environmentId, value("environmentId")), eq(expiryNotices.days, value("days")));
 const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 
-/** Aborts the batch with `guard_environment` if another run processed the page, or the features changed. */
-export const guardPage = query((value: ValueOf<ExpiryPage & { features: string | null }>) => {
+/** The users of the page's expired balances whose next period has begun, and is not granted yet. */
+const usersDue = (value: ValueOf<ExpiryPage>) => sql`(${selectExpiryPage(value)}) AS ${expiryPage}
+  CROSS JOIN ${accounts} ON ${accounts.id} = ${expiryPage.accountId}
+    AND ${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${accounts.isErased} = 0
+  WHERE ${value("days")} = 0`;
+
+const USERS_DUE_MAX = 50;
+
+/** Selects some users whose due periods must be granted before the page is processed (R3). */
+export const selectUsersToGrant = query((value: ValueOf<ExpiryPage>) =>
+  read(
+    fields(accounts, { accountId: "id" }),
+    (list) => sql`SELECT DISTINCT ${list} FROM ${usersDue(value)} LIMIT ${USERS_DUE_MAX}`,
+  ),
+);
+
+/**
+ * Aborts the batch with `guard_environment` if another run processed the page, or the features changed; while `waits` is 1 also
+ * if a user of the page has a due period: alerts are judged after it (R3).
+ */
+export const guardPage = query((value: ValueOf<ExpiryPage & { features: string | null; waits: 0 | 1 }>) => {
+  const isWaiting = sql`(${value("waits")} = 1 AND EXISTS (SELECT 1 FROM ${usersDue(value)}))`;
   const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
     = (${value("doneMs")}, ${value("doneAccountId")}, ${value("doneSeq")})`;
-  const holds = and(hasFeatures(value), hasRow(expiryNotices, and(ofNotice(value), isDone)));
+  const holds = and(hasFeatures(value), hasRow(expiryNotices, and(ofNotice(value), isDone)), not(isWaiting));
   return insertFrom(guards, { name: sql`'environment'`, holds: sql`${holds}` }, sql``);
 });
 

@@ -9,11 +9,22 @@ import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message.ts";
 import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff, messagesAmong } from "../ledger/judge-alerts.ts";
-import { advance, type ExpiryPage, goOffByExpiries, guardPage, insertNotices, isAfter } from "./expiry-page.ts";
+import { settleDueHolds } from "../ledger/write.ts";
+import {
+  advance,
+  type ExpiryPage,
+  goOffByExpiries,
+  guardPage,
+  insertNotices,
+  isAfter,
+  selectUsersToGrant,
+} from "./expiry-page.ts";
 
 /** How many pages of each database a run reads. A page has up to 1,000 balances. */
 const EXPIRY_PAGES_A_RUN_MAX = 16;
 const EXPIRY_QUERIES_A_PAGE = 8;
+/** For the due periods of a user. */
+const QUERIES_A_USER_TO_GRANT = 12;
 
 type ExpiriesUntil = { nowMs: number; untilMs: number; limit: number };
 
@@ -88,7 +99,7 @@ export async function tellExpiries(
   ctx: TenantCtx,
   { id, appId: _, mode: __, features, momentMs: ___, ...page }: NextExpiry,
 ): Promise<void> {
-  await findPage(ctx, features, { ...page, environmentId: id, nowMs: ctx.now() });
+  await findPage(ctx, features, { ...page, environmentId: id, nowMs: ctx.now() }, () => true);
 }
 
 /**
@@ -107,7 +118,8 @@ export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
       if (!allowance.has(EXPIRY_QUERIES_A_PAGE + 1)) return failures;
       const environment = { id, appId, mode, database };
       const ctx: TenantCtx = { ...root, ...timesOf(null, root), environment, caller: { kind: "cron" } };
-      await findPage(ctx, features, { ...page, environmentId: id, nowMs }).catch((error: unknown) =>
+      const mayGrant = () => allowance.has(QUERIES_A_USER_TO_GRANT);
+      await findPage(ctx, features, { ...page, environmentId: id, nowMs }, mayGrant).catch((error: unknown) =>
         failures.push(error),
       );
       pages--;
@@ -123,8 +135,36 @@ export const expiriesPart: CronPart = {
   work: findExpiries,
 };
 
-/** Sends the notices of one page of an environment's balances. Does nothing if another run was faster. */
-async function findPage(ctx: TenantCtx, features: string | null, page: ExpiryPage): Promise<void> {
+/**
+ * Sends the notices of one page of an environment's balances, after the due periods of its users (R3). Does nothing if another
+ * run was faster. If the run may grant no more, the page is left for the next.
+ */
+async function findPage(
+  ctx: TenantCtx,
+  features: string | null,
+  page: ExpiryPage,
+  mayGrant: () => boolean,
+): Promise<void> {
+  if (await sendPage(ctx, features, { ...page, waits: 1 })) return;
+  for (let isFirst = true; ; isFirst = false) {
+    const users = page.days === 0 ? await all(ctx.db, selectUsersToGrant(page)) : [];
+    // Another run was faster.
+    if (users.length === 0 && isFirst) return;
+    if (users.length === 0) break;
+    for (const { accountId } of users) {
+      if (!mayGrant()) return;
+      while (await settleDueHolds(ctx, { accountId }));
+    }
+  }
+  await sendPage(ctx, features, { ...page, waits: 0 });
+}
+
+/** Answers whether the page was sent. */
+async function sendPage(
+  ctx: TenantCtx,
+  features: string | null,
+  page: ExpiryPage & { readonly waits: 0 | 1 },
+): Promise<boolean> {
   const isExpiry = page.days === 0;
   const notice = { type: isExpiry ? "balance.expired" : "balance.expiring" } as const;
   const [told] = wantedMessages(ctx, features, () => [notice]);
@@ -151,5 +191,7 @@ async function findPage(ctx: TenantCtx, features: string | null, page: ExpiryPag
     }
   } catch (error) {
     if (!isConflict(error)) throw error;
+    return false;
   }
+  return true;
 }

@@ -155,6 +155,10 @@ const lift = query((value: ValueOf<WriteContext>) => {
   )`);
 });
 
+/** Re-arms a user's alerts whose threshold is reached again at this point of the batch. */
+export const liftAlerts = (account: WriteContext & { readonly features: string | null }): Statement[] =>
+  endpointsOf(account.features).length === 0 ? [] : [lift(writingValues(account))];
+
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
 /** Statements that write messages whose existence only the database can decide. */

@@ -16,11 +16,11 @@ import type { Write } from "./decision.ts";
 import { countGranted, inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
 import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
-import { alertWrites, messagesAmong } from "./judge-alerts.ts";
+import { alertWrites, liftAlerts, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 import { ledgerMessageWrites, limitMessages, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
-import { type Motion, motionsOf } from "./motion.ts";
-import type { PeriodPlan } from "./plan-periods.ts";
+import { motionsOf } from "./motion.ts";
+import type { DuePeriod, PeriodPlan } from "./plan-periods.ts";
 
 /** A user's account as an attempt read it. */
 export interface AccountAtRead extends WriteContext {
@@ -69,7 +69,7 @@ export async function send<Answer>(
   const ownId = changes?.settledReservationId;
   const settledIds = [...account.due.map(({ id }) => id), ...(ownId === undefined ? [] : [ownId])];
   const takings = takingMessages(ctx, account, settledIds);
-  const alerts = alertWrites(ctx, account, [...periodMotions(account), ...motionsOf(statements)], settledIds);
+  const alerts = alertWrites(ctx, account, motionsOf(statements), settledIds);
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
@@ -102,17 +102,24 @@ function settleAllDue(ctx: TenantCtx, account: AccountAtRead): Statement[] {
   return [
     ...periodChanges(ctx, accountId, periods),
     ...runs.flatMap((run) => [
-      ...insertPeriods(account, run.periods),
+      ...grantPeriods(account, run.periods),
       ...settleHolds(account, run.holds, { state: "expired" }),
     ]),
   ];
 }
 
-type OfPeriods = Pick<AccountAtRead, "periods" | "nowMs">;
+/**
+ * Grants periods, and then re-arms alerts: what the rest of the batch does may bring the user below their thresholds again, which
+ * is told (H5).
+ */
+export function grantPeriods(
+  account: WriteContext & { readonly features: string | null },
+  periods: readonly DuePeriod[],
+): Statement[] {
+  return periods.length === 0 ? [] : [...insertPeriods(account, periods), ...liftAlerts(account)];
+}
 
-/** The motions of periods, for alerts: they add credits. Their entries come before the verb's. */
-export const periodMotions = ({ periods }: Pick<OfPeriods, "periods">): Motion[] =>
-  periods.periods.length === 0 ? [] : [{ entries: 0, lifts: true }];
+type OfPeriods = Pick<AccountAtRead, "periods" | "nowMs">;
 
 /** Counts the periods that a batch granted, for the overview. */
 export function countPeriods(ctx: TenantCtx, { periods, nowMs }: OfPeriods): void {

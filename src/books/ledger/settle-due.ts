@@ -16,7 +16,7 @@ import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
 import { debitsOfLegs, lastEventOf, placeOfEvent } from "./debits.ts";
-import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
+import { inOrderOfMoments, periodChanges, periodMessages } from "./due-periods.ts";
 import {
   type Charge,
   type DueHold,
@@ -38,7 +38,7 @@ import type { Motion } from "./motion.ts";
 import { OwedPlan } from "./owed.ts";
 import { balancesOfPeriods } from "./plan-periods.ts";
 import { stampCharge } from "./request-hash.ts";
-import { type AccountAtRead, countPeriods, periodMotions } from "./send.ts";
+import { type AccountAtRead, countPeriods, grantPeriods } from "./send.ts";
 import { reservedFirst, selectBalancesOfDue, spendableBalances } from "./spendable-balances.ts";
 
 /** The settlement of a due hold. `payment` has the debits of its charge, null if it is only returned. */
@@ -119,7 +119,7 @@ async function settleAsPlanned(ctx: TenantCtx, account: Account): Promise<void> 
     const settled = account.due.map((hold) => ({ hold, charged: null, paid: [] }));
     const runs = inOrderOfMoments(periods, account.due, ({ endsAtMs }) => endsAtMs);
     const statements = runs.flatMap((run) => [
-      ...insertPeriods(account, run.periods),
+      ...grantPeriods(account, run.periods),
       ...settleHolds(account, run.holds, { state: "expired" }),
     ]);
     await sendSettlement(ctx, account, statements, settled);
@@ -131,7 +131,7 @@ async function settleAsPlanned(ctx: TenantCtx, account: Account): Promise<void> 
   const { settled } = planDue([...rows, ...balancesOfPeriods(account.periods)], account.due);
   const statements: Statement[] = [];
   for (const run of inOrderOfMoments(periods, settled, ({ hold }) => hold.endsAtMs)) {
-    statements.push(...insertPeriods(account, run.periods));
+    statements.push(...grantPeriods(account, run.periods));
     for (let at = 0; at < run.holds.length; at += HOLDS_A_STATEMENT_MAX) {
       statements.push(...settlementOf(account, run.holds.slice(at, at + HOLDS_A_STATEMENT_MAX)));
     }
@@ -154,7 +154,7 @@ async function sendSettlement(
   ]);
   const settledIds = settled.map(({ hold }) => hold.id);
   const takings = takingMessages(ctx, account, settledIds);
-  const alerts = alertWrites(ctx, account, [...periodMotions(account), ...chargesOf(settled)], settledIds);
+  const alerts = alertWrites(ctx, account, chargesOf(settled), settledIds);
   const all = [
     guardFeatures(account),
     ...(await personGuards(ctx, standingIn(account.features), [account.userId])),

@@ -174,13 +174,17 @@ describe("the statement of a month", () => {
     });
   });
 
-  it("counts each user of several pages once", async () => {
+  it("counts each user of several pages once, also while credits move", async () => {
     const { clock, ask, make, post, packId } = await world();
     const users = Array.from({ length: 210 }, (_, n) => `user ${n}`);
     await Promise.all(users.map((userId) => post("credits/grant", { userId, packId, source: "grant" })));
     clock.ms = FEBRUARY + HOUR_MS;
     await ask();
-    expect(await make()).toEqual([]);
+    const use = (userId: string) =>
+      post("usage/events", { eventId: userId, userId, event: "chat", quantities: { tokens: 1, count: 0 } });
+    const [failures, ...used] = await Promise.all([make(), ...users.map(use)]);
+    expect(failures).toEqual([]);
+    expect(used.map(({ status }) => status)).toEqual(users.map(() => 200));
     expect((await ask()).body.lines).toMatchObject([{ granted: { grant: 210_105 }, closing: 210_105 }]);
   });
 

@@ -1,0 +1,168 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { scheduled } from "../../src/cron.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { limitsWorld } from "../support/limits.ts";
+import { createRandom } from "../support/random.ts";
+import { soakCount, timeoutOf } from "../support/soak.ts";
+import { clockWorld } from "../support/test-clock.ts";
+import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
+import { type Answer, bound, inTurn } from "../support/world.ts";
+
+// Each counter is the sum of what counts in its window.
+afterAll(expectLedgerInvariants);
+vi.setConfig({ testTimeout: timeoutOf(300, 500) });
+
+const SEED = Number(env.PROOF_SEED) || 1;
+const ROUNDS = soakCount(1, 0.5);
+const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
+const passed = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length;
+const codes = (answers: readonly Answer[]) =>
+  new Set(answers.filter(({ status }) => status !== 200).map(({ body }) => body.error.code));
+
+type World = Awaited<ReturnType<typeof limitsWorld>>;
+const expectSound = async ({ done }: World) =>
+  expect(await done("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true });
+
+describe("a limit of ten in three isolates", () => {
+  it("lets ten of a hundred events, holds and lists pass together, and tells once that it is reached", async () => {
+    const world = await limitsWorld({ limits: [{ amount: 10 }, { amount: 1_000, every: "month" }], pick: inTurn(3) });
+    await makeEndpoint(world.app.environments.live, ["usage.limit_reached"], world.clock.ms);
+    const list = (index: number) =>
+      world.ask(
+        "POST",
+        "/usage/events",
+        times(3, (place) => ({ eventId: `l${index}-${place}`, userId: "u", event: "chat" })),
+      );
+    const answers = await Promise.all(
+      times(100, (index) => (index % 5 === 0 ? list(index) : index % 2 === 0 ? world.hold(1) : world.event(1))),
+    );
+    const results = answers.flatMap(({ body }): { error?: { code: string } }[] => body.results ?? [body]);
+    expect(results.filter(({ error }) => error === undefined)).toHaveLength(10);
+    expect(new Set(results.flatMap(({ error }) => error?.code ?? []))).toEqual(new Set(["usage_limit_reached"]));
+    expect(await world.used()).toEqual([10, 10]);
+    await expectSound(world);
+    const told = await storedMessages(world.app.environments.live);
+    expect(told.map(({ data }) => [data.limitId, data.used])).toEqual([[world.limitIds[0], 10]]);
+  });
+
+  it("counts exactly what counts where events, holds, commits, returns, charges, partial usage and the cron meet", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const random = createRandom(SEED + round);
+      const limits = [{ amount: 30 }, { amount: 90, every: "hour" }, { unit: "tokens", amount: 7, every: "minute" }];
+      const world = await limitsWorld({ limits, pick: inTurn(3) });
+      const open: string[] = [];
+      for (let index = 0; index < 8; index++) {
+        open.push(await world.held(random.integer(1, 3), { onExpiry: index < 4 ? "return" : "charge" }));
+      }
+      const charged = await world.held(2, { onExpiry: "charge", expiresInSeconds: 1 });
+      const returned = await world.held(2, { expiresInSeconds: 1 });
+      world.clock.advance(1_000);
+      const cron = () => scheduled(bound(), { isolate: {}, now: world.clock.now, newId: randomId });
+      const quantities = () => ({ count: random.integer(0, 3), ...(random.chance(0.3) && { tokens: 1 }) });
+      const answers = await Promise.all([
+        ...times(30, () =>
+          world.event(1, { quantities: quantities(), onShortage: random.pick(["reject", "partial"]) }),
+        ),
+        ...times(12, () => world.hold(random.integer(1, 3))),
+        ...open.flatMap((id) => [world.commit(id, random.integer(1, 4)), world.release(id), world.commit(id, 1)]),
+        ...[charged, returned].map((id) => world.release(id)),
+        ...times(3, async () => cron()),
+      ]);
+      const told = answers.filter((answer): answer is Answer => answer !== undefined);
+      const refusals = new Set(["usage_limit_reached", "reservation_closed", "insufficient_credits"]);
+      expect([...codes(told)].filter((code) => !refusals.has(code))).toEqual([]);
+      expect(codes(told).has("usage_limit_reached")).toBe(true);
+      expect(passed(told)).toBeGreaterThan(15);
+      await expectSound(world);
+      // The sum of what counts, by SQL: of events what they used, of open holds what they hold.
+      const sums = await env.DB.prepare(
+        `SELECT (SELECT sum(count_steps) FROM usage_events WHERE environment_id = ?1) + (
+           SELECT coalesce(sum(n.value ->> 'steps'), 0) FROM reservations AS r, json_each(r.counted) AS n
+           WHERE r.state = 'open' AND n.value ->> 'limitId' = ?2
+             AND r.account_id IN (SELECT id FROM accounts WHERE environment_id = ?1)) AS steps`,
+      )
+        .bind(world.app.environments.live.id, world.limitIds[0])
+        .first<{ steps: number }>();
+      const [ofDay, ofHour] = await world.used();
+      expect([ofDay, ofHour]).toEqual(times(2, () => (sums?.steps ?? 0) / 1_000));
+    }
+  });
+
+  it("never passes an amount that is set while events race, and counts them all", async () => {
+    const world = await limitsWorld({ limits: [{ amount: 1_000 }], pick: inTurn(3) });
+    const path = `/usage/limits/${world.limitIds[0]}/amount`;
+    const [events] = await Promise.all([
+      Promise.all(times(40, () => world.event(1))),
+      world.done("PUT", path, { userId: "u", amount: 20 }),
+    ]);
+    const [used = 0] = await world.used();
+    expect(used).toBe(passed(events));
+    expect(passed([await world.event(1)])).toBe(used < 20 ? 1 : 0);
+    await expectSound(world);
+  });
+});
+
+describe("windows", () => {
+  it.each([
+    ["minute", Date.UTC(2026, 0, 15, 12, 1)],
+    ["hour", Date.UTC(2026, 0, 15, 13)],
+    ["day", Date.UTC(2026, 0, 16)],
+    ["week", Date.UTC(2026, 0, 19)],
+    ["month", Date.UTC(2026, 1, 1)],
+  ])(
+    "of a %s end to the millisecond: refused in the last, taken in the first, a hold that spans both counts in its own",
+    async (every, endMs) => {
+      const world = await limitsWorld({ limits: [{ every, amount: 5 }] });
+      world.clock.ms = endMs - 1;
+      const spanning = await world.held(2, { expiresInSeconds: 3_600 });
+      await world.use(3);
+      const refused = await world.event(1);
+      expect(refused.headers.get("retry-after")).toBe("1");
+      expect(refused.body.error.details).toMatchObject({ used: 5, resetsAt: new Date(endMs).toISOString() });
+      world.clock.ms = endMs;
+      expect(await world.used()).toEqual([0]);
+      await world.use(5);
+      expect((await world.event(1)).status).toBe(429);
+      // Returned, it takes nothing from the window that runs.
+      await world.release(spanning);
+      expect(await world.used()).toEqual([5]);
+      await expectSound(world);
+    },
+  );
+
+  it("are leapt over by a test clock, a hundred of them: each lets its own amount pass, and no hold of before counts", async () => {
+    const world = await clockWorld();
+    await world.grant({});
+    const limit = { mode: "test", name: "Hourly", unit: "count", amount: 2, every: "hour" };
+    expect((await world.admin("POST", "/usage-limits", limit)).status).toBe(200);
+    const event = (eventId: string, count: number) =>
+      world.call("POST", "/api/v1/usage/events", {
+        key: world.app.keys.sk_test,
+        body: { eventId, userId: "u", event: "chat", quantities: { count }, onShortage: "reject" },
+      });
+    const used = async () => (await world.asked("GET", "/usage/limits?userId=u")).limits[0].used;
+    const HOUR_MS = 3_600_000;
+    await world.move(1);
+    await world.admin("POST", "/webhooks", { mode: "test", url: "https://receiver.example/hook" });
+    for (const [index, leap] of [1, 100, 7, 1].entries()) {
+      await world.asked("POST", "/usage/reservations", {
+        ...{ userId: "u", event: "chat", quantities: { count: 1, tokens: 1 }, expiresInSeconds: 86_400 },
+      });
+      expect(
+        (
+          await world.call("POST", "/api/v1/usage/events", {
+            key: world.app.keys.sk_test,
+            body: { eventId: `p${index}`, userId: "u", event: "chat", quantities: { count: 1, tokens: 1 } },
+          })
+        ).status,
+      ).toBe(200);
+      expect((await event(`r${index}`, 0.001)).body.error.code).toBe("usage_limit_reached");
+      expect(await used()).toBe(2);
+      const { now } = (await world.admin("GET", "/clock")).body;
+      await world.move(Date.parse(now) + leap * HOUR_MS - Date.parse(world.at(0)));
+      expect(await used()).toBe(0);
+    }
+  });
+});

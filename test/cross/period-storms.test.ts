@@ -1,0 +1,295 @@
+import { env } from "cloudflare:workers";
+import { afterAll, describe, expect, it, vi } from "vitest";
+import { findExpiries } from "../../src/books/alerts/find-expiries.ts";
+import { grantDuePeriods } from "../../src/books/recurring/grant-due.ts";
+import { randomId } from "../../src/lib/ids.ts";
+import { countingD1 } from "../support/counting-d1.ts";
+import { storedBalances } from "../support/credits.ts";
+import { runPart } from "../support/cron.ts";
+import { hookedD1 } from "../support/hooked-d1.ts";
+import { expectLedgerInvariants } from "../support/invariants.ts";
+import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { soakCount, timeoutOf } from "../support/soak.ts";
+import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
+import {
+  type Answer,
+  type Bindings,
+  Clock,
+  inTurn,
+  makeAdminCtx,
+  makeApp,
+  makeClient,
+  makePack,
+  type PickIsolate,
+  type TestItem,
+} from "../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+vi.setConfig({ testTimeout: timeoutOf(200, 500) });
+
+const ROUNDS = soakCount(1, 0.5);
+const MONTH_MS = 31 * 86_400_000;
+const ITEMS: readonly TestItem[] = [
+  { amountSteps: 100_000, unit: "tokens" },
+  { amountSteps: 5_000, unit: "count", matches: [{ event: "image.*" }] },
+];
+
+interface Given {
+  readonly items?: readonly TestItem[];
+  readonly bindings?: Bindings;
+  readonly pick?: PickIsolate;
+  readonly fields?: object;
+  /** What an endpoint is told from the beginning. */
+  readonly types?: readonly string[];
+}
+
+/** A user "u" with a monthly recurring grant, `rec_…`, whose first period was granted. */
+async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fields = {}, types }: Given = {}) {
+  const clock = new Clock();
+  const app = await makeApp(END_USER_SETTING);
+  const key = app.keys.sk_live;
+  const call = makeClient(clock, bindings, randomId, pick);
+  const packId = await makePack(app.appId, "Free", items);
+  const ask = (method: string, path: string, body?: object): Promise<Answer> =>
+    call(method, `/api/v1${path}`, { key, ...(body && { body }) });
+  const done = async (method: string, path: string, body?: object) => {
+    const answer = await ask(method, path, body);
+    expect(answer.status, `${path} ${JSON.stringify(answer.body)}`).toBe(200);
+    return answer.body;
+  };
+  const admin = (method: string, path: string, body: object = {}) =>
+    call(method, `/api/v1/admin/apps/${app.appId}${path}`, { key: env.ADMIN_TOKEN, body });
+  if (types !== undefined) await makeEndpoint(app.environments.live, types, clock.ms);
+  const recurringId = `rec_${app.environments.live.id}`;
+  await done("POST", "/credits/recurring", { recurringId, userId: "u", packId, every: "month", ...fields });
+  const event = (tokens: number, more: object = {}) =>
+    ask("POST", "/usage/events", {
+      ...{ eventId: randomId("e"), userId: "u", event: "chat", quantities: { count: 0, tokens }, ...more },
+    });
+  const hold = (tokens: number) =>
+    ask("POST", "/usage/reservations", { userId: "u", event: "chat", quantities: { count: 0, tokens } });
+  const cron = () => runPart(grantDuePeriods, makeAdminCtx(clock));
+  /** How many balances each period has. */
+  const periods = async (): Promise<Record<string, number>> => {
+    const counts: Record<string, number> = {};
+    for (const { external_ref: ref } of await storedBalances(app, "u")) {
+      const n = ref?.split(":").at(-1) ?? "";
+      counts[n] = (counts[n] ?? 0) + 1;
+    }
+    return counts;
+  };
+  const list = async () => (await done("GET", "/credits?userId=u")).credits;
+  const isSound = async () => (await done("GET", "/credits/verify?userId=u")).isSound;
+  return { clock, app, key, call, packId, ask, done, admin, recurringId, event, hold, cron, periods, list, isSound };
+}
+
+const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
+
+describe("a period", () => {
+  it("is granted once where ten events, ten holds, a repeat of its making and ten runs of the cron meet, in two isolates that know the user", async () => {
+    for (let round = 0; round < ROUNDS; round++) {
+      const world = await periodsWorld({ pick: inTurn(2) });
+      for (const _ of times(4, () => 0)) expect((await world.event(1)).status).toBe(200);
+      for (let month = 2; month <= 3; month++) {
+        world.clock.advance(MONTH_MS);
+        const answers = await Promise.all([
+          ...times(10, () => world.event(3)),
+          ...times(10, () => world.hold(4)),
+          ...times(10, async () => expect(await world.cron()).toEqual([])),
+          world.done("POST", "/credits/recurring", {
+            ...{ recurringId: world.recurringId, userId: "u", packId: world.packId, every: "month" },
+          }),
+        ]);
+        const used = answers.flatMap((answer) => (answer && "status" in answer ? [answer.status] : []));
+        expect(used.filter((status) => status === 200)).toHaveLength(20);
+        expect((await world.list()).map(({ remaining }: { remaining: number }) => remaining)).toEqual([5, 30]);
+      }
+      expect(await world.periods()).toEqual({ 1: 2, 2: 2, 3: 2 });
+      expect(await world.isSound()).toBe(true);
+    }
+  });
+
+  it("is granted or not at all where cancellations meet its beginning, and nothing of it lives after `now`", async () => {
+    for (const at of ["period_end", "now"]) {
+      const world = await periodsWorld({ pick: inTurn(2) });
+      expect((await world.event(1)).status).toBe(200);
+      world.clock.advance(MONTH_MS);
+      await Promise.all([
+        ...times(5, () => world.event(3)),
+        ...times(5, () => world.done("POST", `/credits/recurring/${world.recurringId}/cancel`, { at })),
+        ...times(5, () => world.cron()),
+      ]);
+      expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
+      expect(await world.list()).toHaveLength(at === "now" ? 0 : 2);
+      world.clock.advance(MONTH_MS);
+      await world.cron();
+      expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
+      expect(await world.isSound()).toBe(true);
+    }
+  });
+
+  it("is resumed once by ten that resume it at once", async () => {
+    const world = await periodsWorld({ pick: inTurn(2) });
+    await world.admin("POST", `/packs/${world.packId}/archive`);
+    world.clock.advance(MONTH_MS);
+    expect((await world.event(1)).status).toBe(402);
+    await world.admin("POST", `/packs/${world.packId}/restore`);
+    const path = `/credits/recurring/${world.recurringId}/resume`;
+    const answers = await Promise.all(times(10, () => world.ask("POST", path, {})));
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(1);
+    expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
+    expect(await world.isSound()).toBe(true);
+  });
+});
+
+type World = Awaited<ReturnType<typeof periodsWorld>>;
+/** What comes in between the trips of a write, from elsewhere. */
+const OTHERS: Readonly<Record<string, (world: World) => Promise<unknown>>> = {
+  "the cron": (world) => world.cron(),
+  "another isolate's event": (world) => world.event(7),
+  "an end of the period": (world) => world.ask("POST", `/credits/recurring/${world.recurringId}/cancel`, {}),
+  "an end now": (world) => world.ask("POST", `/credits/recurring/${world.recurringId}/cancel`, { at: "now" }),
+  "an archived pack": (world) => world.admin("POST", `/packs/${world.packId}/archive`),
+  "an edited pack": (world) =>
+    world.admin("PATCH", `/packs/${world.packId}`, { items: [{ amount: 77, unit: "tokens" }] }),
+};
+const WRITES: Readonly<Record<string, (ask: World["ask"], world: World) => Promise<Answer>>> = {
+  event: (ask) =>
+    ask("POST", "/usage/events", { eventId: "x", userId: "u", event: "chat", quantities: { count: 0, tokens: 9 } }),
+  hold: (ask) =>
+    ask("POST", "/usage/reservations", { userId: "u", event: "chat", quantities: { count: 0, tokens: 9 } }),
+  grant: (ask, { packId }) => ask("POST", "/credits/grant", { userId: "u", packId, externalRef: "own" }),
+  cancel: (ask, { recurringId }) => ask("POST", `/credits/recurring/${recurringId}/cancel`, { at: "now" }),
+};
+
+describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write) => {
+  it.each(Object.keys(OTHERS))("is granted at the most once where %s comes before any of its trips", async (other) => {
+    for (const place of [1, 2, 3]) {
+      const world = await periodsWorld();
+      world.clock.advance(MONTH_MS);
+      const { d1 } = { d1: hookedD1(env.DB, async (trip) => void (trip === place && (await OTHERS[other]?.(world)))) };
+      const call = makeClient(world.clock, { DB: d1 });
+      const ask: World["ask"] = (method, path, body) =>
+        call(method, `/api/v1${path}`, { key: world.key, ...(body && { body }) });
+      const answer = await WRITES[write]?.(ask, world);
+      expect([200, 402, 404], JSON.stringify(answer?.body)).toContain(answer?.status);
+      await world.cron();
+      const { 1: first, 2: second = 0, 3: none = 0 } = await world.periods();
+      expect([first, none]).toEqual([2, 0]);
+      // As the pack stood when it was written, or never.
+      const possible = other === "an edited pack" ? [1, 2] : other === "an archived pack" ? [0, 2] : [2];
+      expect(possible, `${write}, ${other} before trip ${place}`).toContain(second);
+      expect(await world.isSound()).toBe(true);
+      expect((await world.done("GET", "/credits/recurring?userId=u")).recurring).toHaveLength(1);
+    }
+  });
+});
+
+describe("a list and a plan between a period's beginning and its write", () => {
+  it("show the pack as it stands then, in one trip and without a row written, to secret and publishable keys, with the ids that are written", async () => {
+    const { d1, spent } = countingD1(env.DB);
+    const world = await periodsWorld({ bindings: { DB: d1 } });
+    world.clock.advance(MONTH_MS);
+    const headers = { "x-user-token": await userToken("u", world.clock) };
+    const look = async () => {
+      const query = { userId: "u", event: "chat", quantities: { count: 0, tokens: 120 } };
+      spent();
+      const bySecret = await world.list();
+      expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+      const plan = await world.done("POST", "/credits/plan", query);
+      expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+      const byUser = await world.call("GET", "/api/v1/credits?userId=u", { key: world.app.keys.pk_live, headers });
+      expect(spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+      expect(byUser.body.credits).toEqual(bySecret);
+      return { shown: bySecret, plan };
+    };
+    const first = await look();
+    expect(first.shown.map(({ initial }: { initial: number }) => initial)).toEqual([5, 100]);
+    const [item] = first.shown.slice(-1);
+    const items = [
+      { packItemId: item.packItemId, amount: 60, unit: "tokens" },
+      { amount: 70, unit: "tokens" },
+    ];
+    expect((await world.admin("PATCH", `/packs/${world.packId}`, { items })).status).toBe(200);
+    const { shown, plan } = await look();
+    expect(shown.map(({ initial }: { initial: number }) => initial).sort()).toEqual([60, 70]);
+    // The item that stands keeps its id.
+    expect(shown.map(({ balanceId }: { balanceId: string }) => balanceId)).toContain(item.balanceId);
+    expect(plan.uncovered).toBeNull();
+    expect(await world.periods()).toEqual({ 1: 2 });
+    const used = await world.event(120);
+    expect(used.body.debits).toEqual(plan.debits);
+    const written = (await storedBalances(world.app, "u")).slice(-2).map(({ id }) => id);
+    expect(written.sort()).toEqual(shown.map(({ balanceId }: { balanceId: string }) => balanceId).sort());
+    expect(await world.isSound()).toBe(true);
+  });
+
+  it("tell all of more than 50 balances, which the next write grants in batches before its own, or the cron", async () => {
+    const items = times(8, () => ({ amountSteps: 1_000, unit: "tokens" }) as const);
+    for (const who of ["write", "cron"]) {
+      const world = await periodsWorld({ items, fields: { every: "day", rolloverPeriods: 12 } });
+      world.clock.advance(20 * 86_400_000);
+      const shown = await world.list();
+      expect(shown).toHaveLength(13 * 8);
+      if (who === "write") expect((await world.event(100)).status).toBe(200);
+      for (let run = 0; who === "cron" && run < 4; run++) expect(await world.cron()).toEqual([]);
+      const ids = (await storedBalances(world.app, "u")).slice(8).map(({ id }) => id);
+      expect(ids.toSorted()).toEqual(shown.map(({ balanceId }: { balanceId: string }) => balanceId).sort());
+      expect(Object.keys(await world.periods())).toHaveLength(14);
+      expect(await world.isSound()).toBe(true);
+    }
+  });
+});
+
+describe("alerts and expiries", () => {
+  const alert = { mode: "live", name: "Low", unit: "tokens", below: { amount: 50 } };
+
+  it("arm `credits.low` again by a period's grant, also where the write that grants it spends it", async () => {
+    const world = await periodsWorld({ types: ["credits.low"] });
+    expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
+    for (let month = 1; month <= 4; month++) {
+      expect((await world.event(60)).status).toBe(200);
+      expect(await storedMessages(world.app.environments.live), `month ${month}`).toHaveLength(month);
+      expect((await world.event(10)).status).toBe(200);
+      expect(await storedMessages(world.app.environments.live)).toHaveLength(month);
+      world.clock.advance(MONTH_MS);
+      if (month === 2) await world.cron();
+    }
+  });
+
+  it("arm it again before a charge that was due after the period's beginning", async () => {
+    const world = await periodsWorld({ types: ["credits.low"] });
+    expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
+    world.clock.advance(MONTH_MS - 60_000);
+    expect((await world.event(60)).status).toBe(200);
+    world.clock.advance(120_000);
+    const hold = { userId: "u", event: "chat", quantities: { count: 0, tokens: 70 }, onExpiry: "charge" };
+    await world.done("POST", "/usage/reservations", { ...hold, expiresInSeconds: 86_400 });
+    world.clock.advance(86_400_000);
+    await world.event(0);
+    expect((await storedMessages(world.app.environments.live)).map(({ data }) => data.remaining)).toEqual([40, 30]);
+  });
+
+  it("grant a period before they judge the expiry of the one before: nobody is told that credits are low", async () => {
+    await env.DB.prepare("DELETE FROM balance_expiries").run();
+    const world = await periodsWorld({ types: ["credits.*", "balance.expired"] });
+    expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
+    for (const userId of ["v", "w"]) {
+      await world.done("POST", "/credits/recurring", { userId, packId: world.packId, every: "month" });
+    }
+    world.clock.advance(MONTH_MS);
+    expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
+    expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
+    const told = (await storedMessages(world.app.environments.live)).filter(({ subject }) => subject === "u");
+    expect(told.map(({ type }) => type).sort()).toEqual([
+      ...["balance.expired", "balance.expired"],
+      ...["credits.granted", "credits.granted"],
+    ]);
+    const all = (await storedMessages(world.app.environments.live)).map(({ type }) => type);
+    expect(all.filter((type) => type === "credits.low" || type === "credits.depleted")).toEqual([]);
+    expect(all.filter((type) => type === "balance.expired")).toHaveLength(6);
+    // Again, it finds nothing.
+    expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
+    expect(await storedMessages(world.app.environments.live)).toHaveLength(12);
+  });
+});

@@ -1,0 +1,14 @@
+/** Amounts, usages and match rules of the model. */
+export type Unit = "count" | "tokens" | "seconds" | "cents";
+export type Quantities = { [U in Unit]?: number };
+export type Use = { userId: string; event: string; model?: string; quantities?: Quantities };
+export type Rule = { event?: string; model?: string };
+
+const SCALE = { count: 1_000, tokens: 1_000, seconds: 1_000, cents: 1_000_000 };
+export const UNITS = Object.keys(SCALE) as Unit[];
+export const toSteps = (unit: Unit, amount: number) => BigInt(Math.round(amount * SCALE[unit]));
+export const fromSteps = (unit: Unit, steps: bigint) => Number(steps) / SCALE[unit];
+const asRegExp = (glob: string) => new RegExp(`^${glob.replaceAll(".", "\\.").replaceAll("*", ".*")}$`);
+const fits = (glob: string, name: string | undefined) => name !== undefined && asRegExp(glob).test(name);
+export const matches = ({ matches: rules }: { matches: readonly Rule[] }, { event, model }: Use) =>
+  rules.length === 0 || rules.some((r) => fits(r.event ?? "*", event) && (!r.model || fits(r.model, model)));

@@ -1,0 +1,108 @@
+import { fromSteps, matches, type Rule, toSteps, type Unit, type Use } from "./model-amounts.ts";
+
+export interface Limit {
+  readonly limitId: string;
+  readonly name: string;
+  readonly matches: Rule[];
+  readonly unit: Unit;
+  readonly every: "minute" | "hour" | "day" | "week" | "month";
+  amount: number;
+}
+
+/** What an event or a hold counted of a limit, in the window that begins at `windowMs` (Q3). */
+export type Counted = Readonly<{ limitId: string; windowMs: number; steps: bigint }>;
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+/** The window of a moment, by its date in UTC (Q1). */
+function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endMs: number } {
+  const at = new Date(atMs);
+  const [year, month, day] = [at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate()];
+  const monday = day - ((at.getUTCDay() + 6) % 7);
+  const [hour, minute] = [at.getUTCHours(), at.getUTCMinutes()];
+  const begin = (more: number) =>
+    ({
+      minute: Date.UTC(year, month, day, hour, minute + more),
+      hour: Date.UTC(year, month, day, hour + more),
+      day: Date.UTC(year, month, day + more),
+      week: Date.UTC(year, month, monday + 7 * more),
+      month: Date.UTC(year, month + more),
+    })[every];
+  return { windowMs: begin(0), endMs: begin(1) };
+}
+
+/** The usage limits of a model. No counter is kept: what counts is added up whenever it is asked for. */
+export function createLimits(clock: { now: () => number }, countedOf: (userId: string) => readonly Counted[]) {
+  const limits: Limit[] = [];
+  /** Users' own amounts; null for none at all (Q2). */
+  const own = new Map<string, number | null>();
+  const keyOf = (userId: string, limitId: string) => `${limitId} ${userId}`;
+  /** The windows of which an endpoint was told, and what it was told (Q5). */
+  const told = new Map<string, { userId: string; limitId: string; resetsAt: string }>();
+  const unjudged: { userId: string; limitId: string }[] = [];
+  const standing = (limit: Limit, userId: string) => {
+    const { limitId, unit, every } = limit;
+    const { windowMs, endMs } = windowOf(every, clock.now());
+    const inWindow = countedOf(userId).filter((one) => one.limitId === limitId && one.windowMs === windowMs);
+    const used = inWindow.reduce((sum, { steps }) => sum + steps, 0n);
+    const given = own.get(keyOf(userId, limitId));
+    const amount = given === undefined ? limit.amount : given;
+    return { windowMs, endMs, used, amount: amount === null ? null : toSteps(unit, amount) };
+  };
+  const stepsOf = (limit: Limit, use: Use) =>
+    matches(limit, use) ? toSteps(limit.unit, { count: 1, ...use.quantities }[limit.unit] ?? 0) : 0n;
+  return {
+    limits,
+    told,
+    setOwn: (userId: string, limitId: string, amount: number | null | undefined): void => {
+      if (amount === undefined) own.delete(keyOf(userId, limitId));
+      else own.set(keyOf(userId, limitId), amount);
+    },
+    /** What a usage adds to the counters. */
+    count: (use: Use): readonly Counted[] =>
+      limits.flatMap((limit) => {
+        const steps = stepsOf(limit, use);
+        if (steps === 0n) return [];
+        unjudged.push({ userId: use.userId, limitId: limit.limitId });
+        return [{ limitId: limit.limitId, windowMs: windowOf(limit.every, clock.now()).windowMs, steps }];
+      }),
+    /** What would be refused, as `details`, in the order of the limits' making (Q4, U11). */
+    refusing: (use: Use) =>
+      limits.flatMap((limit) => {
+        const { limitId, name, unit } = limit;
+        const { used, amount, endMs } = standing(limit, use.userId);
+        const asked = stepsOf(limit, use);
+        if (asked === 0n || amount === null || used + asked <= amount) return [];
+        const [amounts, resetsAt] = [[amount, used, asked].map((steps) => fromSteps(unit, steps)), iso(endMs)];
+        return [{ limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt }];
+      }),
+    /** How a user stands with each limit (Q6). */
+    standings: (userId: string) =>
+      limits.map((limit) => {
+        const { limitId, name, unit, every } = limit;
+        const { used, amount, endMs } = standing(limit, userId);
+        const left = amount === null ? null : fromSteps(unit, amount > used ? amount - used : 0n);
+        return {
+          ...{ limitId, name, matches: limit.matches, unit, every },
+          ...{ amount: amount === null ? null : fromSteps(unit, amount), used: fromSteps(unit, used) },
+          ...{ remaining: left, resetsAt: iso(endMs) },
+        };
+      }),
+    /** Ends a request, whose writes for a user are one batch: where it counted something, it tells once a window (Q5). */
+    endRequest: (): void => {
+      for (const { userId, limitId } of unjudged.splice(0)) {
+        const limit = limits.find((one) => one.limitId === limitId);
+        if (limit === undefined) continue;
+        const { used, amount, windowMs, endMs } = standing(limit, userId);
+        const key = `${keyOf(userId, limitId)} ${windowMs}`;
+        if (amount !== null && used >= amount && !told.has(key))
+          told.set(key, { userId, limitId, resetsAt: iso(endMs) });
+      }
+    },
+    /** An erased user's counters end. */
+    forget: (userId: string): void => {
+      for (const { limitId } of limits) own.delete(keyOf(userId, limitId));
+      for (const [key, one] of told) if (one.userId === userId) told.delete(key);
+    },
+  };
+}

@@ -1,0 +1,108 @@
+/** A model of recurring grants: calendars and periods with plain objects. No SQL, and nothing from src. */
+export type Every = "day" | "week" | "month" | "year";
+export interface ModelItem {
+  readonly packItemId: string;
+  readonly initial: number;
+}
+export interface ModelPack {
+  readonly packId: string;
+  items: readonly ModelItem[];
+  archived: boolean;
+}
+export interface ModelRecurring {
+  readonly id: string;
+  readonly pack: ModelPack;
+  readonly every: Every;
+  readonly anchorMs: number;
+  readonly endsMs: number;
+  readonly rollover: number | null;
+  /** The last period that was granted, skipped or cut off. */
+  lastN: number;
+  status: "active" | "suspended" | "ended";
+  /** Where it was cancelled: the last period that counts. */
+  finalN: number;
+}
+export interface ModelPeriod extends ModelItem {
+  readonly of: ModelRecurring;
+  readonly n: number;
+  readonly fromMs: number;
+  readonly expiresMs: number;
+  revoked: boolean;
+}
+
+const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+const DAY_MS = 86_400_000;
+
+/** The beginning of period n: the anchor's calendar fields, moved by whole months, its day cut to the month's last. */
+export function startOf({ anchorMs, every }: Pick<ModelRecurring, "anchorMs" | "every">, n: number): number {
+  if (every === "day") return anchorMs + (n - 1) * DAY_MS;
+  if (every === "week") return anchorMs + (n - 1) * 7 * DAY_MS;
+  const anchor = new Date(anchorMs);
+  let [year, month] = [anchor.getUTCFullYear(), anchor.getUTCMonth()];
+  for (let left = (n - 1) * (every === "year" ? 12 : 1); left > 0; left--) {
+    month++;
+    if (month === 12) [year, month] = [year + 1, 0];
+  }
+  const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
+  const days = month === 1 && isLeap ? 29 : (MONTH_DAYS[month] ?? 0);
+  return Date.UTC(year, month, Math.min(anchor.getUTCDate(), days)) + (anchorMs % DAY_MS);
+}
+
+/** The period that runs, by counting; 0 before the first. */
+export function runningAt(of: Pick<ModelRecurring, "anchorMs" | "every">, nowMs: number): number {
+  let n = 0;
+  while (startOf(of, n + 1) <= nowMs) n++;
+  return n;
+}
+
+/** The last period that begins before the end. */
+const lastOf = (of: ModelRecurring): number => (of.endsMs === Infinity ? Infinity : runningAt(of, of.endsMs - 1));
+
+/** What a user's recurring grants issue at a moment, in the order of their periods' beginnings (R2 to R4). */
+export function grantDue(all: readonly ModelRecurring[], nowMs: number): ModelPeriod[] {
+  const granted: ModelPeriod[] = [];
+  for (const of of all) {
+    if (of.status !== "active") continue;
+    const running = runningAt(of, nowMs);
+    const last = Math.min(running, lastOf(of));
+    for (let n = of.lastN + 1; n <= last; n++) {
+      const expiresMs = of.rollover === null ? Infinity : startOf(of, n + 1 + of.rollover);
+      const isOver = of.rollover === null ? n < running : expiresMs <= nowMs;
+      if (isOver) continue;
+      if (of.pack.archived) {
+        of.status = "suspended";
+        of.lastN = n - 1;
+        break;
+      }
+      const fromMs = startOf(of, n);
+      granted.push(...of.pack.items.map((item) => ({ ...item, of, n, fromMs, expiresMs, revoked: false })));
+    }
+    if (of.status !== "active") continue;
+    of.lastN = Math.max(of.lastN, last);
+    if (of.lastN >= lastOf(of)) of.status = "ended";
+  }
+  return granted;
+}
+
+/** Takes a suspended one up with the period that runs (R4). */
+export function resume(of: ModelRecurring, nowMs: number): "refused" | "done" {
+  const running = runningAt(of, nowMs);
+  if (of.pack.archived && running <= lastOf(of)) return "refused";
+  of.status = "active";
+  of.lastN = Math.max(of.lastN, Math.min(running, lastOf(of) + 1) - 1);
+  return "done";
+}
+
+const iso = (ms: number) => new Date(ms).toISOString();
+
+/** How one stands, as the API says it (R1). */
+export function shown(of: ModelRecurring, nowMs: number) {
+  const n = runningAt(of, nowMs);
+  const isRunning = of.status !== "suspended" && n >= 1 && n <= Math.min(of.finalN, lastOf(of));
+  return {
+    recurringId: of.id,
+    status: of.status,
+    period: isRunning ? { n, from: iso(startOf(of, n)), to: iso(startOf(of, n + 1)) } : null,
+    nextAt: of.status === "active" ? iso(startOf(of, of.lastN + 1)) : null,
+  };
+}

@@ -1,0 +1,102 @@
+import { env } from "cloudflare:workers";
+import { afterAll, expect, it } from "vitest";
+import { writeKey } from "../../../../src/auth/key.ts";
+import type { ErrorCode } from "../../../../src/errors.ts";
+import { sha256 } from "../../../../src/lib/hash.ts";
+import { randomId } from "../../../../src/lib/ids.ts";
+import { documentOf } from "../../../support/exports.ts";
+import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { limitsWorld } from "../../../support/limits.ts";
+import { expectError } from "../../../support/refusals.ts";
+import { makeKey } from "../../../support/world.ts";
+
+afterAll(expectLedgerInvariants);
+
+type World = Awaited<ReturnType<typeof limitsWorld>>;
+const amountPath = ({ limitIds }: World) => `/usage/limits/${limitIds[0]}/amount`;
+
+it("exports how a person stands with each limit, as the list has it, and an empty list where there is no limit", async () => {
+  const world = await limitsWorld({ limits: [{ amount: 50 }, { unit: "tokens", amount: 9, every: "month" }] });
+  await world.use(12);
+  await world.done("PUT", amountPath(world), { userId: "u", amount: null });
+  const document = await documentOf(world.app, "u", world.clock);
+  expect(document.person?.usageLimits).toEqual(await world.standings());
+  expect(document.person?.usageLimits).toMatchObject([
+    { used: 12, amount: null },
+    { used: 0, amount: 9 },
+  ]);
+  const without = await limitsWorld({ limits: [] });
+  expect((await documentOf(without.app, "u", without.clock)).person?.usageLimits).toEqual([]);
+});
+
+it("keeps neither own amounts nor what was used of an erased person, who counts from 0 once the erasure is lifted", async () => {
+  const world = await limitsWorld();
+  await world.use(3);
+  await world.held(2);
+  await world.done("PUT", amountPath(world), { userId: "u", amount: 8 });
+  const { erasureId, status } = await world.done("POST", "/erase-person", { distinctId: "u" });
+  expect(status).toBe("completed");
+  expectError(await world.ask("PUT", amountPath(world), { userId: "u", amount: 4 }), "person_erased");
+  expectError(await world.event(1), "person_erased");
+  expect(await world.standings()).toMatchObject([{ used: 0, amount: 10 }]);
+  const counters = await env.DB.prepare(
+    "SELECT has_own_amount AS own, own_amount_steps AS steps FROM usage_counters WHERE limit_id = ?",
+  )
+    .bind(world.limitIds[0])
+    .all();
+  expect(counters.results).toEqual([{ own: 0, steps: null }]);
+  await world.done("POST", `/erasures/${erasureId}/lift`, {});
+  await world.grant();
+  await world.use(10);
+  expect((await world.event(1)).body.error.details).toMatchObject({ used: 10, amount: 10 });
+});
+
+it("finds a counter that is not the sum of what counts, names its limit, and is sound again with the sum", async () => {
+  const world = await limitsWorld({ limits: [{}, { every: "month" }] });
+  await world.use(3);
+  await world.held(2);
+  const set = (steps: number) =>
+    env.DB.prepare("UPDATE usage_counters SET used_steps = CAST(? AS INTEGER) WHERE limit_id = ?")
+      .bind(steps, world.limitIds[1])
+      .run();
+  for (const wrong of [4_999, 3_000, 0]) {
+    await set(wrong);
+    const { isSound, flaws } = await world.done("GET", "/credits/verify?userId=u");
+    expect({ isSound, flaws }).toEqual({
+      isSound: false,
+      flaws: [{ balanceId: null, kind: "limit", limitId: world.limitIds[1] }],
+    });
+    const { users } = (await world.admin("POST", "/verify", { mode: "live" })).body;
+    expect(users).toMatchObject([{ userId: "u", isSound: false }]);
+  }
+  await set(5_000);
+  expect((await world.done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+});
+
+it("sets and removes a user's amount by the application's own secret key alone, and writes nothing otherwise", async () => {
+  const world = await limitsWorld();
+  const { app, limitIds } = world;
+  const revoked = await makeKey(app.environments.live, "secret");
+  await env.DB.prepare("UPDATE api_keys SET revoked_at_ms = 1 WHERE hash = ?")
+    .bind(await sha256(revoked))
+    .run();
+  const other = await limitsWorld();
+  const refusals: readonly (readonly [key: string | undefined, code: ErrorCode])[] = [
+    [undefined, "invalid_key"],
+    [writeKey("secret", app.environments.live, randomId("")), "invalid_key"],
+    [revoked, "invalid_key"],
+    [app.keys.pk_live, "forbidden"],
+    [app.keys.sk_test, "not_found"],
+    [other.key, "not_found"],
+  ];
+  const path = `/api/v1${amountPath(world)}`;
+  for (const [key, code] of refusals) {
+    const by = key === undefined ? {} : { key };
+    expectError(await world.call("PUT", path, { ...by, body: { userId: "u", amount: 1 } }), code);
+    expectError(await world.call("DELETE", `${path}?userId=u`, by), code);
+  }
+  const stored = await env.DB.prepare("SELECT count(*) AS count FROM usage_counters WHERE limit_id = ?")
+    .bind(limitIds[0])
+    .first<{ count: number }>();
+  expect(stored?.count).toBe(0);
+});
