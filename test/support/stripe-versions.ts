@@ -6,7 +6,7 @@ import type Stripe from "stripe";
  * only adds. `BEFORE` is the last version in which an invoice names its payment intent; many accounts still pin it.
  */
 export const TODAY = "2026-10-28.endive" as const;
-export const DAHLIA = "2026-08-26.dahlia" as const;
+const DAHLIA = "2026-08-26.dahlia" as const;
 export const CLOVER = "2026-02-25.clover" as const;
 export const BEFORE = "2025-02-24.acacia" as const;
 export const VERSIONS = [TODAY, DAHLIA, CLOVER, BEFORE] as const;
