@@ -37,6 +37,9 @@ export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOut
   <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : REASON_WORDS[reason]}</Tag>
 );
 
+const userAsked = (c: Context<DashboardEnv>, user: string | null | undefined) =>
+  user == null ? "" : <UserLink c={c} id={user} />;
+
 async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const payment = await findPayment(c.var.root, appId, mode, paymentKey);
@@ -57,7 +60,9 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           <dd>
             {payment.names.map((name) => (
               <div>
-                <code>{name}</code>
+                <a href={stripeUrl(name, mode)}>
+                  <code>{name}</code>
+                </a>
               </div>
             ))}
           </dd>
@@ -85,15 +90,28 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
           ])}
           empty="Nothing was granted."
         />
+        <h2>Asked for</h2>
+        <Table
+          label="Asked for"
+          head={["At Stripe", "Pack or price", "Quantity"]}
+          rows={payment.asked.map(({ objectId, pack, quantity }) => [
+            <a href={stripeUrl(objectId, mode)}>{objectId}</a>,
+            pack ?? "none named",
+            quantity ?? "",
+          ])}
+          empty="Stripe has not said yet what it pays."
+        />
         <h2>Events</h2>
         <Table
           label="Events"
-          head={["At", "Event", "What it did", "Id"]}
+          head={["At", "Event", "What it did", "For the user", "What to change", "Id"]}
           rows={payment.events.map(({ at, type, outcome, eventId }) => [
             <Time at={at} />,
             type,
             outcome,
-            <code>{eventId}</code>,
+            userAsked(c, payment.log.get(eventId)?.askedUser),
+            payment.log.get(eventId)?.hint ?? "",
+            <a href={stripeUrl(eventId, mode)}>{eventId}</a>,
           ])}
           empty="None."
         />

@@ -85,15 +85,28 @@ export interface HintFacts {
   readonly goods: number | null;
   /** Prices of the invoice's lines that are not in the setting. */
   readonly unset: readonly string[];
+  /** Whether the invoice has a line of a set price of which nothing was paid. */
+  readonly hasFree: boolean;
 }
 export const NO_FACTS: HintFacts = {
-  ...{ misnamed: [], kind: "other", user: "none", hasPack: false, quantity: "none", goods: null, unset: [] },
+  ...{
+    misnamed: [],
+    kind: "other",
+    user: "none",
+    hasPack: false,
+    quantity: "none",
+    goods: null,
+    unset: [],
+    hasFree: false,
+  },
 };
 
 const GENERIC: Readonly<Partial<Record<LogReason, string>>> = {
   period_over: "The period that was paid for has ended. Settle the payment by hand.",
   proration: "Set the price's full `amount` in the setting, so that the share of a proration line is known.",
   lines_missing: "The invoice has more lines than an event holds. Settle the payment by hand.",
+  person_erased: "The user was erased. Refund the payment at Stripe, or settle it by hand for another user.",
+  trial_over: "The user had the trial of this price before: it is granted once.",
   quota:
     "The user, or in test mode the application, has as many balances as it may have. Then send the event again at Stripe.",
   currency:
@@ -134,7 +147,7 @@ const OF_METADATA: readonly LogReason[] = ["no_user", "no_pack", "quantity", "an
 const misnamedFor = (reason: LogReason, facts: HintFacts) => (OF_METADATA.includes(reason) ? facts.misnamed : []);
 
 function ownHint(reason: LogReason, type: string, facts: HintFacts): string | null {
-  const { kind, user, hasPack, unset } = facts;
+  const { kind, user, hasPack } = facts;
   switch (reason) {
     case "another_type":
       return INSTEAD[type] ?? "Nothing is read of this type. You may take it out of the endpoint's events.";
@@ -150,14 +163,20 @@ function ownHint(reason: LogReason, type: string, facts: HintFacts): string | nu
     case "quantity":
       return quantityHint(facts);
     case "price_not_set":
-      return unset.length === 0
-        ? "No line of the invoice has a price and an amount above 0."
-        : `Add ${unset.map((price) => `\`${price.slice(0, 60)}\``).join(", ")} to the setting's \`prices\`.`;
+      return priceHint(facts);
     case "livemode":
       return "Its `livemode` is not this URL's mode: live events go to `/live`, those of test mode and sandboxes to `/test`.";
     default:
       return GENERIC[reason] ?? null;
   }
+}
+
+function priceHint({ unset, hasFree }: HintFacts): string {
+  if (unset.length > 0) {
+    return `Add ${unset.map((price) => `\`${price.slice(0, 60)}\``).join(", ")} to the setting's \`prices\`.`;
+  }
+  if (hasFree) return "Nothing was paid for its lines: a trial grants where the price's setting says `trial: true`.";
+  return "No line of the invoice has a price and an amount above 0.";
 }
 
 function quantityHint({ kind, quantity, goods, misnamed: wrong }: HintFacts): string | null {

@@ -1,8 +1,8 @@
-import { sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
-import { computed, query, read, type ValueOf } from "../db/query.ts";
-import { payments, type Steps } from "../db/schema.ts";
+import { computed, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
+import { payments, type Steps, stripeLog } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
@@ -49,17 +49,49 @@ export async function listPayments(
   };
 }
 
-/** The payment with this Stripe id. Throws `not_found`. */
-export async function findPayment(
-  root: SystemCtx,
-  appId: string,
-  mode: Mode,
-  paymentKey: string,
-): Promise<PaymentOutput> {
+/** What an object at Stripe asked for. */
+interface AskedFor {
+  readonly objectId: string;
+  /** A pack's id or name; of an invoice's line its price. */
+  readonly pack: string | null;
+  readonly quantity: string | null;
+}
+
+const selectLogOf = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
+  drizzle
+    .select(fields(stripeLog, "eventId", "askedPack", "askedUser", "hint"))
+    .from(stripeLog)
+    .where(
+      and(
+        eq(stripeLog.environmentId, value("environmentId")),
+        sql`${stripeLog.eventId} IN (SELECT value FROM json_each(${value("eventIds")}))`,
+      ),
+    ),
+);
+
+/** The payment with this Stripe id, what was asked for, and what the log says of its events. Throws `not_found`. */
+export async function findPayment(root: SystemCtx, appId: string, mode: Mode, paymentKey: string) {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const [row] = await all(root.db, selectShownPayment({ environmentId, names: JSON.stringify([paymentKey]) }));
   if (row === undefined) throw noPayment();
-  return present(readPayment(row), readEvents(row));
+  const payment = readPayment(row);
+  const shown = present(payment, readEvents(row));
+  const eventIds = JSON.stringify(shown.events.map(({ eventId }) => eventId));
+  const log = await all(root.db, selectLogOf({ environmentId, eventIds }));
+  return { ...shown, asked: askedFor(payment.facts), log: new Map(log.map((entry) => [entry.eventId, entry])) };
+}
+
+function askedFor(facts: StoredPayment["facts"]): AskedFor[] {
+  const once = [...factsOf(facts, "session"), ...factsOf(facts, "intent")];
+  return [
+    ...once.map(({ id, data: { pack, quantity } }) => ({ objectId: id, pack, quantity })),
+    ...factsOf(facts, "invoice").flatMap(({ id, data }) =>
+      data.lines.map(({ price, quantity }) => ({
+        ...{ objectId: id, pack: price },
+        quantity: quantity === null ? null : String(quantity),
+      })),
+    ),
+  ];
 }
 
 export function noPayment(): PurserError {

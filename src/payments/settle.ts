@@ -9,6 +9,7 @@ import { compareStamp, idempotencyConflict, stampRequest } from "../books/ledger
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps/apps.ts";
 import { choosePack, selectPack } from "../catalog/packs/pack.ts";
 import { all, batch } from "../db/sql.ts";
+import { warn } from "../http/warnings.ts";
 import { assert } from "../lib/assert.ts";
 import type { AdminCtx, TenantCtx } from "../runtime.ts";
 import type { Move } from "./decide.ts";
@@ -34,7 +35,7 @@ export async function settlePayment(
   paymentKey: string,
   input: SettlePaymentInput,
 ): Promise<Outcome<GrantOutput>> {
-  const { mode, userId, packId } = input;
+  const { mode, userId, packId, quantity } = input;
   const environment = await requireEnvironment(admin, appId, mode);
   const ctx = inEnvironmentOf(admin, environment);
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
@@ -61,12 +62,14 @@ export async function settlePayment(
   );
   const [payment] = rows.map(readPayment);
   if (payment === undefined) throw noPayment();
-  if (outcome === "granted") return { output: outputOf(payment), replayed: false };
+  const replayed = outcome !== "granted";
   const settledBy = payment.settledBy ?? "";
-  if (compareStamp(settledBy, stamp) === "other") {
+  if (replayed && compareStamp(settledBy, stamp) === "other") {
     throw idempotencyConflict("The payment has its grant.", "paymentKey", settledBy, stamp);
   }
-  return { output: outputOf(payment), replayed: true };
+  const isOfItems = payment.grants.some(({ packItemId, isSurplus }) => isSurplus === 0 && packItemId !== "");
+  if (isOfItems && typeof quantity === "number") warn(ctx, "quantity_disregarded");
+  return { output: outputOf(payment), replayed };
 }
 
 type SettleTerms = Parameters<NonNullable<Move["settle"]>["plan"]>[1];

@@ -47,15 +47,16 @@ const someDebt = (value: ValueOf<Sought>) => sql`(
 
 /** The debts of users with grants for lines of the payments with these names. */
 const ofNames = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id} AS debt FROM ${someDebt(value)}
-  CROSS JOIN ${paymentNames}
-  CROSS JOIN ${payments} ON ${payments.environmentId} = ${paymentNames.environmentId}
-  AND ${payments.id} = ${paymentNames.paymentId}
-  CROSS JOIN ${paymentGrants} ON ${paymentGrants.environmentId} = ${payments.environmentId}
-  AND ${paymentGrants.paymentId} = ${payments.id}
-  CROSS JOIN ${paymentDebts} INDEXED BY payment_debts_of ON ${paymentDebts.environmentId} = ${paymentGrants.environmentId}
-  AND ${paymentDebts.accountId} = ${paymentGrants.accountId}
-  WHERE ${paymentNames.environmentId} = ${value("environmentId")} AND ${payments.lines} <> '[]'
-  AND ${paymentNames.name} IN (SELECT value FROM json_each(${value("names")}))`;
+  CROSS JOIN ${paymentDebts} INDEXED BY payment_debts_of
+  WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.accountId} IN (
+    SELECT ${paymentGrants.accountId} FROM ${paymentNames}
+    CROSS JOIN ${payments} ON ${payments.environmentId} = ${paymentNames.environmentId}
+    AND ${payments.id} = ${paymentNames.paymentId}
+    CROSS JOIN ${paymentGrants} ON ${paymentGrants.environmentId} = ${payments.environmentId}
+    AND ${paymentGrants.paymentId} = ${payments.id}
+    WHERE ${paymentNames.environmentId} = ${value("environmentId")} AND ${payments.lines} <> '[]'
+    AND ${paymentNames.name} IN (SELECT value FROM json_each(${value("names")}))
+  )`;
 
 const ofCustomer = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
   FROM ${paymentDebts} INDEXED BY payment_debts_customer
@@ -125,13 +126,14 @@ const insertDebts = query((value: ValueOf<DebtValues>) =>
     sql`FROM json_each(${value("rows")}) AS debt`,
   ),
 );
+// By an IN, so that each is found by its key: a join with the list would read all debts of the environment.
 const updateDebts = query((value: ValueOf<DebtValues>) => {
-  const after = assignments(paymentDebts, {
-    amount: sql`known.value ->> 'amount'`,
-    sinceMs: sql`known.value ->> 'sinceMs'`,
-  });
-  return sql`UPDATE ${paymentDebts} SET ${after} FROM json_each(${value("rows")}) AS known
-    WHERE ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.id} = known.value ->> 'id'`;
+  const { environmentId, id } = paymentDebts;
+  const known = (name: string) =>
+    sql`(SELECT known.value ->> ${name} FROM json_each(${value("rows")}) AS known WHERE known.value ->> 'id' = ${id})`;
+  const after = assignments(paymentDebts, { amount: known("amount"), sinceMs: known("sinceMs") });
+  return sql`UPDATE ${paymentDebts} SET ${after} WHERE ${environmentId} = ${value("environmentId")}
+    AND ${id} IN (SELECT known.value ->> 'id' FROM json_each(${value("rows")}) AS known)`;
 });
 const upsertPayers = query((value: ValueOf<DebtValues>) => {
   const { environmentId, debtId, line, amount } = paymentDebtPayers;

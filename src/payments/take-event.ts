@@ -27,7 +27,7 @@ export async function takeEvent(
   const { link, facts, credits, asked } = change;
   const credited = credits.length === 0 ? [] : await creditedBy(ctx, credits);
   if (credited.length === 0 && isOfAnother(change, setting)) {
-    const hint = { ...asked.hint, unset: unsetPrices(change, setting) };
+    const hint = { ...asked.hint, unset: unsetPrices(change, setting), hasFree: hasFreeLine(change, setting) };
     return ignore(ctx, event, "price_not_set", { ...asked, hint });
   }
   let outcome: PaymentOutcome = "ignored";
@@ -87,6 +87,11 @@ function unsetPrices({ facts }: PaymentChange, setting: StripeSetting): readonly
   const prices = lines.flatMap(({ price }) => (price === null || isSet(setting, price) ? [] : [price]));
   return [...new Set(prices)].slice(0, UNSET_SHOWN);
 }
+
+const hasFreeLine = ({ facts }: PaymentChange, setting: StripeSetting): boolean =>
+  factsOf(facts, "invoice").some(({ data }) =>
+    data.lines.some(({ price, net }) => net === 0 && price !== null && isSet(setting, price)),
+  );
 
 const isSet = ({ prices }: StripeSetting, price: string): boolean => prices.some((one) => one.price === price);
 

@@ -15,6 +15,7 @@ import { type Cost, countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { deadBalancesSql, entriesSql, liveBalancesSql, seededId } from "../support/seed.ts";
 import { charge, eventOf, refund, session } from "../support/stripe-events.ts";
+import { invoice, invoicePayment } from "../support/stripe-invoices.ts";
 import { Clock, makeApp, makeCtx, makePack, type TestApp } from "../support/world.ts";
 
 /**
@@ -301,6 +302,54 @@ describe("what Stripe's events cost", () => {
           const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
           expect(again.rowsWritten).toBe(0);
           expect(again.roundTrips).toBe(1);
+        }
+      }
+    },
+  );
+
+  it.each([
+    { pack: "One", n: 1 },
+    { pack: "Ten", n: 10 },
+  ])(
+    "of an invoice with $n balances, and its tie are the same beside a thousand debts, and its credit, its debt and what pays it 36n + 80 read, 11n + 24 written",
+    async ({ pack, n }) => {
+      const price = { price: `price_${pack}`, packId: pack, expires: "pack", amount: 1000 } as const;
+      const setting = { currency: "usd", prices: [price] };
+      const environmentId = app.environments.live.id;
+      await env.DB.prepare(
+        `WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < 1000)
+         INSERT INTO payment_debts (environment_id, id, account_id, customer, currency, amount, since_ms)
+         SELECT ?, 'dbt_${pack}_' || n, 1000000 + n, 'cus_${pack}_' || n, 'usd', 0, 1 FROM each`,
+      )
+        .bind(environmentId)
+        .run();
+      for (const { userId } of users) {
+        const [nowS, tag] = [Math.floor(clock.ms / 1_000), `${pack}_${userId}`];
+        const line = { id: `il_${tag}`, price: price.price };
+        const bill = { customer: `cus_of_${tag}`, subscription: { user: userId }, total: 1000, paid: 1000 };
+        const credited = { invoice: `in_${tag}_1`, lines: [line.id] };
+        const back = { ...line, id: `il_${tag}_b`, amount: -1000, proration: true, credited };
+        const told = [
+          ["invoice.paid", invoice(`in_${tag}_1`, { ...bill, lines: [line] })],
+          ["invoice_payment.paid", invoicePayment(`inpay_${tag}`, `in_${tag}_1`, `pi_i_${tag}`)],
+          ["invoice.paid", invoice(`in_${tag}_2`, { ...bill, lines: [back], paid: 0 })],
+          ["charge.refunded", charge(`ch_i_${tag}`, `pi_i_${tag}`, 600)],
+          ["invoice.paid", invoice(`in_${tag}_3`, { ...bill, lines: [{ ...line, id: `il_${tag}_c` }] })],
+        ] as const;
+        for (const [index, [type, object]] of told.entries()) {
+          const event = stripeEventInput.parse(eventOf(type, nowS + index, object));
+          const take = () => takeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, event);
+          const cost = await costOf(async () =>
+            expect((await take()).outcome, `${index}`).toMatch(/granted|taken|remembered/),
+          );
+          const name = `${pack} ${userId} ${index} ${JSON.stringify(cost)}`;
+          // The third credits lines of another payment, the fourth makes a debt, and the fifth is taken in part as it grants.
+          const isOfDebt = index >= 2;
+          expect(cost.roundTrips, name).toBeLessThanOrEqual(3);
+          expect(cost.rowsWritten, name).toBeLessThanOrEqual(isOfDebt ? 11 * n + 24 : 7 * n + 14);
+          expect(cost.rowsRead, name).toBeLessThanOrEqual(isOfDebt ? 36 * n + 80 : 32 * n + 48);
+          const again = await costOf(async () => expect((await take()).outcome).toBe("ignored"));
+          expect(again.rowsWritten).toBe(0);
         }
       }
     },

@@ -7,7 +7,8 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { paymentsWorld } from "../support/payments.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, timeoutOf } from "../support/soak.ts";
-import { charge, dispute, eventOf, session } from "../support/stripe-events.ts";
+import { dispute } from "../support/stripe-disputes.ts";
+import { charge, eventOf, session } from "../support/stripe-events.ts";
 import { atRandom, makeAdminCtx, makeClient, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);

@@ -6,7 +6,7 @@ import type { Standing } from "../support/paid-for.ts";
 import { credit, plansShop, prorated } from "../support/plans-shop.ts";
 import { createRandom } from "../support/random.ts";
 import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
-import { BEFORE, TODAY } from "../support/stripe-events.ts";
+import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 import { liveSwitching } from "../support/switching-life.ts";
 
 // test/unit/payment-switches.test.ts lives many such lives by the pure parts. Here the database does it.

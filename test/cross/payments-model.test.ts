@@ -9,7 +9,7 @@ import { NAMES, type Name, storyOf, type Telling } from "../support/payment-stor
 import { type PaymentsWorld, paymentsWorld } from "../support/payments.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
-import { BEFORE, TODAY } from "../support/stripe-events.ts";
+import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 import { bound, type Client, inTurn, makeClient } from "../support/world.ts";
 
 // test/unit/payment-orders.test.ts holds what is due to the same model after every order and repetition there is. Here the

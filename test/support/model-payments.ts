@@ -4,7 +4,7 @@ import type { Random } from "./random.ts";
 
 /** One of Stripe's events about payment `of`, which was of 1000. Plain data, as every request of a history. */
 export type StripeRequest = { kind: "stripe"; of: number; at: number } & (
-  | { what: "paid"; userId: string; pack: string; quantity?: number }
+  | { what: "paid"; by: "session" | "intent"; userId: string; pack: string; quantity?: number }
   | { what: "refunded"; amount: number }
   | { what: "refundFailed"; which: number }
   | { what: "withdrawn" | "reinstated"; which: number; out: number }
@@ -21,38 +21,47 @@ export function someStripeEvent(
 ): StripeRequest {
   const [of, at] = [random.integer(1, PAYMENTS), random.integer(0, 40)];
   const common = { kind: "stripe", of, at } as const;
-  const what = random.weighted({ paid: 4, refunded: 4, refundFailed: 2, withdrawn: 2, reinstated: 2 });
+  const what = random.weighted({ paid: 5, refunded: 4, refundFailed: 2, withdrawn: 2, reinstated: 2 });
   const which = random.integer(0, 2);
   if (what === "refunded") return { ...common, what, amount: random.pick([100, 333, 500, 1000] as const) };
   if (what === "refundFailed") return { ...common, what, which };
   if (what === "withdrawn") return { ...common, what, which, out: 250 };
   if (what === "reinstated") return { ...common, what, which, out: random.pick([0, 0, 50] as const) };
+  const by = random.pick(["session", "session", "intent"] as const);
   const first = (known.past as StripeRequest[]).find(
     (one) => one.kind === "stripe" && one.what === "paid" && one.of === of,
   );
-  if (first !== undefined) return { ...first, at };
+  if (first !== undefined) return { ...first, ...(first.what === "paid" ? { by } : {}), at };
   const pack = random.pick(known.packs);
   const isLegacy = pack.items.every((item) => item.packItemId === null);
   const quantity = isLegacy ? { quantity: random.integer(1, 40_000) / 1_000 } : {};
-  return { ...common, what, userId: random.pick(known.users), pack: pack.packName.toUpperCase(), ...quantity };
+  return { ...common, what, by, userId: random.pick(known.users), pack: pack.packName.toUpperCase(), ...quantity };
 }
 
 interface Payment {
-  paidAt: number | null;
+  /** What its session and its intent said last. */
+  readonly paidAt: Map<"session" | "intent", number>;
   charge: { at: number; refunded: number } | null;
   readonly failed: Map<number, { at: number; failedAt: number }>;
   readonly disputes: Map<number, { at: number; isReinstated: boolean; out: number }>;
   grants: { readonly b: Balance; share: number }[];
 }
 
-export const noteOf = ({ what, of, which }: { what: StripeRequest["what"]; of: number; which?: number }): string =>
-  ({
-    paid: `Stripe checkout.session.completed: cs_${of}`,
+export const noteOf = (told: {
+  readonly what: StripeRequest["what"];
+  readonly of: number;
+  readonly by?: "session" | "intent";
+  readonly which?: number;
+}): string => {
+  const { what, of, by, which } = told;
+  return {
+    paid: by === "intent" ? `Stripe payment_intent.succeeded: pi_${of}` : `Stripe checkout.session.completed: cs_${of}`,
     refunded: `Stripe charge.refunded: ch_${of}`,
     refundFailed: `Stripe refund.failed: re_${of}_${which}`,
     withdrawn: `Stripe charge.dispute.funds_withdrawn: dp_${of}_${which}`,
     reinstated: `Stripe charge.dispute.funds_reinstated: dp_${of}_${which}`,
-  })[what];
+  }[what];
+};
 
 /** What one delivery moved: so many entries of one note. */
 export interface PaymentMotion {
@@ -75,8 +84,8 @@ export function createPayments(
   const note = (payment: Payment, event: StripeRequest): boolean => {
     const { at } = event;
     if (event.what === "paid") {
-      if (payment.paidAt !== null && payment.paidAt >= at) return false;
-      payment.paidAt = at;
+      if ((payment.paidAt.get(event.by) ?? -1) >= at) return false;
+      payment.paidAt.set(event.by, at);
     } else if (event.what === "refunded") {
       const { charge } = payment;
       if (charge !== null && (charge.at > at || (charge.at === at && charge.refunded >= event.amount))) return false;
@@ -129,7 +138,7 @@ export function createPayments(
   /** `ids` are those of the balances that it granted, by item. */
   return (event: StripeRequest, ids: readonly { readonly id: string; readonly packItemId: string }[]): Answer => {
     const payment = payments.get(event.of) ?? {
-      ...{ paidAt: null, charge: null, grants: [] },
+      ...{ paidAt: new Map(), charge: null, grants: [] },
       ...{ failed: new Map(), disputes: new Map() },
     };
     payments.set(event.of, payment);

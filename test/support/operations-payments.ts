@@ -3,7 +3,9 @@ import { unmatchedPart } from "../../src/payments/tell-unmatched.ts";
 import { done, type Operation, type Scene } from "./operation.ts";
 import { PRICES } from "./payment-story.ts";
 import { SIGNING_SECRET, signatureOf } from "./payments.ts";
-import { charge, dispute, eventOf, invoice, invoicePayment, session, type TestEvent } from "./stripe-events.ts";
+import { dispute } from "./stripe-disputes.ts";
+import { charge, eventOf, paymentIntent, session, type TestEvent } from "./stripe-events.ts";
+import { invoice, invoicePayment } from "./stripe-invoices.ts";
 import { makeEndpoint } from "./webhooks.ts";
 import type { Answer } from "./world.ts";
 
@@ -36,6 +38,11 @@ async function openShop(scene: Scene, isNoted = true) {
       admin("POST", `/${appId}/payments/${pi}/settle`, { mode: "live", userId, packId: userId, quantity: 12.5 }),
     paid: eventOf("checkout.session.completed", nowS, bought(userId)),
     paidForNothing: eventOf("checkout.session.completed", nowS, bought("gone")),
+    received: eventOf(
+      "payment_intent.succeeded",
+      nowS,
+      paymentIntent(pi, { metadata: { pack: userId, user: userId } }),
+    ),
     billed: eventOf("invoice.paid", nowS, invoice(inv, bill)),
     tied: eventOf("invoice_payment.paid", nowS, invoicePayment(`inpay_${userId}`, inv, pi)),
     refunded: eventOf("charge.refunded", nowS + 1, charge(ch, pi, 300)),
@@ -69,6 +76,8 @@ const ofStripe = (name: string, event: Event, before: readonly Event[] = []): Op
 
 export const paymentOperations: readonly Operation[] = [
   ofStripe("that grants", "paid"),
+  ofStripe("of a payment intent that grants", "received"),
+  ofStripe("of a payment intent whose session granted", "received", ["paid"]),
   ofStripe("that grants what was refunded in part before", "paid", ["refunded"]),
   ofStripe("that takes all", "withdrawn", ["paid", "refunded"]),
   ofStripe("that gives back", "reinstated", ["paid", "withdrawn"]),

@@ -1,7 +1,15 @@
 import type { Name, Telling } from "./payment-story.ts";
-import { BEFORE } from "./stripe-events.ts";
+import { BEFORE } from "./stripe-versions.ts";
 
 export const INITIAL = 250_500_000;
+
+/** What grants. A session names its intent, so that both are one payment. */
+const BY: Partial<Record<Name, ModelBalance["by"]>> = {
+  completed: "session",
+  asyncPaid: "session",
+  received: "session",
+  invoicePaid: "invoice",
+};
 
 export interface ModelBalance {
   readonly by: "session" | "invoice";
@@ -60,7 +68,7 @@ export class PaymentModel {
   /** Whether session and invoice are known to be one payment. */
   get #isOne(): boolean {
     if (this.#has("tie") || (this.#told.isTied && this.#has("completed", "asyncPaid"))) return true;
-    return this.#told.version === BEFORE && this.#has("invoicePaid");
+    return this.#told.version === BEFORE && this.#has("invoicePaid", "received");
   }
 
   get #due(): number {
@@ -78,7 +86,7 @@ export class PaymentModel {
 
   take(name: Name): void {
     this.known.add(name);
-    const by = name === "invoicePaid" ? "invoice" : name === "completed" || name === "asyncPaid" ? "session" : null;
+    const by = BY[name] ?? null;
     const isGranted = this.balances.some((balance) => this.#isOne || balance.by === by);
     const isGrant = by !== null && !isGranted;
     // A write for the user returns what is due of holds first (U8).

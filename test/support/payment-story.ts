@@ -1,22 +1,16 @@
+import { dispute } from "./stripe-disputes.ts";
 import type { TestEvent } from "./stripe-events.ts";
-import {
-  type ApiVersion,
-  charge,
-  dispute,
-  eventOf,
-  invoice,
-  invoicePayment,
-  refund,
-  session,
-  TODAY,
-} from "./stripe-events.ts";
+import { charge, eventOf, paymentIntent, refund, session } from "./stripe-events.ts";
+import { invoice, invoicePayment } from "./stripe-invoices.ts";
+import { type ApiVersion, TODAY } from "./stripe-versions.ts";
 
 export const PRICES = { items: "price_items", wallet: "price_wallet", period: "price_period" };
 
-/** Everything that Stripe may say of one payment of 1000, by checkout and by invoice. */
+/** Everything that Stripe may say of one payment of 1000, by checkout, by its payment intent and by invoice. */
 export const NAMES = [
   "completed",
   "asyncPaid",
+  "received",
   "invoicePaid",
   "tie",
   "refunded30",
@@ -58,6 +52,12 @@ export function storyOf({ nowS, userId, id, isTied, version = TODAY, isAtOnce = 
   return {
     completed: tell("checkout.session.completed", 0, session(cs, fields)),
     asyncPaid: tell("checkout.session.async_payment_succeeded", 1, session(cs, fields)),
+    // In the version before today's it names its invoice.
+    received: tell(
+      "payment_intent.succeeded",
+      1,
+      paymentIntent(pi, { metadata: { ...metadata, user: userId } }, version, inv),
+    ),
     invoicePaid: tell("invoice.paid", 1, invoice(inv, bill, version)),
     tie: tell("invoice_payment.paid", 1, invoicePayment(`inpay_${id}`, inv, pi)),
     refunded30: tell("charge.refunded", 2, charge(ch, pi, 300)),

@@ -1,5 +1,7 @@
 import { type PaymentsWorld, paymentsWorld, SIGNING_SECRET } from "./payments.ts";
-import { type ApiVersion, eventOf, type Invoice, invoice, type Line, type TestEvent } from "./stripe-events.ts";
+import { eventOf, type TestEvent } from "./stripe-events.ts";
+import { type Invoice, invoice, type Line } from "./stripe-invoices.ts";
+import type { ApiVersion } from "./stripe-versions.ts";
 import { type Bindings, makePack } from "./world.ts";
 
 /** Basic is $10 for 1,000 tokens, Pro $30 for 4,000. Their prices at Stripe are set; more fields of each may be. */

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { noteOf, REFUNDS, type StripeRequest } from "./model-payments.ts";
 import { SIGNING_SECRET, signatureOf } from "./payments.ts";
-import { charge, dispute, eventOf, refund, session, type TestEvent } from "./stripe-events.ts";
+import { dispute } from "./stripe-disputes.ts";
+import { charge, eventOf, paymentIntent, refund, session, type TestEvent } from "./stripe-events.ts";
 import type { Answer, Client, Clock } from "./world.ts";
 
 /** When the payments of a history were, in seconds. */
@@ -12,8 +13,9 @@ function objectOf(request: StripeRequest): Parameters<typeof eventOf>[2] {
   const [pi, ch] = [`pi_${of}`, `ch_${of}`];
   switch (request.what) {
     case "paid": {
-      const { userId, pack, quantity } = request;
+      const { userId, pack, quantity, by } = request;
       const metadata = { pack, ...(quantity === undefined ? {} : { quantity: `${quantity}` }) };
+      if (by === "intent") return paymentIntent(pi, { metadata: { ...metadata, user: userId } });
       return session(`cs_${of}`, { client_reference_id: userId, metadata, payment_intent: pi });
     }
     case "refunded":

@@ -1,11 +1,7 @@
-/**
- * Stripe's events, whole, as Stripe documents them for an API version: today's, in which an invoice names no payment intent,
- * and the one before, in which it does.
- */
-export type ApiVersion = "2026-01-28.clover" | "2025-02-24.acacia";
-export const TODAY: ApiVersion = "2026-01-28.clover";
-export const BEFORE: ApiVersion = "2025-02-24.acacia";
+import type Stripe from "stripe";
+import { type ApiVersion, asOf, BEFORE, CLOVER, TODAY } from "./stripe-versions.ts";
 
+/** Stripe's events, whole, as an API version has them. The types of the package `stripe` check every field. */
 export interface TestEvent {
   readonly id: string;
   readonly type: string;
@@ -13,32 +9,33 @@ export interface TestEvent {
   readonly [field: string]: unknown;
 }
 
-type Fields = Readonly<Record<string, unknown>>;
+export type Fields = Readonly<Record<string, unknown>>;
 
+export const AT_S = 1_768_478_000;
 let events = 0;
 
 /** An event of an object. */
 export function eventOf(type: string, created: number, object: Fields, apiVersion: ApiVersion = TODAY): TestEvent {
-  return {
+  const common = {
     id: `evt_${++events}`,
     object: "event",
     api_version: apiVersion,
     created,
-    data: { object },
     livemode: true,
     pending_webhooks: 1,
     request: { id: null, idempotency_key: null },
-    type,
-  };
+  } satisfies Omit<Stripe.EventBase, "type" | "data">;
+  return { ...common, data: { object }, type };
 }
 
-export function session(id: string, fields: Fields): Fields {
-  return {
+export function session(id: string, fields: Fields, version: ApiVersion = TODAY): Fields {
+  const today = {
     id,
     object: "checkout.session",
     adaptive_pricing: { enabled: true },
     after_expiration: null,
     allow_promotion_codes: null,
+    allowed_payment_method_types: null,
     amount_subtotal: 1000,
     amount_total: 1000,
     automatic_tax: { enabled: false, liability: null, provider: null, status: null },
@@ -46,19 +43,22 @@ export function session(id: string, fields: Fields): Fields {
     cancel_url: "https://shop.example.com/cancel",
     client_reference_id: null,
     client_secret: null,
-    collected_information: { shipping_details: null },
+    collected_information: { business_name: null, individual_name: null, shipping_details: null },
     consent: null,
     consent_collection: null,
-    created: 1_768_478_000,
+    created: AT_S,
     currency: "usd",
     currency_conversion: null,
     custom_fields: [],
     custom_text: { after_submit: null, shipping_address: null, submit: null, terms_of_service_acceptance: null },
     customer: null,
+    customer_account: null,
     customer_creation: "if_required",
     customer_details: {
       address: { city: null, country: "DE", line1: null, line2: null, postal_code: "10115", state: null },
+      business_name: null,
       email: "ada@example.com",
+      individual_name: null,
       name: "Ada Lovelace",
       phone: null,
       tax_exempt: "none",
@@ -66,13 +66,16 @@ export function session(id: string, fields: Fields): Fields {
     },
     customer_email: null,
     discounts: [],
-    expires_at: 1_768_564_400,
+    expires_at: AT_S + 86_400,
+    integration_identifier: null,
     invoice: null,
-    invoice_creation: { enabled: false, invoice_data: { metadata: {}, footer: null } },
+    invoice_creation: null,
     livemode: true,
     locale: null,
+    managed_payments: null,
     metadata: {},
     mode: "payment",
+    origin_context: null,
     payment_intent: null,
     payment_link: null,
     payment_method_collection: "if_required",
@@ -80,6 +83,7 @@ export function session(id: string, fields: Fields): Fields {
     payment_method_options: { card: { request_three_d_secure: "automatic" } },
     payment_method_types: ["card"],
     payment_status: "paid",
+    permissions: null,
     phone_number_collection: { enabled: false },
     recovered_from: null,
     saved_payment_method_options: null,
@@ -92,268 +96,152 @@ export function session(id: string, fields: Fields): Fields {
     subscription: null,
     success_url: "https://shop.example.com/thanks",
     total_details: { amount_discount: 0, amount_shipping: 0, amount_tax: 0 },
-    ui_mode: "hosted",
+    ui_mode: "hosted_page",
     url: null,
-    ...fields,
-  };
+    wallet_options: null,
+  } satisfies Stripe.Checkout.Session;
+  // `hosted_page` came with 2026-03-25.dahlia (CHANGELOG.md, 21.0.0).
+  const named = version === CLOVER || version === BEFORE ? { ui_mode: "hosted" } : {};
+  return { ...asOf("session", version, today, { shipping_details: null }), ...named, ...fields };
 }
 
-export interface Line {
-  readonly id: string;
-  readonly price: string;
-  readonly quantity?: number;
-  readonly amount?: number;
-  readonly proration?: boolean;
-  readonly period?: { readonly start: number; readonly end: number };
-  readonly discount?: number;
-  /** What a negative line credits. */
-  readonly credited?: { readonly invoice: string; readonly lines: readonly string[] };
-  /** The full amount of one, as the older API tells it. */
-  readonly unitAmount?: number;
-  readonly subscription?: string;
-}
-
-function lineOf(line: Line, v: ApiVersion): Fields {
-  const { id, price, quantity = 1, amount = 1000, proration = false, period, discount = 0, credited } = line;
-  const { unitAmount = amount, subscription = "sub_1" } = line;
-  const credits = credited === undefined ? null : { invoice: credited.invoice, invoice_line_items: credited.lines };
-  const common = {
+/** A payment intent that succeeded, such as an off-session charge. `of`: its invoice, which an older version names. */
+export function paymentIntent(
+  id: string,
+  fields: Fields,
+  version: ApiVersion = TODAY,
+  of: string | null = null,
+): Fields {
+  const today = {
     id,
-    object: "line_item",
-    amount,
+    object: "payment_intent",
+    allowed_payment_method_types: null,
+    amount: 1000,
+    amount_capturable: 0,
+    amount_details: { tip: {} },
+    amount_received: 1000,
+    application: null,
+    application_fee_amount: null,
+    automatic_payment_methods: null,
+    canceled_at: null,
+    cancellation_reason: null,
+    capture_method: "automatic_async",
+    client_secret: null,
+    confirmation_method: "automatic",
+    created: AT_S,
     currency: "usd",
-    description: "1 × Plan",
-    discount_amounts: discount === 0 ? [] : [{ amount: discount, discount: "di_1" }],
-    discountable: true,
-    discounts: [],
-    invoice: "in_1",
+    customer: "cus_1",
+    customer_account: null,
+    description: null,
+    excluded_payment_method_types: null,
+    last_payment_error: null,
+    latest_charge: "ch_1",
     livemode: true,
+    managed_payments: null,
     metadata: {},
-    period: period ?? { start: 1_768_478_000, end: 1_771_156_400 },
-    pretax_credit_amounts: [],
-    quantity,
-  };
-  if (v === BEFORE) {
-    return {
-      ...common,
-      amount_excluding_tax: amount,
-      plan: null,
-      price: { id: price, object: "price", active: true, currency: "usd", product: "prod_1", unit_amount: unitAmount },
-      proration,
-      proration_details: { credited_items: credits },
-      subscription: proration ? subscription : null,
-      tax_amounts: [],
-      tax_rates: [],
-      type: proration ? "invoiceitem" : "subscription",
-      unit_amount_excluding_tax: `${amount}`,
-    };
-  }
-  const details = { proration, proration_details: { credited_items: credits }, subscription };
-  const parent = proration
-    ? {
-        invoice_item_details: { ...details, invoice_item: "ii_1" },
-        subscription_item_details: null,
-        type: "invoice_item_details",
-      }
-    : {
-        invoice_item_details: null,
-        subscription_item_details: { ...details, invoice_item: null, subscription_item: "si_1" },
-        type: "subscription_item_details",
-      };
-  return {
-    ...common,
-    parent,
-    pricing: {
-      price_details: { price, product: "prod_1" },
-      type: "price_details",
-      unit_amount_decimal: `${unitAmount}`,
-    },
-    subtotal: amount,
-    taxes: [],
-  };
+    next_action: null,
+    on_behalf_of: null,
+    payment_method: "pm_1",
+    payment_method_configuration_details: null,
+    payment_method_options: null,
+    payment_method_types: ["card"],
+    payment_record: null,
+    processing: null,
+    receipt_email: null,
+    review: null,
+    setup_future_usage: null,
+    shipping: null,
+    source: null,
+    statement_descriptor: null,
+    statement_descriptor_suffix: null,
+    status: "succeeded",
+    transfer_data: null,
+    transfer_group: null,
+  } satisfies Stripe.PaymentIntent;
+  return { ...asOf("intent", version, today, { invoice: of }), ...fields };
 }
 
-export interface Invoice {
-  readonly lines: readonly Line[];
-  readonly customer?: string;
-  readonly metadata?: Fields;
-  /** The metadata of its subscription. Absent: it is of no subscription. */
-  readonly subscription?: Fields;
-  readonly paid?: number;
-  readonly total?: number;
-  readonly subscriptionId?: string;
-  /** Told by the older API alone. */
-  readonly paymentIntent?: string;
-  readonly hasMore?: boolean;
-}
-
-export function invoice(id: string, about: Invoice, v: ApiVersion = TODAY): Fields {
-  const {
-    lines,
-    customer = "cus_1",
-    metadata = {},
-    subscription,
-    paid = 1000,
-    total = paid,
-    paymentIntent,
-    hasMore,
-  } = about;
-  const { subscriptionId = "sub_1" } = about;
-  const common = {
-    id,
-    object: "invoice",
-    account_country: "DE",
-    account_name: "Shop",
-    amount_due: paid,
-    amount_paid: paid,
-    amount_remaining: 0,
-    attempt_count: 1,
-    attempted: true,
-    auto_advance: false,
-    billing_reason: subscription === undefined ? "manual" : "subscription_cycle",
-    collection_method: "charge_automatically",
-    created: 1_768_478_000,
-    currency: "usd",
-    customer,
-    customer_email: "ada@example.com",
-    customer_name: "Ada Lovelace",
-    ending_balance: 0,
-    lines: {
-      object: "list",
-      data: lines.map((line) => lineOf(line, v)),
-      has_more: hasMore ?? false,
-      url: `/v1/invoices/${id}/lines`,
-    },
-    livemode: true,
-    metadata,
-    number: "ABC-0001",
-    period_end: 1_768_478_000,
-    period_start: 1_768_478_000,
-    post_payment_credit_notes_amount: 0,
-    starting_balance: 0,
-    status: "paid",
-    status_transitions: {
-      finalized_at: 1_768_478_000,
-      marked_uncollectible_at: null,
-      paid_at: 1_768_478_000,
-      voided_at: null,
-    },
-    subtotal: total,
-    total,
-  };
-  if (v === BEFORE) {
-    return {
-      ...common,
-      charge: paymentIntent === undefined ? null : `ch_of_${paymentIntent}`,
-      paid: true,
-      paid_out_of_band: false,
-      payment_intent: paymentIntent ?? null,
-      subscription: subscription === undefined ? null : subscriptionId,
-      subscription_details: subscription === undefined ? null : { metadata: subscription },
-    };
-  }
-  const parent = {
-    quote_details: null,
-    subscription_details: { metadata: subscription, subscription: subscriptionId },
-    type: "subscription_details",
-  };
-  return { ...common, parent: subscription === undefined ? null : parent };
-}
-
-export function invoicePayment(id: string, of: string, paymentIntent: string, paid = 1000): Fields {
-  return {
-    id,
-    object: "invoice_payment",
-    amount_paid: paid,
-    amount_requested: paid,
-    created: 1_768_478_000,
-    currency: "usd",
-    invoice: of,
-    is_default: true,
-    livemode: true,
-    payment: { payment_intent: paymentIntent, type: "payment_intent" },
-    status: "paid",
-    status_transitions: { canceled_at: null, paid_at: 1_768_478_000 },
-  };
-}
-
-export function charge(id: string, paymentIntent: string | null, refunded: number, captured = 1000): Fields {
-  return {
+export function charge(
+  id: string,
+  paymentIntent: string | null,
+  refunded: number,
+  captured = 1000,
+  version: ApiVersion = TODAY,
+): Fields {
+  const today = {
     id,
     object: "charge",
     amount: captured,
     amount_captured: captured,
     amount_refunded: refunded,
+    application: null,
+    application_fee: null,
+    application_fee_amount: null,
     balance_transaction: "txn_1",
-    billing_details: { address: null, email: "ada@example.com", name: "Ada Lovelace", phone: null },
+    billing_details: { address: null, email: "ada@example.com", name: "Ada Lovelace", phone: null, tax_id: null },
+    calculated_statement_descriptor: null,
     captured: true,
-    created: 1_768_478_000,
+    created: AT_S,
     currency: "usd",
     customer: null,
+    description: null,
     disputed: false,
+    failure_balance_transaction: null,
+    failure_code: null,
+    failure_message: null,
+    fraud_details: null,
     livemode: true,
     metadata: {},
+    on_behalf_of: null,
+    outcome: null,
     paid: true,
     payment_intent: paymentIntent,
     payment_method: "pm_1",
+    payment_method_details: null,
     receipt_email: null,
+    receipt_number: null,
+    receipt_url: null,
     refunded: refunded === captured,
+    review: null,
+    shipping: null,
+    source: null,
+    source_transfer: null,
+    statement_descriptor: null,
+    statement_descriptor_suffix: null,
     status: "succeeded",
-  };
+    transfer_data: null,
+    transfer_group: null,
+  } satisfies Stripe.Charge;
+  return asOf("charge", version, today, { invoice: null });
 }
 
-export function refund(id: string, of: string, paymentIntent: string | null, amount: number, status: string): Fields {
-  return {
+export function refund(
+  id: string,
+  of: string,
+  paymentIntent: string | null,
+  amount: number,
+  status: string,
+  version: ApiVersion = TODAY,
+): Fields {
+  const today = {
     id,
     object: "refund",
     amount,
     balance_transaction: "txn_2",
     charge: of,
-    created: 1_768_478_100,
+    created: AT_S + 100,
     currency: "usd",
+    customer: null,
+    customer_account: null,
     destination_details: { card: { reference: "1", type: "refund" }, type: "card" },
     metadata: {},
     payment_intent: paymentIntent,
+    payment_method: "pm_1",
     reason: "requested_by_customer",
     receipt_number: null,
     source_transfer_reversal: null,
     status,
     transfer_reversal: null,
-  };
-}
-
-/** `moved`: the amounts of its balance transactions. */
-export function dispute(
-  id: string,
-  of: string,
-  paymentIntent: string | null,
-  amount: number,
-  moved: readonly number[],
-  currency = "usd",
-  status = "needs_response",
-): Fields {
-  return {
-    id,
-    object: "dispute",
-    amount,
-    balance_transactions: moved.map((each, index) => ({
-      id: `txn_${id}_${index}`,
-      object: "balance_transaction",
-      amount: each,
-      currency,
-      fee: 1500,
-      net: each - 1500,
-      type: "adjustment",
-    })),
-    charge: of,
-    created: 1_768_478_200,
-    currency,
-    evidence: { customer_email_address: "ada@example.com" },
-    is_charge_refundable: false,
-    livemode: true,
-    metadata: {},
-    payment_intent: paymentIntent,
-    reason: "fraudulent",
-    status,
-  };
+  } satisfies Stripe.Refund;
+  return asOf("refund", version, today, {});
 }

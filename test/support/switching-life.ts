@@ -1,6 +1,9 @@
 import { PaidFor, type Standing } from "./paid-for.ts";
 import type { Random } from "./random.ts";
-import { BEFORE, charge, dispute, eventOf, invoice, type Line, refund, type TestEvent } from "./stripe-events.ts";
+import { dispute } from "./stripe-disputes.ts";
+import { charge, eventOf, refund, type TestEvent } from "./stripe-events.ts";
+import { invoice, type Line } from "./stripe-invoices.ts";
+import { BEFORE } from "./stripe-versions.ts";
 
 /** Where a life is lived: in plain objects, or in the database. */
 export interface Switching {

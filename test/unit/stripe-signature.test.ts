@@ -2,6 +2,7 @@ import Stripe from "stripe";
 import { expect, it } from "vitest";
 import { checkSignature } from "../../src/payments/signature.ts";
 import { stripeSignature } from "../support/stripe-signature.ts";
+import { TODAY } from "../support/stripe-versions.ts";
 
 const secret = "whsec_of_the_tests_0001";
 const payload = '{"id":"evt_1","name":"Jürgen"}';
@@ -51,4 +52,8 @@ it("refuses another body, and another secret", async () => {
   const check = checkSignature(theirs, bytes, ["whsec_another_one_0002"], nowMs);
   await expect(check).rejects.toMatchObject({ code: "invalid_signature" });
   await expect(checkSignature(theirs, bytes, [], nowMs)).rejects.toMatchObject({ code: "invalid_signature" });
+});
+
+it("has fixtures of the API version that the pinned package is of", () => {
+  expect(Stripe.API_VERSION).toBe(TODAY);
 });

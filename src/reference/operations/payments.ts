@@ -157,6 +157,7 @@ export const paymentOperations: readonly Operation[] = [
         expiresAt: null,
       },
       replayable: true,
+      warns: true,
     },
     errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
   },

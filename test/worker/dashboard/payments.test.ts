@@ -41,6 +41,11 @@ it("shows what to enter at Stripe, when an event came last, and what a payment g
   expect(one.status).toBe(200);
   for (const part of ["<code>pi_1</code>", "<code>cs_1</code>", "charge.refunded", "taken", "250"])
     expect(one.text).toContain(part);
+  expect(one.text).toContain('href="https://dashboard.stripe.com/payments/pi_1"');
+  const asked = /aria-label="Asked for"[\s\S]*?<\/table>/.exec(one.text)?.[0] ?? "";
+  for (const part of ["cs_1", "wallet"]) expect(asked).toContain(part);
+  const events = /aria-label="Events"[\s\S]*?<\/table>/.exec(one.text)?.[0] ?? "";
+  for (const part of ["ada", "https://dashboard.stripe.com/events/evt_"]) expect(events).toContain(part);
   expect(one.text).not.toContain("Grant it by hand");
   expect((await w.read("payments?status=unmatched")).text).toContain("No payments.");
   expect((await w.read("payments/pi_none")).status).toBe(404);
@@ -51,6 +56,9 @@ it("settles what is unmatched once, and says beside the field what is refused", 
   const fields = { client_reference_id: "ada", metadata: { pack: "gone" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
   expect((await w.read("payments?status=unmatched")).text).toContain("No such pack");
+  for (const part of ["gone", "The application has no pack of this id or name"]) {
+    expect((await w.read("payments/pi_1")).text).toContain(part);
+  }
   const form = { userId: "ada", packId: w.packs.tokens };
   const refused = await w.send("payments/pi_1/settle", form);
   expect(refused.status).toBe(400);

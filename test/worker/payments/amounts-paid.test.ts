@@ -3,7 +3,8 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { PRICES } from "../../support/payment-story.ts";
 import { paymentsWorld, SIGNING_SECRET } from "../../support/payments.ts";
 import { plansShop, prorated } from "../../support/plans-shop.ts";
-import { BEFORE, charge, eventOf, session, TODAY } from "../../support/stripe-events.ts";
+import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
 

@@ -1,7 +1,9 @@
 import { afterAll, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { credit, plansShop } from "../../support/plans-shop.ts";
-import { charge, eventOf, invoicePayment, refund, TODAY } from "../../support/stripe-events.ts";
+import { charge, eventOf, refund } from "../../support/stripe-events.ts";
+import { invoicePayment } from "../../support/stripe-invoices.ts";
+import { TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
 

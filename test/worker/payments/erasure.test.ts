@@ -4,7 +4,8 @@ import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { PRICES } from "../../support/payment-story.ts";
 import { paymentsWorld } from "../../support/payments.ts";
-import { charge, eventOf, invoice, invoicePayment, refund, session } from "../../support/stripe-events.ts";
+import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
+import { invoice, invoicePayment } from "../../support/stripe-invoices.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 import { makeClient } from "../../support/world.ts";
 

@@ -2,7 +2,9 @@ import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { PRICES } from "../../support/payment-story.ts";
 import { paymentsWorld } from "../../support/payments.ts";
-import { BEFORE, charge, eventOf, invoice, invoicePayment, session, TODAY } from "../../support/stripe-events.ts";
+import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { invoice, invoicePayment } from "../../support/stripe-invoices.ts";
+import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
 

@@ -1,6 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { ADMIN, paymentsWorld } from "../../support/payments.ts";
-import { charge, dispute, eventOf, session } from "../../support/stripe-events.ts";
+import { credit, plansShop } from "../../support/plans-shop.ts";
+import { createRandom } from "../../support/random.ts";
+import { dispute } from "../../support/stripe-disputes.ts";
+import { charge, eventOf, session } from "../../support/stripe-events.ts";
+import { TODAY } from "../../support/stripe-versions.ts";
 
 /** Seven payments: plain, partly and wholly refunded, disputed, settled by hand, of another user, and one in euros without a pack. */
 async function sevenPayments() {
@@ -68,4 +72,109 @@ describe("the list of payments", () => {
     expect(next).not.toHaveProperty("debt");
     expect((await list(`&userId=v&cursor=${first.nextCursor}`)).error.code).toBe("invalid_request");
   });
+
+  it("leaves and sums what a model of random payments leaves, under every pair of filters", {
+    timeout: 90_000,
+  }, async () => {
+    const random = createRandom(33);
+    const w = await paymentsWorld();
+    const users = ["u", "v", "w"] as const;
+    const model: Modelled[] = [];
+    for (let n = 1; n <= 24; n++) {
+      w.clock.advance(1);
+      const [userId, currency] = [random.pick(users), random.pick(["usd", "usd", "eur"] as const)];
+      const isGone = random.chance(0.3);
+      const metadata = { pack: isGone ? "gone" : "Two" };
+      const fields = { client_reference_id: userId, metadata, payment_intent: `pi_${n}`, currency };
+      await w.deliver(eventOf("checkout.session.completed", w.nowS, session(`cs_${n}`, fields)));
+      const refunded = random.pick([0, 0, 400, 1000] as const);
+      const back = { ...charge(`ch_${n}`, `pi_${n}`, refunded), currency };
+      if (refunded > 0) await w.deliver(eventOf("charge.refunded", w.nowS + 1, back));
+      const withheld = random.pick([0, 0, 300] as const);
+      const lost = dispute(`dp_${n}`, `ch_${n}`, `pi_${n}`, withheld, [-withheld], currency);
+      if (withheld > 0) await w.deliver(eventOf("charge.dispute.funds_withdrawn", w.nowS + 1, lost));
+      const isSettled = isGone && random.chance(0.5);
+      if (isSettled) await w.settle(`pi_${n}`, { userId, packId: "Two" });
+      model.push({
+        ...{ key: `pi_${n}`, userId, currency, captured: 1000, refunded, withheld },
+        status: isGone && !isSettled ? "unmatched" : "granted",
+        refunds: refunded === 0 ? "none" : refunded === 1000 ? "whole" : "part",
+        isDisputed: withheld > 0,
+        settledBy: isSettled ? "admin" : isGone ? null : "stripe",
+        externalRef: isGone && !isSettled ? null : `stripe:pi_${n}`,
+      });
+    }
+    const asked: readonly Partial<Modelled>[] = [
+      ...([{ status: "granted" }, { status: "unmatched" }, { status: "waiting" }] as const),
+      ...([{ refunds: "none" }, { refunds: "part" }, { refunds: "whole" }] as const),
+      ...[{ isDisputed: true }, { isDisputed: false }],
+      ...([{ settledBy: "admin" }, { settledBy: "stripe" }] as const),
+      ...users.map((userId) => ({ userId })),
+      ...["stripe:pi_3", "stripe:pi_7", "order-1"].map((externalRef) => ({ externalRef })),
+    ];
+    for (const [index, one] of asked.entries()) {
+      for (const other of asked.slice(index)) {
+        const filters = { ...one, ...other };
+        const query = Object.entries(filters).map(([name, value]) => `&${name}=${value}`);
+        const left = model.filter((payment) => isLeft(payment, filters));
+        const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=500${query.join("")}`, {
+          key: ADMIN,
+        });
+        const keys = body.payments.map(({ paymentKey }: { paymentKey: string }) => paymentKey);
+        expect(keys, query.join("")).toEqual(left.map(({ key }) => key).toReversed());
+        expect(body.sums, query.join("")).toEqual(sumsOf(left));
+        for (const shown of body.payments) {
+          const { refunds, isDisputed, settledBy, refunded, withheld, userId } =
+            left.find(({ key }) => key === shown.paymentKey) ?? expect.fail();
+          expect(shown).toMatchObject({ refunds, isDisputed, settledBy, refunded, withheld, userId });
+        }
+      }
+    }
+  });
+});
+
+interface Modelled {
+  readonly key: string;
+  readonly userId: string;
+  readonly currency: string;
+  readonly captured: number;
+  readonly refunded: number;
+  readonly withheld: number;
+  readonly status: string;
+  readonly refunds: string;
+  readonly isDisputed: boolean;
+  readonly settledBy: string | null;
+  readonly externalRef: string | null;
+}
+
+const isLeft = (payment: Modelled, filters: Partial<Modelled>): boolean =>
+  Object.entries(filters).every(([name, value]) => payment[name as keyof Modelled] === value);
+
+function sumsOf(payments: readonly Modelled[]) {
+  const currencies = [...new Set(payments.map(({ currency }) => currency))].toSorted();
+  return currencies.map((currency) => {
+    const own = payments.filter((payment) => payment.currency === currency);
+    const sum = (of: (payment: Modelled) => number) => own.reduce((all, payment) => all + of(payment), 0);
+    return {
+      ...{ currency, captured: sum(({ captured }) => captured) },
+      ...{ refunded: sum(({ refunded }) => refunded), withheld: sum(({ withheld }) => withheld) },
+    };
+  });
+}
+
+it("tells the debt of a user and what each balance paid of it", async () => {
+  const { w, paid, spend, basic } = await plansShop(TODAY);
+  const list = async (query: string) =>
+    (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: ADMIN })).body;
+  await w.deliver(paid("in_1", [basic("il_1")]));
+  await spend("e1", 1000);
+  await w.deliver(paid("in_2", [credit(basic("il_2", 600), "in_1", ["il_1"])]));
+  expect((await list("&userId=u")).debt).toEqual([{ currency: "usd", amount: 600 }]);
+  await w.deliver(paid("in_3", [basic("il_3", 1000)]));
+  const { debt, payments } = await list("&userId=u");
+  expect(debt).toEqual([]);
+  const third = payments.find(({ names }: { names: string[] }) => names.includes("in_3"));
+  expect(third.grants).toMatchObject([{ initial: 1000, taken: 600, paid: 600, short: 0 }]);
+  const first = payments.find(({ names }: { names: string[] }) => names.includes("in_1"));
+  expect(first.grants).toMatchObject([{ initial: 1000, paid: 0 }]);
 });

@@ -1,7 +1,8 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { ADMIN, type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
-import { charge, dispute, eventOf, refund, session } from "../../support/stripe-events.ts";
+import { dispute } from "../../support/stripe-disputes.ts";
+import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
 
 afterAll(expectLedgerInvariants);
 

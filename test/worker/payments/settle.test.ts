@@ -59,6 +59,22 @@ describe("a payment that is settled by hand", () => {
     expectError(await w.settle("pi_2", { userId: "v", packId: "two" }), "idempotency_conflict", "paymentKey");
   });
 
+  it("warns of a quantity for a pack with items, and of none that counts", async () => {
+    const w = await unmatchedWorld();
+    for (const repeat of [false, true]) {
+      const { status, headers } = await w.settle("pi_1", { userId: "v", packId: "two", quantity: 3 });
+      expect([status, headers.get("idempotent-replayed") === "true"]).toEqual([200, repeat]);
+      expect(headers.get("purser-warning")).toContain("The quantity is disregarded");
+    }
+    expect(await w.balances("v")).toEqual([
+      ["tokens", 300, "active"],
+      ["cents", 3.75, "active"],
+    ]);
+    const other = await unmatchedWorld();
+    const counts = await other.settle("pi_1", { userId: "v", packId: "tokens", quantity: 3 });
+    expect([counts.status, counts.headers.get("purser-warning")]).toEqual([200, null]);
+  });
+
   it("is matched by the same event once its pack is there", async () => {
     const w = await unmatchedWorld();
     const body = { packName: "Gone", items: [{ amount: 8, unit: "count" }] };

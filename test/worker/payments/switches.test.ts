@@ -1,7 +1,9 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { credit, plansShop, prorated } from "../../support/plans-shop.ts";
-import { BEFORE, charge, eventOf, invoicePayment, refund, TODAY } from "../../support/stripe-events.ts";
+import { charge, eventOf, refund } from "../../support/stripe-events.ts";
+import { invoicePayment } from "../../support/stripe-invoices.ts";
+import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
 

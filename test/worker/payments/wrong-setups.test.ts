@@ -1,16 +1,9 @@
 import { expect, it } from "vitest";
 import { PRICES } from "../../support/payment-story.ts";
-import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
-import {
-  charge,
-  dispute,
-  eventOf,
-  invoice,
-  invoicePayment,
-  refund,
-  session,
-  type TestEvent,
-} from "../../support/stripe-events.ts";
+import { ADMIN, type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
+import { dispute } from "../../support/stripe-disputes.ts";
+import { charge, eventOf, refund, session, type TestEvent } from "../../support/stripe-events.ts";
+import { invoice, invoicePayment } from "../../support/stripe-invoices.ts";
 
 type Fields = Readonly<Record<string, unknown>>;
 type Wrong = readonly [
@@ -283,6 +276,37 @@ const WRONG: readonly Wrong[] = [
     paid({ lines: [{ ...line, proration: true }], subscription: { user: "u" } }),
     { outcome: unmatched, reason: "proration", hint: /full `amount`/ },
   ],
+  [
+    "a product's id among the prices",
+    async (w) => {
+      await w.set({ prices: [{ price: "prod_1", packId: "Two" }] });
+      return paid({ lines: [{ id: "il_1", price: "price_1" }], subscription: { user: "u" } })(w);
+    },
+    { reason: "price_not_set", hint: /Add `price_1` to the setting's `prices`/ },
+  ],
+  [
+    "a free line of a price that is no trial",
+    paid({ lines: [{ ...line, amount: 0 }], subscription: { user: "u" } }),
+    { reason: "price_not_set", hint: /says `trial: true`/ },
+  ],
+  [
+    "a pack that was archived after its price was set",
+    async (w) => {
+      await w.admin("POST", `${w.path}/packs/${w.packs.items}/archive`, { key: ADMIN, body: {} });
+      return paid({ lines: [line], subscription: { user: "u" } })(w);
+    },
+    { outcome: unmatched, reason: "no_pack", hint: /line's price is gone or archived/ },
+  ],
+  [
+    "metadata of the payment intent alone, read by no endpoint",
+    completed({ metadata: null }),
+    { reason: "another_product", hint: /`client_reference_id`.*`metadata.pack`/ },
+  ],
+  [
+    "a space around the pack's name",
+    completed({ ...named, metadata: { pack: " Two" } }),
+    { outcome: unmatched, reason: "no_pack", hint: /no pack of this id or name/ },
+  ],
   // The wrong events.
   ["charge.succeeded", other("charge.succeeded"), { reason: "another_type", hint: /`checkout.session.completed`/ }],
   ["invoice.payment_succeeded", other("invoice.payment_succeeded"), { reason: "another_type", hint: /`invoice.paid`/ }],
@@ -365,6 +389,31 @@ it.each(WRONG)(
     expect(await w.balances("u")).toEqual([]);
   },
 );
+
+it("finds a second trial and an erased user in the log, with what to do", async () => {
+  const w = await paymentsWorld();
+  await w.set({ prices: [{ price: PRICES.items, packId: "Two", trial: true }] });
+  const free = (id: string, seconds: number, user: string) =>
+    eventOf(
+      "invoice.paid",
+      w.nowS + seconds,
+      invoice(id, { lines: [{ ...line, amount: 0 }], paid: 0, subscription: { user } }),
+    );
+  expect(await w.deliver(free("in_1", 0, "u"))).toBe("granted");
+  expect(await w.deliver(free("in_2", 1, "u"))).toBe("ignored");
+  expect((await w.post("erase-person", { distinctId: "gone" })).status).toBe(200);
+  expect(await w.deliver(free("in_3", 2, "gone"))).toBe("unmatched");
+  const log: { objectId: string; reason: unknown; hint: unknown }[] = await w.events();
+  expect(log.find(({ objectId }) => objectId === "in_2")).toMatchObject({
+    reason: "trial_over",
+    hint: expect.stringContaining("granted once"),
+  });
+  expect(log.find(({ objectId }) => objectId === "in_3")).toMatchObject({
+    reason: "person_erased",
+    hint: expect.stringContaining("was erased"),
+  });
+  expect(await w.balances("u")).toHaveLength(2);
+});
 
 it("finds a quantity of an item pack in the log, though it granted", async () => {
   const w = await paymentsWorld();
