@@ -17,22 +17,22 @@ import { Time } from "./time.tsx";
 type Total = EnvironmentUsageOutput["totals"][number];
 type GroupBy = "day" | "model" | "event" | "user";
 
-const DAYS = 30;
+const DAYS_SHOWN = 30;
 /** How many rows of day sums a table of the page may read. */
-const ROWS_MAX = 200_000;
+const DAY_SUMS_MAX = 200_000;
 /** How many users' credits are read. */
-const USERS_MAX = 50;
+const TOP_USERS_MAX = 50;
 const RUNNING_OUT_MAX = 10;
 
-const dayOf = (atMs: number): string => iso(atMs).slice(0, 10);
+const dateOf = (atMs: number): string => iso(atMs).slice(0, 10);
 
 /** Returns the days of the form, both included; by default the last 30. */
-function daysOf(c: Context<DashboardEnv>) {
+function daysAsked(c: Context<DashboardEnv>) {
   const today = Math.floor(c.var.ctx.now() / DAY_MS) * DAY_MS;
   const form = c.req.query();
   return {
-    from: textField(form, "from") ?? dayOf(today - (DAYS - 1) * DAY_MS),
-    to: textField(form, "to") ?? dayOf(today),
+    from: textField(form, "from") ?? dateOf(today - (DAYS_SHOWN - 1) * DAY_MS),
+    to: textField(form, "to") ?? dateOf(today),
   };
 }
 
@@ -46,7 +46,7 @@ async function readUsage(c: Context<DashboardEnv>, days: { readonly from: string
       root,
       appId,
       parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy }),
-      ROWS_MAX,
+      DAY_SUMS_MAX,
     );
   const [byDay, byModel, byEvent, byUser] = await Promise.all([
     read("day"),
@@ -54,11 +54,11 @@ async function readUsage(c: Context<DashboardEnv>, days: { readonly from: string
     read("event"),
     read("user"),
   ]);
-  const ids = byUser.totals.slice(0, USERS_MAX).map(({ userId = "" }) => userId);
+  const ids = byUser.totals.slice(0, TOP_USERS_MAX).map(({ userId = "" }) => userId);
   const users = await namedUsers(ctx, ids);
   return { byDay, byModel, byEvent, byUser, users };
 }
-type Usage = Awaited<ReturnType<typeof readUsage>>;
+type UsageFigures = Awaited<ReturnType<typeof readUsage>>;
 
 /** Returns the middle value, or the mean of both middle ones. */
 function medianOf(values: readonly number[]): number {
@@ -75,8 +75,8 @@ function daysLeft(user: FoundUser, { quantities }: Total, unit: Unit, days: numb
   return used === 0 || remaining === undefined || user.isPartial ? null : (remaining / used) * days;
 }
 
-async function usagePage(c: Context<DashboardEnv>) {
-  const days = daysOf(c);
+async function environmentUsagePage(c: Context<DashboardEnv>) {
+  const days = daysAsked(c);
   const found = await catchRefusal(() => readUsage(c, days));
   return page(
     c,
@@ -87,21 +87,21 @@ async function usagePage(c: Context<DashboardEnv>) {
         <Field label="To, included (UTC)" name="to" type="date" value={days.to} refusal={found.refusal} />
         <button type="submit">Show</button>
       </form>
-      {found.result !== undefined && <Found c={c} usage={found.result} days={days} />}
+      {found.result !== undefined && <UsageFound c={c} usage={found.result} days={days} />}
     </>,
   );
 }
 
 interface FoundProps {
   readonly c: Context<DashboardEnv>;
-  readonly usage: Usage;
+  readonly usage: UsageFigures;
   readonly days: { readonly from: string; readonly to: string };
 }
 
-const unitsOf = ({ totals }: EnvironmentUsageOutput): readonly Unit[] =>
+const unitsUsed = ({ totals }: EnvironmentUsageOutput): readonly Unit[] =>
   UNITS.filter((unit) => totals.some(({ quantities }) => (quantities[unit] ?? 0) > 0));
 
-const Found = ({ c, usage, days }: FoundProps) => {
+const UsageFound = ({ c, usage, days }: FoundProps) => {
   const { byDay, byModel, byEvent } = usage;
   if (byDay.totals.length === 0) {
     return (
@@ -112,7 +112,7 @@ const Found = ({ c, usage, days }: FoundProps) => {
       </section>
     );
   }
-  const dates = Array.from({ length: countOf(days) }, (_, index) => dayOf(Date.parse(days.from) + index * DAY_MS));
+  const dates = Array.from({ length: daysIn(days) }, (_, index) => dateOf(Date.parse(days.from) + index * DAY_MS));
   const valueOn = (date: string, of: (total: Total) => number) => {
     const total = byDay.totals.find(({ time }) => time?.startsWith(date));
     return total === undefined ? 0 : of(total);
@@ -138,8 +138,8 @@ const Found = ({ c, usage, days }: FoundProps) => {
         <Grouped name="Model" usage={byModel} nameOf={({ model }) => model ?? <span class="soft">none</span>} />
         <Grouped name="Event" usage={byEvent} nameOf={({ event }) => <code>{event}</code>} />
       </div>
-      <RunsOut c={c} usage={usage} days={countOf(days)} />
-      <TopUsers c={c} usage={usage} days={countOf(days)} />
+      <RunsOut c={c} usage={usage} days={daysIn(days)} />
+      <TopUsers c={c} usage={usage} days={daysIn(days)} />
       <p class="soft">
         Days are in UTC. What was received until <Time at={byDay.upTo} /> is in these figures, and some of what came
         later.
@@ -148,7 +148,7 @@ const Found = ({ c, usage, days }: FoundProps) => {
   );
 };
 
-const countOf = ({ from, to }: FoundProps["days"]): number => (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
+const daysIn = ({ from, to }: FoundProps["days"]): number => (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
 
 interface GroupedProps {
   readonly name: string;
@@ -160,7 +160,7 @@ const SHOWN_GROUPS_MAX = 200;
 
 const Grouped = ({ name, usage, nameOf }: GroupedProps) => {
   const title = `By ${name.toLowerCase()}`;
-  const units = unitsOf(usage);
+  const units = unitsUsed(usage);
   const largest = usage.totals.toSorted((a, b) => b.events - a.events).slice(0, SHOWN_GROUPS_MAX);
   return (
     <section class="card">
@@ -183,13 +183,13 @@ const Grouped = ({ name, usage, nameOf }: GroupedProps) => {
 
 interface UsersProps {
   readonly c: Context<DashboardEnv>;
-  readonly usage: Usage;
+  readonly usage: UsageFigures;
   readonly days: number;
 }
 
 /** Shows who used most, with the multiple of the median. */
 const TopUsers = ({ c, usage: { byUser, users }, days }: UsersProps) => {
-  const units = unitsOf(byUser);
+  const units = unitsUsed(byUser);
   const medians = new Map(
     units.map((unit) => [unit, medianOf(byUser.totals.map(({ quantities }) => quantities[unit] ?? 0))]),
   );
@@ -251,7 +251,7 @@ const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
     <section class="card">
       <div class="card-head">
         <h2>Runs out next</h2>
-        <p class="soft">If usage goes on as in these days. Of the {USERS_MAX} users with the most events.</p>
+        <p class="soft">If usage goes on as in these days. Of the {TOP_USERS_MAX} users with the most events.</p>
       </div>
       <Table
         label="Runs out next"
@@ -273,4 +273,4 @@ const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
   );
 };
 
-export const environmentUsagePages = createDashboardRoutes().get("/usage", usagePage);
+export const environmentUsagePages = createDashboardRoutes().get("/usage", environmentUsagePage);

@@ -12,16 +12,16 @@ import type { Overview } from "./read-overview.ts";
 import { Time } from "./time.tsx";
 
 /** A sum over lines may have more digits than a double: its JSON has all of them. */
-const numberOf = (value: number): number => Number(JSON.stringify(value));
+const roundedNumber = (value: number): number => Number(JSON.stringify(value));
 
-interface Line {
+interface StatementTerm {
   readonly label: string;
   readonly sign: 1 | -1;
   readonly of: (line: StatementLineOutput) => number;
   readonly figure?: FigureName;
 }
 
-const LINES: readonly Line[] = [
+const STATEMENT_TERMS: readonly StatementTerm[] = [
   { label: "Purchases", sign: 1, of: ({ granted }) => granted.purchase },
   { label: "Payments", sign: 1, of: ({ granted }) => granted.payment },
   { label: "Recurring grants", sign: 1, of: ({ granted }) => granted.recurring },
@@ -44,7 +44,7 @@ function monthBefore(atMs: number): string {
   return iso(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1)).slice(0, 7);
 }
 
-const daysOf = (month: string) => {
+const daysOfMonth = (month: string) => {
   const [year = 0, number = 0] = month.split("-").map(Number);
   return { from: `${month}-01`, to: iso(Date.UTC(year, number) - DAY_MS).slice(0, 10) };
 };
@@ -95,8 +95,8 @@ interface LinesProps {
 
 const Lines = ({ c, month, lines }: LinesProps) => {
   const units = UNITS.filter((unit) => lines.some((line) => line.unit === unit));
-  const sum = (unit: Unit, of: Line["of"]): number =>
-    lines.reduce((total, line) => (line.unit === unit ? total + numberOf(of(line)) : total), 0);
+  const sum = (unit: Unit, of: StatementTerm["of"]): number =>
+    lines.reduce((total, line) => (line.unit === unit ? total + roundedNumber(of(line)) : total), 0);
   if (units.length === 0) return <p class="empty">Nothing was granted, spent or left in this month.</p>;
   return (
     <div class="scroll">
@@ -118,22 +118,24 @@ const Lines = ({ c, month, lines }: LinesProps) => {
               <td class="end">{amountText(sum(unit, ({ opening }) => opening))}</td>
             ))}
           </tr>
-          {LINES.filter(({ of }) => units.some((unit) => sum(unit, of) !== 0)).map(({ label, sign, of, figure }) => (
-            <tr>
-              <th scope="row">{label}</th>
-              {units.map((unit) => {
-                const value = sum(unit, of);
-                // An amount below 0 comes from balances that expired earlier, and has no list.
-                const isListed = figure !== undefined && value > 0;
-                const href = isListed ? pathIn(c, figurePath(figure, { unit, ...daysOf(month) })) : undefined;
-                return (
-                  <td class="end">
-                    <Term value={sign * value} href={href} />
-                  </td>
-                );
-              })}
-            </tr>
-          ))}
+          {STATEMENT_TERMS.filter(({ of }) => units.some((unit) => sum(unit, of) !== 0)).map(
+            ({ label, sign, of, figure }) => (
+              <tr>
+                <th scope="row">{label}</th>
+                {units.map((unit) => {
+                  const value = sum(unit, of);
+                  // An amount below 0 comes from balances that expired earlier, and has no list.
+                  const isListed = figure !== undefined && value > 0;
+                  const href = isListed ? pathIn(c, figurePath(figure, { unit, ...daysOf(month) })) : undefined;
+                  return (
+                    <td class="end">
+                      <Term value={sign * value} href={href} />
+                    </td>
+                  );
+                })}
+              </tr>
+            ),
+          )}
           <tr class="total">
             <th scope="row">Closing, with what is held</th>
             {units.map((unit) => (

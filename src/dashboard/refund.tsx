@@ -41,7 +41,7 @@ function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError)
   );
 }
 
-function readRefund(form: Form, refundRef: string) {
+function refundOfForm(form: Form, refundRef: string) {
   const [part, of] = [numberField(form, "part", "share.part"), numberField(form, "of", "share.of")];
   return parseForm(refundInput, {
     userId: form.userId,
@@ -55,7 +55,7 @@ function readRefund(form: Form, refundRef: string) {
 async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
   const { refundRef = c.var.root.newId("ref_") } = form;
   const read = await catchRefusal(async () => {
-    const input = readRefund(form, refundRef);
+    const input = refundOfForm(form, refundRef);
     return { input, balances: await previewRefund(c.var.ctx, input) };
   });
   if (read.result === undefined) return refundForm(c, form, read.refusal);
@@ -110,7 +110,7 @@ export const refundPages = createDashboardRoutes()
     return redirectAfter(
       c,
       async () => {
-        const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, readRefund(form, refundRef)));
+        const { replayed } = await callVerb(c, (ctx) => refundCredits(ctx, refundOfForm(form, refundRef)));
         return replayed ? "refunded-before" : "refunded";
       },
       (refusal) => refundForm(c, form, refusal),

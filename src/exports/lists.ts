@@ -20,7 +20,7 @@ import {
   largeProperties,
   usageEvents,
 } from "../db/schema.ts";
-import { consentEntry } from "../people/consent.ts";
+import { consentWireFields } from "../people/consent.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { exportAuditFields } from "./audit.ts";
 
@@ -120,7 +120,7 @@ export const lists: Readonly<Record<ListName, List>> = {
     table: consentLog,
     isOwned: isOfId(consentLog),
     orderedBy: null,
-    fields: consentEntry,
+    fields: consentWireFields,
     bodyFrom: "receivedAt",
     bodyBytes: noBytes,
   },

@@ -34,22 +34,23 @@ export const consentFields = () =>
     ...(["occurredAtMs", "receivedAtMs"] as const),
   );
 
-const stored = wire(consentLog);
+const consentColumns = wire(consentLog);
 /** A consent in answers, in the dashboard and in exports. */
-export const consentEntry = {
-  consentId: stored.plain("id"),
-  distinctId: stored.plain("distinctId"),
-  purpose: stored.plain("purpose"),
-  decision: stored.plain("decision"),
-  method: stored.plain("method"),
-  noticeVersion: stored.plain("noticeVersion"),
-  source: stored.plain("source"),
-  gpc: stored.flag("gpc"),
-  isDevice: stored.flag("isDevice"),
-  occurredAt: stored.time("occurredAtMs"),
-  receivedAt: stored.time("receivedAtMs"),
+export const consentWireFields = {
+  consentId: consentColumns.plain("id"),
+  distinctId: consentColumns.plain("distinctId"),
+  purpose: consentColumns.plain("purpose"),
+  decision: consentColumns.plain("decision"),
+  method: consentColumns.plain("method"),
+  noticeVersion: consentColumns.plain("noticeVersion"),
+  source: consentColumns.plain("source"),
+  gpc: consentColumns.flag("gpc"),
+  isDevice: consentColumns.flag("isDevice"),
+  occurredAt: consentColumns.time("occurredAtMs"),
+  receivedAt: consentColumns.time("receivedAtMs"),
 };
-export const presentConsent: (row: RowOf<ReturnType<typeof consentFields>>) => ConsentEntry = presenter(consentEntry);
+export const presentConsent: (row: RowOf<ReturnType<typeof consentFields>>) => ConsentEntry =
+  presenter(consentWireFields);
 
 type ConsentKey = { environmentId: number; distinctId: string; consentId: string };
 type NewConsent = ConsentKey & {

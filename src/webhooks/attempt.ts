@@ -112,7 +112,7 @@ export function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
   const pool = openPool<PooledDelivery>(async (one) => {
     const nowMs = ctx.now();
     if (nowMs > untilMs || nowMs + ATTEMPT_MS_MAX >= one.dueAtMs) return "left";
-    const outcome = await attempt(ctx, one, untilMs);
+    const outcome = await attemptDelivery(ctx, one, untilMs);
     pool.follow(finish(one.db, outcome));
     if (outcome.status === "delivered") return "delivered";
     if (outcome.isOff === true) return "closed";
@@ -123,7 +123,7 @@ export function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
 
 type Answer = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
 
-async function attempt(ctx: SystemCtx, one: Leased, untilMs: number): Promise<AttemptOutcome> {
+async function attemptDelivery(ctx: SystemCtx, one: Leased, untilMs: number): Promise<AttemptOutcome> {
   const startMs = ctx.now();
   const answer = await post(ctx, one, startMs);
   const endMs = ctx.now();

@@ -132,7 +132,7 @@ describe("windows", () => {
     },
   );
 
-  it("are leapt over by a test clock, a hundred of them: each lets its own amount pass, and no hold of before counts", async () => {
+  it("are leapt over by a test clock, a hundred of them: each lets its own amount pass, and no earlier hold counts", async () => {
     const world = await clockWorld();
     await world.grant({});
     const limit = { mode: "test", name: "Hourly", unit: "count", amount: 2, every: "hour" };

@@ -163,7 +163,7 @@ const WRITES: Readonly<Record<string, (ask: World["ask"], world: World) => Promi
 };
 
 describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write) => {
-  it.each(Object.keys(OTHERS))("is granted at the most once where %s comes before any of its trips", async (other) => {
+  it.each(Object.keys(OTHERS))("is granted at most once where %s comes before any of its trips", async (other) => {
     for (const place of [1, 2, 3]) {
       const world = await periodsWorld();
       world.clock.advance(MONTH_MS);

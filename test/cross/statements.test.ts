@@ -35,7 +35,7 @@ const MEANT: readonly Meant[] = [
   {
     detail: "SEARCH statements USING PRIMARY KEY (environment_id=?)",
     text: 'order by "statements"."month" desc',
-    why: "The list of an environment's statements: one a month at the most.",
+    why: "The list of an environment's statements: one a month at most.",
   },
   {
     detail: "SEARCH usage_limits USING COVERING INDEX usage_limits_name_key (environment_id=?)",

@@ -33,7 +33,7 @@ export interface Line {
 export const noAmounts = (): LineAmounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as LineAmounts;
 
 /** Balances that are summed together. */
-interface Group {
+interface BalanceGroup {
   readonly packId: string;
   readonly unit: Unit;
   readonly source: "purchase" | "grant" | "refund" | "manual";
@@ -43,13 +43,13 @@ interface Group {
 }
 
 /** What the balances of a group have now: what remains, and what open reservations hold of it. */
-export interface Present extends Group {
+export interface Present extends BalanceGroup {
   readonly remaining: bigint;
   readonly held: bigint;
 }
 
 /** The sum of the entries of one cause, in the month or after it. */
-export interface MonthMotion extends Group {
+export interface MonthMotion extends BalanceGroup {
   readonly cause: string;
   readonly isAfter: boolean;
   readonly delta: bigint;
@@ -76,20 +76,20 @@ const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold
  */
 export function monthLinesOf(presents: readonly Present[], motions: readonly MonthMotion[]): readonly Line[] {
   const lines = new Map<string, Line>();
-  const amountsOf = ({ unit, packId }: Group): LineAmounts => {
+  const amountsOf = ({ unit, packId }: BalanceGroup): LineAmounts => {
     const key = `${unit} ${packId}`;
     const line = lines.get(key) ?? { unit, packId, amounts: noAmounts() };
     lines.set(key, line);
     return line.amounts;
   };
-  const addAtBegin = (group: Group, steps: bigint) => {
+  const addAtBegin = (group: BalanceGroup, steps: bigint) => {
     if (group.wasExpired) amountsOf(group).expired -= steps;
     else amountsOf(group).opening += steps;
   };
-  const addAtEnd = (group: Group, steps: bigint) => {
+  const addAtEnd = (group: BalanceGroup, steps: bigint) => {
     amountsOf(group)[group.isExpired ? "expired" : "closing"] += steps;
   };
-  const addHeldAtEnd = (group: Group, steps: bigint) => {
+  const addHeldAtEnd = (group: BalanceGroup, steps: bigint) => {
     if (!group.isExpired) amountsOf(group).held += steps;
   };
   for (const present of presents) {

@@ -15,7 +15,7 @@ type Described = RowOf<ReturnType<typeof describedFields>>;
 type QuantityColumns = Pick<Described, "countSteps" | "tokensSteps" | "secondsSteps" | "centsSteps">;
 
 /** The event's quantities. One that is 0 is left out, but for `count`. */
-const quantities: WireField<QuantityColumns, ReturnType<typeof presentQuantities>> = {
+const quantitiesField: WireField<QuantityColumns, ReturnType<typeof presentQuantities>> = {
   of: ({ countSteps, tokensSteps, secondsSteps, centsSteps }) => {
     const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
     return presentQuantities(
@@ -38,7 +38,7 @@ function quantitiesJson(): SQL {
 }
 
 /** What an event was, in lists, in the dashboard and in exports. */
-export const describedEvent = { event: plain("event"), model: plain("model"), quantities };
+export const describedEvent = { event: plain("event"), model: plain("model"), quantities: quantitiesField };
 export const usageTimes = { occurredAt: time("occurredAtMs"), receivedAt: time("receivedAtMs") };
 
 /** An event's name, model and quantities. */

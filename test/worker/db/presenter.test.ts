@@ -13,7 +13,7 @@ import { consentLog, creditLedger, exportAudit, usageEvents } from "../../../src
 import { exportAuditFields, presentAuditRow } from "../../../src/exports/audit.ts";
 import { jsonOf } from "../../../src/exports/lists.ts";
 import { iso } from "../../../src/lib/time.ts";
-import { consentEntry, presentConsent } from "../../../src/people/consent.ts";
+import { consentWireFields, presentConsent } from "../../../src/people/consent.ts";
 import { steps } from "../../support/steps.ts";
 
 const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
@@ -74,7 +74,7 @@ interface Thing {
 
 const THINGS: Readonly<Record<string, Thing>> = {
   "a ledger entry": { table: creditLedger, fields: entryFields, present: presentEntry },
-  "a consent": { table: consentLog, fields: consentEntry, present: presentConsent },
+  "a consent": { table: consentLog, fields: consentWireFields, present: presentConsent },
   "a usage event": {
     table: usageEvents,
     fields: { ...describedEvent, ...usageTimes },
