@@ -119,7 +119,7 @@ const UsageFound = ({ c, usage, days }: FoundProps) => {
   };
   const charts: readonly (readonly [label: string, of: (total: Total) => number])[] = [
     ["Events", ({ events }) => events],
-    ...unitsOf(byDay).map((unit) => [unit, ({ quantities }: Total) => quantities[unit] ?? 0] as const),
+    ...unitsUsed(byDay).map((unit) => [unit, ({ quantities }: Total) => quantities[unit] ?? 0] as const),
   ];
   return (
     <>

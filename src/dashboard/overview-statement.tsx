@@ -126,7 +126,7 @@ const Lines = ({ c, month, lines }: LinesProps) => {
                   const value = sum(unit, of);
                   // An amount below 0 comes from balances that expired earlier, and has no list.
                   const isListed = figure !== undefined && value > 0;
-                  const href = isListed ? pathIn(c, figurePath(figure, { unit, ...daysOf(month) })) : undefined;
+                  const href = isListed ? pathIn(c, figurePath(figure, { unit, ...daysOfMonth(month) })) : undefined;
                   return (
                     <td class="end">
                       <Term value={sign * value} href={href} />
