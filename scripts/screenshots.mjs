@@ -83,8 +83,8 @@ async function fillDays(db, appId) {
   const today = Math.floor(Date.now() / DAY_MS);
   const wave = (day, most) => Math.round(most * (0.4 + 0.35 * Math.sin(day / 2.1) + ((day * 7) % 5) / 16));
   const rows = Array.from({ length: DAYS }, (_, back) => today - back).flatMap((day) => [
-    ["granted", day, "tokens", wave(day, 900_000_000)],
-    ["granted", day, "cents", wave(day + 2, 6_000_000_000)],
+    ["granted", day, "tokens", wave(day, 710_000_000)],
+    ["granted", day, "cents", wave(day + 2, 4_100_000_000)],
     ["spent", day, "tokens", wave(day + 1, 700_000_000)],
     ["spent", day, "cents", wave(day + 3, 4_000_000_000)],
     ["expiring", day + DAYS - 1, "tokens", wave(day + 4, 200_000_000)],
