@@ -9,7 +9,16 @@ import { createInterface } from "node:readline";
 const OPERATIONS = process.env.SOAK_OPERATIONS ?? "20000";
 const PARTS = [
   ...["model", "payments-model", "alerts", "limits-model", "interleavings", "storms", "claims", "known-people"],
-  ...["takeover", "faults"],
+  ...[
+    "takeover",
+    "faults",
+    "recurring-model",
+    "limit-storms",
+    "period-storms",
+    "payment-switches",
+    "monthly-statements",
+  ],
+  ...["usage-days", "erased-answers"],
 ].map((name) => `test/cross/${name}`);
 const FILES = [
   ...PARTS,
