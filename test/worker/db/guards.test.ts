@@ -133,6 +133,8 @@ function namesErased(
 }
 
 const OF_LIVE = `WHERE environment_id = ${LIVE}`;
+// Other files leave recurring grants in the database, in other states.
+const OF_USER = `WHERE account_id = ${USER}`;
 
 /** A log whose rows go under an erased id's hash. */
 function nameErased(table: string): Record<string, Attack> {
@@ -731,24 +733,24 @@ const attacks: Readonly<Record<string, Attack>> = {
   recurring_grants_in_order: {
     says: "recurring_grants_in_order",
     sql: [
-      "UPDATE recurring_grants SET last_n = 0",
+      `UPDATE recurring_grants SET last_n = 0 ${OF_USER}`,
       [
-        "UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL",
-        "UPDATE recurring_grants SET state = 'active', next_at_ms = 5",
+        `UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL ${OF_USER}`,
+        `UPDATE recurring_grants SET state = 'active', next_at_ms = 5 ${OF_USER}`,
       ],
     ],
   },
   recurring_grants_frozen: {
     says: "recurring_grants_frozen",
     sql: ["pack_id = 'cpk_x'", "anchor_ms = 2", "every = 'week'", "id_seed = 'x'", `account_id = ${OTHER}`].map(
-      (set) => `UPDATE recurring_grants SET ${set}`,
+      (set) => `UPDATE recurring_grants SET ${set} ${OF_USER}`,
     ),
   },
   ...namesErased(
     "recurring_grants",
     "recurring_grants_frozen",
-    ["id = 'rec_x'", "request_hash = ''"],
-    ["id = 'rec_x', request_hash = ''"],
+    [`id = 'rec_x' ${OF_USER}`, `request_hash = '' ${OF_USER}`],
+    [`id = 'rec_x', request_hash = '' ${OF_USER}`],
   ),
   recurring_grants_no_delete: { says: "recurring_grants_kept", sql: ["DELETE FROM recurring_grants"] },
   recurring_grants_begin_due: {
@@ -765,7 +767,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: PASSED,
     sql: [
       [
-        "UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL",
+        `UPDATE recurring_grants SET state = 'ended', next_at_ms = NULL ${OF_USER}`,
         holds(`(SELECT recurring_due_at_ms IS NULL FROM accounts WHERE id = ${USER})`),
       ],
     ],

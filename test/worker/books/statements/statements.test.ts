@@ -38,7 +38,9 @@ async function world() {
 
 describe("the statement of a month", () => {
   it("takes two trips a page, and reads what remains and what moved since the month began, not older balances", async () => {
-    const { clock, ask, post, packId } = await world();
+    const { clock, ask, make, post, packId } = await world();
+    // Statements that others asked for are made before.
+    await make();
     const used = Array.from({ length: 20 }, (_, n) => `old ${n}`);
     for (const externalRef of used) {
       const { balances } = (await post("credits/grant", { userId: "ana", packId, externalRef })).body;
