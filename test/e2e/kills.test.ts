@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { WRONG_COUNTERS, wrongDaySums } from "../support/sums-sql.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
@@ -53,6 +54,8 @@ async function enter(cycle: number, seed: number): Promise<World> {
   const endpoint = { mode: "live", url: receiver.url, types: ["credits.*", "reservation.*", "usage.recorded"] };
   const { secret } = await admin(`apps/${appId}/webhooks`, endpoint);
   await admin(`apps/${appId}/alerts`, { mode: "live", name: "Low", unit: "cents", below: { amount: BELOW_CENTS } });
+  const limit = { mode: "live", name: "Cents a day", unit: "cents", amount: 1_000_000, every: "day" };
+  await admin(`apps/${appId}/usage-limits`, limit);
   const environment = await (await server.db())
     .prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
     .bind(appId)
@@ -187,6 +190,25 @@ async function expectSound(db: D1Database): Promise<void> {
   expect(results).toEqual([]);
 }
 
+/** The sums of days are those of the events once the cron has caught up, and the limits' counters are those of what counts. */
+async function expectSummed({ environmentId }: World): Promise<void> {
+  const db = await server.db();
+  const marks = () =>
+    db
+      .prepare("SELECT count(*) AS n FROM usage_to_sum WHERE environment_id = ?")
+      .bind(environmentId)
+      .first<number>("n");
+  for (let run = 0; run < 30 && (await marks()) !== 0; run++) await server.cron();
+  expect(await marks()).toBe(0);
+  expect((await db.prepare(wrongDaySums(0)).all()).results).toEqual([]);
+  expect((await db.prepare(WRONG_COUNTERS).all()).results).toEqual([]);
+  const counted = await db
+    .prepare("SELECT count(*) AS n FROM usage_counters WHERE environment_id = ? AND used_steps > 0")
+    .bind(environmentId)
+    .first<number>("n");
+  expect(counted).toBeGreaterThan(0);
+}
+
 interface Count {
   readonly requests: number;
   readonly messages: number;
@@ -213,6 +235,7 @@ async function settle(world: World): Promise<Count> {
   for (const sent of repeated) expectSame(sent, { request: sent.request, told: await sendAgain(sent) });
   await expectThere(db, storm.sent);
   await expectSound(db);
+  await expectSummed(world);
   const messages = await expectHeard(world);
   const landed = others.filter(({ told }) => told?.isReplay === true).length;
   return { requests: storm.sent.length, messages, unanswered: others.length, landed };
@@ -242,8 +265,10 @@ async function play(count: number, isImpatient: boolean, cut: () => Promise<void
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     isOver = true;
+    // The cut also meets the cron at work.
+    const cron = server.cron().catch(() => {});
     await cut();
-    await Promise.all(callers);
+    await Promise.all([...callers, cron]);
     counts.push(await settle(world));
     if (counts.length === count || (SOAK > 0 && counts.length % 10 === 0)) tell(counts, count, isImpatient);
   }

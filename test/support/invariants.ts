@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
+import { WRONG_COUNTERS, wrongDaySums } from "./sums-sql.ts";
 
 /** The last account and environment that files before this one made. Set as each file begins (test/support/migrate.ts). */
 const before = { account: 0, environment: 0 };
@@ -65,31 +66,9 @@ export async function expectLedgerInvariants(): Promise<void> {
      ), 0))`,
   ).all();
   expect(overdue.results, "balances that owe more than is held of them, or are revoked").toEqual([]);
-  const miscounted = await env.DB.prepare(
-    `SELECT c.limit_id, c.account_id, c.used_steps FROM usage_counters AS c WHERE c.used_steps <> coalesce((
-       SELECT sum(n.value ->> 'steps') FROM usage_events AS e, json_each(e.counted) AS n
-       WHERE e.account_id = c.account_id AND n.value ->> 'limitId' = c.limit_id AND n.value ->> 'windowMs' = c.window_ms
-     ), 0) + coalesce((
-       SELECT sum(n.value ->> 'steps') FROM reservations AS r, json_each(r.counted) AS n
-       WHERE r.account_id = c.account_id AND r.state = 'open' AND n.value ->> 'limitId' = c.limit_id
-         AND n.value ->> 'windowMs' = c.window_ms
-     ), 0)`,
-  ).all();
+  const miscounted = await env.DB.prepare(WRONG_COUNTERS).all();
   expect(miscounted.results, "counters that are not the sum of what counts in their window").toEqual([]);
-  const unsummed = await env.DB.prepare(
-    `SELECT account_id, day FROM (
-       SELECT d.* FROM usage_days AS d JOIN accounts AS a ON a.id = d.account_id AND a.environment_id = d.environment_id
-       WHERE d.account_id > ${before.account}
-       UNION ALL
-       SELECT e.environment_id, e.occurred_at_ms / 86400000, e.account_id, e.event, coalesce(e.model, ''), -1,
-         ${["count", "tokens", "seconds", "cents"].map((unit) => `-coalesce(e.${unit}_steps >> 26, 0), -coalesce(e.${unit}_steps & 67108863, 0)`).join()}
-       FROM usage_events AS e
-       LEFT JOIN usage_to_sum AS m ON m.environment_id = e.environment_id AND m.account_id = e.account_id
-       WHERE e.account_id > ${before.account} AND (m.seq IS NULL OR e.seq < m.seq)
-     ) GROUP BY account_id, day, event, model
-     HAVING sum(events) <> 0 OR sum(count_high) <> 0 OR sum(count_low) <> 0 OR sum(tokens_high) <> 0 OR sum(tokens_low) <> 0
-       OR sum(seconds_high) <> 0 OR sum(seconds_low) <> 0 OR sum(cents_high) <> 0 OR sum(cents_low) <> 0`,
-  ).all();
+  const unsummed = await env.DB.prepare(wrongDaySums(before.account)).all();
   expect(unsummed.results, "day sums that are not those of the events before their account's mark").toEqual([]);
   const homeless = await env.DB.prepare(
     ["credit_ledger", "usage_events", "reservations"]
