@@ -110,6 +110,7 @@ describe("the client under faults", () => {
     const headers = { "content-type": "application/json", "retry-after": "7" };
     for (const fault of [
       { status: 429, headers, body: refusal },
+      { status: 429, headers, body: refusal.replace("rate_limited", "usage_limit_reached") },
       { status: 503, headers, body: refusal.replace("rate_limited", "temporarily_unavailable") },
       { status: 200, headers, body: JSON.stringify({ results: [] }) },
     ]) {
@@ -119,7 +120,7 @@ describe("the client under faults", () => {
       expect(results).toHaveLength(1);
       expect(proxy.seen).toHaveLength(2);
     }
-    expect(waits).toEqual([7_000, 7_000, 7_000]);
+    expect(waits).toEqual([7_000, 7_000, 7_000, 7_000]);
   });
 
   it("does not retry errors that a retry does not fix, or calls that could take effect twice", async () => {
@@ -137,6 +138,11 @@ describe("the client under faults", () => {
         () => fail(429, "rate_limited", { "retry-after": "3600" }),
         () => purser.listBalances({ userId: "u" }),
         "rate_limited",
+      ],
+      [
+        () => fail(429, "usage_limit_reached", { "retry-after": "61" }),
+        () => purser.recordUsageEvent({ userId: "u", event: "chat" }),
+        "usage_limit_reached",
       ],
       [
         () => proxy.faults.push("lost"),
