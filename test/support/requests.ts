@@ -201,7 +201,8 @@ export function someRequest(random: Random, known: Known): Request {
     const userId = random.pick(known.users);
     if (kind === "standings" || known.limits.length === 0) return { kind: "standings", userId };
     const { name, unit } = random.pick(known.limits);
-    const amount = someAmount(random, unit) * random.integer(1, 6);
+    // Rounded, because the product of doubles may have more digits than a unit.
+    const amount = Math.round(someAmount(random, unit) * random.integer(1, 6) * 1e6) / 1e6;
     if (kind === "limit") return { kind, name, amount };
     return { kind, userId, name, amount: random.pick([amount, amount, null, undefined]) };
   }
