@@ -181,9 +181,6 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   expect(named(scene, await heldOf(scene.userId), told(again))).toBe(expected.answered);
 }
 
-/** Of an isolate that knows nothing of the user, the suite tries a batch that did not land and one that did. */
-const LOSSES = ["before", "after"] as const;
-
 // In one isolate a write is planned on what the one before it knew; in two, what one did is unknown to the other.
 const everywhere = operations.flatMap((operation) =>
   (operation.hasNoMemory === true ? [1] : [1, 2]).map((isolates) => ({ ...operation, isolates })),
@@ -195,13 +192,13 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
     expected = await flawless(operation, isolates);
   });
 
-  for (const fault of isolates === 1 || isSoak ? FAULTS : LOSSES) {
+  for (const fault of FAULTS) {
     it(`takes effect once or not at all, and answers or returns 503, when any one trip fails: ${fault}`, async () => {
       for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at }, expected);
     });
 
-    // What an isolate remembers has no part in it. Nothing is sent after the first "overloaded".
-    if (isolates > 1 || fault === "overloaded") continue;
+    // What an isolate remembers has no part in it.
+    if (isolates > 1) continue;
     it(`takes effect once or not at all, and returns 503, when all trips fail from any one on: ${fault}`, async () => {
       for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, persists: true }, expected);
     });
