@@ -23,7 +23,7 @@ const inKib = (bytes: number): string => `${(bytes / 1_024).toFixed(1)} KiB`;
 const version = (name: string): string =>
   JSON.parse(readFileSync(join(import.meta.dirname, `../node_modules/${name}/package.json`), "utf8")).version;
 
-function machine(): string {
+export function machine(): string {
   const model = cpus()[0]?.model.trim() ?? "unknown CPU";
   return `${cpus().length} × ${model}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.platform}`;
 }

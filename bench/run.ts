@@ -2,12 +2,13 @@
  * `npm run bench`: the cost of Purser compared with the bare platform, written to RESULTS.md. BENCH_ROUNDS (default 8) is the
  * number of measurements of each side. It takes about seven minutes.
  */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { bundle } from "./bundle.ts";
 import { measureFar } from "./far.ts";
 import { report } from "./report.ts";
+import { writeReport } from "./results.ts";
 import { prepare, type Served, serve } from "./serve.ts";
 import { measureStartup } from "./startup.ts";
 import { compare, fillAccounts } from "./throughput.ts";
@@ -46,7 +47,7 @@ async function main(): Promise<void> {
   );
 
   const text = report({ far, comparisons, rounds, startup });
-  writeFileSync(join(import.meta.dirname, "RESULTS.md"), text);
+  writeReport(text);
   console.log(`\n${text}`);
 }
 

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { writeKey } from "../src/auth/key.ts";
-import { idIn } from "../src/db/databases.ts";
+import { idIn } from "../src/db/session.ts";
 import { randomId } from "../src/lib/ids.ts";
 import { bundle } from "./bundle.ts";
 

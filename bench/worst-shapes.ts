@@ -64,11 +64,12 @@ export function captureShapes(key: string): Shape[] {
     ),
     capture("a million names", filled(`{"api_key":"${key}","x":{`, '"ab":1,', '"a":1}}', 10 * MIB)),
     bomb,
-    capture("10,000 events without properties", batch(times(10_000, (n) => event(`id-${n}`, "{}")))),
+    capture("10,000 events without properties", batch(times(10_000, (n) => event(`id-${n % 1_000}`, "{}")))),
+    capture("10,000 events of ten thousand ids", batch(times(10_000, (n) => event(`id-${n}`, "{}")))),
     capture("10,000 events that are malformed", batch(times(10_000, () => "[]"))),
     capture(
       "10,000 events, each with the key",
-      `[${times(10_000, (n) => event(`id-${n}`, `{"token":"${key}"}`)).join()}]`,
+      `[${times(10_000, (n) => event(`id-${n % 1_000}`, `{"token":"${key}"}`)).join()}]`,
     ),
     capture(
       "a thousand properties an event",
@@ -83,8 +84,8 @@ export function captureShapes(key: string): Shape[] {
       full(1_000, (n) => setting("one", setOf(40, n))),
     ),
     capture(
-      "40 $set an event, of ten thousand ids",
-      full(1_000, (n) => setting(`id-${n}`, setOf(40, n))),
+      "40 $set an event, of a thousand ids",
+      full(1_000, (n) => setting(`id-${n % 1_000}`, setOf(40, n))),
     ),
     capture(
       "$unset of many names",
@@ -102,10 +103,10 @@ export function captureShapes(key: string): Shape[] {
       "names that are escaped",
       full(100_000, () => event("one", filled("{", '"\\u0061":1,', '"a":1}', 99_000))),
     ),
-    capture("10,000 links of one id", batch(times(10_000, (n) => identify("ana", device(n))))),
+    capture("999 links of one id, ten times", batch(times(9_990, (n) => identify("ana", device(n % 999))))),
     capture(
-      "10,000 links of long ids",
-      full(1_300, (n) => identify(long(n), device(n))),
+      "500 links of long ids, 16 times",
+      full(1_300, (n) => identify(long(n % 500), device(n % 500))),
     ),
     {
       ...capture("100 ids that hold 64 KiB", batch(times(100, (n) => setting(`held-${n}`, '{"a":1}')))),
@@ -123,6 +124,24 @@ export function captureShapes(key: string): Shape[] {
     },
   ];
 }
+
+/** Captures that name more distinct ids than a publishable key's may (L1). */
+export function manyIdShapes(secretKey: string): Shape[] {
+  const shapes: readonly (readonly [string, number, (n: number) => string])[] = [
+    ["events", 60, (n) => `{"event":"e","distinct_id":"s-${n}"}`],
+    ["links of one id", 150, (n) => linkOf("server", device(n))],
+    ["links of long ids", 1_300, (n) => linkOf(`${n}`.padStart(6, "0") + "€".repeat(194), device(n))],
+    ["$set", 1_000, (n) => `{"event":"e","distinct_id":"s-${n}","$set":{${times(40, (m) => `"k${m}":${n}`).join()}}}`],
+  ];
+  return shapes.map(([name, bytes, make]) =>
+    capture(
+      `secret key: ${name} of many ids`,
+      `{"api_key":"${secretKey}","batch":[${times(Math.min(10_000, Math.floor((10 * MIB) / bytes)), make).join()}]}`,
+    ),
+  );
+}
+const linkOf = (id: string, other: string) =>
+  `{"event":"$identify","distinct_id":"${id}","properties":{"$anon_distinct_id":"${other}"}}`;
 
 /** Captures of the newer version of PostHog's protocol, and what its clients ask beside it. */
 export function captureV1Shapes(key: string): Shape[] {
@@ -154,8 +173,8 @@ export function captureV1Shapes(key: string): Shape[] {
       batch(1_000, () => names),
     ),
     v1(
-      "10,000 links",
-      `{"batch":[${times(10_000, (n) => `{"uuid":"${uuid(n)}","event":"$identify","distinct_id":"v1","properties":{"$anon_distinct_id":"${device(n)}"}}`).join()}]}`,
+      "999 links, ten times",
+      `{"batch":[${times(9_990, (n) => `{"uuid":"${uuid(n)}","event":"$identify","distinct_id":"v1","properties":{"$anon_distinct_id":"${device(n % 999)}"}}`).join()}]}`,
     ),
     v1(
       "40 $set an event",

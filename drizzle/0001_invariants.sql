@@ -1,6 +1,6 @@
--- The invariants that the database itself keeps. Each RAISE says the name that src/db/constraint.ts reads.
+-- The rules that the database itself enforces. src/db/attempt.ts reads the names in RAISE.
 
--- An environment stays its application's, in its mode. Keys, accounts and everything of a tenant go by its integer.
+-- An environment keeps its application and its mode. Keys, accounts and all other rows of a tenant refer to its integer.
 CREATE TRIGGER environments_no_replace BEFORE INSERT ON environments
 WHEN EXISTS (SELECT 1 FROM environments WHERE id = new.id)
   OR EXISTS (SELECT 1 FROM environments WHERE app_id = new.app_id AND mode = new.mode)
@@ -18,8 +18,8 @@ BEGIN
   SELECT RAISE(ABORT, 'environments_kept');
 END;
 --> statement-breakpoint
--- A key stays what it was made: its hash, its environment and its kind. Once revoked it stays revoked, so it is neither
--- deleted nor replaced: the same hash could begin anew.
+-- The hash, the environment and the kind of a key never change, and a revoked key stays revoked. So a key is neither deleted nor
+-- replaced, because its hash could then be used again.
 CREATE TRIGGER api_keys_no_replace BEFORE INSERT ON api_keys
 WHEN EXISTS (SELECT 1 FROM api_keys WHERE hash = new.hash)
   OR EXISTS (SELECT 1 FROM api_keys WHERE environment_id = new.environment_id AND id = new.id)
@@ -43,7 +43,7 @@ BEGIN
   SELECT RAISE(ABORT, 'api_keys_kept');
 END;
 --> statement-breakpoint
--- So does a key for administration. Its rights are not changed either: another key is made.
+-- The same applies to an administration key. Its rights never change either.
 CREATE TRIGGER admin_keys_no_replace BEFORE INSERT ON admin_keys
 WHEN EXISTS (SELECT 1 FROM admin_keys WHERE hash = new.hash OR id = new.id)
 BEGIN
@@ -66,8 +66,8 @@ BEGIN
   SELECT RAISE(ABORT, 'admin_keys_kept');
 END;
 --> statement-breakpoint
--- The books are keyed by an account's integer. It stays that user's: an account that left, or was replaced, would leave its
--- books to nobody, and its integer to the next user.
+-- The books use an account's integer as their key, so an account is neither deleted nor replaced. Otherwise the next user could
+-- get its integer and its books.
 CREATE TRIGGER accounts_no_replace BEFORE INSERT ON accounts
 WHEN EXISTS (SELECT 1 FROM accounts WHERE id = new.id)
   OR EXISTS (SELECT 1 FROM accounts WHERE environment_id = new.environment_id AND user_id = new.user_id)
@@ -84,7 +84,7 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
--- An account's name changes once: to the pseudonym that a running erasure has for it.
+-- An account's name changes only once, to the pseudonym that a running erasure has for it.
 CREATE TRIGGER accounts_name_erased BEFORE UPDATE OF user_id, is_erased ON accounts
 WHEN NOT (old.is_erased = 0 AND new.is_erased = 1 AND EXISTS (
   SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.user_id
@@ -99,7 +99,7 @@ BEGIN
   SELECT RAISE(ABORT, 'accounts_kept');
 END;
 --> statement-breakpoint
--- A refusal that is kept, and whatever Stripe says of a user, make an account: the id is a user's from then on (P2).
+-- A stored refusal, and any data from Stripe about a user, create an account: the id is a user from then on (P2).
 CREATE TRIGGER refusals_make_account AFTER INSERT ON refusals
 WHEN new.user_id <> ''
 BEGIN
@@ -139,7 +139,7 @@ BEGIN
   );
 END;
 --> statement-breakpoint
--- A ledger row is the next of its account: no gap, no second row under one seq, no INSERT OR REPLACE.
+-- A ledger row has the next seq of its account: no gap, no second row with one seq, no INSERT OR REPLACE.
 CREATE TRIGGER credit_ledger_seq_gapless BEFORE INSERT ON credit_ledger
 WHEN new.seq <> 1 + coalesce((
   SELECT seq FROM credit_ledger
@@ -149,7 +149,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_seq_gapless');
 END;
 --> statement-breakpoint
--- An entry goes on from where its balance stands, and says truly where it leaves it.
+-- An entry continues from its balance's current amount, and has the correct amount after it.
 CREATE TRIGGER credit_ledger_follows_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
@@ -164,7 +164,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_follows_balance');
 END;
 --> statement-breakpoint
--- The row of a grant is written by the trigger of its balance, never by hand.
+-- Only the trigger of a balance writes the ledger row of its grant.
 CREATE TRIGGER credit_ledger_grant_with_balance BEFORE INSERT ON credit_ledger
 WHEN new.reason = 'grant' AND NOT EXISTS (
   SELECT 1 FROM credit_balances
@@ -177,7 +177,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_grant_with_balance');
 END;
 --> statement-breakpoint
--- A cause fits its row (C16). An unknown one fits none. Each value by itself: a hit in a list of three counts as a row read.
+-- A cause must fit its row (C16). The values are compared one by one, because a hit in a list of three counts as a row read.
 CREATE TRIGGER credit_ledger_cause_fits BEFORE INSERT ON credit_ledger
 WHEN iif(new.reason = 'admin_adjust',
   iif(new.cause = 'adjustment', new.reservation_id IS NULL,
@@ -200,8 +200,8 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_by_caller');
 END;
 --> statement-breakpoint
--- What the CHECKs of credit_balances refuse is refused here first, under their names: INSERT OR IGNORE would let the
--- balance's CHECK skip the move in silence, and keep the row.
+-- This repeats the CHECKs of credit_balances, with the same names. Otherwise INSERT OR IGNORE would silently skip the change of
+-- the balance, and keep the ledger row.
 CREATE TRIGGER credit_ledger_not_below_zero BEFORE INSERT ON credit_ledger
 WHEN new.balance_after_steps < 0
 BEGIN
@@ -214,7 +214,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
 END;
 --> statement-breakpoint
--- What open reservations hold of a balance may come back, and must find room.
+-- Amounts that open reservations hold may return, so the balance must keep room for them.
 CREATE TRIGGER credit_ledger_leaves_room BEFORE INSERT ON credit_ledger
 WHEN new.reason = 'admin_adjust' AND new.delta_steps > 0 AND new.balance_after_steps + coalesce((
   SELECT sum(leg.value ->> 'amountSteps') FROM reservations AS r, json_each(r.legs) AS leg
@@ -224,8 +224,8 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_remaining_within_bounds');
 END;
 --> statement-breakpoint
--- What was held of a revoked balance comes back, and is taken away at once (U9). A refund that takes nothing is written too.
--- No other entry touches it, but the one by which the payment that revoked it restores it.
+-- A revoked balance accepts only these entries: a returning hold, the entry that takes the return away (U9), a refund that takes
+-- nothing, and the entry by which the payment that revoked it restores it.
 CREATE TRIGGER credit_ledger_spares_revoked BEFORE INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND new.is_revoked = 1 AND EXISTS (
   SELECT 1 FROM credit_balances
@@ -240,8 +240,8 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_revoked');
 END;
 --> statement-breakpoint
--- The ledger moves the balance. Two triggers, so that the partial index on what remains is touched only when a
--- balance is emptied or filled again.
+-- The ledger changes the balance. There are two triggers, so that the partial index on balances with credits changes only if a
+-- balance becomes empty or is refilled.
 CREATE TRIGGER credit_ledger_moves_balance AFTER INSERT ON credit_ledger
 WHEN new.reason <> 'grant' AND (new.balance_after_steps > 0) = (new.balance_after_steps - new.delta_steps > 0)
 BEGIN
@@ -257,7 +257,7 @@ BEGIN
   WHERE account_id = new.account_id AND id = new.balance_id;
 END;
 --> statement-breakpoint
--- The ledger revokes the balance, which then owes nothing (C21).
+-- The ledger entry revokes the balance, which then owes nothing (C21).
 CREATE TRIGGER credit_ledger_revokes_balance AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 1
 BEGIN
@@ -266,7 +266,7 @@ BEGIN
   DELETE FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id;
 END;
 --> statement-breakpoint
--- The payment that revoked a balance restores it.
+-- The payment that revoked a balance can restore it.
 CREATE TRIGGER credit_ledger_restores_balance AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust'
 BEGIN
@@ -274,8 +274,8 @@ BEGIN
   WHERE account_id = new.account_id AND id = new.balance_id AND revoked_at_ms IS NOT NULL;
 END;
 --> statement-breakpoint
--- What a payment takes of a balance that it revoked counts as taken, also what a hold returns later (S4). Of one that somebody else
--- revoked it is the operator's: it was not spent (S6).
+-- If a payment revoked a balance, the amount of a later return counts as taken by the payment (S4). If somebody else revoked it,
+-- the amount counts as taken by the operator: it was not spent (S6).
 CREATE TRIGGER credit_ledger_counts_taken AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 1 AND new.reason = 'admin_adjust' AND new.delta_steps < 0
 BEGIN
@@ -284,7 +284,7 @@ BEGIN
   WHERE balance_id = new.balance_id;
 END;
 --> statement-breakpoint
--- So does what a balance that lives owed it.
+-- An owed amount that a balance pays counts as taken too.
 CREATE TRIGGER credit_ledger_counts_owed AFTER INSERT ON credit_ledger
 WHEN new.is_revoked = 0 AND new.reason = 'admin_adjust' AND new.reservation_id IS NOT NULL
 BEGIN
@@ -298,8 +298,8 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
 --> statement-breakpoint
--- What names somebody, or may hold any text, is touched by an erasure of its account alone (E3): names become their pairs in
--- erasure_names, texts are emptied. So it is with every table of the books.
+-- Columns with names or free text may change only in an erasure of their account (E3): names become their pseudonyms in
+-- erasure_names, texts become empty. The same applies to every table of the books.
 CREATE TRIGGER credit_ledger_names_erased BEFORE UPDATE OF event_id, reservation_id, note ON credit_ledger
 WHEN NOT (EXISTS (SELECT 1 FROM erasure_ids WHERE account_id = old.account_id) AND new.note IS NULL
   AND (new.event_id IS NULL) = (old.event_id IS NULL) AND new.event_id IS (
@@ -317,7 +317,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_append_only');
 END;
 --> statement-breakpoint
--- A balance begins whole. INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+-- A balance begins with its whole amount. INSERT OR REPLACE fires no DELETE trigger, so it is refused here.
 CREATE TRIGGER credit_balances_begin_whole BEFORE INSERT ON credit_balances
 WHEN new.remaining_steps <> new.initial_steps OR new.last_seq <> new.grant_seq OR new.revoked_at_ms IS NOT NULL
 BEGIN
@@ -340,9 +340,8 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_external_ref');
 END;
 --> statement-breakpoint
--- Whoever lists or debits a user has all balances in memory that can pay, or that open reservations may give back, and a refund
--- all of its reference: 40,000, and 8 MB of long rules. An account of fewer entries has fewer balances, so nothing is counted.
--- AFTER INSERT, so that a grant that is there already is found first (L6).
+-- Limits the balances that a list, a debit or a refund loads into memory: 40,000, with 8 MB of long rules (L6). An account with
+-- fewer entries has fewer balances, so nothing is counted. AFTER INSERT, so that a replay finds the existing grant first.
 CREATE TRIGGER credit_balances_bounded AFTER INSERT ON credit_balances
 WHEN (new.grant_seq > 40000 OR octet_length(new.matches) > 500) AND (
   (SELECT count(*) > 40000 OR sum(iif(bytes > 500, bytes, 0)) > 8000000 FROM (
@@ -374,7 +373,7 @@ BEGIN
   );
 END;
 --> statement-breakpoint
--- When a balance expires is written where the cron finds it (H6). One that never does is not.
+-- Records the expiry of a balance for the cron (H6), unless the balance never expires.
 CREATE TRIGGER credit_balances_write_expiry AFTER INSERT ON credit_balances
 WHEN new.expires_at_ms < 9007199254740991
 BEGIN
@@ -414,7 +413,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_frozen');
 END;
 --> statement-breakpoint
--- A balance is revoked once, and restored by the payment that revoked it, by the entry that was just written.
+-- A balance is revoked once, and restored only by the payment that revoked it, in both cases by the entry that was just written.
 CREATE TRIGGER credit_balances_revoked_once BEFORE UPDATE OF revoked_at_ms ON credit_balances
 WHEN (old.revoked_at_ms IS NOT NULL AND new.revoked_at_ms IS NOT NULL) OR NOT EXISTS (
   SELECT 1 FROM credit_ledger
@@ -437,7 +436,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_balances_kept');
 END;
 --> statement-breakpoint
--- A recurring grant is one of its environment's user, under an id of its own; a user has at most 100 that have not ended (R5).
+-- A recurring grant belongs to a user of its environment, and has a unique id. A user has at most 100 that have not ended (R5).
 CREATE TRIGGER recurring_grants_begin BEFORE INSERT ON recurring_grants
 WHEN EXISTS (SELECT 1 FROM recurring_grants WHERE environment_id = new.environment_id AND id = new.id)
   OR new.ordinal <> 1 + coalesce((
@@ -456,7 +455,7 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_bounded');
 END;
 --> statement-breakpoint
--- A period is granted once: the number of the last one never falls. What has ended stays so.
+-- A period is granted once: the number of the last one never decreases. An ended recurring grant stays ended.
 CREATE TRIGGER recurring_grants_in_order BEFORE UPDATE ON recurring_grants
 WHEN new.last_n < old.last_n OR (old.state = 'ended' AND new.state <> 'ended')
 BEGIN
@@ -485,7 +484,7 @@ BEGIN
   SELECT RAISE(ABORT, 'recurring_grants_kept');
 END;
 --> statement-breakpoint
--- The account says when its next period begins, so that whoever reads it knows whether one is due.
+-- The account has the start of its next period, so that each read of the account knows whether one is due.
 CREATE TRIGGER recurring_grants_begin_due AFTER INSERT ON recurring_grants
 WHEN new.next_at_ms IS NOT NULL
 BEGIN
@@ -502,7 +501,7 @@ BEGIN
   ) WHERE id = new.account_id;
 END;
 --> statement-breakpoint
--- A refund is planned on all that came before it under its reference, and is never rewritten.
+-- A refund takes all earlier refunds of its reference into account, and never changes.
 CREATE TRIGGER credit_refunds_gapless BEFORE INSERT ON credit_refunds
 WHEN new.ordinal <> 1 + coalesce((
   SELECT ordinal FROM credit_refunds
@@ -542,7 +541,7 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_refunds_append_only');
 END;
 --> statement-breakpoint
--- What is owed goes back to the entry that fell short, of a balance that lives. It only falls (C21).
+-- An owed amount refers to the entry that could not take it, of a balance that is not revoked. It only decreases (C21).
 CREATE TRIGGER refund_owed_of_entry BEFORE INSERT ON refund_owed
 WHEN EXISTS (
   SELECT 1 FROM refund_owed WHERE account_id = new.account_id AND balance_id = new.balance_id AND seq = new.seq
@@ -562,7 +561,7 @@ BEGIN
   SELECT RAISE(ABORT, 'refund_owed_only_falls');
 END;
 --> statement-breakpoint
--- A payment's grant is of a balance that is there, once, and stays: a payment that forgot its grant would pay again.
+-- A payment's grant refers to an existing balance, once, and is never deleted, because the payment would grant again.
 CREATE TRIGGER payment_grants_of_balance BEFORE INSERT ON payment_grants
 WHEN NOT EXISTS (
   SELECT 1 FROM credit_balances AS b CROSS JOIN accounts AS a ON a.id = b.account_id
@@ -582,7 +581,7 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_grants_kept');
 END;
 --> statement-breakpoint
--- A debt stays whose it is, until an erasure ends it (S6). What it was paid stays too.
+-- The user and the customer of a debt never change, until an erasure ends it (S6). Nor does the amount that was paid.
 CREATE TRIGGER payment_debts_no_replace BEFORE INSERT ON payment_debts
 WHEN EXISTS (SELECT 1 FROM payment_debts WHERE environment_id = new.environment_id AND id = new.id)
 BEGIN
@@ -612,14 +611,14 @@ BEGIN
   SELECT RAISE(ABORT, 'payment_debt_payers_kept');
 END;
 --> statement-breakpoint
--- A name is one payment's. INSERT OR REPLACE would take it from it.
+-- A name belongs to one payment. INSERT OR REPLACE would take it away.
 CREATE TRIGGER payment_names_no_replace BEFORE INSERT ON payment_names
 WHEN EXISTS (SELECT 1 FROM payment_names WHERE environment_id = new.environment_id AND name = new.name)
 BEGIN
   SELECT RAISE(ABORT, 'payment_names_taken');
 END;
 --> statement-breakpoint
--- A usage event is the next of its account: no gap in seq, and the latest `occurred_at_ms` so far. So no INSERT OR REPLACE.
+-- A usage event has the next seq of its account and the latest `occurred_at_ms` so far. This also refuses INSERT OR REPLACE.
 CREATE TRIGGER usage_events_seq_gapless BEFORE INSERT ON usage_events
 WHEN NOT coalesce((
   SELECT new.seq = seq + 1 AND new.occurred_by_ms = max(occurred_by_ms, new.occurred_at_ms) FROM usage_events
@@ -635,14 +634,14 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_event_id');
 END;
 --> statement-breakpoint
--- Its eventId is unique in an environment, so that environment must be its account's.
+-- An eventId is unique in an environment, so the event's environment must be its account's.
 CREATE TRIGGER usage_events_of_account BEFORE INSERT ON usage_events
 WHEN NOT EXISTS (SELECT 1 FROM accounts WHERE id = new.account_id AND environment_id = new.environment_id)
 BEGIN
   SELECT RAISE(ABORT, 'usage_events_of_account');
 END;
 --> statement-breakpoint
--- What was used is never changed.
+-- A usage event never changes.
 CREATE TRIGGER usage_events_frozen BEFORE UPDATE OF
   account_id, occurred_by_ms, seq, environment_id, event, model, count_steps, tokens_steps, seconds_steps, cents_steps,
   occurred_at_ms, received_at_ms, debits, uncovered, counted ON usage_events
@@ -670,7 +669,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_append_only');
 END;
 --> statement-breakpoint
--- Large properties are written before the event that says how many bytes they are. So no event stands without them.
+-- Large properties are written before their event, which has their number of bytes. So no event lacks its properties.
 CREATE TRIGGER usage_events_large_properties BEFORE INSERT ON usage_events
 WHEN new.large_properties_bytes IS NOT NULL AND NOT EXISTS (
   SELECT 1 FROM large_properties
@@ -681,7 +680,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_events_large_properties');
 END;
 --> statement-breakpoint
--- They are those of an event to come. One that is there already said what it has.
+-- Large properties belong to a new event. An existing event cannot get any.
 CREATE TRIGGER large_properties_of_event BEFORE INSERT ON large_properties
 WHEN NOT coalesce((
   SELECT new.seq > seq AND new.occurred_by_ms >= occurred_by_ms FROM usage_events
@@ -715,7 +714,7 @@ BEGIN
   SELECT RAISE(ABORT, 'large_properties_append_only');
 END;
 --> statement-breakpoint
--- An adjustment that is forgotten could be made again. Its row comes first in its batch, and says the seq of its entry.
+-- An adjustment is never deleted, because it could then be repeated. Its row comes first in its batch, and has the seq of its entry.
 CREATE TRIGGER credit_adjustments_no_replace BEFORE INSERT ON credit_adjustments
 WHEN EXISTS (SELECT 1 FROM credit_adjustments WHERE environment_id = new.environment_id AND id = new.id)
 BEGIN
@@ -751,8 +750,8 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_adjustments_append_only');
 END;
 --> statement-breakpoint
--- A reservation is settled once. One that expired may still be committed, late and once: it stays expired, and keeps
--- the event. An erasure changes only names, which reservations_names_erased sees to.
+-- A reservation is settled once. An expired one may still be committed once: it stays expired, and has the event. An erasure
+-- changes only names, which reservations_names_erased checks.
 CREATE TRIGGER reservations_settled_once BEFORE UPDATE ON reservations
 WHEN old.state <> 'open' AND NOT (
   old.state = 'expired' AND new.state = 'expired' AND old.settled_event_id IS NULL AND new.settled_event_id IS NOT NULL
@@ -766,9 +765,9 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_settled_once');
 END;
 --> statement-breakpoint
--- Who settles a reservation returns what it holds: nobody can do one without the other. What was returned to balances that
--- are revoked is taken away at once, with the cause and the note of what revoked them (U9): those of the first entry after which the balance
--- is revoked. Reversals have them too, so the way back to it ends at the last of them.
+-- Settling a reservation returns its holds in the same statement. Returns to revoked balances are taken away at once, with the
+-- cause and the note of the revocation (U9), which is the first entry after which the balance is revoked. Earlier reversals have
+-- the same cause and note, so the search ends at the last of them.
 CREATE TRIGGER reservations_return AFTER UPDATE OF state ON reservations
 WHEN old.state = 'open' AND new.state <> 'open'
 BEGIN
@@ -809,8 +808,8 @@ BEGIN
   ORDER BY leg.key;
 END;
 --> statement-breakpoint
--- What a reservation returns is written by the trigger above alone: each leg once, at the seq that its settlement names. All these
--- seqs are taken then. Of many legs none is looked up, which would read all of them for each.
+-- Only the trigger above writes returns: each hold once, at the seqs that the settlement names. A later return would need one of
+-- these seqs, which are taken. So no hold has to be looked up.
 CREATE TRIGGER credit_ledger_returns_by_settlement BEFORE INSERT ON credit_ledger
 WHEN new.reason IN ('reservation_released', 'reservation_expired') AND NOT EXISTS (
   SELECT 1 FROM accounts AS a CROSS JOIN reservations AS r ON r.environment_id = a.environment_id
@@ -826,8 +825,8 @@ BEGIN
   SELECT RAISE(ABORT, 'credit_ledger_returns_by_settlement');
 END;
 --> statement-breakpoint
--- Settlements of reservations, each with the debits of its charge (U15), in their order. One that is to expire or to be
--- charged, and was extended meanwhile, is not due any more: then the CHECK reservations_state aborts the batch.
+-- Settles reservations in order, each with the debits of its charge (U15). If a reservation was extended meanwhile, it is no
+-- longer due, and the CHECK reservations_state aborts the batch.
 CREATE VIEW settlements (environment_id, id, state, at_ms, event_id, by_whom, charges) AS
 SELECT environment_id, id, state, settled_at_ms, settled_event_id, settled_by, NULL FROM reservations WHERE state <> 'open';
 --> statement-breakpoint
@@ -859,8 +858,8 @@ BEGIN
   SELECT new.environment_id, new.id WHERE new.state <> 'committed' OR new.charges IS NOT NULL;
 END;
 --> statement-breakpoint
--- A settlement whose usage is debited: of what its balances got back, each pays what it owes, the oldest first, and of none more is
--- owed than what the holds that were open at that refund still have (C21). A commit says so when its debits are written.
+-- Pays owed amounts after a settlement whose usage is debited: each balance pays from the returned amount, the oldest refund
+-- first. Then a refund is owed at most what the holds that were open at that refund still have (C21). A commit uses this after its debits.
 CREATE VIEW owed_settlements (environment_id, reservation_id) AS
 SELECT environment_id, id FROM reservations WHERE state <> 'open';
 --> statement-breakpoint
@@ -921,7 +920,7 @@ BEGIN
     AND owed_steps > min(owed_steps - new.paid_steps, new.held_steps);
 END;
 --> statement-breakpoint
--- What a reservation holds, of whom and for what, never changes: only its end, its state and its event do.
+-- The holds, the user and the purpose of a reservation never change. Only its end, its state and its event do.
 CREATE TRIGGER reservations_frozen BEFORE UPDATE OF
   environment_id, account_id, made_seq, event, model, quantities, legs, counted, on_expiry, created_at_ms ON reservations
 BEGIN
@@ -959,15 +958,15 @@ BEGIN
   SELECT RAISE(ABORT, 'reservations_kept');
 END;
 --> statement-breakpoint
--- An extension moves a reservation's end later, never earlier.
+-- An extension moves the end of a reservation only to a later time.
 CREATE TRIGGER reservations_end_not_earlier BEFORE UPDATE OF expires_at_ms ON reservations
 WHEN new.expires_at_ms < old.expires_at_ms
 BEGIN
   SELECT RAISE(ABORT, 'reservations_end_not_earlier');
 END;
 --> statement-breakpoint
--- What events and reservations say in `counted` is told here, and counted. The next window overwrites a counter. Where it is judged
--- and would pass the user's amount (Q4, Q5), or its window is over, the batch aborts. `isKept`: it counts already.
+-- Counts the usage in `counted` of events and reservations. The next window overwrites a counter. The batch aborts if the usage
+-- may be refused and would exceed the user's amount (Q4, Q5), or if its window is over. `isKept`: it is already counted.
 CREATE VIEW usage_counts (environment_id, account_id, counted) AS
 SELECT environment_id, account_id, counted FROM usage_events WHERE counted IS NOT NULL;
 --> statement-breakpoint
@@ -1002,7 +1001,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_limit_reached');
 END;
 --> statement-breakpoint
--- The first event that is in no day sum marks its account (U18).
+-- An account's first event that is not in a day sum sets the account's mark (U18).
 CREATE TRIGGER usage_events_to_sum AFTER INSERT ON usage_events
 WHEN NOT EXISTS (SELECT 1 FROM usage_to_sum WHERE environment_id = new.environment_id AND account_id = new.account_id)
 BEGIN
@@ -1010,7 +1009,7 @@ BEGIN
   VALUES (new.environment_id, new.account_id, new.occurred_by_ms, new.seq, new.received_at_ms);
 END;
 --> statement-breakpoint
--- Events are summed once: the mark of their account moves to the first later event, or ends, with their sums.
+-- Events are summed once: the batch with their sums moves the account's mark to the first later event, or deletes it.
 CREATE VIEW usage_summed (environment_id, account_id, seq, last_by_ms, last_seq) AS
 SELECT environment_id, account_id, seq, 0, 0 FROM usage_to_sum;
 --> statement-breakpoint
@@ -1037,8 +1036,8 @@ BEGIN
   INSERT INTO usage_counts (environment_id, account_id, counted) VALUES (new.environment_id, new.account_id, new.counted);
 END;
 --> statement-breakpoint
--- Whoever settles a reservation takes back what it counted, in the window in which it did. Of a charge, whose event is written before,
--- it goes on counting (Q3).
+-- Settling a reservation subtracts what it counted, in the window in which it counted. A charge, whose event is written first,
+-- keeps the count (Q3).
 CREATE TRIGGER reservations_uncount AFTER UPDATE OF state ON reservations
 WHEN old.state = 'open' AND new.state <> 'open' AND new.counted IS NOT NULL AND NOT EXISTS (
   SELECT 1 FROM usage_events
@@ -1050,7 +1049,7 @@ BEGIN
     AND window_ms = n.value ->> 'windowMs';
 END;
 --> statement-breakpoint
--- A limit counts as it was made. Its counters stay while it does.
+-- A limit's unit, window and rules never change. Its counters exist as long as the limit.
 CREATE TRIGGER usage_limits_frozen BEFORE UPDATE OF
   environment_id, id, ordinal, matches, unit, every, created_at_ms ON usage_limits
 BEGIN
@@ -1071,7 +1070,7 @@ BEGIN
   SELECT RAISE(ABORT, 'usage_counters_kept');
 END;
 --> statement-breakpoint
--- What a batch rests on, said by its first statements: where it does not hold, the whole batch aborts. Nothing is stored.
+-- The conditions of a batch, inserted by its first statements. A false condition aborts the whole batch. Nothing is stored.
 CREATE VIEW guards (name, holds) AS SELECT '', 1;
 --> statement-breakpoint
 CREATE TRIGGER guards_key INSTEAD OF INSERT ON guards
@@ -1128,7 +1127,7 @@ BEGIN
   SELECT RAISE(ABORT, 'guard_statement');
 END;
 --> statement-breakpoint
--- A statement that was made stays so.
+-- A finished monthly statement never changes.
 CREATE TRIGGER statements_kept BEFORE UPDATE ON statements
 WHEN old.made_at_ms IS NOT NULL OR new.environment_id <> old.environment_id OR new.month <> old.month OR new.id <> old.id
 BEGIN
@@ -1190,8 +1189,8 @@ END;
 --> statement-breakpoint
 INSERT INTO database_size (id, bytes, freed_bytes) VALUES (1, 0, 0);
 --> statement-breakpoint
--- What a batch added to a day's analytics is told here, and aborts where it goes over a limit of the environment. id_events
--- and id_bytes are the most that one of its ids has now.
+-- Counts the analytics that a batch added to a day, and aborts above a limit of the environment. id_events and id_bytes are the
+-- counts of the largest of its ids.
 CREATE VIEW analytics_counts (environment_id, day, events, bytes, id_events, id_bytes, consents) AS
 SELECT environment_id, day, events, bytes, id_events, id_bytes, consents FROM analytics_days;
 --> statement-breakpoint
@@ -1215,8 +1214,8 @@ BEGIN
     consents = consents + excluded.consents;
 END;
 --> statement-breakpoint
--- An event goes when the record of its id says that it is gone, the first ones first (E8), or with its id in an erasure. In both
--- cases an export that is running notices. It never changes.
+-- An event never changes. It is deleted only after the record of its id counts it as deleted, the oldest first (E8), or with its
+-- id in an erasure. A running export notices both.
 CREATE TRIGGER analytics_events_kept BEFORE DELETE ON analytics_events
 WHEN NOT EXISTS (
   SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id
@@ -1228,7 +1227,7 @@ BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
 END;
 --> statement-breakpoint
--- INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+-- INSERT OR REPLACE fires no DELETE trigger, so it is refused here.
 CREATE TRIGGER analytics_events_no_replace BEFORE INSERT ON analytics_events
 WHEN EXISTS (
   SELECT 1 FROM analytics_events
@@ -1245,11 +1244,27 @@ BEGIN
   SELECT RAISE(ABORT, 'analytics_events_kept');
 END;
 --> statement-breakpoint
--- The record of an id goes in an erasure alone, and what it counts never falls.
+-- Only an erasure deletes the record of an id. Its counts never decrease.
 CREATE TRIGGER distinct_ids_kept BEFORE DELETE ON distinct_ids
 WHEN NOT EXISTS (
   SELECT 1 FROM erasure_ids WHERE environment_id = old.environment_id AND distinct_id = old.distinct_id
 )
+BEGIN
+  SELECT RAISE(ABORT, 'distinct_ids_kept');
+END;
+--> statement-breakpoint
+-- INSERT OR REPLACE fires no DELETE trigger, so it is refused here. The upserts that change known ids send -1 as the time of the
+-- first use, which is never stored.
+CREATE TRIGGER distinct_ids_no_replace BEFORE INSERT ON distinct_ids
+WHEN new.first_seen_at_ms <> -1 AND EXISTS (
+  SELECT 1 FROM distinct_ids WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id
+)
+BEGIN
+  SELECT RAISE(ABORT, 'distinct_ids_kept');
+END;
+--> statement-breakpoint
+CREATE TRIGGER distinct_ids_first_seen AFTER INSERT ON distinct_ids
+WHEN new.first_seen_at_ms = -1
 BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_kept');
 END;
@@ -1261,7 +1276,7 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_kept');
 END;
 --> statement-breakpoint
--- A claim is changed by whoever read its latest version.
+-- A change of a claim must know its latest version.
 CREATE TRIGGER distinct_ids_claim_version BEFORE UPDATE OF
   claimed_by, claimed_via, claimed_at_ms, claim_is_verified, claim_version ON distinct_ids
 WHEN new.claim_version <> old.claim_version + 1
@@ -1269,7 +1284,7 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_claim_version');
 END;
 --> statement-breakpoint
--- A verified claim stays; another ends, or makes way for a verified one.
+-- A verified claim stays. An unverified one may end, or be replaced by a verified one.
 CREATE TRIGGER distinct_ids_claim_stays BEFORE UPDATE OF claimed_by, claim_is_verified ON distinct_ids
 WHEN old.claimed_by IS NOT NULL AND new.claim_version = old.claim_version + 1
   AND (new.claimed_by IS NOT old.claimed_by OR new.claim_is_verified <> old.claim_is_verified)
@@ -1278,8 +1293,8 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_claim_stays');
 END;
 --> statement-breakpoint
--- Verified claims make no circle: who reads them would never come to an end. An id that claims none cannot close one. What a
--- claim that is not verified reaches claims nothing, as long as it counts.
+-- Verified claims form no circle, in which a read would never end. An id without claims cannot close one. An id that is reached
+-- by an unverified claim makes no claims that count.
 CREATE TRIGGER distinct_ids_no_circle BEFORE UPDATE OF claimed_by, claim_is_verified ON distinct_ids
 WHEN new.claim_is_verified = 1 AND (new.claimed_by IS NOT old.claimed_by OR old.claim_is_verified = 0) AND EXISTS (
   SELECT 1 FROM distinct_ids INDEXED BY distinct_ids_claimed_by
@@ -1297,7 +1312,7 @@ BEGIN
   SELECT RAISE(ABORT, 'distinct_ids_no_circle');
 END;
 --> statement-breakpoint
--- Properties are written by whoever read their latest version.
+-- A change of properties must know their latest version.
 CREATE TRIGGER id_properties_version BEFORE INSERT ON id_properties
 WHEN new.version <> 1 + coalesce((
   SELECT version FROM id_properties WHERE environment_id = new.environment_id AND distinct_id = new.distinct_id
@@ -1322,7 +1337,7 @@ BEGIN
   SELECT RAISE(ABORT, 'consent_log_append_only');
 END;
 --> statement-breakpoint
--- Under an erased id's hash it goes on from what is there.
+-- With an erased id's hash, the sequence continues from the existing rows.
 CREATE TRIGGER consent_log_name_erased BEFORE UPDATE OF distinct_id, seq ON consent_log
 WHEN NOT EXISTS (
   SELECT 1 FROM erasure_ids AS i CROSS JOIN erasures AS e ON e.environment_id = i.environment_id AND e.id = i.erasure_id
@@ -1359,7 +1374,7 @@ BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
 --> statement-breakpoint
--- Under an erased id's hash it goes on from what is there.
+-- With an erased id's hash, the sequence continues from the existing rows.
 CREATE TRIGGER export_audit_name_erased BEFORE UPDATE OF distinct_id, seq ON export_audit
 WHEN NOT EXISTS (
   SELECT 1 FROM erasure_ids AS i
@@ -1377,7 +1392,7 @@ BEGIN
   SELECT RAISE(ABORT, 'export_audit_append_only');
 END;
 --> statement-breakpoint
--- A pack is changed by whoever read its latest version.
+-- A change of a pack must know its latest version.
 CREATE TRIGGER credit_packs_version BEFORE UPDATE ON credit_packs
 WHEN new.version <> old.version + 1
 BEGIN
@@ -1390,7 +1405,7 @@ BEGIN
   SELECT RAISE(ABORT, 'admin_audit_seq_gapless');
 END;
 --> statement-breakpoint
--- INSERT OR REPLACE fires no delete trigger, so it is stopped here.
+-- INSERT OR REPLACE fires no DELETE trigger, so it is refused here.
 CREATE TRIGGER admin_audit_no_replace BEFORE INSERT ON admin_audit
 WHEN EXISTS (SELECT 1 FROM admin_audit WHERE app_id = new.app_id AND id = new.id)
 BEGIN
@@ -1418,13 +1433,13 @@ BEGIN
   SELECT RAISE(ABORT, 'webhook_endpoints_kept');
 END;
 --> statement-breakpoint
--- A message is the same in every attempt. An erasure deletes those that name the person.
--- A batch that is sent again changes nothing. Any other message under a stored id is a replacement, which fires no delete trigger.
+-- A message is the same in every attempt. An erasure deletes messages that name the person. A repeated batch changes nothing.
+-- Another message with a stored id would be a replacement, which fires no DELETE trigger.
 CREATE TRIGGER webhook_messages_no_replace BEFORE INSERT ON webhook_messages
 WHEN EXISTS (SELECT 1 FROM webhook_messages WHERE id = new.id)
 BEGIN
   SELECT iif(
-    environment_id = new.environment_id AND type = new.type AND at_ms = new.at_ms AND subject IS new.subject,
+    environment_id = new.environment_id AND type = new.type AND at_ms = new.at_ms AND subject IS new.subject AND data = new.data,
     RAISE(IGNORE), RAISE(ABORT, 'webhook_messages_frozen')
   ) FROM webhook_messages WHERE id = new.id;
 END;
@@ -1434,7 +1449,7 @@ BEGIN
   SELECT RAISE(ABORT, 'webhook_messages_frozen');
 END;
 --> statement-breakpoint
--- From the first endpoint on, what expires is told (H6), until the last is deleted.
+-- Notices of expiry are sent from the first endpoint on, until the last is deleted (H6).
 CREATE TRIGGER webhook_endpoints_begin_notices AFTER INSERT ON webhook_endpoints
 BEGIN
   INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (new.environment_id, 0, new.created_at_ms)
@@ -1447,7 +1462,7 @@ BEGIN
   DELETE FROM expiry_notices WHERE environment_id = old.environment_id AND days = 0;
 END;
 --> statement-breakpoint
--- A test clock goes forward alone (D3): the time that it was set to, the moment reached, and how far it is ahead never fall.
+-- A test clock only moves forward (D3): the time that it was set to, the reached moment, and its distance from real time never decrease.
 CREATE TRIGGER environments_clock_forward BEFORE UPDATE OF features ON environments
 WHEN old.features ->> '$.clock' IS NOT NULL AND new.features ->> '$.clock' IS NOT NULL AND NOT (
   new.features ->> '$.clock.setMs' >= old.features ->> '$.clock.setMs'
@@ -1459,7 +1474,7 @@ BEGIN
   SELECT RAISE(ABORT, 'clock_forward');
 END;
 --> statement-breakpoint
--- It is taken away while there is nothing that would then be in the future.
+-- A test clock is deleted only while no row would then be in the future.
 CREATE TRIGGER environments_clock_kept BEFORE UPDATE OF features ON environments
 WHEN old.features ->> '$.clock' IS NOT NULL AND new.features ->> '$.clock' IS NULL AND (
   EXISTS (SELECT 1 FROM accounts WHERE environment_id = new.id)
@@ -1471,14 +1486,14 @@ BEGIN
   SELECT RAISE(ABORT, 'clock_kept');
 END;
 --> statement-breakpoint
--- Which alerts went off is kept only while an endpoint is on (H5).
+-- The fired alerts are stored only while an endpoint is enabled (H5).
 CREATE TRIGGER environments_forget_alerts AFTER UPDATE OF features ON environments
 WHEN coalesce(old.features ->> 'webhooks', '[]') <> '[]' AND coalesce(new.features ->> 'webhooks', '[]') = '[]'
 BEGIN
   DELETE FROM alert_states WHERE environment_id = new.id;
 END;
 --> statement-breakpoint
--- An erasure stays what it was begun as, ends once, when no id of it is left, and is never forgotten.
+-- An erasure never changes, ends once when none of its ids is left, and is never deleted.
 CREATE TRIGGER erasures_no_replace BEFORE INSERT ON erasures
 WHEN EXISTS (SELECT 1 FROM erasures WHERE environment_id = new.environment_id AND id = new.id)
 BEGIN
@@ -1508,8 +1523,8 @@ BEGIN
   SELECT RAISE(ABORT, 'erasures_kept');
 END;
 --> statement-breakpoint
--- A tombstone stands until its erasure is lifted. One that only cuts may come to block, and ends when something is written for its
--- id, but not while that id is being erased.
+-- A tombstone stays until its erasure is lifted. A tombstone that only cuts may become a blocking one. It ends when something is
+-- written for its id, but not while that id is being erased.
 CREATE TRIGGER tombstones_no_replace BEFORE INSERT ON tombstones
 WHEN EXISTS (SELECT 1 FROM tombstones WHERE environment_id = new.environment_id AND hash = new.hash)
 BEGIN
@@ -1532,7 +1547,7 @@ BEGIN
   SELECT RAISE(ABORT, 'tombstones_stand');
 END;
 --> statement-breakpoint
--- A tombstone that is told here ends, if it only cuts. A DELETE by a list would write rows of its own where there is none.
+-- An INSERT here ends a tombstone that only cuts. A DELETE with a list would count written rows even if there is none.
 CREATE VIEW tombstone_ends (environment_id, hash) AS SELECT environment_id, hash FROM tombstones WHERE blocks = 0;
 --> statement-breakpoint
 CREATE TRIGGER tombstone_ends_delete INSTEAD OF INSERT ON tombstone_ends
@@ -1549,7 +1564,7 @@ BEGIN
   SELECT RAISE(ABORT, 'tombstones_being_erased');
 END;
 --> statement-breakpoint
--- Only a running erasure has ids, each once, with one pseudonym.
+-- Only a running erasure has ids. Each has one pseudonym.
 CREATE TRIGGER erasure_ids_of_running BEFORE INSERT ON erasure_ids
 WHEN NOT EXISTS (
   SELECT 1 FROM erasures

@@ -7,7 +7,7 @@ const DATABASES_MAX = 10;
 const nameOf = (index) => (index === 0 ? "DB" : `DB_${index}`);
 
 /**
- * The bindings of the databases that a configuration names, as src/db/databases.ts reads them. A named environment has its own
+ * The bindings of the databases that a configuration names, as src/db/session.ts reads them. A named environment has its own
  * and no others.
  */
 export function boundDatabases(text, environment = null) {

@@ -23,6 +23,7 @@ export const STARTER = {
     { amount: 500, unit: "cents" },
   ],
 };
+const FREE = { packName: "Free", items: [{ amount: 50, unit: "count" }] };
 const TOP_UP = { packName: "Top-up", unit: "cents", items: [] };
 
 /** The secret with which the demo signs Stripe's events. */
@@ -61,7 +62,24 @@ async function makeApp(admin, { facts, once }) {
       const made = packs.find(({ packName }) => packName === body.packName);
       return (made ?? (await admin("POST", `${at}/packs`, body))).packId;
     });
-  return { appId, keys, endUserSecret, packs: { starter: await pack(STARTER), topUp: await pack(TOP_UP) } };
+  const limit = {
+    mode: "live",
+    name: "Messages a day",
+    unit: "count",
+    amount: 1_000,
+    every: "day",
+    matches: [{ event: "chat.*" }],
+  };
+  await once("limit", async () => {
+    const { limits } = await admin("GET", `${at}/usage-limits?mode=live`);
+    return (limits[0] ?? (await admin("POST", `${at}/usage-limits`, limit))).limitId;
+  });
+  return {
+    appId,
+    keys,
+    endUserSecret,
+    packs: { starter: await pack(STARTER), topUp: await pack(TOP_UP), free: await pack(FREE) },
+  };
 }
 
 /** In the form of a device id, so that a publishable key may link it to its user. */
@@ -132,6 +150,8 @@ async function seedPerson(url, { keys }, { facts, once }) {
       if (refused !== undefined) throw new Error(`A seeded usage event was refused: ${JSON.stringify(refused)}`);
     });
   }
+  const recurring = { recurringId: "rec_free-user_ada", userId: PERSON, packId: "Free", every: "month" };
+  await once("free tier", () => post("/api/v1/credits/recurring", recurring));
   const batch = { sent_at: new Date().toISOString(), batch: analyticsEvents(run, startMs) };
   await once("analytics", () => call(url, "POST", "/batch/", { body: { api_key: keys.pk_live, ...batch } }));
   for (const [purpose, decision] of [

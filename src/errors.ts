@@ -61,16 +61,15 @@ export const errorMeaning: Readonly<Record<ErrorCode, string>> = {
   rate_limited: "Too many requests. Try again after `Retry-After` seconds.",
   test_quota_exceeded: "The application has reached its limit of test-mode balances.",
   usage_limit_reached:
-    "The usage would bring the user above a usage limit of the window that runs. `details` has the limit and what is used of it; " +
+    "The usage would exceed a usage limit of the current window. `details` has the limit and the used amount; " +
     "`Retry-After` says when the window ends.",
   internal_error: "An internal error. Quote `requestId` when you report it.",
   export_unavailable:
     "Exports are not configured on this deployment, or the data is too large for one download (`details.reason`: `too_large`).",
   erasure_unavailable:
-    "The deployment has no `ERASURE_SECRET`, or another one than that which erased ids were hashed with. While erased ids stand, " +
+    "`ERASURE_SECRET` is not set, or is not the secret with which erased ids were hashed. If there are erased ids, " +
     "nothing is written for any id without it.",
-  secrets_unavailable:
-    "The deployment has no `SETTINGS_SECRET`, or another one than that which a stored secret was sealed with.",
+  secrets_unavailable: "`SETTINGS_SECRET` is not set, or is not the secret with which a stored secret was encrypted.",
   temporarily_unavailable: "The service is busy; no partial change was made. Try again after `Retry-After` seconds.",
 };
 

@@ -31,7 +31,7 @@ export interface AdminCaller {
   readonly by: string;
 }
 
-/** What an administration key allows. */
+/** The rights of an administration key. */
 export type Scope = "read" | "people" | "write" | "grants" | "settings" | "access";
 
 /** The rights of an administration key on the route that it called. */
@@ -88,7 +88,7 @@ export interface SystemCtx extends DatabaseCtx {
 /** How much more a part of the cron may do in this run. */
 export interface Allowance {
   /**
-   * Returns whether so many more queries are allowed. If not, the part ends, and is called again when others leave queries,
+   * Returns whether this number of further queries is allowed. If not, the part ends, and is called again when others leave queries,
    * otherwise by the next run. So a part calls this only when it has more to do.
    */
   readonly has: (queries: number) => boolean;

@@ -13,7 +13,7 @@ export interface Settings {
   readonly testBalanceQuota: number;
   /** After how many days analytics events are deleted (E8). Null: never. */
   readonly analyticsRetentionDays: number | null;
-  /** How large a database may become. Near it analytics end, so that the books go on (L3). */
+  /** The maximum size of a database. Near it analytics are refused, so that the books can still grow (L3). */
   readonly databaseBytesMax: number;
   /** The binding of the database in which new applications are created. */
   readonly newAppsDatabase: string;

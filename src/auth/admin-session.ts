@@ -2,8 +2,7 @@ import { and, desc, eq, gt, lte } from "drizzle-orm";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { dashboardSessions } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
-import { decodeBase64url, encodeBase64url } from "../lib/encoding.ts";
-import { signHmac, verifyHmac } from "../lib/hash.ts";
+import { decodeBase64url, encodeBase64url, signHmac, verifyHmac } from "../lib/encoding.ts";
 import type { SystemCtx } from "../runtime.ts";
 
 /** How long a sign-in lasts. */

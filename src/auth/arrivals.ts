@@ -2,9 +2,45 @@ import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import type { Runtime } from "../runtime.ts";
-import { addressOf, type Sent } from "./address.ts";
+import { readSettings } from "../settings.ts";
 import type { Key } from "./key.ts";
 import { MinuteCounts, MinuteMemory, mayPass, ofIsolates } from "./minute-counts.ts";
+
+/** The address that all requests share when no platform reports a client's address. */
+const UNKNOWN = "unknown";
+
+/** The parts of a request's context that this file reads. A route's own context has more variables. */
+export interface Sent {
+  readonly env: Env;
+  readonly req: { readonly header: (name: string) => string | undefined };
+}
+
+/**
+ * Returns the address that a request counts for, as the platform reports it. Cloudflare sets `cf-connecting-ip` itself. A local
+ * server passes on the caller's header, so there all requests share one address.
+ */
+export function addressOf(c: Sent): string {
+  if (!readSettings(c.env).isBehindCloudflare) return UNKNOWN;
+  const address = c.req.header("cf-connecting-ip") ?? "";
+  return address === "" ? UNKNOWN : networkOf(address);
+}
+
+/**
+ * Returns an IPv4 address unchanged, and the first 64 bits of an IPv6 address, because a single customer has at least that whole
+ * range.
+ */
+export function networkOf(address: string): string {
+  if (!address.includes(":")) return address;
+  const [before = "", after] = address.toLowerCase().split("::");
+  const head = before.split(":").filter(Boolean);
+  const tail = (after ?? "").split(":").filter(Boolean);
+  const zeros = after === undefined ? 0 : Math.max(0, 8 - head.length - tail.length);
+  const groups = [...head, ...Array<string>(zeros).fill("0"), ...tail];
+  return `${groups
+    .slice(0, 4)
+    .map((group) => group.replace(/^0+(?=.)/, ""))
+    .join(":")}::/64`;
+}
 
 /** A request of which nothing has been read yet. */
 type Arrived = Sent & { readonly var: { readonly runtime: Runtime } };
@@ -16,7 +52,7 @@ type Arrived = Sent & { readonly var: { readonly runtime: Runtime } };
 const SHARES = {
   public: { binding: "PUBLIC_REQUESTS", aMinuteMax: 1_200 },
   stripe: { binding: "STRIPE_REQUESTS", aMinuteMax: 12_000 },
-  /** Beyond the public share: requests with secret, relay and administration keys that the isolate does not know. */
+  /** Above the public share: requests with secret, relay and administration keys that the isolate does not know. */
   newKeys: { binding: "NEW_KEY_REQUESTS", aMinuteMax: 60 },
 } as const;
 type AddressShare = keyof typeof SHARES;
@@ -29,10 +65,10 @@ class Arrivals {
   readonly counts = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
   /** The addresses that have used up their public share. */
   readonly beyond = new MinuteMemory();
-  /** The keys that were found in force, and the keys that the primary did not know. */
+  /** The keys that were found valid, and the keys that the primary did not know. */
   readonly validKeys = new MinuteMemory();
   readonly unknownKeys = new MinuteMemory();
-  /** The addresses from which a secret or relay key in force came. */
+  /** The addresses that sent a valid secret or relay key. */
   readonly servers = new MinuteMemory();
 }
 
@@ -78,7 +114,7 @@ export const limitArrivals = factory.createMiddleware(async (c, next) => {
   await next();
 });
 
-/** Does the same for Stripe, which sends the events of all its accounts from few addresses. */
+/** Counts requests to Stripe's route. Stripe sends the events of all its accounts from few addresses. */
 export const limitStripe = factory.createMiddleware(async (c, next) => {
   const seconds = await takeShare(c, "stripe");
   if (seconds !== null) throw tooMany(seconds, false);
@@ -132,7 +168,7 @@ export function isFoundUnknown(c: Arrived, text: string): boolean {
   return arrivalsOf(isolate).unknownKeys.has(text, now());
 }
 
-/** Remembers for a minute that a key is in force, or that the primary does not know it. */
+/** Remembers for a minute that a key is valid, or that the primary does not know it. */
 export function noteFound(c: Arrived, key: CountedArrival, text: string, isInForce: boolean): void {
   const { isolate, now } = c.var.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);

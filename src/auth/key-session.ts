@@ -1,13 +1,13 @@
 import { and, eq, isNull, not, sql } from "drizzle-orm";
-import { clockOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
+import { constraintOf } from "../db/attempt.ts";
+import { clockOf } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
 import type { Db, RowsOf, Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import { clockMoved, PurserError } from "../errors.ts";
-import { sha256 } from "../lib/hash.ts";
+import { sha256 } from "../lib/encoding.ts";
 import { rememberUpTo } from "../lib/remember.ts";
 import { isOriginAllowed } from "./end-user-setting.ts";
 import { invalidKey, type Key } from "./key.ts";
@@ -23,7 +23,7 @@ const isKeyInForce = (value: ValueOf<KeyValues>) =>
     isNull(apiKeys.revokedAtMs),
   );
 
-/** Returns the key's row if the key is in force: the end-user token setting as JSON, and the test clock as text (db/clock.ts). */
+/** Returns the key's row if the key is valid: the end-user token setting as JSON, and the test clock as text (db/clock.ts). */
 const selectCheckedKey = query((value: ValueOf<KeyValues>) =>
   drizzle
     .select({ ...fields(environments, "endUserAuth"), ...computed({ clock: clockOf() }) })
@@ -33,7 +33,7 @@ const selectCheckedKey = query((value: ValueOf<KeyValues>) =>
 );
 export type CheckedKeyRow = RowsOf<[ReturnType<typeof selectCheckedKey>]>[0][number];
 
-/** Aborts the batch with `guard_key` if the key is not in force. */
+/** Aborts the batch with `guard_key` if the key is not valid. */
 const guardKey = query((value: ValueOf<KeyValues>) =>
   insertFrom(guards, { name: sql`'key'`, holds: hasRow(apiKeys, isKeyInForce(value)) }, sql``),
 );
@@ -47,17 +47,17 @@ const guardOrigin = query((value: ValueOf<{ environmentId: number; origin: strin
   return insertFrom(guards, { name: sql`'origin'`, holds }, sql``);
 });
 
-/** Returns the hash of a key, cached. Whether the key is in force is not cached. */
+/** Returns the hash of a key, cached. Its validity is never cached. */
 const hashOf = rememberUpTo(100, sha256);
 
 /**
- * The database session of a request with a key. The first trip carries the key check together with the verb's statements (W3a):
- * unless the key is in force, no rows are returned and nothing is written.
+ * The database session of a request with a key. The first trip checks the key together with the verb's statements (W3a): if the
+ * key is not valid, no rows are returned and nothing is written.
  */
 export interface KeySession extends Db {
   readonly keyId: string;
   readonly isInForce: () => boolean;
-  /** Returns the bookmark of the session, or null unless the key is known to be in force. */
+  /** Returns the bookmark of the session, or null unless the key is known to be valid. */
   readonly bookmark: () => string | null;
   /** Checks the key, unless that was done already. Throws the refusal of the key or of its page, and `clockMoved`. */
   readonly check: () => Promise<void>;
@@ -103,7 +103,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
   /** The refusal that was found for the key or its holder. It is kept, so that nothing is asked again. */
   let refusal: PurserError | null = null;
 
-  /** Returns the row of the key, and the rows of the statements that travel with it. */
+  /** Returns the row of the key, and the rows of the statements that are sent with it. */
   const ask = async (
     statements: readonly Statement[],
   ): Promise<{ row: CheckedKeyRow | undefined; rows: unknown[][] }> => {
@@ -140,7 +140,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     }
     if (row !== undefined && row.clock !== clock()) {
       learn(row.clock);
-      // The verb's statements rest on another time.
+      // The verb's statements used another time.
       if (isOfVerb) throw clockMoved();
     }
     if (flaw !== null) throw flaw;
@@ -190,7 +190,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
   };
 }
 
-/** Returns the refusal of the caller, judged by the key's row; null for none. Throws faults. */
+/** Returns the refusal of the caller by the key's row, or null. Throws faults. */
 async function findFlaw(
   row: CheckedKeyRow | undefined,
   { origin, admit }: Pick<Opening, "origin" | "admit">,

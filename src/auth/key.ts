@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { databaseIndexOf } from "../db/databases.ts";
+import { databaseIndexOf } from "../db/session.ts";
 import { PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { crc32, fromBase62, toBase62 } from "../lib/encoding.ts";
@@ -23,14 +23,14 @@ export function bearerToken(c: Context<AppEnv>): string {
   );
 }
 
-/** Returns `invalid_key` (401). By default its message says that a well-formed key is not in force. */
+/** Returns `invalid_key` (401). By default its message says that a well-formed key is not valid. */
 export function invalidKey(
   message = "The key is unknown or was revoked. Send one that the application has on this deployment.",
 ): PurserError {
   return new PurserError("invalid_key", message, { headers: { "WWW-Authenticate": "Bearer" } });
 }
 
-/** The parts of a written key (W3). Only the database knows whether it is in force. */
+/** The parts of a written key (W3). Only the database knows whether it is valid. */
 export interface Key {
   readonly kind: "secret" | "publishable" | "relay";
   readonly environment: Environment;

@@ -3,7 +3,7 @@ import { MINUTE_MS } from "../lib/time.ts";
 /** The most addresses that are remembered. Above it, the one that began first is forgotten. */
 const REMEMBERED_MAX = 10_000;
 
-/** Forgets `text`, and makes room for it at the end. */
+/** Removes `text`, so that it can be added again at the end. */
 function makeRoom(map: Map<string, unknown>, text: string): void {
   map.delete(text);
   const [oldest] = map.keys();
@@ -20,7 +20,7 @@ export class MinuteCounts {
   readonly #minutes = new Map<string, Minute>();
   readonly #lengthMs: number;
 
-  /** `lengthMs`: what stands for a minute. */
+  /** `lengthMs`: the length of the minute. */
   constructor(lengthMs = MINUTE_MS) {
     this.#lengthMs = lengthMs;
   }

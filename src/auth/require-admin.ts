@@ -1,20 +1,56 @@
-import { allDatabases, databaseIndexOf } from "../db/databases.ts";
-import { openSession } from "../db/session.ts";
+import { and, eq, isNull } from "drizzle-orm";
+import type { Context } from "hono";
+import { routePath } from "hono/route";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { adminKeys } from "../db/schema.ts";
+import { allDatabases, databaseIndexOf, openSession } from "../db/session.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
-import { factory } from "../http/factory.ts";
-import { nothingHere } from "../http/not-found.ts";
+import { nothingHere } from "../http/errors.ts";
+import { type AppEnv, factory } from "../http/factory.ts";
 import { assert } from "../lib/assert.ts";
-import { equalSecrets } from "../lib/hash.ts";
-import type { Runtime, SystemCtx } from "../runtime.ts";
+import { equalSecrets, sha256 } from "../lib/encoding.ts";
+import type { AdminRights, Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
-import { addressOf, type Sent } from "./address.ts";
-import { openAdminKey } from "./admin-key.ts";
-import { countArrival } from "./arrivals.ts";
+import { addressOf, countArrival, countKey, isFoundUnknown, noteFound, type Sent } from "./arrivals.ts";
 import { adminTokenAdvice, invalidKey, isAdminKey, readKey } from "./key.ts";
 import { MinuteCounts, mayPass, ofIsolates } from "./minute-counts.ts";
 import { refusePage } from "./refuse-page.ts";
 import { keyInHeader } from "./require-key.ts";
 import { judgeRoute } from "./scopes.ts";
+
+const KIND = { kind: "admin" } as const;
+
+const selectRights = query((value: ValueOf<{ hash: string }>) =>
+  drizzle
+    .select(fields(adminKeys, { adminKeyId: "id", scopes: "scopes", apps: "apps", modes: "modes" }))
+    .from(adminKeys)
+    .where(and(eq(adminKeys.hash, value("hash")), isNull(adminKeys.revokedAtMs))),
+);
+
+const PREFIX = "/api/v1/admin";
+
+/** Returns the name of the route in `auth/scopes.ts`. */
+function routeOf(c: Context<AppEnv>): string {
+  const method = c.req.method === "HEAD" ? "GET" : c.req.method;
+  return `${method} ${routePath(c).slice(PREFIX.length)}`;
+}
+
+/**
+ * Returns the rights of an administration key, asked of the primary of `DB` (W3a). `root` begins there. Counts the request as L2
+ * says. Throws `invalid_key`, and `forbidden` in a page.
+ */
+async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): Promise<AdminRights> {
+  await countKey(c, KIND, key, false);
+  const [found] = isFoundUnknown(c, key) ? [] : await all(root.db, selectRights({ hash: await sha256(key) }));
+  noteFound(c, KIND, key, found !== undefined);
+  if (found === undefined) {
+    await countArrival(c);
+    throw invalidKey("The administration key is unknown or was revoked. Send one that this deployment has.");
+  }
+  refusePage(c, "adminKey");
+  return { ...found, route: routeOf(c) };
+}
 
 /**
  * Returns the context of a verb without a tenant: the latest state of each database, `DB` first. `spend` is as in `openSession`.
@@ -70,6 +106,7 @@ export async function isAdminToken(
     const message = `Too many attempts with a wrong admin token. Try again in ${seconds} ${seconds === 1 ? "second" : "seconds"}.`;
     return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
   };
+  if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
   const isShort = given.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
   const isRight = isShort && (await equalSecrets(given, adminToken));
   // Nothing is awaited between this check and the count, so at most ten simultaneous guesses are answered.

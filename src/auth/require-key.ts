@@ -1,8 +1,7 @@
 import type { Context } from "hono";
 import { noteSeen } from "../db/activity/count.ts";
-import { knownClock, learnClock, timesOf } from "../db/clock.ts";
-import { databaseAt } from "../db/databases.ts";
-import { isBookmark } from "../db/session.ts";
+import { knownClock, learnClock, timesOf } from "../db/features.ts";
+import { databaseAt, isBookmark } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
 import { readSettings } from "../settings.ts";
@@ -23,9 +22,9 @@ function sentBookmark(c: Context<AppEnv>): string | null {
   return null;
 }
 
-/** The requirements of a route beyond a key in force. */
+/** The requirements of a route beyond a valid key. */
 interface Demand {
-  /** Returns the refusal of this key, known without a query. It is reported only if the key is in force. */
+  /** Returns the refusal of this key, known without a query. It is reported only if the key is valid. */
   readonly refuse?: (key: Key) => PurserError | null;
   /** Whether the route changes nothing, and so begins at the nearest replica. True for a GET by default. */
   readonly reads?: boolean;
@@ -97,8 +96,8 @@ async function countUnknown(c: Context<AppEnv>, isCapture: boolean): Promise<voi
 const isUnknownKey = (error: unknown): boolean => error instanceof PurserError && error.code === "invalid_key";
 
 /**
- * Sets `ctx` for a key and returns the bookmark with every response (W12). The key check travels with the first trip of the verb
- * (W3a). Throws `invalid_key`. A refusal that needed no query is reported only after the key is checked (W8).
+ * Sets `ctx` for a key and returns the bookmark with every response (W12). The first trip of the verb also checks the key (W3a).
+ * Throws `invalid_key`. A refusal that needed no query is reported only after the key is checked (W8).
  */
 async function serveKnownForm<Answer>(
   c: Context<AppEnv>,

@@ -1,4 +1,4 @@
-/** Which scope each route of administration needs from an administration key, and the judgement of such a key. */
+/** Lists the scope that each administration route needs from an administration key, and checks such keys. */
 
 import { PurserError } from "../errors.ts";
 import { assert } from "../lib/assert.ts";
@@ -18,7 +18,7 @@ export const SCOPES: Readonly<Record<Scope, string>> = {
 
 export const MODES: readonly Mode[] = ["live", "test"];
 
-/** A scope that an argument or the row decides. Without `is`, every value of it counts. */
+/** A scope that is needed only if an argument or the row has a value. Without `is`, any value. */
 export interface ScopeChoice {
   readonly by: "kind" | "userId" | "groupBy";
   readonly is?: string;
@@ -27,8 +27,8 @@ export interface ScopeChoice {
 }
 
 /**
- * Where the mode of a route stands: in an argument `mode`, in the row of the id in its path, or always `test`. `none`: it belongs to no
- * mode, and needs a key for both. `own`: it takes a key of any mode, and answers what the key may see.
+ * Says where to find the mode of a route: in an argument `mode`, in the row of the id in its path, or always `test`. `none`: the
+ * route has no mode, and needs a key for both modes. `own`: the route accepts a key of any mode, and returns only what the key may see.
  */
 export type ModeOf = "argument" | "row" | "test" | "none" | "own";
 
@@ -45,7 +45,7 @@ const byGroup: ScopeChoice = { by: "groupBy", is: "user", needs: "people", other
 const byUser: ScopeChoice = { by: "userId", needs: "people", otherwise: "read" };
 
 /**
- * Every route of administration below `/api/v1/admin`. Null: it takes the admin token alone. An administration key on a route
+ * Every administration route below `/api/v1/admin`. Null: the route accepts only the admin token. An administration key on a route
  * that is missing here is refused, and a test fails.
  */
 export const ROUTES: Readonly<Record<string, ScopeDemand | null>> = {
@@ -119,7 +119,7 @@ const SCOPE_CHOICES: Readonly<Record<ScopeChoice["by"], string>> = {
   groupBy: "with `groupBy=user`",
 };
 
-/** Returns the sentence of the reference about what a route needs of an administration key. Throws for a route without a scope. */
+/** Returns the reference's sentence about the rights that a route needs from an administration key. Throws for a route without a scope. */
 export function demandText(route: string): string {
   const found = ROUTES[route];
   assert(found !== undefined, "every route of administration has a scope");
@@ -135,7 +135,7 @@ export function demandText(route: string): string {
   return `Scope of an administration key: ${scopes}.${apps}${modes}`;
 }
 
-/** What an argument or a row says of the thing that a route is about. */
+/** The values of an argument or a row that decide about a key's rights. */
 type RequestFacts = Readonly<Record<string, unknown>>;
 
 const forbidden = (message: string, details: Readonly<Record<string, string | null>> = {}) =>
@@ -154,7 +154,7 @@ function requireMode({ modes }: AdminRights, mode: Mode): void {
 const isChosen = ({ by, is }: ScopeChoice, facts: RequestFacts): boolean =>
   is === undefined ? facts[by] !== undefined : facts[by] === is;
 
-/** Judges what only an argument or a row says. Throws `forbidden`. */
+/** Checks the rights that depend on an argument or a row. Throws `forbidden`. */
 function judgeFacts(rights: AdminRights, { scope, mode }: ScopeDemand, facts: RequestFacts): void {
   if (typeof scope !== "string") requireScope(rights, isChosen(scope, facts) ? scope.needs : scope.otherwise);
   if (mode !== "argument" && mode !== "row") return;
@@ -164,8 +164,8 @@ function judgeFacts(rights: AdminRights, { scope, mode }: ScopeDemand, facts: Re
 }
 
 /**
- * Judges an administration key by the route and its application, before anything else of the request is read. Returns the judge
- * of its arguments, or null where these decide nothing. Throws `forbidden`.
+ * Checks an administration key by the route and its application, before anything else of the request is read. Returns a check for
+ * the arguments, or null if they decide nothing. Throws `forbidden`.
  */
 export function judgeRoute(rights: AdminRights, appId: string | undefined): ((values: object) => void) | null {
   const found = ROUTES[rights.route];
@@ -188,8 +188,8 @@ export function judgeRoute(rights: AdminRights, appId: string | undefined): ((va
 type KeyCaller = Pick<SystemCtx, "rights">;
 
 /**
- * Returns the row that an id in the path names. Where an administration key calls, judges it by the row first: a verb that finds
- * what is of a mode passes it through here (`mode: "row"`). Throws `forbidden`.
+ * Returns the row of an id in the path, after checking an administration key by this row. Every verb that finds a row of a mode
+ * calls it (`mode: "row"`). Throws `forbidden`.
  */
 export function admitRow<Row extends { readonly mode: Mode }>({ rights }: KeyCaller, row: Row): Row {
   const found = rights === undefined ? undefined : ROUTES[rights.route];
@@ -197,10 +197,10 @@ export function admitRow<Row extends { readonly mode: Mode }>({ rights }: KeyCal
   return row;
 }
 
-/** Returns whether the caller may see users, and what leads to them. */
+/** Returns whether the caller may see users, and links to them. */
 export const mayName = ({ rights }: KeyCaller): boolean => rights === undefined || rights.scopes.includes("people");
 
-/** Returns whether an application is the caller's. */
+/** Returns whether the caller may use an application. */
 export const ownsApp = ({ rights }: KeyCaller, appId: string): boolean => rights?.apps?.includes(appId) ?? true;
 
 /** Returns the only mode that the caller may see; null for both. */

@@ -1,18 +1,18 @@
 import { eq, sql } from "drizzle-orm";
+import * as z from "zod";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
-import { attempt } from "../db/attempt.ts";
-import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/clock.ts";
-import { constraintOf } from "../db/constraint.ts";
+import { attempt, constraintOf } from "../db/attempt.ts";
+import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/features.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
 import { expiryNotices } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
+import { timestamp } from "../http/fields.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, SystemCtx } from "../runtime.ts";
 import { advanceClock, clockWrites } from "./advance.ts";
 import type { ClockOutput } from "./responses.ts";
-import type { SetClockInput } from "./schemas.ts";
 
 const STEPS_A_REQUEST = 60;
 const MS_A_REQUEST = 15_000;
@@ -95,7 +95,13 @@ function refuseKept(error: unknown): never {
   if (constraintOf(error) !== "clock_kept") throw error;
   throw new PurserError(
     "invalid_request",
-    "The test environment holds credits, usage, payments or people of its own time. Go on with its clock, or make another application.",
+    "The test environment holds credits, usage, payments or people of its own time. Continue with its clock, or create another application.",
     { cause: error },
   );
 }
+
+const clockTime = z.lazy(() =>
+  timestamp.describe("Later than the environment's time, and at most ten years ahead of real time."),
+);
+export const setClockInput = z.lazy(() => z.strictObject({ now: clockTime }).meta({ id: "SetTestClock" }));
+export type SetClockInput = z.infer<typeof setClockInput>;

@@ -2,8 +2,7 @@ import { requireAdmin } from "../auth/require-admin.ts";
 import { readBody } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
-import { readTestClock, removeClock, setClock } from "./clock.ts";
-import { setClockInput } from "./schemas.ts";
+import { readTestClock, removeClock, setClock, setClockInput } from "./clock.ts";
 
 /** Administration routes of test clocks. */
 export const clockRoutes = createRoutes()

@@ -1,14 +1,15 @@
 import type { Context } from "hono";
+import { fromSteps } from "../books/amounts/amount.ts";
 import { adjustBalance } from "../books/credits/adjust.ts";
 import { previewAdjustment } from "../books/credits/grant.ts";
-import { readBalance } from "../books/credits/revoke.ts";
-import { adjustInput } from "../books/credits/schemas.ts";
+import { readBalance, revokeBalance } from "../books/credits/revoke.ts";
+import { adjustInput, revokeInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
-import { callVerb } from "../http/call-verb.ts";
+import { callVerb } from "../http/factory.ts";
 import { Field, Hidden, LongText } from "./components.tsx";
 import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { amountText, queryString, signed } from "./format.ts";
+import { amountText, queryString, signed, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
@@ -81,7 +82,7 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
         {balance.status === "expired" && (
           <>
             <dt>Note</dt>
-            <dd>The balance has expired, and stays so: what is added cannot be spent.</dd>
+            <dd>The balance has expired and stays expired: added credits cannot be spent.</dd>
           </>
         )}
         <dt>Reason</dt>
@@ -106,5 +107,67 @@ export const adjustRoutes = createDashboardRoutes()
         return replayed ? "adjusted-before" : "adjusted";
       },
       (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),
+    );
+  });
+
+/** Shows the form, which asks for the confirmation itself, so one page is enough. */
+async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
+  const { userId, balanceId, packName, remaining, unit, heldSteps } = balance;
+  const held =
+    heldSteps === 0
+      ? ""
+      : ` What reservations hold of it, ${amountText(fromSteps(unit, heldSteps))} ${unit}, is lost when it returns.`;
+  return page(
+    c,
+    { title: "Revoke balance", section: "users", refusal },
+    balance.status === "revoked" ? (
+      <p class="card">This balance is revoked already.</p>
+    ) : (
+      <Confirm
+        c={c}
+        action="users/revoke"
+        fields={{ userId, balanceId }}
+        button="Revoke balance"
+        cancel={userPath(userId)}
+        isDangerous
+        doubts={doubtsOfAmount(unit, remaining)}
+      >
+        <dl class="facts">
+          <dt>User</dt>
+          <dd>{userId}</dd>
+          <dt>Balance</dt>
+          <dd>
+            {packName} <code>{balanceId}</code>, expires: {timeText(balance.expiresAt)}
+          </dd>
+          <dt>Balance afterwards</dt>
+          <dd>
+            <b>
+              {amountText(remaining)} → 0 {unit}
+            </b>
+          </dd>
+        </dl>
+        <p>
+          The remaining {amountText(remaining)} {unit} are set to 0. This cannot be undone. Credits already spent are
+          not refunded.{held}
+        </p>
+        <LongText label="Reason (kept in the ledger)" name="reason" value={form.reason} required refusal={refusal} />
+      </Confirm>
+    ),
+  );
+}
+
+export const revokeRoutes = createDashboardRoutes()
+  .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
+  .post("/users/revoke", (c) => {
+    const { form } = c.var;
+    return redirectAfter(
+      c,
+      async () => {
+        const input = parseForm(revokeInput, { balanceId: form.balanceId, reason: requireReason(form, "reason") });
+        await callVerb(c, (ctx) => revokeBalance(ctx, input));
+        return "revoked";
+      },
+      (refusal) => revokeForm(c, form, refusal),
     );
   });

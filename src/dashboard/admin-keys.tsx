@@ -8,10 +8,9 @@ import { listActs } from "../catalog/audit/list.ts";
 import { PurserError } from "../errors.ts";
 import { Choice, CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { queryString, timeText } from "./format.ts";
+import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page } from "./layout.tsx";
-import { keepOnce, randomOf, takeOnce } from "./session.ts";
-import { Time } from "./time.tsx";
+import { keepOnce, randomOf, takeOnce } from "./session.tsx";
 
 const ADMIN_KEYS_PATH = "/admin/apps/admin-keys";
 const ADMIN_KEY_NOTICES: Readonly<Record<string, string>> = {
@@ -45,6 +44,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
         </p>
         <Table
           label="Administration keys"
+          csv="administration-keys"
           head={["Key", "Name", "Scopes", "Applications", "Modes", "Created", "By", "Status"]}
           empty="No administration keys yet."
           rows={keys.map((key) => [

@@ -1,9 +1,6 @@
 import type { Context } from "hono";
+import { changeAlert, deleteAlert, listAlertUsers, requireAlert } from "../books/alerts/alert.ts";
 import { presentAlert } from "../books/alerts/alerts.ts";
-import { changeAlert } from "../books/alerts/change.ts";
-import { deleteAlert } from "../books/alerts/delete.ts";
-import { listAlertUsers } from "../books/alerts/list-users.ts";
-import { requireAlert } from "../books/alerts/own-alert.ts";
 import type { AlertOutput } from "../books/alerts/responses.ts";
 import { changeAlertInput, listAlertUsersInput } from "../books/alerts/schemas.ts";
 import { PurserError } from "../errors.ts";
@@ -11,7 +8,7 @@ import { belowField, belowOf, MEASURES } from "./alerts.tsx";
 import { Choice, Empty, Field, Pager, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { UserLink } from "./people-list.tsx";
 

@@ -15,10 +15,9 @@ import {
   parseForm,
   textField,
 } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { randomOf } from "./session.ts";
-import { Time } from "./time.tsx";
+import { randomOf } from "./session.tsx";
 
 const ALERT_NOTICES: Readonly<Record<string, string>> = {
   created: "Alert created.",
@@ -28,7 +27,7 @@ const ALERT_NOTICES: Readonly<Record<string, string>> = {
 
 export const MEASURES = [
   ["amount", "the unit"],
-  ["percent", "per cent of what was issued"],
+  ["percent", "percent of the issued amount"],
 ] as const;
 
 /** Returns the threshold that the form gives. */
@@ -53,11 +52,12 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <section class="card">
         <h2>Alerts</h2>
         <p class="soft">
-          Sends <code>credits.low</code> when a user has less than this (reserved credits count). It is sent again after
+          Send <code>credits.low</code> when a user has less than this (reserved credits count). It is sent again after
           a grant or an adjustment has lifted the user above it. <code>credits.depleted</code> needs no alert.
         </p>
         <Table
           label="Alerts"
+          csv="alerts"
           head={["Name", "Below", "Event", "Created", ""]}
           rows={alerts.map((alert) => [
             <a href={pathIn(c, `alerts/${alert.alertId}`)}>{alert.name}</a>,

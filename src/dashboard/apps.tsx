@@ -4,8 +4,8 @@ import { createAppInput } from "../catalog/apps/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
+import { Time } from "./format.tsx";
 import { FormToken, page } from "./layout.tsx";
-import { Time } from "./time.tsx";
 
 const SHOWN_APPS_MAX = 200;
 
@@ -19,6 +19,7 @@ async function appsPage(c: Context<DashboardEnv>, name: string, refusal?: Purser
       <section class="card">
         <Table
           label="Applications"
+          csv="applications"
           head={["Name", "Application id", "Database", "Created", "Open"]}
           empty="No applications yet. Create one below."
           rows={apps.map((app) => [

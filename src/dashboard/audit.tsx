@@ -4,9 +4,8 @@ import { searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
 import { Choice, Field, Pager, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { Time } from "./time.tsx";
 
 const AUDIT_ROWS = 50;
 
@@ -188,6 +187,7 @@ interface ActsProps {
 export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps) => (
   <Table
     label={label}
+    csv="audit"
     head={["When", "By", "Action", ...(hasTargets ? ["About", "User"] : []), "Details"]}
     empty={empty}
     rows={entries.map(({ at, by, action, target, userId, details }) => [

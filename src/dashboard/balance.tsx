@@ -6,7 +6,7 @@ import { Acts } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { numbers, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { RuleList } from "./packs.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";

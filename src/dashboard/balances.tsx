@@ -8,10 +8,9 @@ import { invalid, type PurserError } from "../errors.ts";
 import { Choice, Field, Hidden, numbers, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 
 const BALANCE_ROWS = 50;
 const BALANCE_STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];

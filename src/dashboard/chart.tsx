@@ -1,4 +1,4 @@
-import { amountText, shortAmount, timeText } from "./format.ts";
+import { amountText, shortAmount, timeText } from "./format.tsx";
 
 interface Point {
   /** `2026-01-15`. */
@@ -19,7 +19,7 @@ interface DaysProps {
   readonly href?: string | undefined;
   /** The sum, with its unit. */
   readonly total: string;
-  /** All series have the same days. A series named `Before` is the period before, drawn as a dashed line. */
+  /** All series have the same days. A series named `Before` is the previous period, drawn as a dashed line. */
   readonly series: readonly Series[];
 }
 

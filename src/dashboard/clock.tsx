@@ -1,12 +1,11 @@
 import type { Context } from "hono";
-import { readTestClock, removeClock, setClock } from "../clocks/clock.ts";
-import { setClockInput } from "../clocks/schemas.ts";
+import { readTestClock, removeClock, setClock, setClockInput } from "../clocks/clock.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Field } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, timeField } from "./form.ts";
-import { queryString, span, timeText } from "./format.ts";
+import { queryString, span, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
 const CLOCK_NOTICES: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 import type { Child } from "hono/jsx";
 import type { PurserError } from "../errors.ts";
-import { amountText } from "./format.ts";
+import { amountText } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 
 /** The properties of a field that shows the refusal of its argument. */
@@ -216,7 +216,7 @@ export const Empty = ({ icon, title, children }: { icon: IconName; title: string
   </div>
 );
 
-/** Shows an id with a button that copies all of it. A long id is cut; a name that people chose is cut later. */
+/** Shows an id with a button that copies all of it. A long id is shortened; a name that people chose may be longer. */
 export const Id = ({ id, href, isName = false }: { id: string; href?: string; isName?: boolean }) => (
   <span class={isName ? "id name" : "id"}>
     {href === undefined ? (

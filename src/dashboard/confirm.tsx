@@ -6,7 +6,7 @@ import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Hidden } from "./components.tsx";
 import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
 
 /** How many packs a form offers. */

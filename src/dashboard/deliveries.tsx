@@ -4,10 +4,9 @@ import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/r
 import { listDeliveriesInput } from "../webhooks/schemas.ts";
 import { Hidden, Pager, Table, Tag } from "./components.tsx";
 import { type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString, Time } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
-import { Time } from "./time.tsx";
-import { TICKED } from "./webhook-acts.ts";
+import { TICKED } from "./webhook-forms.tsx";
 import { disabledReasonOf } from "./webhooks.tsx";
 
 const DELIVERY_ROWS = 20;
@@ -59,6 +58,7 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
         <Hidden fields={{ nonce: c.var.root.newId("") }} />
         <Table
           label="Deliveries"
+          csv="deliveries"
           head={["Select", "Message", "Status", "Attempts, newest first", ""]}
           rows={deliveries.map((delivery) => [
             <input

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS, type Unit } from "../books/amounts/amount.ts";
-import { type FoundUser, namedUsers } from "../books/credits/find-users.ts";
+import { type FoundUser, namedUsers } from "../books/credits/users.ts";
 import { readEnvironmentUsage } from "../books/usage/environment-usage.ts";
 import type { EnvironmentUsageOutput } from "../books/usage/responses.ts";
 import { environmentUsageInput } from "../books/usage/schemas.ts";
@@ -9,10 +9,9 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
 import { Amounts, Empty, Field, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amountText, queryString, shortAmount } from "./format.ts";
+import { amountText, queryString, runsOutText, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { UserLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 
 type Total = EnvironmentUsageOutput["totals"][number];
 type GroupBy = "day" | "model" | "event" | "user";
@@ -68,7 +67,7 @@ function medianOf(values: readonly number[]): number {
   return (low + high) / 2;
 }
 
-/** Returns in how many days a user's credits of a unit end, if usage goes on as in these days. Null when it is not known. */
+/** Returns after how many days a user's credits of a unit end at the current rate. Null when it is not known. */
 function daysLeft(user: FoundUser, { quantities }: Total, unit: Unit, days: number): number | null {
   const used = quantities[unit] ?? 0;
   const remaining = user.remaining.find((each) => each.unit === unit)?.amount;
@@ -187,7 +186,7 @@ interface UsersProps {
   readonly days: number;
 }
 
-/** Shows who used most, with the multiple of the median. */
+/** Shows the largest users, with the multiple of the median. */
 const TopUsers = ({ c, usage: { byUser, users }, days }: UsersProps) => {
   const units = unitsUsed(byUser);
   const medians = new Map(
@@ -236,7 +235,7 @@ const TopUsers = ({ c, usage: { byUser, users }, days }: UsersProps) => {
 const timesText = (value: number, median: number): string =>
   median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
 
-/** Shows whose credits end first if usage goes on, of those who used most. */
+/** Shows the largest users whose credits end first at the current rate. */
 const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
   const ends = byUser.totals.flatMap((total) => {
     const user = users.find(({ userId }) => userId === total.userId);
@@ -255,15 +254,14 @@ const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
       </div>
       <Table
         label="Runs out next"
+        csv="runs-out-next"
         head={["User", numbers("Can be spent now"), numbers("A day"), "Runs out", ""]}
         empty="Not known of anybody: nobody used credits of a unit that they have."
         rows={first.map(({ user, total, unit, left }) => [
           <UserLink c={c} id={user.userId} />,
           `${amountText(user.remaining.find((each) => each.unit === unit)?.amount ?? 0)} ${unit}`,
           `${shortAmount((total.quantities[unit] ?? 0) / days)} ${unit}`,
-          left < 1
-            ? "within a day"
-            : `in about ${amountText(Math.round(left))} ${Math.round(left) === 1 ? "day" : "days"}`,
+          runsOutText(left),
           <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId: user.userId })}`}>
             Grant
           </a>,

@@ -4,12 +4,12 @@ import { liftErasure, readErasure } from "../erasure/receipt.ts";
 import type { ErasePersonOutput, ErasureCounts } from "../erasure/responses.ts";
 import { type ErasePersonInput, erasePersonInput, erasureReason } from "../erasure/schemas.ts";
 import { invalid, PurserError } from "../errors.ts";
-import { sha256 } from "../lib/hash.ts";
+import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { Choice, Field, Hidden, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { quantitiesText } from "./people-list.tsx";
 
@@ -32,6 +32,10 @@ const CountsTable = ({ counts: { erased, pseudonymised, revoked } }: { counts: E
 );
 
 /** The most characters of the ids in the form. For longer lists the form carries a hash of the ids instead. */
+/** The page that asks and the receipt say the same of what can be undone. */
+const UNDO =
+  "Erased data does not come back. Nothing is stored for these ids until the erasure is lifted, which allows them again.";
+
 const REASON_CHARACTERS_MAX = 100_000;
 
 async function shownFormFields({
@@ -90,9 +94,8 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
         isDangerous
       >
         <p>
-          This cannot be undone. From then on nothing is stored for these ids, until the erasure is lifted. An id that
-          is linked by a publishable key alone may be another's: of it only mentions are cut, until something new comes
-          under it, unless you block it too.
+          {UNDO} An id that is linked by a publishable key alone may belong to another person: only mentions of it are
+          erased, unless you block it too.
         </p>
         {blockable.map(([index, id]) => (
           <label>
@@ -128,7 +131,7 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
         <dl class="facts">
           {[
             ["Erasure", <code>{receipt.erasureId}</code>],
-            ["Status", isRunning ? "running: the cron goes on every minute" : "completed"],
+            ["Status", isRunning ? "running: the cron continues every minute" : "completed"],
             ["Ids", amountText(receipt.distinctIdCount)],
             ["Reason", receipt.reason?.replaceAll("_", " ") ?? "none given"],
             ["Consent log", receipt.keepConsent ? "kept under a keyed hash" : "deleted"],
@@ -148,6 +151,7 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
           ))}
         </dl>
         <CountsTable counts={receipt} />
+        <p>{UNDO}</p>
         <p class="soft">This receipt names nobody. Print it for your records.</p>
       </section>
       {isRunning && (
@@ -159,7 +163,6 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
         <form method="post" action={pathIn(c, `people/erasures/${erasureId}/lift`)} class="card">
           <FormToken c={c} />
           <Hidden fields={{ erasureId }} />
-          <p>Lifting lets its ids be used again. Erased data does not come back.</p>
           <button type="submit" class="quiet">
             Lift
           </button>

@@ -1,8 +1,14 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { fromSteps, UNITS } from "../books/amounts/amount.ts";
-import { type EntriesOf, findEntries, lookedAtEntriesMax, lookedAtUsersMax } from "../books/credits/find-entries.ts";
-import { listExpiries, lookedAtExpiriesMax } from "../books/credits/find-expiries.ts";
+import {
+  type EntriesOf,
+  findEntries,
+  listExpiries,
+  lookedAtEntriesMax,
+  lookedAtExpiriesMax,
+  lookedAtUsersMax,
+} from "../books/credits/find-entries.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid } from "../errors.ts";
 import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
@@ -10,10 +16,9 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { Choice, Empty, Field, Hidden, type NumberHead, numbers, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
-import { amountText, queryString, signed } from "./format.ts";
+import { amountText, queryString, signed, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 
 interface FigureFilters {
   readonly unit: string | undefined;
@@ -32,8 +37,10 @@ type Read = (c: Context<DashboardEnv>, filters: FigureFilters, cursor: string | 
 
 interface FigureList {
   readonly title: string;
-  /** Describes the list, and what may be missing from it. */
-  /** A function if it formats a number: creating formats is slow, so none is created at the start. */
+  /**
+   * Describes the list, and the entries that may be missing. A function if it formats a number: creating formats is slow, so
+   * none is created at the start.
+   */
   readonly about: string | (() => string);
   readonly read: Read;
   readonly hasUnits: boolean;

@@ -1,11 +1,11 @@
 import { and, eq, gte, lt, sql } from "drizzle-orm";
-import { rangeOf } from "../books/credits/find-users.ts";
+import { rangeOf } from "../books/credits/users.ts";
 import { drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, idProperties, paymentNames } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 
-/** How many ids, those of the latest activity, a search for a part of an id examines. */
+/** How many of the most recently active ids a search for a part of an id examines. */
 export const searchedIdsMax = 10_000;
 /** How many people's properties a search for an e-mail address examines. */
 export const searchedPropertiesMax = 1_000;

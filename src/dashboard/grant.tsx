@@ -5,7 +5,7 @@ import { grantInput } from "../books/credits/schemas.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
-import { callVerb } from "../http/call-verb.ts";
+import { callVerb } from "../http/factory.ts";
 import { Choice, Field, Hidden, LongText } from "./components.tsx";
 import {
   Confirm,
@@ -27,7 +27,7 @@ import {
   textField,
   timeField,
 } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;

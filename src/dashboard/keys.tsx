@@ -5,7 +5,7 @@ import {
   setEndUserAuth,
   type TokenTest,
   testUserToken,
-} from "../catalog/apps/end-user-auth.ts";
+} from "../catalog/apps/apps.ts";
 import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/apps/keys.ts";
 import type { CreateKeyOutput, KeyOutput } from "../catalog/apps/responses.ts";
 import { createKeyInput, setEndUserAuthInput } from "../catalog/apps/schemas.ts";
@@ -14,10 +14,9 @@ import type { PurserError } from "../errors.ts";
 import { Choice, CopyBox, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { queryString, timeText } from "./format.ts";
+import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { keepOnce, randomOf, takeOnce } from "./session.ts";
-import { Time } from "./time.tsx";
+import { keepOnce, randomOf, takeOnce } from "./session.tsx";
 import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
 
 const SHOWN_KEYS_MAX = 100;
@@ -184,6 +183,7 @@ const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
     <h2>{c.var.ctx.environment.mode === "live" ? "Live keys" : "Test keys"}</h2>
     <Table
       label="Keys"
+      csv="keys"
       head={["Key", "Kind", "Name", "Created", "By", "Last used", "Status"]}
       empty="No keys yet."
       rows={keys.map((key) => [

@@ -6,7 +6,7 @@ import { setLimitsInput } from "../people/limits/schemas.ts";
 import { Meter } from "./chart.tsx";
 import { Field, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
-import { amountText, timeText } from "./format.ts";
+import { amountText, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
 const NAMES: Readonly<Record<ReachedLimit, string>> = {

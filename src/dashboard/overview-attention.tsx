@@ -3,15 +3,14 @@ import type { Child } from "hono/jsx";
 import { countedUnmatchedMax } from "../payments/list.ts";
 import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/count.ts";
 import { countedDeliveriesMax } from "../webhooks/delete-old.ts";
-import type { EndpointHealth } from "../webhooks/read-health.ts";
+import type { EndpointHealth } from "../webhooks/list-deliveries.ts";
 import type { DashboardEnv } from "./form.ts";
-import { amountText, moneyText, queryString, span } from "./format.ts";
+import { amountText, moneyText, queryString, span, Time } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { paymentPath } from "./payment.tsx";
 import type { Overview } from "./read-overview.ts";
 import { refusalsPath } from "./refusals.tsx";
-import { Time } from "./time.tsx";
 import { failureText, isFailing, rateText } from "./webhooks.tsx";
 
 interface Matter {

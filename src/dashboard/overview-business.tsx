@@ -5,8 +5,8 @@ import type { PackFigure } from "./figures/read.ts";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import type { DashboardEnv } from "./form.ts";
+import { Updated } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { Updated } from "./time.tsx";
 
 interface PacksProps {
   readonly c: Context<DashboardEnv>;
@@ -37,6 +37,7 @@ export const Packs = ({ c, business, packs, from, days }: PacksProps) => {
       </div>
       <Table
         label="By pack"
+        csv="by-pack"
         head={["Pack", numbers(`Granted, ${days} days`), numbers(`Spent, ${days} days`), numbers("Outstanding")]}
         empty=""
         rows={ids

@@ -5,18 +5,17 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amountText, moneyText, shortAmount } from "./format.ts";
+import { amountText, moneyText, shortAmount, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { type Overview, sumOfUnit, type TwoSpans } from "./read-overview.ts";
-import { Updated } from "./time.tsx";
 
 interface FiguresProps {
   readonly c: Context<DashboardEnv>;
   readonly overview: Overview;
 }
 
-/** Shows the change of a figure against the period before. Shows nothing when that period has no figure. */
+/** Shows the change of a figure against the previous period. Shows nothing when that period has no figure. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
   if (before <= 0) return null;
   const percent = Math.round(((now - before) / before) * 100);
@@ -68,8 +67,8 @@ export const Headline = ({ c, overview }: FiguresProps) => {
       <Card title="Users" href={pathIn(c, "users")}>
         {users === undefined ? <NotYet /> : <FigureValue value={users} unit="users" />}
         {active !== undefined && (
-          <p class="soft" title="Users with any activity. Approximate.">
-            {amountText(active.users)} active in {days} days
+          <p class="soft">
+            {amountText(active.users)} active in {days} days. Users with any activity. Approximate.
           </p>
         )}
       </Card>
@@ -221,7 +220,7 @@ export const Equation = ({ c, overview }: FiguresProps) => {
               </tr>
             ))}
             <tr class="total">
-              <th scope="row">{outstanding === null ? "Outstanding" : "Outstanding now, with what is held"}</th>
+              <th scope="row">{outstanding === null ? "Outstanding" : "Outstanding now, including holds"}</th>
               {columns.map(({ end }) => (
                 <td class="end">{amountText(end)}</td>
               ))}

@@ -5,11 +5,10 @@ import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty, Hidden } from "./components.tsx";
 import { type FigureName, figurePath } from "./figures.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText, Time } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
 import { Term } from "./overview-figures.tsx";
 import type { Overview } from "./read-overview.ts";
-import { Time } from "./time.tsx";
 
 /** A sum over lines may have more digits than a double: its JSON has all of them. */
 const roundedNumber = (value: number): number => Number(JSON.stringify(value));
@@ -54,7 +53,7 @@ interface ClosedMonthProps {
   readonly overview: Overview;
 }
 
-/** Shows the newest statement by unit. It closes to the step. Offers to make that of the last month. */
+/** Shows the newest statement by unit. The statement balances exactly. Offers to make the statement of the last month. */
 export const ClosedMonth = ({ c, overview: { statement } }: ClosedMonthProps) => {
   const month = monthBefore(c.var.ctx.now());
   return (
@@ -137,7 +136,7 @@ const Lines = ({ c, month, lines }: LinesProps) => {
             ),
           )}
           <tr class="total">
-            <th scope="row">Closing, with what is held</th>
+            <th scope="row">Closing, including holds</th>
             {units.map((unit) => (
               <td class="end">{amountText(sum(unit, ({ closing }) => closing))}</td>
             ))}

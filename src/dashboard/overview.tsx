@@ -5,7 +5,7 @@ import type { Figure } from "./figures/read.ts";
 import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import { figurePath } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, queryString, shortAmount } from "./format.ts";
+import { amountText, queryString, shortAmount, Updated } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { Attention } from "./overview-attention.tsx";
 import { FirstSteps, Packs } from "./overview-business.tsx";
@@ -13,7 +13,6 @@ import { Equation, Headline } from "./overview-figures.tsx";
 import { ClosedMonth } from "./overview-statement.tsx";
 import { inSpan, type Overview, readOverview, sumOf, type TwoSpans } from "./read-overview.ts";
 import { refusalsPath } from "./refusals.tsx";
-import { Updated } from "./time.tsx";
 
 const RANGES = [7, 30, 90] as const;
 

@@ -2,7 +2,7 @@ import type { PackOutput } from "../catalog/packs/responses.ts";
 import { ITEMS_MAX, PACK_RULES_MAX } from "../catalog/packs/schemas.ts";
 import { invalid } from "../errors.ts";
 import { type Form, numberField, textField } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText } from "./format.tsx";
 
 /** A pack as the texts typed into the form, valid or not. */
 export interface PackDraft {

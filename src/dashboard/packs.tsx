@@ -5,9 +5,8 @@ import { listPacks } from "../catalog/packs/pack.ts";
 import type { PackOutput } from "../catalog/packs/responses.ts";
 import { Empty, Id, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { Time } from "./time.tsx";
 
 /** Shows what a balance or pack pays for: `event`, `event · model`, or `* · model` for a rule with a model only. */
 export const RuleList = ({ matches }: { matches: readonly MatchRule[] }) => (

@@ -4,19 +4,17 @@ import { readUserTotals } from "../books/credits/user-totals.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
-import { previewRefund } from "../payments/preview-refund.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
 import { settlePaymentInput } from "../payments/schemas.ts";
-import { previewSettlement, settlePayment } from "../payments/settle.ts";
+import { previewRefund, previewSettlement, settlePayment } from "../payments/settle.ts";
 import type { Mode } from "../runtime.ts";
 import { Choice, Field, numbers, Table, Tag } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { amountText, moneyText, queryString } from "./format.ts";
+import { amountText, moneyText, queryString, Time } from "./format.tsx";
 import { IssuedFacts } from "./grant.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 
 export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
 
@@ -104,6 +102,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
         <h2>Events</h2>
         <Table
           label="Events"
+          csv="payment-events"
           head={["At", "Event", "What it did", "For the user", "What to change", "Id"]}
           rows={payment.events.map(({ at, type, outcome, eventId }) => [
             <Time at={at} />,
@@ -189,7 +188,14 @@ const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; r
       </p>
       <div class="row">
         <Field label="Part" name="part" value={part} required refusal={refusal} />
-        <Field label="Of" name="of" value={of} hint="what was paid, in the smallest unit" required refusal={refusal} />
+        <Field
+          label="Of"
+          name="of"
+          value={of}
+          hint="the paid amount, in the smallest unit"
+          required
+          refusal={refusal}
+        />
         <button type="submit">Show</button>
       </div>
     </form>

@@ -6,12 +6,11 @@ import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
 import { Choice, Field, Hidden, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { moneyText, queryString } from "./format.ts";
+import { moneyText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { paymentPath, StatusTag } from "./payment.tsx";
 import { UserLink } from "./people-list.tsx";
 import { confirmOff, StripeSetup, saveStripe } from "./stripe-setup.tsx";
-import { Time } from "./time.tsx";
 
 const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
 
@@ -80,10 +79,14 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <FilterForm c={c} filters={filters} />
         {sums.map(({ currency, captured, refunded, withheld }) => (
-          <p>
-            {currency}: {moneyText(captured, currency)} paid, {moneyText(refunded, currency)} refunded,{" "}
-            {moneyText(withheld, currency)} withheld
-          </p>
+          <dl class="facts" aria-label={`Sums in ${currency}`}>
+            <dt>Paid</dt>
+            <dd>{moneyText(captured, currency)}</dd>
+            <dt>Refunded</dt>
+            <dd>{moneyText(refunded, currency)}</dd>
+            <dt>Withheld</dt>
+            <dd>{moneyText(withheld, currency)}</dd>
+          </dl>
         ))}
         {debt.map(({ currency, amount }) => (
           <p>The user owes {moneyText(amount, currency)} of what was credited and had been spent.</p>

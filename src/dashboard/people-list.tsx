@@ -2,9 +2,8 @@ import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/person-walk.ts";
 import { Field, Id, numbers, Pager, Table, Tag } from "./components.tsx";
 import { type DashboardEnv, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { Time } from "./time.tsx";
 
 interface LinkProps {
   readonly c: Context<DashboardEnv>;

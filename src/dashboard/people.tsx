@@ -8,11 +8,10 @@ import { exportPersonInput, revokeLinksInput } from "../exports/schemas.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, Hidden, numbers, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { queryString, timeText } from "./format.ts";
+import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { FindPerson, PersonLink, peopleList } from "./people-list.tsx";
-import { keepOnce, takeOnce } from "./session.ts";
-import { Time } from "./time.tsx";
+import { keepOnce, takeOnce } from "./session.tsx";
 
 async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
   if (given === undefined || given === "") return peopleList(c);
@@ -106,6 +105,7 @@ const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile
     )}
     <Table
       label="Linked ids"
+      csv="linked-ids"
       head={["Distinct id", "Linked to", "Method", "Linked", "Status", numbers("Events"), "Credits"]}
       empty="No linked ids."
       rows={profile.claims.map((claim) => [
@@ -159,6 +159,7 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
     <h3>Export history</h3>
     <Table
       label="Exports"
+      csv="exports"
       head={["When", "Event", "Link", "By"]}
       empty="No exports yet."
       rows={audit.map((row): Child[] => [
@@ -176,6 +177,7 @@ const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["even
     <h2>Recent events</h2>
     <Table
       label="Events"
+      csv="events"
       head={["When", "Event", "Distinct id", "Sent with", "Properties"]}
       empty="No analytics events."
       rows={events.map((event) => [
@@ -202,6 +204,7 @@ const Consents = ({ consents }: { consents: Profile["consents"] }) => (
     <h2>Consent log</h2>
     <Table
       label="Consents"
+      csv="consents"
       head={["When", "Purpose", "Decision", "Method", "Distinct id"]}
       empty="No consent decisions."
       rows={consents.map((entry) => [

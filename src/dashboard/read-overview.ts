@@ -2,16 +2,15 @@ import type { Context } from "hono";
 import { listStatements, readStatement } from "../books/statements/statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { countUnmatched, listPayments } from "../payments/list.ts";
-import { readFullness } from "../people/limits/measure-size.ts";
+import { readFullness } from "../people/limits/limits.ts";
 import { readLag } from "../webhooks/delete-old.ts";
-import { readHealth } from "../webhooks/read-health.ts";
-import { type Figure, readActivity, readPackFigures } from "./figures/read.ts";
+import { readHealth } from "../webhooks/list-deliveries.ts";
+import { type Figure, readActivity, readOutstanding, readPackFigures } from "./figures/read.ts";
 import { readBusiness } from "./figures/read-business.ts";
-import { readOutstanding } from "./figures/read-outstanding.ts";
 import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import type { DashboardEnv } from "./form.ts";
 
-/** How many payments, the newest, the revenue is the sum of. */
+/** How many of the newest payments the revenue adds up. */
 const PAYMENTS_MAX = 100;
 
 /** Returns all that the overview shows, for some days and as many before them. */

@@ -6,7 +6,7 @@ import type { RecurringOutput } from "../books/recurring/responses.ts";
 import { cancelRecurringInput, createRecurringInput, everyPeriod } from "../books/recurring/schemas.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { PurserError } from "../errors.ts";
-import { callVerb } from "../http/call-verb.ts";
+import { callVerb } from "../http/factory.ts";
 import { Choice, Field, Hidden, Id, LongText, Table, Tag } from "./components.tsx";
 import {
   Confirm,
@@ -26,15 +26,14 @@ import {
   parseForm,
   timeField,
 } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.ts";
+import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { Time } from "./time.tsx";
 
 const PATH = "users/recurring";
 
 const refers = ({ userId, recurringId }: RecurringOutput) => queryString({ userId, recurringId });
 
-/** What can be done with a recurring grant. */
+/** The actions on a recurring grant. */
 const Actions = ({ c, grant }: { c: Context<DashboardEnv>; grant: RecurringOutput }) => (
   <>
     {grant.status === "suspended" && (
@@ -67,6 +66,7 @@ export const RecurringGrants = ({
       <h2>Recurring grants</h2>
       <Table
         label="Recurring grants"
+        csv="recurring-grants"
         head={["Pack", "Every", "State", "Period that runs", "Next", "Rollover", "Id", ""]}
         empty=""
         rows={recurring.map((grant) => [
@@ -133,7 +133,7 @@ async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserErr
           name="endsAt"
           type="datetime-local"
           value={form.endsAt}
-          hint="empty: it goes on"
+          hint="empty: no end"
           refusal={refusal}
         />
         <Field
@@ -229,13 +229,13 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, refusal?: Purser
         name="at"
         value={form.at}
         options={[
-          ["period_end", "At the end of the period that runs: what was granted stays"],
-          ["now", "Now: what was granted and has not expired is revoked"],
+          ["period_end", "At the end of the current period: granted credits stay"],
+          ["now", "Now: granted credits that have not expired are revoked"],
         ]}
         refusal={refusal}
       />
       <LongText
-        label="Reason (kept in the ledger of what is revoked)"
+        label="Reason (recorded in the ledger of the revoked balances)"
         name="reason"
         value={form.reason}
         required

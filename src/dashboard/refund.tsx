@@ -2,11 +2,11 @@ import type { Context } from "hono";
 import { previewRefund, refundCredits } from "../books/credits/refund.ts";
 import { refundInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
-import { callVerb } from "../http/call-verb.ts";
+import { callVerb } from "../http/factory.ts";
 import { Field, Hidden, LongText, numbers, Table } from "./components.tsx";
 import { Confirm, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 
 function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {

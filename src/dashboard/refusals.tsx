@@ -2,10 +2,9 @@ import type { Context } from "hono";
 import { type RefusalKind, readRefusals } from "../db/activity/refusals.ts";
 import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { quantitiesText, UserLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 
 type ReasonText = Awaited<ReturnType<typeof readRefusals>>[number]["reason"];
 

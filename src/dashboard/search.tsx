@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { findReferences } from "../books/credits/find-references.ts";
-import { findUsers } from "../books/credits/find-users.ts";
+import { findReferences } from "../books/credits/history.ts";
+import { findUsers } from "../books/credits/users.ts";
 import { readUsageEvent } from "../books/usage/read-event.ts";
 import { listKeys } from "../catalog/apps/keys.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
@@ -10,7 +10,7 @@ import { findPeople } from "../people/person-walk.ts";
 import { Empty, Id } from "./components.tsx";
 import { findNewest, searchedIdsMax, searchedPropertiesMax } from "./find-newest.ts";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, PersonLink, UserLink } from "./people-list.tsx";

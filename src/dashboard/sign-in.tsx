@@ -17,7 +17,7 @@ import { displayName } from "../http/fields.ts";
 import { Field, Hidden } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
-import { adminTokenOf, COOKIE, cookieOptions, findSession } from "./session.ts";
+import { adminTokenOf, COOKIE, cookieOptions, findSession } from "./session.tsx";
 
 /** Refuses a form from another site. Browsers send its origin; a request without any of these headers is not from a browser. */
 function assertSameOrigin(c: Context<DashboardEnv>): void {

@@ -5,9 +5,8 @@ import { createStatement, listStatements, readStatement, statementCsv } from "..
 import type { PurserError } from "../errors.ts";
 import { Field, numbers, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { Time } from "./time.tsx";
 
 async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
@@ -23,6 +22,7 @@ async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </p>
         <Table
           label="Statements"
+          csv="statements"
           head={["Month", "State", "Made", ""]}
           empty="No statements yet. Ask for a month below."
           rows={statements.map(({ statementId, month, status, madeAt }) => [

@@ -1,15 +1,14 @@
 import type { Context } from "hono";
-import { listStripeEvents } from "../payments/list-events.ts";
+import { listStripeEvents } from "../payments/list.ts";
 import { listStripeEventsInput, OUTCOMES } from "../payments/schemas.ts";
 import { Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { queryString } from "./format.ts";
+import { queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { paymentPath, stripeUrl } from "./payment.tsx";
 import { UserLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 
-/** Shows what each of Stripe's events did, and what would have made it grant (S5). */
+/** Shows the effect of each Stripe event, and how to correct it (S5). */
 async function eventsPage(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const { outcome, cursor } = c.req.query();
@@ -34,6 +33,7 @@ async function eventsPage(c: Context<DashboardEnv>) {
       </p>
       <Table
         label="Stripe's events"
+        csv="stripe-events"
         head={["Came", "Event", "What it did", "Asked for", "What to change", "Payment"]}
         rows={events.map(({ at, eventId, type, outcome: did, reason, objectId, asked, hint, paymentKey }) => [
           <Time at={at} />,

@@ -7,7 +7,7 @@ import { setStripe } from "../payments/stripe-setting.ts";
 import { CopyBox, Field, LongText } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { type DashboardEnv, parseForm, textField } from "./form.ts";
-import { timeText } from "./format.ts";
+import { timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
 const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import type { TokenTest } from "../catalog/apps/end-user-auth.ts";
+import type { TokenTest } from "../catalog/apps/apps.ts";
 import type { EndUserAuthOutput } from "../catalog/apps/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { Choice, Field, LongText } from "./components.tsx";

@@ -1,23 +1,22 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { changeLimit, deleteLimit } from "../books/limits/change.ts";
+import { EVERY } from "../books/limits/judge.ts";
 import { createLimit, listLimits, presentLimit, requireLimit } from "../books/limits/limits.ts";
 import type { UsageLimitOutput, UserLimitOutput } from "../books/limits/responses.ts";
 import { changeLimitInput, createLimitInput } from "../books/limits/schemas.ts";
-import { EVERY } from "../books/limits/window.ts";
 import { PurserError } from "../errors.ts";
 import { Choice, Empty, Field, Hidden, numbers, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { randomOf } from "./session.ts";
-import { Time } from "./time.tsx";
+import { randomOf } from "./session.tsx";
 
 const LIMIT_NOTICES: Readonly<Record<string, string>> = {
   created: "Limit created. It counts from now on.",
-  changed: "Limit changed. It judges what is used so far.",
-  deleted: "Limit deleted. It refuses nothing any more.",
+  changed: "Limit changed. The used amounts stay.",
+  deleted: "Limit deleted. It no longer applies.",
 };
 const USAGE_LIMIT_PATH = "/usage-limits/:limitId";
 
@@ -44,6 +43,7 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
         </p>
         <Table
           label="Usage limits"
+          csv="usage-limits"
           head={["Name", numbers("Amount"), "Every", "Events", "Created", ""]}
           rows={limits.map((limit) => [
             <a href={pathIn(c, `usage-limits/${limit.limitId}`)}>{limit.name}</a>,
@@ -175,6 +175,7 @@ export const UserLimits = ({ limits }: { limits: readonly UserLimitOutput[] }) =
       <h2>Usage limits</h2>
       <Table
         label="Usage limits"
+        csv="usage-limits"
         head={["Limit", "Used", "Share", "Resets at"]}
         rows={limits.map(({ name, unit, every, amount: of, used, resetsAt }) => [
           name,

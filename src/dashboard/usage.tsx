@@ -6,7 +6,7 @@ import type { PurserError } from "../errors.ts";
 import { numbers, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.ts";
+import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, quantitiesText, ReservationLink, UserLink } from "./people-list.tsx";
 
@@ -48,6 +48,7 @@ async function eventPage(c: Context<DashboardEnv>, eventId: string) {
       <h3>Debits</h3>
       <Table
         label="Debits"
+        csv="debits"
         head={["Balance", numbers("Amount"), "Remaining after it"]}
         empty="No debits."
         rows={event.debits.map((debit) => [
@@ -106,6 +107,7 @@ async function reservationPage(c: Context<DashboardEnv>, reservationId: string, 
         <h3>Holds</h3>
         <Table
           label="Holds"
+          csv="holds"
           head={["Balance", numbers("Amount")]}
           empty="No holds."
           rows={reservation.holds.map((hold) => [

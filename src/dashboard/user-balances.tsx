@@ -1,11 +1,13 @@
 import type { Context } from "hono";
+import { UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/user-totals.ts";
+import type { UserModels } from "../books/usage/environment-usage.ts";
 import type { ReservationOutput } from "../books/usage/responses.ts";
 import { Meter } from "./chart.tsx";
-import { Table, Tag } from "./components.tsx";
+import { numbers, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.ts";
+import { amountText, queryString, runsOutText, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { RuleList } from "./packs.tsx";
 import { quantitiesText, ReservationLink } from "./people-list.tsx";
@@ -95,7 +97,19 @@ const ListedBalance = ({
 };
 
 /** Shows the user's totals by unit. */
-export const Totals = ({ totals }: { totals: Awaited<ReturnType<typeof readUserTotals>> }) => (
+interface TotalsProps {
+  readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
+  readonly usage: UserModels;
+}
+
+/** Returns what follows a unit's amount if the user's usage says when it ends. */
+function whenItEnds({ daysSinceFirst: days, models, isPartial }: UserModels, unit: Unit, remaining: number): string {
+  const used = models.reduce((sum, { quantities }) => sum + (quantities[unit] ?? 0), 0);
+  if (used === 0 || isPartial) return "";
+  return `. Runs out ${runsOutText((remaining / used) * days)}, if usage goes on as in the last ${days === 1 ? "day" : `${days} days`}`;
+}
+
+export const Totals = ({ totals, usage }: TotalsProps) => (
   <section class="card" id="totals">
     <h2>Total</h2>
     {totals.units.length === 0 && <p class="empty">Nothing can be spent now.</p>}
@@ -106,6 +120,7 @@ export const Totals = ({ totals }: { totals: Awaited<ReturnType<typeof readUserT
           <dd>
             <b class="num">{amountText(remaining)}</b> can be spent now
             {held > 0 ? `, and ${amountText(held)} more are held by open reservations` : ""}
+            {totals.isPartial ? "" : whenItEnds(usage, unit, remaining)}
           </dd>
         </>
       ))}
@@ -115,6 +130,31 @@ export const Totals = ({ totals }: { totals: Awaited<ReturnType<typeof readUserT
     )}
   </section>
 );
+
+/** Shows the user's usage by model. */
+export const ByModel = ({ usage: { days, models, isPartial } }: { usage: UserModels }) => {
+  if (models.length === 0) return null;
+  const units = UNITS.filter((unit) => models.some(({ quantities }) => (quantities[unit] ?? 0) > 0));
+  return (
+    <section class="card" id="models">
+      <h2>Usage in {days} days, by model</h2>
+      <Table
+        label="Usage by model"
+        csv="usage-by-model"
+        head={["Model", numbers("Events"), ...units.map((unit) => numbers(unit))]}
+        empty=""
+        rows={models.map(({ model, events, quantities }) => [
+          model ?? <span class="soft">none</span>,
+          amountText(events),
+          ...units.map((unit) => amountText(quantities[unit] ?? 0)),
+        ])}
+      />
+      <p class="soft">
+        Summed some minutes after each event.{isPartial ? " There is more usage than is added up here." : ""}
+      </p>
+    </section>
+  );
+};
 
 interface HoldsProps {
   readonly c: Context<DashboardEnv>;
@@ -128,6 +168,7 @@ export const Holds = ({ c, reservations, isAll }: HoldsProps) => (
     <h2>Open reservations</h2>
     <Table
       label="Open reservations"
+      csv="reservations"
       head={["Reservation", "Event", "Holds", "Expires", ""]}
       empty=""
       rows={reservations.map((reservation) => [

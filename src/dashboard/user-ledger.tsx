@@ -1,21 +1,25 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
-import { type LedgerPage, ledgerPage } from "../books/credits/history.ts";
+import {
+  type LedgerFilters,
+  type LedgerPage,
+  ledgerPage,
+  passesFilters,
+  searchedEntriesMax,
+} from "../books/credits/history.ts";
 import type { HistoryInput } from "../books/credits/schemas.ts";
-import { type LedgerFilters, passesFilters, searchedEntriesMax } from "../books/credits/search-ledger.ts";
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
-import type { EventDescription } from "../books/usage/event-fields.ts";
+import type { EventDescription } from "../books/usage/read-event.ts";
 import { csvCell } from "../lib/csv.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { StepChart } from "./chart.tsx";
 import { Choice, Field, Hidden, numbers, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, queryString, signed, timeText } from "./format.ts";
+import { amountText, queryString, signed, Time, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, quantitiesText, ReservationLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 import type { UserBalanceRowView } from "./user-balances.tsx";
 
 interface LedgerProps {

@@ -4,7 +4,7 @@ import type { PlanOutput } from "../books/usage/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { Field, Hidden, numbers, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
 
 const WHY_SKIPPED: Readonly<Record<PlanOutput["skipped"][number]["reason"], string>> = {

@@ -1,13 +1,13 @@
 import type { Context } from "hono";
-import { ledgerPage } from "../books/credits/history.ts";
+import { type LedgerFilters, ledgerPage, searchLedger } from "../books/credits/history.ts";
 import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
 import { historyInput } from "../books/credits/schemas.ts";
-import { type LedgerFilters, searchLedger } from "../books/credits/search-ledger.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
 import { readUserLimits } from "../books/limits/user-limits.ts";
 import { listRecurring } from "../books/recurring/recurring.ts";
+import { readUserModels } from "../books/usage/environment-usage.ts";
 import { listReservations } from "../books/usage/list-reservations.ts";
 import { planUsage } from "../books/usage/plan.ts";
 import { describeEvents } from "../books/usage/read-event.ts";
@@ -26,11 +26,11 @@ import {
   textField,
   timeField,
 } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { RecurringGrants } from "./recurring.tsx";
 import { UserLimits } from "./usage-limits.tsx";
-import { Balances, Holds, Totals } from "./user-balances.tsx";
+import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { Ledger, ledgerCsv } from "./user-ledger.tsx";
 import { Plan } from "./user-plan.tsx";
 
@@ -49,6 +49,7 @@ const SHOWN_BALANCES_MAX = 100;
 const LEDGER_ROWS = 50;
 const CHART_ROWS = 200;
 const SHOWN_HOLDS_MAX = 50;
+const USAGE_DAYS = 30;
 
 const USER_NOTICES: Readonly<Record<string, string>> = {
   granted: "Credits granted. See the ledger below.",
@@ -110,9 +111,10 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   const { ctx } = c.var;
   const input = readHistory(form);
   const { userId } = input;
-  const [list, totals, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
+  const [list, totals, usage, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
     listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
     readUserTotals(ctx, userId),
+    readUserModels(ctx, userId, USAGE_DAYS),
     listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
     searchLedger(ctx, input, readFilters(form)),
     readUserLimits(ctx, { userId }),
@@ -120,7 +122,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
   ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
   const [events, chart] = await Promise.all([describeEvents(ctx, eventIds), recentEntries(c, userId, form, list)]);
-  return { list, totals, reservations, ledger, limits, recurring, events, chart };
+  return { list, totals, usage, reservations, ledger, limits, recurring, events, chart };
 }
 
 /** Shows all of one user's credits. */
@@ -140,7 +142,7 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const { list, totals, reservations, ledger, limits, recurring, events, chart } = found.result;
+  const { list, totals, usage, reservations, ledger, limits, recurring, events, chart } = found.result;
   if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
   }
@@ -150,7 +152,8 @@ export async function userPage(c: Context<DashboardEnv>) {
     <>
       <FindUser c={c} value={userId} />
       <UserActions c={c} userId={userId} />
-      <Totals totals={totals} />
+      <Totals totals={totals} usage={usage} />
+      <ByModel usage={usage} />
       <UserLimits limits={limits} />
       <RecurringGrants c={c} recurring={recurring} />
       {reservations.length > 0 && (

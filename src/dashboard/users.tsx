@@ -1,17 +1,16 @@
 import type { Context } from "hono";
-import { findReferences } from "../books/credits/find-references.ts";
-import { type FoundUser, findUsers, recentUsers } from "../books/credits/find-users.ts";
+import { findReferences } from "../books/credits/history.ts";
 import { readBalance } from "../books/credits/revoke.ts";
+import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
 import { readReservation } from "../books/usage/list-reservations.ts";
 import { readUsageEvent } from "../books/usage/read-event.ts";
 import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { Amounts, numbers, Pager, RowMenu, Table, Tag } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, UserLink } from "./people-list.tsx";
-import { Time } from "./time.tsx";
 import { FindUser, userPage } from "./user.tsx";
 
 const ROWS = 50;
@@ -124,6 +123,7 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
     <h2>Granted under such a reference</h2>
     <Table
       label="References"
+      csv="references"
       head={["Reference", "User", "Balance", "Pack", numbers("Remaining"), "Status", "Granted"]}
       empty=""
       rows={balances.map((balance) => [

@@ -1,21 +1,20 @@
 import type { Context } from "hono";
 import type { VerifyOutput } from "../books/credits/responses.ts";
 import { verifyInput } from "../books/credits/schemas.ts";
-import { VERIFIED_ENTRIES_MAX, verifyUser } from "../books/credits/verify.ts";
-import { verifyUsers } from "../books/credits/verify-users.ts";
+import { VERIFIED_ENTRIES_MAX, verifyUser, verifyUsers } from "../books/credits/verify.ts";
 import type { PurserError } from "../errors.ts";
 import { numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amountText, queryString } from "./format.ts";
+import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
 
 const FLAW_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   sum: "what remains is not the sum of its entries",
   gap: "an entry is missing",
-  chain: "an entry does not go on from the one before it",
+  chain: "an entry does not continue from the previous one",
   below_zero: "it was below zero",
-  limit: "what is used of a usage limit is not the sum of what counts in its window",
+  limit: "the counter of a usage limit is not the sum of the counted usage in its window",
   owed: "it owes more to a refund than open reservations hold of it",
 };
 

@@ -2,24 +2,33 @@ import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { presentEndpoint, requireEndpoint } from "../webhooks/endpoint.ts";
-import { readHealth } from "../webhooks/read-health.ts";
+import { readHealth } from "../webhooks/list-deliveries.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
 import { Choice, CopyBox, Field, Hidden } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Deliveries, readDeliveries } from "./deliveries.tsx";
-import { EndpointFields, fieldsOfTypes } from "./endpoint-fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { timeText } from "./format.ts";
+import { Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { takeOnce } from "./session.ts";
-import { Time } from "./time.tsx";
-import { change, remove, replayPage, resend, rotate, secretOf, test, type WebhookAct } from "./webhook-acts.ts";
+import { takeOnce } from "./session.tsx";
+import {
+  change,
+  EndpointFields,
+  fieldsOfTypes,
+  remove,
+  replayPage,
+  resend,
+  rotate,
+  secretOf,
+  test,
+  type WebhookAct,
+} from "./webhook-forms.tsx";
 import { failureText, HealthTag, isFailing, rateText } from "./webhooks.tsx";
 
 const ONE = "/webhooks/:webhookId";
 
 const WEBHOOK_NOTICES: Readonly<Record<string, string>> = {
-  created: "Endpoint created. It is told of what happens from now on.",
+  created: "Endpoint created. It gets messages from now on.",
   changed: "Endpoint changed. It takes effect now.",
   rotated: "New secret made. The one before signs as well for 24 hours.",
   tested: "Test message sent. It is below, with its attempts: reload to see them.",

@@ -1,17 +1,15 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
-import { type EndpointHealth, readHealth } from "../webhooks/read-health.ts";
+import { type EndpointHealth, readHealth } from "../webhooks/list-deliveries.ts";
 import type { Attempt } from "../webhooks/responses.ts";
 import { createWebhookInput } from "../webhooks/schemas.ts";
 import { Empty, Hidden, RowMenu, Table, Tag } from "./components.tsx";
-import { EndpointFields, typesField } from "./endpoint-fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amountText } from "./format.ts";
+import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { keepOnce } from "./session.ts";
-import { Time } from "./time.tsx";
-import { repeatable, secretOf } from "./webhook-acts.ts";
+import { keepOnce } from "./session.tsx";
+import { EndpointFields, repeatable, secretOf, typesField } from "./webhook-forms.tsx";
 
 /** Returns whether the endpoint needs attention: its latest attempts fail, or many of its newest messages do. */
 export const isFailing = ({ isEnabled, failingSince, attempted, failed }: EndpointHealth): boolean =>
@@ -63,6 +61,7 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         </div>
         <Table
           label="Endpoints"
+          csv="endpoints"
           head={["URL", "Status", "Newest messages", "Last success", "Types", ""]}
           rows={webhooks.map((webhook) => {
             const at = pathIn(c, `webhooks/${webhook.webhookId}`);

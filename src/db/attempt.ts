@@ -1,6 +1,86 @@
 import { PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
-import { type Constraint, constraintOf } from "./constraint.ts";
+
+/**
+ * The constraints that the code handles, and the text of their errors. CHECKs and triggers report their name, a UNIQUE index
+ * reports its columns.
+ */
+const CONSTRAINT_ERRORS = {
+  credit_balances_remaining_not_negative: "credit_balances_remaining_not_negative",
+  credit_balances_remaining_within_bounds: "credit_balances_remaining_within_bounds",
+  credit_balances_external_ref: "credit_balances_external_ref",
+  credit_balances_id: "credit_balances_id",
+  credit_balances_revoked_once: "credit_balances_revoked_once",
+  credit_balances_revoked: "credit_balances_revoked",
+  credit_balances_bounded: "credit_balances_bounded",
+  clock_kept: "clock_kept",
+  guard_account: "guard_account",
+  guard_balance: "guard_balance",
+  guard_environment: "guard_environment",
+  guard_key: "guard_key",
+  guard_link: "guard_link",
+  guard_origin: "guard_origin",
+  guard_payment: "guard_payment",
+  guard_people: "guard_people",
+  guard_person: "guard_person",
+  guard_statement: "guard_statement",
+  guard_tombstones: "guard_tombstones",
+  erasures_kept: "erasures_kept",
+  erasure_ids_kept: "erasure_ids_kept",
+  tombstones_stand: "tombstones_stand",
+  tombstones_being_erased: "tombstones_being_erased",
+  credit_adjustments_primary_key: "credit_adjustments_primary_key",
+  payment_names_taken: "payment_names_taken",
+  payment_debts_of: "payment_debts.environment_id, payment_debts.account_id",
+  limit_events: "limit_events",
+  limit_bytes: "limit_bytes",
+  limit_consents: "limit_consents",
+  limit_space: "limit_space",
+  limit_id_events: "limit_id_events",
+  limit_id_bytes: "limit_id_bytes",
+  credit_refunds_gapless: "credit_refunds_gapless",
+  credit_ledger_seq_gapless: "credit_ledger_seq_gapless",
+  credit_ledger_follows_balance: "credit_ledger_follows_balance",
+  environments_test_quota: "environments_test_quota",
+  credit_packs_version: "credit_packs_version",
+  credit_packs_name_key: "credit_packs.app_id, credit_packs.name_key",
+  usage_events_event_id: "usage_events_event_id",
+  usage_events_seq_gapless: "usage_events_seq_gapless",
+  recurring_grants_id: "recurring_grants_id",
+  recurring_grants_bounded: "recurring_grants_bounded",
+  recurring_grants_in_order: "recurring_grants_in_order",
+  // A write sets this column to an invalid number when the recurring grant has changed since it was read.
+  guard_recurring: "recurring_grants.last_n",
+  reservations_primary_key: "reservations_primary_key",
+  reservations_settled_once: "reservations_settled_once",
+  reservations_state: "reservations_state",
+  reservations_end_not_earlier: "reservations_end_not_earlier",
+  distinct_ids_claim_version: "distinct_ids_claim_version",
+  distinct_ids_claims_made: "distinct_ids_claims_made",
+  distinct_ids_no_circle: "distinct_ids_no_circle",
+  id_properties_version: "id_properties_version",
+  consent_log_seq_gapless: "consent_log_seq_gapless",
+  export_audit_seq_gapless: "export_audit_seq_gapless",
+  usage_summed_once: "usage_summed_once",
+  usage_limit_reached: "usage_limit_reached",
+  usage_limits_name_key: "usage_limits.environment_id, usage_limits.name_key",
+  webhook_endpoints_limit: "webhook_endpoints_limit",
+} as const;
+
+export type Constraint = keyof typeof CONSTRAINT_ERRORS;
+
+/** The constraint that failed, by the error of D1. Null for any other error. */
+export function constraintOf(error: unknown): Constraint | null {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
+    // `createAccount` refuses by inserting an account without an environment.
+    if (cause.message.includes("accounts.environment_id")) return "guard_environment";
+    for (const [name, words] of Object.entries(CONSTRAINT_ERRORS)) {
+      if (cause.message.includes(words)) return name as Constraint;
+    }
+  }
+  return null;
+}
 
 /** The constraints that fail when another write came first: after this one's read, or with the same id. */
 const CONFLICTS: ReadonlySet<Constraint | null> = new Set<Constraint | null>([
@@ -47,7 +127,7 @@ const ATTEMPTS_MAX = 64;
 const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
 
-/** What an attempt throws to be made again, where no constraint says so. */
+/** Thrown to repeat an attempt that no constraint refused. */
 export class MakeAgain extends Error {}
 
 /** Whether a write failed because another one came first. A refusal is final, whatever caused it. */

@@ -1,4 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
+import { clockMoved, refusalIn } from "../errors.ts";
+import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "./query.ts";
 import { environments } from "./schema.ts";
 import type { Statement } from "./sql.ts";
@@ -74,4 +76,106 @@ export function changeFeature(environmentId: number, name: keyof Features, part:
   return part === null
     ? removeFeature({ environmentId, path })
     : setFeature({ environmentId, path, part: JSON.stringify(part) });
+}
+
+/** An environment's test clock (D3): the part `clock` of its features (features.ts). */
+export interface TestClock {
+  /** How far the environment's time is ahead of real time. It never falls. */
+  readonly aheadMs: number;
+  /** While the clock is advanced in steps: the moment reached so far, at which the environment's time stands still. */
+  readonly atMs?: number;
+  /** The time that the last request set. */
+  readonly setMs: number;
+}
+
+/** At most ten years ahead of real time: ten years with three leap days. A CHECK says the same. */
+export const AHEAD_MS_MAX = 3_653 * 86_400_000;
+
+/** The test clock in an environment's features, as text; null for none. */
+export const clockOf = () => sql<string | null>`(${environments.features} -> '$.clock') || ''`;
+
+/** Aborts the batch with `guard_environment` where the environment has another test clock. */
+export const guardClock = query((value: ValueOf<{ environmentId: number; clock: string | null }>) =>
+  insertFrom(
+    guards,
+    {
+      name: sql`'environment'`,
+      holds: hasRow(
+        environments,
+        and(eq(environments.id, value("environmentId")), sql`${clockOf()} IS ${value("clock")}`),
+      ),
+    },
+    sql``,
+  ),
+);
+
+/** The test clock of an environment, by its features, as `clockOf` gives it. */
+function clockIn(features: string | null): string | null {
+  const { clock } = readFeatures(features);
+  return clock === undefined ? null : JSON.stringify(clock);
+}
+
+/** Reads what `clockOf` gives. */
+export const readClock = (clock: string): TestClock => JSON.parse(clock) as TestClock;
+
+/** The environment's time, by its test clock and the real time. */
+export function timeOf({ aheadMs, atMs }: TestClock, realMs: number): number {
+  return atMs ?? realMs + aheadMs;
+}
+
+/** The two clocks of a runtime for an environment: the environment's time (D3) and real time. */
+export function timesOf(
+  clock: string | null,
+  { now }: Pick<Runtime, "now">,
+): Pick<TenantCtx, "clock" | "now" | "realNow"> {
+  if (clock === null) return { clock, now, realNow: now };
+  const testClock = readClock(clock);
+  return { clock, now: () => timeOf(testClock, now()), realNow: now };
+}
+
+/** The test clocks that this isolate read last, as text. They may be outdated, so each use compares them with the database. */
+const clocks = new WeakMap<object, Map<string, string>>();
+const CLOCKS_MAX = 1_000;
+
+type ClockPlace = Pick<Environment, "appId" | "mode">;
+const clockKey = ({ appId, mode }: ClockPlace): string => `${appId} ${mode}`;
+
+/** The test clock of an environment, as far as this isolate knows. */
+export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace): string | null {
+  return clocks.get(isolate)?.get(clockKey(environment)) ?? null;
+}
+
+export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace, clock: string | null): void {
+  const known = clocks.get(isolate) ?? new Map<string, string>();
+  clocks.set(isolate, known);
+  if (known.size >= CLOCKS_MAX) known.clear();
+  if (clock === null) known.delete(clockKey(environment));
+  else known.set(clockKey(environment), clock);
+}
+
+const CALLS_MAX = 8;
+
+/**
+ * Repeats `call`, up to eight times, while it fails with `clockMoved`. By then the isolate has stored the new clock, so `call` reads
+ * its time again from `knownClock`.
+ */
+export async function atLatestClock<Answer>(call: (count: number) => Promise<Answer>): Promise<Answer> {
+  for (let count = 1; ; count++) {
+    try {
+      return await call(count);
+    } catch (error) {
+      if (count === CALLS_MAX || refusalIn(error)?.fault !== "clock_moved") throw error;
+    }
+  }
+}
+
+/** Throws `clockMoved` when the environment's features hold another test clock than `ctx`, and stores that clock. */
+export function requireClock(
+  ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: ClockPlace },
+  features: string | null,
+): void {
+  const clock = clockIn(features);
+  if (clock === ctx.clock) return;
+  learnClock(ctx, ctx.environment, clock);
+  throw clockMoved();
 }

@@ -47,12 +47,16 @@ export type RowOf<Fields> = {
 class Rows<Row> {
   /** Never set. It gives TypeScript the type of the rows. */
   declare readonly row: Row;
-  constructor(
-    readonly text: SQL,
-    readonly isRead: boolean,
-    /** Null: the rows stay lists of values, as D1 gives them. */
-    readonly fields: Selected | null,
-  ) {}
+  readonly text: SQL;
+  readonly isRead: boolean;
+  /** Null: the rows stay lists of values, as D1 gives them. */
+  readonly fields: Selected | null;
+
+  constructor(text: SQL, isRead: boolean, fields: Selected | null) {
+    this.text = text;
+    this.isRead = isRead;
+    this.fields = fields;
+  }
 }
 
 interface Builder {
@@ -115,40 +119,71 @@ function storable(value: unknown): Value {
   throw new TypeError(`A statement was sent with a value of type ${typeof value}: give \`value\` its column.`);
 }
 
-type Mapper = (rows: readonly (readonly unknown[])[]) => unknown[];
+type Mapper = NonNullable<Statement["map"]>;
 
-function write(built: Writable): { written: WrittenColumns; isRead: boolean; map?: Mapper } {
+function write(built: Writable): { written: WrittenColumns; isRead: boolean; map?: Mapper | undefined } {
   if (is(built, SQL)) return { written: drizzle.run(built).getQuery(), isRead: false };
   if (built instanceof Rows) {
     const { text, isRead, fields } = built;
     const written = drizzle.run(text).getQuery();
     if (isRead && WRITES.test(written.sql.replace(QUOTED, ""))) throw new TypeError(`Not a read: ${written.sql}`);
-    return { written, isRead, ...(fields === null ? {} : { map: mapperOf(drizzle.select(fields).from(sql`_`)) }) };
+    return { written, isRead, map: fields === null ? undefined : mapperOf(fields) };
   }
-  const isRead = is(built, SQLiteSelectBase);
-  if (isRead) requireFields(built._.selectedFields);
-  return { written: built.prepare().getQuery(), isRead, map: mapperOf(built) };
+  const prepared = built.prepare();
+  if (!is(built, SQLiteSelectBase)) {
+    // The statement was prepared with these fields, so its rows have their types.
+    const map: Mapper = (rows) => prepared.mapAllResult(rows.map((row) => Object.values(row))) as object[];
+    return { written: prepared.getQuery(), isRead: false, map };
+  }
+  return { written: prepared.getQuery(), isRead: true, map: mapperOf(requireFields(built._.selectedFields)) };
 }
 
 const QUOTED = /'[^']*'|"[^"]*"/g;
 const WRITES = /\b(insert|update|delete|replace into)\b/i;
 
-function mapperOf(builder: Builder): Mapper {
-  const prepared = builder.prepare();
-  // The statement was prepared with these fields, so its rows have their types.
-  return (rows) => prepared.mapAllResult(rows) as unknown[];
+/** Decodes the fields that are not stored as they are. Drizzle's decoding of all fields takes most of the time of a long page. */
+function mapperOf(selected: Selected): Mapper | undefined {
+  const names = decodedNames(selected);
+  if (names.length === 0) return undefined;
+  const decoding = drizzle.select(pick(selected, names)).from(sql`_`).prepare();
+  return (rows) => {
+    const values = rows.map((row) => names.map((name) => row[name]));
+    // One object for each row, in order.
+    const decoded = decoding.mapAllResult(values) as object[];
+    return rows.map((row, index) => Object.assign(row, decoded[index]));
+  };
+}
+
+type Row = Readonly<Record<string, unknown>>;
+const pick = (selected: Selected, names: readonly string[]): Selected =>
+  Object.fromEntries(Object.entries(selected).filter(([name]) => names.includes(name)));
+
+/** The fields of which Drizzle makes something else than the stored text "7": booleans, JSON and fields with `mapWith`. */
+function decodedNames(selected: Selected): string[] {
+  const names = Object.keys(selected);
+  try {
+    const [row] = drizzle
+      .select(selected)
+      .from(sql`_`)
+      .prepare()
+      .mapAllResult([names.map(() => "7")]) as Row[];
+    return names.filter((name) => row?.[name] !== "7");
+  } catch {
+    return names;
+  }
 }
 
 /** Throws unless every selected field comes from `fields` or `computed`, which give it a unique name and qualified columns. */
-function requireFields(selected: unknown): void {
-  const names = new Set<string>();
-  for (const field of Object.values(selected as object)) {
+function requireFields(selected: unknown): Selected {
+  const checked: Record<string, SQL.Aliased> = {};
+  for (const [name, field] of Object.entries(selected as Readonly<Record<string, unknown>>)) {
     if (!is(field, SQL.Aliased)) throw new TypeError("Select `fields(…)` and `computed(…)`.");
     const tables = new Set(field.sql.queryChunks.flatMap((chunk) => (is(chunk, Column) ? [chunk.table] : [])));
     if (tables.size > 1) throw new TypeError(`${field.fieldAlias} names columns of two tables: use \`computed\`.`);
-    if (names.has(field.fieldAlias)) throw new TypeError(`Two columns are called ${field.fieldAlias}.`);
-    names.add(field.fieldAlias);
+    if (field.fieldAlias !== name) throw new TypeError(`The column of ${name} is called ${field.fieldAlias}.`);
+    checked[name] = field;
   }
+  return checked;
 }
 
 type Columns<Table extends SQLiteTable> = Table["_"]["columns"];

@@ -5,17 +5,13 @@
  */
 
 export * from "./schema/activity.ts";
-export * from "./schema/alerts.ts";
 export * from "./schema/books.ts";
 export * from "./schema/erasure.ts";
-export * from "./schema/limits.ts";
 export * from "./schema/packs.ts";
 export * from "./schema/payments.ts";
 export * from "./schema/people.ts";
-export * from "./schema/recurring.ts";
 export * from "./schema/statements.ts";
 export type { Steps } from "./schema/steps.ts";
 export * from "./schema/tenants.ts";
 export * from "./schema/usage.ts";
-export * from "./schema/usage-limits.ts";
 export * from "./schema/webhooks.ts";

@@ -1,6 +1,62 @@
 import { type Fault, PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { Db, Statement } from "./sql.ts";
 
+/** A deployment may bind several databases: `DB`, then `DB_1` to `DB_9`. */
+const databasesMax = 10;
+
+export interface Database {
+  /** 0 for `DB`, n for `DB_n`: the last character of every id that names its database. */
+  readonly index: number;
+  /** The name of its binding: `DB`, `DB_1`. */
+  readonly name: string;
+  readonly d1: D1Database;
+}
+
+const bindingName = (index: number): string => (index === 0 ? "DB" : `DB_${index}`);
+
+/** The database of an index; null where none is bound. */
+export function databaseAt(env: object, index: number): Database | null {
+  const name = bindingName(index);
+  // Further databases are bound by the deployment, so their bindings have no generated type.
+  const d1 = Reflect.get(env, name) as D1Database | undefined;
+  return d1 === undefined ? null : { index, name, d1 };
+}
+
+/** All bound databases, `DB` first. */
+export function allDatabases(env: object): readonly Database[] {
+  const found = Array.from({ length: databasesMax }, (_, index) => databaseAt(env, index));
+  return found.filter((database) => database !== null);
+}
+
+/** The database index at the end of an application's or a balance's id. Null when the text is no such id. */
+export function databaseIndexOf(id: string): number | null {
+  const digit = /^[a-z]{3}_[0-9A-Za-z]{22}([0-9])$/.exec(id)?.[1];
+  return digit === undefined ? null : Number(digit);
+}
+
+/** An id that names its database: `randomId` is a prefix and 22 characters. */
+export function idIn(index: number, randomId: string): string {
+  return `${randomId}${index}`;
+}
+
+/** Counts the queries of one invocation, over all databases. */
+export interface QueryBudget {
+  readonly left: () => number;
+  /** Counts queries before they are sent. Throws `temporarily_unavailable` where the platform would refuse them. */
+  readonly spend: (queries: number) => void;
+}
+
+export function queryBudget(queriesMax: number): QueryBudget {
+  let left = queriesMax;
+  return {
+    left: () => left,
+    spend: (queries) => {
+      if (queries > left) throw temporarilyUnavailable("No queries are left.", undefined, "queries_exhausted");
+      left -= queries;
+    },
+  };
+}
+
 /** A request's session with one database. It never reads an older state than before, and sees its own writes. */
 export interface Session extends Db {
   /** Marks the latest state that the session has seen. Null before its first query. */
@@ -30,18 +86,17 @@ export function isAsLateAs(bookmark: string | null, wanted: string): boolean {
 export function openSession(d1: D1Database, start: SessionStart, spend: (queries: number) => void = () => {}): Session {
   const session = d1.withSession(start);
   const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
-  // D1 is slower when it makes objects of rows.
-  const sendAlone = async (one: Statement): Promise<unknown[]> =>
-    one.map === undefined ? (await prepare(one).all()).results : one.map(await prepare(one).raw<unknown[]>());
   const send = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     spend(statements.length);
     const [first, ...others] = statements;
     if (first === undefined) return [];
-    if (others.length === 0) return [await sendAlone(first)];
-    const answers = await session.batch<object>(statements.map(prepare));
+    const answers =
+      others.length === 0
+        ? [await prepare(first).all<Record<string, unknown>>()]
+        : await session.batch<Record<string, unknown>>(statements.map(prepare));
     return statements.map(({ map }, index) => {
       const rows = answers[index]?.results ?? [];
-      return map === undefined ? rows : map(rows.map(Object.values));
+      return map === undefined ? rows : map(rows);
     });
   };
   return {

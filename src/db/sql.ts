@@ -7,8 +7,8 @@ export interface Statement<Row = unknown> {
   readonly params: readonly Value[];
   /** Whether it only reads. Then it may be sent in one batch with the key's check (auth/key-session.ts). */
   readonly isRead?: boolean;
-  /** Makes rows from lists of values in column order. Without it, rows stay as D1 returns them. */
-  readonly map?: (rows: readonly (readonly unknown[])[]) => unknown[];
+  /** Decodes D1's rows: booleans, JSON and the like. Without it, rows stay as D1 returns them. */
+  readonly map?: (rows: readonly Readonly<Record<string, unknown>>[]) => unknown[];
   /** Never set. It gives TypeScript the type of the rows. */
   readonly row?: Row;
 }

@@ -14,9 +14,9 @@ import {
   type Steps,
 } from "../db/schema.ts";
 import type { RowsOf, Statement } from "../db/sql.ts";
-import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
+import { type ErasureSecret, hashName } from "../db/tombstones/check.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./ids-of-page.ts";
+import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./counts.ts";
 import { erasureNamesOf, isGiven, newName } from "./page-of-books.ts";
 
 const ACCOUNTS_MAX = 10;

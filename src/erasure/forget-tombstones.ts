@@ -4,7 +4,7 @@ import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
 import { computed, drizzle, fields, hasRow, query, scalar, type ValueOf } from "../db/query.ts";
 import { erasures, tombstones } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
-import { fingerprintsOf } from "../db/tombstones/secret.ts";
+import { fingerprintsOf } from "../db/tombstones/check.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { leaveFeature } from "./receipt.ts";

@@ -3,14 +3,13 @@ import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, environments, erasureIds, erasures, tombstones } from "../db/schema.ts";
 import type { RowsOf, Statement } from "../db/sql.ts";
-import { type ErasureSecret, hashName } from "../db/tombstones/secret.ts";
+import { type ErasureSecret, hashName } from "../db/tombstones/check.ts";
 import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { claimCounts, isVerified, personTable, withPerson } from "../people/person-walk.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { selectCountsOf } from "./counts.ts";
-import { type ErasureKey, id, isIdOf } from "./ids-of-page.ts";
+import { type ErasureKey, id, isIdOf, selectCountsOf } from "./counts.ts";
 import { isErasure } from "./receipt.ts";
 import { idsListedMax } from "./schemas.ts";
 

@@ -39,7 +39,7 @@ import {
   rowsMax,
   rowsOfIds,
   type TableOfIds,
-} from "./ids-of-page.ts";
+} from "./counts.ts";
 import { booksOfPage, closePage, erasedLedgerPage, isInBooks } from "./page-of-books.ts";
 import { isErasure } from "./receipt.ts";
 

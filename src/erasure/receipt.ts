@@ -6,8 +6,8 @@ import { all, batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
+import type { ErasureKey } from "./counts.ts";
 import { readCounts } from "./counts.ts";
-import type { ErasureKey } from "./ids-of-page.ts";
 import type { ErasureOutput } from "./responses.ts";
 
 export type ErasureRow = typeof erasures.$inferSelect;

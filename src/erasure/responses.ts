@@ -17,7 +17,7 @@ const countsOutput = {
       refusals: rows.describe("Recently refused usage and grants, for the overview."),
     })
     .meta({ id: "ErasedRows" })
-    .describe("Rows that go."),
+    .describe("Deleted rows."),
   pseudonymised: z
     .strictObject({
       balances: rows,
@@ -25,7 +25,7 @@ const countsOutput = {
       metering: rows.describe("Usage events."),
       reservations: rows,
       recurring: rows,
-      adjustments: rows.describe("Adjustments that were made under an id."),
+      adjustments: rows.describe("Adjustments."),
       refunds: rows,
       exports: rows.describe("Rows of the audit of exports."),
     })
@@ -43,7 +43,7 @@ const erasureIdOutput = z.string();
 const status = z
   .enum(["running", "completed"])
   .meta({ id: "ErasureStatus" })
-  .describe("A large person is erased in steps, by the cron or by the same call again.");
+  .describe("A large person is erased in steps, by the cron or by a repeated call.");
 
 export const erasePersonOutput = z
   .strictObject({

@@ -1,8 +1,7 @@
 import { requireAdmin } from "../auth/require-admin.ts";
 import { requireSecretKey } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
-import { callVerb } from "../http/call-verb.ts";
-import { answerOutcome, createRoutes } from "../http/factory.ts";
+import { answerOutcome, callVerb, createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { erasePerson } from "./erase-person.ts";

@@ -1,15 +1,136 @@
+import { and, eq, sql } from "drizzle-orm";
 import { counterOf, presentUserLimits } from "../books/limits/user-limits.ts";
 import { presentStored } from "../books/recurring/recurring.ts";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { idProperties } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
+import { assert } from "../lib/assert.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
+import { isJsonObject, parseJson } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";
+import { personIdOf } from "../people/person-walk.ts";
 import type { Subject } from "./audit.ts";
 import { balancePieces, hasAllBalances } from "./balances.ts";
 import { entryPieces, hasAllEntries } from "./entries.ts";
 import { LISTS, type ListName } from "./lists.ts";
-import { personHead } from "./person-head.ts";
-import { boundsOf } from "./person-ids.ts";
-import { hasAllProperties } from "./properties.ts";
+import { boundsOf, type PersonId, type PersonIds } from "./person-ids.ts";
 import type { Snapshot } from "./snapshot.ts";
+import type { Reading } from "./span-cursor.ts";
+
+/** The limits of a page. Ids have at most 800 bytes, and D1 takes 2 MB for one value. */
+const PROPERTY_IDS_A_PAGE = 1_000;
+const PROPERTIES_PAGE_BYTES = 2_000_000;
+/** The most written names that memory remembers. Beyond them, a name that several ids have may occur twice. */
+const NAMES_MAX = 100_000;
+
+/** Properties as they were at the snapshot. Changed ones are not found. */
+const propertiesAtSnapshot = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
+  drizzle
+    .select(fields(idProperties, "properties"))
+    .from(sql`json_each(${value("ids")}) AS item`)
+    .crossJoin(idProperties)
+    .where(
+      and(
+        eq(idProperties.environmentId, value("environmentId")),
+        sql`${idProperties.distinctId} = item.value ->> 0 AND ${idProperties.version} = item.value ->> 1`,
+      ),
+    ),
+);
+
+/** The ids whose properties were not read with the snapshot, nearest first. */
+function* laterIds({ each, firstProperties }: PersonIds): Generator<PersonId> {
+  let index = 0;
+  for (const id of each()) {
+    if (id.propertiesVersion > 0 && (firstProperties[index] ?? null) === null) yield id;
+    index++;
+  }
+}
+
+/** Whether the snapshot has all properties. */
+const hasAllProperties = (ids: PersonIds): boolean => laterIds(ids).next().done === true;
+
+/** The texts of all properties, nearest first. Throws when one was changed after the snapshot, because P10 would be violated. */
+async function* propertiesTexts({ db, environmentId }: Reading, ids: PersonIds): AsyncGenerator<string> {
+  for (const text of ids.firstProperties) if (text !== null) yield text;
+  const later = laterIds(ids);
+  for (;;) {
+    const wanted: [string, number][] = [];
+    for (let bytes = 0; wanted.length < PROPERTY_IDS_A_PAGE && bytes < PROPERTIES_PAGE_BYTES; ) {
+      const { value, done } = later.next();
+      if (done === true) break;
+      wanted.push([value.distinctId, value.propertiesVersion]);
+      bytes += value.propertiesBytes;
+    }
+    if (wanted.length === 0) return;
+    const found = await all(db, propertiesAtSnapshot({ environmentId, ids: JSON.stringify(wanted) }));
+    assert(found.length === wanted.length, "properties are as they were at the snapshot");
+    for (const { properties } of found) yield properties;
+  }
+}
+
+/** The merged properties as one JSON object, in pieces. The nearest id wins for each name. Values keep their stored digits. */
+async function* propertiesPieces(reading: Reading, ids: PersonIds): AsyncGenerator<Utf8> {
+  const names = new Set<string>();
+  yield utf8("{");
+  let isFirst = true;
+  for await (const text of propertiesTexts(reading, ids)) {
+    const properties = parseJson(text);
+    assert(isJsonObject(properties), "an id's properties are a JSON object");
+    const members: string[] = [];
+    for (const [name, value] of Object.entries(properties)) {
+      if (names.has(name)) continue;
+      if (names.size < NAMES_MAX) names.add(name);
+      members.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`);
+    }
+    if (members.length === 0) continue;
+    yield utf8(`${isFirst ? "" : ","}${members.join(",")}`);
+    isFirst = false;
+  }
+  yield utf8("}");
+}
+
+/** The most ids in one piece of the document. */
+const IDS_OF_PIECE = 2_000;
+const NO_PERSON =
+  '{"personId":null,"distinctIds":[],"properties":{},"createdAt":null,"lastSeenAt":null,"isIdentified":false';
+
+/** The beginning of the document, up to the credits, in pieces (P9). Without analytics it has no person id and no ids. */
+async function* personHead({ reading, isPerson, isIdentified, ids }: Snapshot): AsyncGenerator<Utf8> {
+  if (!isPerson) return yield utf8(NO_PERSON);
+  const { environmentId, distinctId, firstSeenAtMs } = reading;
+  yield utf8(`{"personId":"${await personIdOf(environmentId, distinctId)}","distinctIds":[`);
+  let piece: string[] = [];
+  let isOwn = true;
+  for (const id of ids.each()) {
+    const entry = JSON.stringify(isOwn ? presentOwn(distinctId, firstSeenAtMs) : presentExportedId(id));
+    piece.push(isOwn ? entry : `,${entry}`);
+    isOwn = false;
+    if (piece.length < IDS_OF_PIECE) continue;
+    yield utf8(piece.join(""));
+    piece = [];
+  }
+  yield utf8(`${piece.join("")}],"properties":`);
+  yield* propertiesPieces(reading, ids);
+  const seen = { createdAt: iso(ids.firstSeenAtMs), lastSeenAt: iso(ids.lastSeenAtMs), isIdentified };
+  yield utf8(`,${JSON.stringify(seen).slice(1, -1)}`);
+}
+
+/** The requested id is shown without its claimer, which may be another person. */
+const presentOwn = (distinctId: string, firstSeenAtMs: number | null) => ({
+  distinctId,
+  linkedAt: firstSeenAtMs === null ? null : iso(firstSeenAtMs),
+  via: null,
+  claimedBy: null,
+  isVerified: false,
+});
+
+const presentExportedId = ({ distinctId, claimedAtMs, via, claimedBy, isVerified }: PersonId) => ({
+  distinctId,
+  linkedAt: iso(claimedAtMs),
+  via,
+  claimedBy,
+  isVerified,
+});
 
 /** Whether anything is stored about the person. Earlier exports do not count (P8). */
 function hasData({ isPerson, ids: { sizes, recurring }, limits }: Snapshot): boolean {

@@ -1,13 +1,13 @@
 import { MinuteCounts, ofIsolates } from "../auth/minute-counts.ts";
 import { inDatabaseOf } from "../auth/require-admin.ts";
 import { countActivity } from "../db/activity/count.ts";
-import { atLatestClock, knownClock, timesOf } from "../db/clock.ts";
-import { databaseIndexOf } from "../db/databases.ts";
+import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
+import { databaseIndexOf } from "../db/session.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { underName } from "../db/tombstones/known.ts";
 import { PurserError } from "../errors.ts";
 import type { Utf8 } from "../lib/encoding.ts";
-import { sha256 } from "../lib/hash.ts";
+import { sha256 } from "../lib/encoding.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";

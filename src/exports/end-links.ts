@@ -1,13 +1,12 @@
 import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
 import { actOfOperator } from "../catalog/audit/audit-statement.ts";
-import { constraintOf } from "../db/constraint.ts";
+import { constraintOf } from "../db/attempt.ts";
 import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { environments, exportAudit, linkEnds } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";
 import { batchBehind, underName } from "../db/tombstones/known.ts";
 import { guards } from "../db/views.ts";
-import { encodeBase64url } from "../lib/encoding.ts";
-import { signHmac } from "../lib/hash.ts";
+import { encodeBase64url, signHmac } from "../lib/encoding.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import type { CronCtx, CronPart, SystemCtx, TenantCtx } from "../runtime.ts";
 import { type ExportClaims, exportSecrets, tokenLifeMs } from "./create-link.ts";

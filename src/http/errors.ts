@@ -1,9 +1,10 @@
-import type { Context } from "hono";
+import type { Context, Hono } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { constraintOf } from "../db/constraint.ts";
+import { constraintOf } from "../db/attempt.ts";
 import { errorStatus, PurserError, presentRefusal, refusalIn } from "../errors.ts";
-import type { AppEnv } from "./factory.ts";
+import { type AppEnv, allowBrowsers } from "./factory.ts";
 import type { ErrorBody } from "./responses.ts";
+import { plainName } from "./wrong-names.ts";
 
 /** Logs a bug by kind and place. Does not log its message, which can contain a caller's data. */
 export function logBug(error: unknown, requestId: string): void {
@@ -37,4 +38,114 @@ export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
   for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
   const body: ErrorBody = { error: { ...presentRefusal(error), requestId } };
   return c.json(body, errorStatus[error.code] satisfies ContentfulStatusCode);
+}
+
+/** The router and the routes of an app. */
+type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
+
+/** The method that Hono gives to a middleware. */
+const ANY_SEGMENT = "ALL";
+
+/** Returns the methods that a path supports, in alphabetical order. */
+function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
+  const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY_SEGMENT));
+  const matched = [...known].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
+  const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY_SEGMENT));
+  if (methods.size === 0) return [];
+  if (methods.has("GET")) methods.add("HEAD");
+  if (matched.some((route) => route.handler === allowBrowsers)) methods.add("OPTIONS");
+  return [...methods].sort();
+}
+
+/** Returns `not_found` (404) for a path, with a link to the reference. `meant` is a route that resembles the path. */
+export function nothingHere(meant: string | null = null): PurserError {
+  const suggestion = meant === null ? "" : ` Did you mean \`${meant}\`?`;
+  const message = `There is nothing at this path.${suggestion} All paths are described at /docs.`;
+  return new PurserError("not_found", message, { headers: { Link: '</docs>; rel="help"' } });
+}
+
+/** Returns a sentence that names the paths directly below this one which support the method. */
+function elsewhere({ routes }: RoutedApp, method: string, path: string): string {
+  const below = routes.filter((route) => route.method === method && route.path.startsWith(`${path}/`));
+  const paths = new Set(below.map((route) => route.path).filter((one) => /^\/[\w-]+$/.test(one.slice(path.length))));
+  return paths.size === 0 ? "" : ` ${method} is for ${[...paths].map((one) => `\`${one}\``).join(", ")}.`;
+}
+
+/** Throws 405 with `Allow` if the path supports other methods, otherwise 404. The app's own router decides. */
+export function answerUnknownPath(app: RoutedApp) {
+  return (c: Context<AppEnv>): never => {
+    const methods = methodsAt(app, c.req.path);
+    if (methods.length === 0) {
+      // An integrator never means a page of the dashboard.
+      const routes = app.routes.filter(({ method, path }) => method !== ANY_SEGMENT && !path.startsWith("/admin"));
+      throw nothingHere(
+        pathMeant(
+          routes.map((route) => route.path),
+          c.req.path,
+        ),
+      );
+    }
+    const allow = methods.join(", ");
+    const sends = methods.filter((method) => method !== "HEAD" && method !== "OPTIONS").join(" or ");
+    const message = `Send ${sends}. This path supports ${allow}.${elsewhere(app, c.req.method, c.req.path)}`;
+    throw new PurserError("method_not_allowed", message, {
+      headers: { Allow: allow },
+    });
+  };
+}
+
+const PATH_CHARACTERS_MAX = 200;
+
+/** The beginnings of a path that integrators omit, most often omitted first. */
+const PREFIXES = ["", "/api/v1", "/api/v1/usage", "/api/v1/credits", "/api/v1/admin"];
+
+/** The routes to suggest for the last segment of a path, when other services use that word for the same thing. */
+const OTHER_WORDS: readonly (readonly [route: string, words: string])[] = [
+  ["/api/v1/credits", "balance balances wallet"],
+  ["/api/v1/usage/reservations/:reservationId/commit", "capture settle confirm finalize"],
+  ["/api/v1/usage/reservations/:reservationId/release", "cancel void rollback"],
+  ["/api/v1/admin/balances/:balanceId/adjust", "adjust adjustment adjustments"],
+  ["/api/v1/credits/history", "ledger transactions entries"],
+  ["/api/v1/usage/events", "consume spend debit deduct meter track record ingest"],
+  ["/api/v1/usage/reservations", "hold holds reserve"],
+  ["/api/v1/export-person", "export exports gdpr dsar"],
+  ["/api/v1/openapi.json", "swagger swagger.json openapi openapi.yaml"],
+  ["/api/v1/admin/apps/:appId/packs", "packs pack products"],
+  ["/api/v1/admin/apps/:appId/keys", "keys api-keys"],
+  ["/health", "healthz livez readyz ping status"],
+];
+
+const segmentsOf = (path: string): string[] => path.split("/").filter((segment) => segment !== "");
+
+/** Returns a segment in a form that ignores case, separators and a plural's s. */
+const plainSegment = (segment: string): string => plainName(segment).replace(/s$/, "");
+
+/**
+ * Returns the spellings to compare with routes: the path without extra slashes, and with each prefix in place of a missing,
+ * partial or wrong one.
+ */
+function variantsOf(path: string): string[][] {
+  const own = segmentsOf(path);
+  const rest = segmentsOf(`/${own.join("/")}`.replace(/^\/(api(?=\/|$))?(\/?v\d+(?=\/|$))?/i, "/"));
+  return rest.length === 0 ? [own] : [own, ...PREFIXES.map((prefix) => [...segmentsOf(prefix), ...rest])];
+}
+
+/** Returns whether a path resembles a route, in which parameters stand for any text. */
+const isAlike = (route: readonly string[], path: readonly string[]): boolean =>
+  route.length === path.length &&
+  route.every((segment, index) => segment.startsWith(":") || plainSegment(segment) === plainSegment(path[index] ?? ""));
+
+/**
+ * Returns the route that an unknown path probably means, such as `/api/v1/admin/apps/{appId}/keys`. Null when it resembles none.
+ */
+function pathMeant(routePaths: Iterable<string>, path: string): string | null {
+  const end = segmentsOf(path).at(-1)?.toLowerCase();
+  if (path.length > PATH_CHARACTERS_MAX || end === undefined) return null;
+  const routes = [...new Set(routePaths)].filter((route) => !route.includes("*") && segmentsOf(route).length > 0);
+  const alike = variantsOf(path)
+    .map((variant) => routes.find((route) => isAlike(segmentsOf(route), variant)))
+    .find((route) => route !== undefined);
+  const meant = alike ?? OTHER_WORDS.find(([, words]) => words.split(" ").includes(end))?.[0];
+  // The message shows a segment such as `:appId{[a-z]+}` as `{appId}`.
+  return meant?.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}").replace(/(.)\/$/, "$1") ?? null;
 }

@@ -1,7 +1,8 @@
 import { type Context, Hono } from "hono";
 import { cors } from "hono/cors";
 import { createMiddleware } from "hono/factory";
-import type { PurserError } from "../errors.ts";
+import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
+import { type PurserError, refusalIn } from "../errors.ts";
 import type { AdminCtx, Runtime, SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** The variables of a request. Middleware of `auth/` sets `ctx`, `root` and `admin`. */
@@ -26,7 +27,7 @@ export interface AppEnv {
     root: SystemCtx;
     /** The context of administration. */
     admin: AdminCtx;
-    /** Judges an administration key by the valid arguments. Throws `forbidden`. Set where these decide. */
+    /** Checks an administration key by the valid arguments. Throws `forbidden`. Set if these decide. */
     judgeArguments?: (values: object) => void;
   };
 }
@@ -53,3 +54,54 @@ export const allowBrowsers = cors({
   exposeHeaders: ["x-d1-bookmark", "idempotent-replayed", "retry-after", "purser-warning", "x-request-id"],
   maxAge: 86_400,
 });
+
+/**
+ * Calls a verb with the time of its environment. If the key check or the guard of a write finds that the test clock (D3) differs
+ * from the one this isolate knew, nothing has been answered or written yet, and the verb is called again with the right time.
+ */
+export function callVerb<Answer>(
+  c: {
+    readonly var: Pick<AppEnv["Variables"], "ctx" | "runtime">;
+    readonly set: (name: "ctx", ctx: TenantCtx) => void;
+  },
+  verb: (ctx: TenantCtx) => Answer | Promise<Answer>,
+): Promise<Answer> {
+  return atLatestClock(async (count) => {
+    const { ctx, runtime } = c.var;
+    if (count > 1) c.set("ctx", { ...ctx, ...timesOf(knownClock(runtime, ctx.environment), runtime) });
+    try {
+      return await verb(c.var.ctx);
+    } catch (error) {
+      const refusal = refusalIn(error);
+      // A refusal that needed no query may rest on the wrong time.
+      if (refusal !== null && refusal.fault === undefined) await c.var.ctx.db.check?.();
+      throw error;
+    }
+  });
+}
+
+/**
+ * Warnings about input that is accepted but looks like a mistake (W16). Each is one ASCII sentence without any value of the
+ * caller.
+ */
+const WARNINGS = {
+  quantity_disregarded: "The quantity is disregarded: the pack has items, and each is granted as it is.",
+  granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
+  count_implied:
+    "A balance in count pays 1 for an event that names no count: send count with each event, 0 where such a balance must not pay.",
+  audience_missing:
+    "The setting names no audience, so a token that its issuer made for another application passes too.",
+  percent_below_one: "The percentage is below 1: write 20 for 20 percent.",
+  device_made_user:
+    "A secret key sent an event under the id of a device, which is a user from now on that no page can link to another.",
+} as const;
+export type Warning = keyof typeof WARNINGS;
+
+const WARNINGS_MAX = 3;
+export const WARNING_HEADER = "purser-warning";
+
+/** Adds a warning to the response. Does nothing if there is no response, as in the cron. */
+export const warn = ({ warn: tell }: Pick<Runtime, "warn">, warning: Warning): void => tell?.(WARNINGS[warning]);
+
+/** Returns the text of the warning header, with each sentence once. */
+export const warningText = (sentences: ReadonlySet<string>): string => [...sentences].slice(0, WARNINGS_MAX).join(" ");

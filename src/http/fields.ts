@@ -36,7 +36,7 @@ const textOf = (rules: readonly TextRule[], shown: { minLength?: number; maxLeng
 
 /**
  * Returns the schema of a name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control
- * characters. Purser compares it code unit by code unit, and never trims, normalises or cuts it.
+ * characters. Purser compares it code unit by code unit, and never trims, normalises or truncates it.
  */
 export const identifier = (codePointsMax = 200) =>
   textOf([isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls], {

@@ -156,6 +156,6 @@ export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: stri
   const param = pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]);
   const isNullField = param !== "" && issue.message.endsWith(NOT_NULL);
   const message = isNullField ? `${issue.message}: an optional field is left out instead` : issue.message;
-  // A name may be as long as a body. A long one stands in `param` only.
+  // A name may be as long as a body. A long one is only in `param`.
   return invalid(param || whole, param.length <= NAME_CHARACTERS_MAX ? message : `This field ${message}.`);
 }

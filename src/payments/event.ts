@@ -57,7 +57,7 @@ export const stripeEventInput = z.lazy(() =>
       type: z.string(),
       created: z.int().describe("In seconds since 1970."),
       livemode: z.boolean(),
-      account: z.string().nullish().describe("Of Stripe Connect: such an event is ignored."),
+      account: z.string().nullish().describe("Set in Stripe Connect events, which are ignored."),
       data: z.looseObject({ object: z.looseObject({}) }),
     })
     .meta({ id: "StripeEvent" }),

@@ -1,6 +1,6 @@
 import { REASONS } from "./offer.ts";
 
-/** Why an event did nothing (S5). */
+/** The reasons why an event did nothing (S5). */
 const IGNORED_REASONS = [
   "nothing_new",
   "another_type",
@@ -17,7 +17,7 @@ const IGNORED_REASONS = [
 ] as const;
 export type IgnoredReason = (typeof IGNORED_REASONS)[number] | "no_user";
 
-/** Why an event granted nothing: the reasons of ignored events and of unmatched payments. */
+/** The reasons why an event granted nothing, of ignored events and of unmatched payments. */
 export const LOG_REASONS = [...REASONS, ...IGNORED_REASONS] as const;
 export type LogReason = (typeof LOG_REASONS)[number];
 

@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
-import { computed, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { payments, type Steps, stripeLog } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
@@ -9,13 +9,20 @@ import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { factsOf } from "./facts.ts";
+import type { LogReason } from "./hints.ts";
 import { dueOf, fraction, moneyOf } from "./line.ts";
 import type { Reason } from "./offer.ts";
-import type { ListPaymentsOutput, PaymentOutput } from "./responses.ts";
-import type { ListPaymentsInput } from "./schemas.ts";
+import type { ListPaymentsOutput, ListStripeEventsOutput, PaymentOutput } from "./responses.ts";
+import { type ListPaymentsInput, type ListStripeEventsInput, OUTCOMES } from "./schemas.ts";
 import { selectDebt, selectPage, selectSums } from "./select-payments.ts";
 import { namesInOrder, shownKey } from "./state.ts";
-import { readEvents, readPayment, type StoredPayment, selectShownPayment } from "./stored-payment.ts";
+import {
+  type PaymentOutcome,
+  readEvents,
+  readPayment,
+  type StoredPayment,
+  selectShownPayment,
+} from "./stored-payment.ts";
 
 /** The payments of an environment, newest first. Throws `not_found`. */
 export async function listPayments(
@@ -49,7 +56,7 @@ export async function listPayments(
   };
 }
 
-/** What an object at Stripe asked for. */
+/** The request of an object at Stripe. */
 interface AskedFor {
   readonly objectId: string;
   /** A pack's id or name; of an invoice's line its price. */
@@ -156,3 +163,73 @@ export async function countUnmatched(ctx: TenantCtx): Promise<{ count: number; o
   const oldestAtMs = row?.oldestAtMs ?? null;
   return { count: row?.count ?? 0, oldestAt: oldestAtMs === null ? null : iso(oldestAtMs) };
 }
+
+const logFields = () =>
+  fields(
+    stripeLog,
+    ...(["eventId", "type", "atMs", "outcome", "reason", "objectId", "askedPack", "askedUser", "hint"] as const),
+    "paymentKey",
+  );
+type StripeEventRow = RowOf<ReturnType<typeof logFields>>;
+
+type StripeEventsPage = {
+  environmentId: number;
+  outcome: PaymentOutcome;
+  beforeMs: number;
+  beforeId: string;
+  limit: number;
+};
+const selectStripeEventsPage = query((value: ValueOf<StripeEventsPage>) =>
+  read(
+    logFields(),
+    (list) => sql`SELECT ${list} FROM ${stripeLog} INDEXED BY stripe_log_at
+      WHERE ${stripeLog.environmentId} = ${value("environmentId")} AND ${stripeLog.outcome} = ${value("outcome")}
+      AND (${stripeLog.atMs}, ${stripeLog.eventId}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
+      ORDER BY ${stripeLog.atMs} DESC, ${stripeLog.eventId} DESC LIMIT ${value("limit")}`,
+  ),
+);
+
+/** The position of an event: by time, then by outcome and id. */
+const positionOf = ({ atMs, outcome, eventId }: StripeEventRow): string =>
+  `${atMs} ${OUTCOMES.indexOf(outcome)} ${eventId}`;
+
+/** The start position of a page of one outcome. */
+function beforeOf(position: string | null, outcome: PaymentOutcome): Pick<StripeEventsPage, "beforeMs" | "beforeId"> {
+  if (position === null) return { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
+  const [at = "", after = "", ...id] = position.split(" ");
+  const later = OUTCOMES.indexOf(outcome) - Number(after);
+  return { beforeMs: Number(at) + (later > 0 ? 1 : 0), beforeId: later === 0 ? id.join(" ") : "" };
+}
+
+/** The log of Stripe's events, newest first (S5). Throws `not_found`. */
+export async function listStripeEvents(
+  root: SystemCtx,
+  appId: string,
+  { mode, outcome, limit, cursor }: ListStripeEventsInput,
+): Promise<ListStripeEventsOutput> {
+  const { id: environmentId } = await requireEnvironment(root, appId, mode);
+  const scope = ["stripe_log", environmentId, outcome ?? ""];
+  const position = cursor === undefined ? null : decodeTextCursor(cursor, scope);
+  if (cursor !== undefined && position === null) throw invalidCursor();
+  const wanted = outcome === undefined ? OUTCOMES : [outcome];
+  const found = await batch(
+    root.db,
+    wanted.map((each) =>
+      selectStripeEventsPage({ environmentId, outcome: each, ...beforeOf(position, each), limit: limit + 1 }),
+    ),
+  );
+  const rows = found.flat().toSorted((a, b) => b.atMs - a.atMs);
+  const last = rows[limit - 1];
+  return {
+    events: rows.slice(0, limit).map(presentStripeEvent),
+    nextCursor: rows.length > limit && last !== undefined ? encodeTextCursor(positionOf(last), scope) : null,
+  };
+}
+
+const presentStripeEvent = ({ atMs, reason, askedPack: pack, askedUser: user, ...row }: StripeEventRow) => ({
+  ...row,
+  at: iso(atMs),
+  // Only `logStatement` writes rows.
+  reason: reason as LogReason | null,
+  asked: pack === null && user === null ? null : { pack, user },
+});

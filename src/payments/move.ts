@@ -5,7 +5,7 @@ import type { AccountAtRead } from "../books/ledger/send.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/packs/pack.ts";
 import { attempt } from "../db/attempt.ts";
-import { idIn } from "../db/databases.ts";
+import { idIn } from "../db/session.ts";
 import { batch, type Statement } from "../db/sql.ts";
 import { personGuards } from "../db/tombstones/check.ts";
 import { withTombstones } from "../db/tombstones/known.ts";
@@ -76,7 +76,7 @@ interface FoundBooks {
   readonly trials: ReadonlySet<string>;
 }
 
-/** Whether a quantity is named of a pack with items. */
+/** Whether a quantity is given for a pack with items. */
 const disregardsQuantity = ({ facts }: PaymentState, { packOf }: FoundBooks): boolean =>
   [...factsOf(facts, "session"), ...factsOf(facts, "intent")].some(
     ({ data: { pack, quantity } }) => quantity !== null && pack !== null && (packOf(pack)?.items.length ?? 0) > 0,

@@ -38,7 +38,7 @@ export interface Offer {
   readonly userId: string | null;
   /** The bought parts, in the order of its lines. */
   readonly parts: readonly OfferPart[];
-  /** Why none of it can be granted, though its parts could. */
+  /** The reason why nothing can be granted, although the parts could be. */
   readonly flaw: "lines_missing" | "proration" | null;
 }
 

@@ -12,7 +12,7 @@ const money = z.int().describe("In the currency's smallest unit, as at Stripe.")
 export const stripeEventOutput = z
   .strictObject({
     received: z.literal(true),
-    outcome: outcome.describe("What this delivery did. `ignored`: nothing, as when it is a repeat."),
+    outcome: outcome.describe("The effect of this delivery. `ignored`: none, for example because it is a repeat."),
     paymentKey: z.string().optional().describe("The payment's id at Stripe: its payment intent, if it has one."),
   })
   .meta({ id: "StripeEventReceived" });
@@ -40,7 +40,7 @@ const shownSetting = z
 export const stripeOutput = z
   .strictObject({
     mode,
-    setting: shownSetting.nullable().describe("Null: no events are taken."),
+    setting: shownSetting.nullable().describe("Null: no events are accepted."),
     lastEventAt: time.nullable().describe("When the last event arrived."),
     refused: z
       .strictObject({ at: time, reason: z.enum(SIGNATURE_FAULTS).meta({ id: "StripeSignatureFault" }) })
@@ -54,7 +54,7 @@ const loggedEvent = z
   .strictObject({
     eventId: z.string(),
     type: z.string(),
-    at: time.describe("When it came."),
+    at: time.describe("The time of its arrival."),
     outcome: outcome.describe("The outcome. Of several deliveries, the most important one."),
     reason: z
       .enum(LOG_REASONS)
@@ -66,7 +66,7 @@ const loggedEvent = z
       .strictObject({ pack: z.string().nullable(), user: z.string().nullable() })
       .nullable()
       .describe("The pack and the user that it named. No user is stored for an ignored event."),
-    hint: z.string().nullable().describe("The change that would have made it grant."),
+    hint: z.string().nullable().describe("How to correct it."),
     paymentKey: z.string().nullable(),
   })
   .meta({ id: "StripeLogEntry" });
@@ -86,7 +86,7 @@ const grant = z
     unit,
     initial: z.number(),
     taken: z.number().describe("The amount taken back because of refunds and disputes."),
-    short: z.number().describe("The amount due back that was not available."),
+    short: z.number().describe("The due amount that could not be taken back."),
     paid: z.number().describe("The part that was taken to pay a debt of the user."),
   })
   .meta({ id: "PaymentGrant" });

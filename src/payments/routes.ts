@@ -3,22 +3,21 @@ import { createMiddleware } from "hono/factory";
 import * as z from "zod";
 import { limitStripe } from "../auth/arrivals.ts";
 import { inDatabaseOf, openRoot, requireAdmin } from "../auth/require-admin.ts";
-import { clockOf, timesOf } from "../db/clock.ts";
-import { databaseIndexOf } from "../db/databases.ts";
+import { clockOf, timesOf } from "../db/features.ts";
 import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { environments, stripeSettings } from "../db/schema.ts";
+import { databaseIndexOf } from "../db/session.ts";
 import { all } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { bodyTextOf, limitBody, readBody } from "../http/body.ts";
-import { callVerb } from "../http/call-verb.ts";
-import { type AppEnv, answerOutcome, createRoutes } from "../http/factory.ts";
+import { type AppEnv, answerOutcome, callVerb, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 import { stripeEventInput } from "./event.ts";
 import { hintOf, NO_FACTS } from "./hints.ts";
-import { listPayments } from "./list.ts";
-import { listStripeEvents } from "./list-events.ts";
+import { listPayments, listStripeEvents } from "./list.ts";
 import { logIgnored } from "./log.ts";
+import { openSecrets, readStoredSetting } from "./offers.ts";
 import {
   listPaymentsInput,
   listStripeEventsInput,
@@ -26,7 +25,6 @@ import {
   setStripeInput,
   settlePaymentInput,
 } from "./schemas.ts";
-import { openSecrets, readStoredSetting } from "./setting.ts";
 import { settlePayment } from "./settle.ts";
 import { checkSignature, SignatureRefusal } from "./signature.ts";
 import { readStripe, setStripe } from "./stripe-setting.ts";

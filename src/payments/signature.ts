@@ -1,10 +1,10 @@
 import { PurserError } from "../errors.ts";
-import { signHmac } from "../lib/hash.ts";
+import { signHmac } from "../lib/encoding.ts";
 
 const TOLERANCE_SECONDS = 300;
 const SIGNATURE = /^[0-9a-f]{64}$/;
 
-/** Why a request was not accepted as Stripe's (S5). */
+/** The reasons why a request was not accepted as Stripe's (S5). */
 export const SIGNATURE_FAULTS = ["header_missing", "header_malformed", "wrong_secret", "too_old"] as const;
 export type SignatureFault = (typeof SIGNATURE_FAULTS)[number];
 

@@ -69,8 +69,8 @@ export const invoice = z.lazy(() =>
     amount_paid: whole,
     total: z.nullish(whole),
     currency: z.string(),
-    // Of API versions before 2025-03-31, as are `subscription` and `subscription_details` here, and of lines `price`, `proration`,
-    // `proration_details` and `subscription`.
+    // Only in API versions before 2025-03-31, like `subscription` and `subscription_details` here, and in lines `price`,
+    // `proration`, `proration_details` and `subscription`.
     payment_intent: nullableText,
     charge: nullableText,
     subscription: nullableText,

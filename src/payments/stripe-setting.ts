@@ -22,9 +22,9 @@ import { invalid, PurserError } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
 import { newestAt } from "./log.ts";
+import { readStoredSetting, sealStripeSetting } from "./offers.ts";
 import type { StripeOutput } from "./responses.ts";
 import type { SetStripeInput } from "./schemas.ts";
-import { readStoredSetting, sealStripeSetting } from "./setting.ts";
 import type { SignatureFault } from "./signature.ts";
 
 type StripeEnvironment = { environmentId: number };

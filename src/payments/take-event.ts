@@ -10,9 +10,9 @@ import { type CreditFact, factsOf } from "./facts.ts";
 import { hintOf, type IgnoredReason } from "./hints.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
 import { type Moved, movePayment, stronger } from "./move.ts";
+import type { StripeSetting } from "./offers.ts";
 import { offersOf } from "./offers.ts";
 import type { StripeEventOutput } from "./responses.ts";
-import type { StripeSetting } from "./setting.ts";
 import { type PaymentOutcome, selectUnmatchedOf } from "./stored-payment.ts";
 
 /** Processes a Stripe event. Events may come in any order and repeatedly (S2 to S6). Throws `temporarily_unavailable`. */

@@ -1,7 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { isConflict } from "../db/attempt.ts";
-import { timesOf } from "../db/clock.ts";
-import { guardFeatures } from "../db/features.ts";
+import { guardFeatures, timesOf } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { environments, paymentNames, payments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
@@ -110,7 +109,7 @@ export async function tellOne(ctx: TenantCtx, due: Due): Promise<void> {
     ]);
     noteMessages(ctx, messages);
   } catch (error) {
-    // Something moved meanwhile. The next run looks again.
+    // Something changed meanwhile. The next run tries again.
     if (!isConflict(error)) throw error;
   }
 }

@@ -1,6 +1,5 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
-import { attempt } from "../db/attempt.ts";
-import { constraintOf } from "../db/constraint.ts";
+import { attempt, constraintOf } from "../db/attempt.ts";
 import { presenter, wire } from "../db/presenter.ts";
 import {
   asInteger,

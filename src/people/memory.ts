@@ -5,10 +5,9 @@ import type { Statement } from "../db/sql.ts";
 import { knownText } from "../db/tombstones/known.ts";
 import { guards } from "../db/views.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
-import { sentLink } from "./claims.ts";
-import { isUserBy } from "./is-user.ts";
-import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
+import { needsStoredPeople, type PersonEvent, sentLink } from "./claims.ts";
 import type { SettledId } from "./plan-people.ts";
+import { isUserBy } from "./read-people.ts";
 
 const REMEMBERED_IDS_MAX = 1_000;
 /** The most characters of sent texts that an isolate remembers. */

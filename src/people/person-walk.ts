@@ -8,7 +8,7 @@ import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { DIGITS } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { hasAccount, hasOwnConsent, isUserBy } from "./is-user.ts";
+import { hasAccount, hasOwnConsent, isUserBy } from "./read-people.ts";
 
 /** The columns of an id's record that claims need, from the table or an alias. */
 type IdRecord = Readonly<

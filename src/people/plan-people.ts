@@ -1,6 +1,14 @@
-import { type ClaimChange, type ClaimRecord, Claims, flawOfLink, isDeviceForm, sentLink } from "./claims.ts";
+import {
+  type ClaimChange,
+  type ClaimRecord,
+  Claims,
+  flawOfLink,
+  isDeviceForm,
+  needsStoredPeople,
+  type PersonEvent,
+  sentLink,
+} from "./claims.ts";
 import { changesProperties, IdProperties, propertiesBytesMax, propertiesNamesMax } from "./id-properties.ts";
-import { needsStoredPeople, type PersonEvent } from "./person-event.ts";
 
 export interface StoredProperties {
   readonly distinctId: string;
@@ -162,8 +170,9 @@ function settledIds(
       return link === null || version === null ? [] : [{ link: sentLink(link), claimed: link.otherId, version }];
     });
     const found = propertiesOf(distinctId);
-    const settled = ofId.filter((event) => changesProperties(event) && found?.own.isSettled(event));
-    const changes = [...new Set(settled.flatMap((event) => event.changes ?? []))];
+    // Null and empty changes are not remembered.
+    const settled = ofId.flatMap((event) => (event.changes && found?.own.isSettled(event) ? event.changes : []));
+    const changes = [...new Set(settled)];
     const properties = found === null ? null : { version: found.version, bytes: found.own.storedBytes, changes };
     return { distinctId, properties, links };
   });

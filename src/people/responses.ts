@@ -26,7 +26,7 @@ export const captureOutput = z
     quota_limited: z
       .array(z.literal("events"))
       .optional()
-      .describe("Given when events were not stored, because a limit of today is reached."),
+      .describe("Present if events were not stored because a daily limit is reached."),
     refused: z
       .array(z.strictObject({ index: z.int(), param: z.string(), message: z.string() }).meta({ id: "RefusedEvent" }))
       .optional()

@@ -1,8 +1,7 @@
 import { askAbout } from "../auth/end-user.ts";
 import { requireKeyOrEndUser } from "../auth/require-key.ts";
 import { readBody } from "../http/body.ts";
-import { callVerb } from "../http/call-verb.ts";
-import { createRoutes } from "../http/factory.ts";
+import { callVerb, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
 import { recordConsent } from "./consent.ts";
 import { consentInput } from "./schemas.ts";

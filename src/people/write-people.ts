@@ -1,7 +1,7 @@
 import { type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, assignments, insertFrom, names, query, type ValueOf } from "../db/query.ts";
-import { analyticsEvents, distinctIds, idProperties } from "../db/schema.ts";
+import { analyticsEvents, distinctIds, firstSeenOfKnownId, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -64,7 +64,7 @@ const upsertIds = query((value: ValueOf<RowsAt & { isCounted: number; dayMs: num
     isDeviceForm: sql`fresh.value ->> 1`,
     isSender: sql`fresh.value ->> 2`,
     isIdentified: sql`fresh.value ->> 3`,
-    firstSeenAtMs: asInteger(value("nowMs")),
+    firstSeenAtMs: sql`iif(fresh.is_new, ${asInteger(value("nowMs"))}, ${firstSeenOfKnownId})`,
     lastSeenAtMs: asInteger(value("nowMs")),
     eventCount: sql`fresh.total`,
     eventBytes: sql`fresh.weights ->> 0`,
@@ -112,7 +112,7 @@ const changeClaims = query((value: ValueOf<RowsAt>) => {
     environmentId: asInteger(value("environmentId")),
     distinctId: sql`value ->> 0`,
     isDeviceForm: sql`0`,
-    firstSeenAtMs: asInteger(value("nowMs")),
+    firstSeenAtMs: firstSeenOfKnownId,
     lastSeenAtMs: asInteger(value("nowMs")),
     ...claim,
   };

@@ -7,9 +7,8 @@ import { adminOperations } from "./operations/admin.ts";
 import { captureOperations } from "./operations/capture.ts";
 import { creditOperations } from "./operations/credits.ts";
 import { erasureOperations } from "./operations/erasures.ts";
-import { exportOperations } from "./operations/exports.ts";
+import { exportOperations, peopleOperations } from "./operations/exports.ts";
 import { paymentOperations } from "./operations/payments.ts";
-import { peopleOperations } from "./operations/people.ts";
 import { usageOperations } from "./operations/usage.ts";
 
 const serviceOperations: readonly Operation[] = [
@@ -95,14 +94,14 @@ the arguments, existence, rule.
     { name: "People", description: "Consent, and the export and the erasure of a person's data." },
     {
       name: "Payments",
-      description: "Stripe's events in: what was paid is granted, what is refunded or disputed is taken back.",
+      description: "Stripe's events: paid credits are granted, and refunded or disputed ones are taken back.",
     },
     {
       name: "Administration",
       description:
         "Applications, keys, packs and adjustments. Needs the admin token, or an administration key with the operation's scope.",
     },
-    { name: "Messages", description: "What endpoints are told, signed as Standard Webhooks 1.0 describes." },
+    { name: "Messages", description: "The messages to endpoints, signed according to Standard Webhooks 1.0." },
     { name: "Service", description: "The service itself. Needs no key." },
   ],
 };

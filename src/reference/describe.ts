@@ -9,8 +9,7 @@ import {
 import { demandText } from "../auth/scopes.ts";
 import { errorDetail } from "../http/responses.ts";
 import { isJsonObject } from "../lib/json.ts";
-import { errorComponents, errorDetailSchema } from "./error-details.ts";
-import { errorResponses, sharedResponses } from "./error-responses.ts";
+import { errorComponents, errorDetailSchema, errorResponses, sharedResponses } from "./error-responses.ts";
 import { type HeaderName, headerRefs, headers } from "./headers.ts";
 import {
   adminRouteOf,
@@ -133,8 +132,8 @@ function describeMessage({ type, description, schema }: DescribedMessage): ZodOp
     security: [],
     requestBody: { required: true, content: { "application/json": { schema } } },
     responses: {
-      "2XX": { description: "The message is delivered. Nothing of the answer is read." },
-      "4XX": { description: "It is sent again. 410 switches the endpoint off." },
+      "2XX": { description: "The message is delivered. The response's body is not read." },
+      "4XX": { description: "The message is sent again. A 410 disables the endpoint." },
     },
   };
 }

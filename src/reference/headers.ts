@@ -16,7 +16,7 @@ export const headers = {
     "true",
   ),
   "purser-warning": textHeader(
-    "What was taken but looks like a mistake: at most three sentences, for people. Their wording may change.",
+    "Warnings about an accepted request that looks like a mistake: at most three sentences, for people. Their wording may change.",
     "The quantity is disregarded: the pack has items, and each is granted as it is.",
   ),
   "retry-after": textHeader("Seconds to wait before the next attempt.", "1"),

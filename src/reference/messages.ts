@@ -10,7 +10,7 @@ const textSchema = z.string();
 const userIdSchema = textSchema;
 const seq = z
   .int()
-  .describe("The last seq in the user's ledger that the effect wrote. A receiver orders a user's messages by it.");
+  .describe("The seq of the user's last ledger entry that the effect wrote. Sort a user's messages by it.");
 const movingSchema = { balanceId: textSchema, unit, delta: z.number(), remaining: z.number() };
 const motion = { ...movingSchema, note: textSchema.nullable() };
 const quantitiesSchema = z.strictObject({
@@ -56,7 +56,7 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     },
   ],
   "credits.refunded": [
-    "A refund took back what balances were issued with.",
+    "A refund took back credits.",
     {
       userId: userIdSchema,
       refundRef: textSchema,
@@ -77,7 +77,7 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "credits.revoked": ["A balance was revoked.", { userId: userIdSchema, ...motion, seq }],
   "credits.adjusted": ["A balance was adjusted.", { userId: userIdSchema, ...motion, seq }],
   "credits.low": [
-    "What remains fell below an alert's threshold.",
+    "The remaining credits fell below an alert's threshold.",
     {
       userId: userIdSchema,
       alertId: textSchema,
@@ -90,13 +90,13 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   ],
   "credits.depleted": ["Nothing remains in any unit.", { userId: userIdSchema, seq }],
   "recurring.suspended": [
-    "A period of a recurring grant was refused, for an error of this code. Resume it when the cause is gone.",
+    "A period of a recurring grant was refused with this error code. Resume the recurring grant after you have removed the cause.",
     { userId: userIdSchema, recurringId: textSchema, reason: textSchema },
   ],
   "balance.expiring": ["A balance expires in so many days.", { ...expiry, days: z.int() }],
   "balance.expired": ["A balance expired with something left.", expiry],
   "usage.recorded": [
-    "Usage was recorded: an event, a commit or a charge. Only for endpoints that ask for it.",
+    "Usage was recorded: an event, a commit or a charge. Only for endpoints that request it.",
     {
       userId: userIdSchema,
       eventId: textSchema,
@@ -106,12 +106,15 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       model: textSchema.nullable(),
       quantities: quantitiesSchema,
       occurredAt: time,
-      properties: z.record(z.string(), z.unknown()).nullable().describe("Null where none were sent, and above 16 KiB."),
+      properties: z
+        .record(z.string(), z.unknown())
+        .nullable()
+        .describe("Null if none were sent, or if they exceed 16 KiB."),
       seq: seq.nullable(),
     },
   ],
   "usage.limit_reached": [
-    "A user has reached the amount of a usage limit, or is above. Once a window.",
+    "A user has reached or exceeded the amount of a usage limit. Once a window.",
     {
       ...{ userId: userIdSchema, limitId: textSchema, name: textSchema, unit, amount: z.number(), used: z.number() },
       resetsAt: textSchema.meta({ format: "date-time" }),
@@ -119,7 +122,7 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     },
   ],
   "reservation.expired": [
-    "Nobody settled a reservation in time, and its holds returned.",
+    "A reservation expired, and its holds returned.",
     {
       userId: userIdSchema,
       reservationId: textSchema,
@@ -129,16 +132,16 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
     },
   ],
   "person.exported": [
-    "A link to a person's data was made, or opened.",
+    "A link to a person's data was created or opened.",
     { distinctId: textSchema, action: z.enum(["minted", "opened"]) },
   ],
   "person.erased": ["A person was erased.", { erasureId: textSchema }],
   "limits.reached": [
-    "A limit of the environment's analytics was met, once a day and limit.",
+    "A daily limit of the environment's analytics was reached. Once a day for each limit.",
     { limit: textSchema, environment: mode },
   ],
   "payment.unmatched": [
-    "A payment granted nothing, and waits to be settled.",
+    "A payment granted nothing, and can be settled by hand.",
     { paymentKey: textSchema, reason: textSchema },
   ],
   "payment.taken": ["A refund or dispute of a payment took back credits.", movedSchema],

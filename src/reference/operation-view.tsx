@@ -1,4 +1,4 @@
-import { Fields, FieldView } from "./schema-view.tsx";
+import { ColouredJson, Fields, FieldView, InlineText } from "./schema-view.tsx";
 import {
   type ApiResponse,
   curlOf,
@@ -8,7 +8,6 @@ import {
   readReference,
   responsesOf,
 } from "./sections.ts";
-import { ColouredJson, InlineText } from "./text.tsx";
 
 const SCHEME_NAMES: Readonly<Record<string, string>> = {
   secretKey: "a secret key",

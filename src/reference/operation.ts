@@ -121,7 +121,7 @@ export const securitySchemes = {
     "A publishable key, `pk_live_…` or `pk_test_…`. Safe to use in a browser. Does not identify a user.",
   ),
   relayKey: bearer(
-    "A relay key, `rk_live_…` or `rk_test_…`. For what passes on the analytics of others, such as a proxy.",
+    "A relay key, `rk_live_…` or `rk_test_…`. For a service that forwards the analytics of others, such as a proxy.",
   ),
   adminToken: bearer("The admin token, set by the deployment in `ADMIN_TOKEN`."),
   administrationKey: bearer("An administration key, `ak_…`. Each operation names the scope that the key needs."),

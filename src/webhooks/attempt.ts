@@ -7,8 +7,7 @@ import { DAY_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { failPending } from "./delete-old.ts";
 import { syncEndpoints } from "./endpoint.ts";
-import { messageText } from "./message.ts";
-import { LEASE_MS } from "./outbox.ts";
+import { LEASE_MS, messageText } from "./outbox.ts";
 import { openPool, type Pool, type PoolJob } from "./pool.ts";
 import { nextDelayMs, retryAfterMs, signedHeaders } from "./schedule.ts";
 

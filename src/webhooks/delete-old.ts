@@ -17,7 +17,7 @@ import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/sche
 import { all, batch, type Db } from "../db/sql.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
-import { messageIdAt } from "./message.ts";
+import { messageIdAt } from "./outbox.ts";
 
 const KEPT_MS = 30 * DAY_MS;
 const MESSAGES_A_STEP = 500;

@@ -2,7 +2,7 @@ import { and, eq, ne, not, or, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../catalog/apps/apps.ts";
 import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit/audit-statement.ts";
-import { timesOf } from "../db/clock.ts";
+import { timesOf } from "../db/features.ts";
 import { assignments, computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, webhookEndpoints } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
@@ -18,7 +18,7 @@ import {
   selectEndpoint,
   syncEndpoints,
 } from "./endpoint.ts";
-import { wantsType } from "./message.ts";
+import { wantsType } from "./outbox.ts";
 import type { ListWebhooksOutput, NewSecretOutput, WebhookOutput } from "./responses.ts";
 import type { ChangeWebhookInput, CreateWebhookInput } from "./schemas.ts";
 

@@ -1,9 +1,79 @@
 import { type SQL, sql } from "drizzle-orm";
-import { asInteger, insertFrom, query, type ValueOf } from "../db/query.ts";
-import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
+import { globMatches } from "../books/amounts/match.ts";
+import { readFeatures } from "../db/features.ts";
+import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../db/query.ts";
+import { environments, webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
-import type { Environment, TenantCtx } from "../runtime.ts";
-import { endpointsOf, type MessageType, messageIdAt, wantsType } from "./message.ts";
+import { toBase62 } from "../lib/encoding.ts";
+import { iso } from "../lib/time.ts";
+import type { Environment, Mode, TenantCtx } from "../runtime.ts";
+
+/** The types of messages (H2). */
+export const MESSAGE_TYPES = [
+  "credits.granted",
+  "credits.refunded",
+  "credits.revoked",
+  "credits.adjusted",
+  "credits.low",
+  "credits.depleted",
+  "recurring.suspended",
+  "balance.expiring",
+  "balance.expired",
+  "usage.recorded",
+  "usage.limit_reached",
+  "reservation.expired",
+  "person.exported",
+  "person.erased",
+  "limits.reached",
+  "payment.unmatched",
+  "payment.taken",
+  "payment.restored",
+  "purser.test",
+] as const;
+export type MessageType = (typeof MESSAGE_TYPES)[number];
+
+/** An enabled endpoint, in the environment's features. */
+interface EndpointFeature {
+  readonly id: string;
+  /** Globs. Null for all types except those that must be requested by name. */
+  readonly types: readonly string[] | null;
+}
+
+/** The enabled endpoints, from the text of an environment's features. */
+export function endpointsOf(features: string | null): readonly EndpointFeature[] {
+  // Only `syncEndpoints` writes this part.
+  return (readFeatures(features).webhooks ?? []) as readonly EndpointFeature[];
+}
+
+/** Whether an endpoint with these globs wants a type of message. `*` does not include `usage.recorded`. */
+export function wantsType(types: readonly string[] | null, type: MessageType): boolean {
+  const mustBeNamed = type === "usage.recorded";
+  if (types === null) return !mustBeNamed;
+  return types.some((glob) => globMatches(glob, type) && !(mustBeNamed && glob === "*"));
+}
+
+const TIME_DIGITS = 8;
+
+/** The prefix of ids of messages that are written at a time. Prefixes sort by time. */
+export function messageIdAt(atMs: number): string {
+  return `msg_${toBase62(Math.max(0, atMs)).padStart(TIME_DIGITS, "0")}`;
+}
+
+export interface MessageRow {
+  readonly id: string;
+  readonly type: string;
+  readonly atMs: number;
+  /** JSON object. */
+  readonly data: string;
+  readonly appId: string;
+  readonly mode: Mode;
+}
+
+/** The body of a message, identical in every attempt. `data` is the stored text, so that numbers keep all digits. */
+export function messageText({ id, type, atMs, appId, mode, data }: MessageRow): string {
+  const head = JSON.stringify({ id, type, timestamp: iso(atMs), appId, mode });
+  return `${head.slice(0, -1)},"data":${data}}`;
+}
 
 /** A message to the endpoints that want its type (H2). */
 export interface NewMessage {
@@ -121,4 +191,47 @@ export function messageWrites(ctx: TenantCtx, messages: readonly Outgoing<NewMes
   if (messages.length === 0) return [];
   const values = { environmentId: ctx.environment.id, nowMs, messages: JSON.stringify(messages) };
   return [insertMessages(values), ...deliver(ctx, messages)];
+}
+
+type ExportedValues = { appId: string; mode: Mode; messageId: string };
+
+const wanting = (value: ValueOf<ExportedValues>) => sql`
+  FROM ${environments} CROSS JOIN json_each(${environments.features}, '$.webhooks') AS w
+  WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")} AND w.value ->> 'exports'`;
+
+const insertExportedMessage = query(
+  (value: ValueOf<ExportedValues & { nowMs: number; distinctId: string; action: string }>) => {
+    const message = {
+      id: value("messageId"),
+      environmentId: environments.id,
+      type: sql`'person.exported'`,
+      atMs: asInteger(value("nowMs")),
+      subject: value("distinctId"),
+      data: sql`json_object('distinctId', ${value("distinctId")}, 'action', ${value("action")})`,
+    };
+    const insert = insertFrom(webhookMessages, message, sql`${wanting(value)} LIMIT 1`);
+    return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ON_REPEAT} RETURNING ${list}`);
+  },
+);
+const insertExportedDeliveries = query((value: ValueOf<ExportedValues & { atMs: number; dueAtMs: number }>) => {
+  const delivery = { endpointId: sql`w.value ->> 'id'`, messageId: value("messageId"), ...newDelivery(value) };
+  return sql`${insertFrom(webhookDeliveries, delivery, wanting(value))} ${ON_REPEAT}`;
+});
+
+/**
+ * The statements that write `person.exported` and its deliveries if an endpoint wants it. They check that themselves, because their
+ * batch is the first of its request. The first statement returns a row when it wrote the message.
+ */
+export function personExported(
+  { now, realNow, newId, outbox }: Pick<TenantCtx, "now" | "realNow" | "newId" | "outbox">,
+  { appId, mode, distinctId }: { readonly appId: string; readonly mode: Mode; readonly distinctId: string },
+  action: "minted" | "opened",
+): readonly [Statement<{ id: string }>, Statement] {
+  const atMs = realNow();
+  const values = { appId, mode, messageId: newId(messageIdAt(atMs)) };
+  const dueAtMs = outbox === undefined ? atMs : atMs + LEASE_MS;
+  return [
+    insertExportedMessage({ ...values, nowMs: now(), distinctId, action }),
+    insertExportedDeliveries({ ...values, atMs, dueAtMs }),
+  ];
 }

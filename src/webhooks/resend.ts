@@ -1,14 +1,13 @@
 import { and, eq, exists, gte, inArray, lt, sql } from "drizzle-orm";
 import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit/audit-statement.ts";
-import { timesOf } from "../db/clock.ts";
+import { timesOf } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, read, returning, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
-import { messageIdAt } from "./message.ts";
-import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, noteMessages, ON_REPEAT } from "./outbox.ts";
+import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, messageIdAt, noteMessages, ON_REPEAT } from "./outbox.ts";
 import type { ReplayOutput, SentOutput } from "./responses.ts";
 import { TRIES_MAX } from "./schedule.ts";
 import type { ReplayInput } from "./schemas.ts";

@@ -31,7 +31,7 @@ export const sentOutput = z.strictObject({ messageId: z.string() }).meta({ id: "
 export type SentOutput = z.infer<typeof sentOutput>;
 
 export const replayOutput = z
-  .strictObject({ messages: z.int().describe("How many are sent again.") })
+  .strictObject({ messages: z.int().describe("The number of messages that are sent again.") })
   .meta({ id: "ReplayedMessages" });
 export type ReplayOutput = z.infer<typeof replayOutput>;
 

@@ -3,7 +3,7 @@ import { globMatches } from "../books/amounts/match.ts";
 import { cursor, freeText, identifier, mode, pageLimit, timestamp } from "../http/fields.ts";
 import { nearest } from "../lib/nearest.ts";
 import { urlAdvice } from "../lib/public-url.ts";
-import { MESSAGE_TYPES } from "./message.ts";
+import { MESSAGE_TYPES } from "./outbox.ts";
 
 const URL_CHARACTERS_MAX = 2_000;
 const TYPES_MAX = 50;

@@ -60,7 +60,7 @@ async function entriesSince(environmentId: number, seqs: Map<string, number>): P
 
 async function play(seed: number): Promise<number> {
   const random = createRandom(seed);
-  // A run of the cron looks at a bounded number of pages, and none of another history's is to be among them.
+  // A run of the cron reads a limited number of pages, and none of them may belong to another history.
   await env.DB.prepare("DELETE FROM balance_expiries").run();
   const clock = new Clock();
   const app = await makeApp();
@@ -144,7 +144,7 @@ async function play(seed: number): Promise<number> {
     }
     return null;
   };
-  /** What the model expects of what was written since: for each user first the charges of due reservations, then the rest. */
+  /** The model's messages for the new entries: for each user first the charges of due reservations, then the rest. */
   const expectWritten = async (): Promise<string[]> => {
     const rows = await entriesSince(live.id, seqs);
     // A charge's event has its reservation's id.
@@ -158,7 +158,7 @@ async function play(seed: number): Promise<number> {
     for (const user of USERS) {
       const own = rows.filter((row) => row.user === user);
       let end = own.findLastIndex(({ reservationId }) => charged.includes(reservationId));
-      // What returns in the batch of charges may come after them.
+      // Returns in the batch of charges may come after them.
       const isReturn = (row: Row | undefined) =>
         row?.reason === "reservation_expired" || (row?.reason === "admin_adjust" && row.reservationId !== null);
       while (end >= 0 && isReturn(own[end + 1])) end++;

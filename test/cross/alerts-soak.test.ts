@@ -9,7 +9,7 @@ import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeEndpoint } from "../support/webhooks.ts";
 import { bound, Clock, makeApp } from "../support/world.ts";
 
-/** In `npm run soak` a hundred thousand, of as many users; else as many as take two pages. */
+/** In `npm run soak` a hundred thousand, each of another user; otherwise two pages. */
 const BALANCES = isSoak ? 100_000 : 1_200;
 const AT_ONCE = 600;
 

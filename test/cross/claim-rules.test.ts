@@ -34,7 +34,7 @@ describe("a claim by a publishable key", () => {
     expect(consentLog.map((entry) => entry.consentId)).toEqual([consentId]);
   });
 
-  it("shows a device that exports itself all of its own data, and none of its claimer's", async () => {
+  it("lets a device export all of its own data, and none of its claimer's", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     const personless = seen(device, { isPersonless: true });

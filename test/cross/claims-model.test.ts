@@ -79,7 +79,7 @@ const inOneBatch: fc.Arbitrary<Step[]> = fc
 const amongDevices: fc.Arbitrary<Step[]> = fc.array(requestOf(1, 4, someAlias), { minLength: 2, maxLength: 6 });
 
 let values = 0;
-/** Each value is used once, so that a property tells whose it is. */
+/** Each value is used once, so that a property shows its owner. */
 const valuesOf = (list: readonly string[]) => Object.fromEntries(list.map((name) => [name, `value-${++values}`]));
 
 function eventsOf({ key, events }: Extract<Step, { kind: "events" }>): ClaimsEvent[] {
@@ -91,7 +91,7 @@ function eventsOf({ key, events }: Extract<Step, { kind: "events" }>): ClaimsEve
 
 type Holdings = Record<"balance" | "usage" | "consent", string[]>;
 
-/** What both say of a person, in one form; lists whose order nobody promised are sorted. */
+/** A person according to both, in one form; lists without a defined order are sorted. */
 function told(
   person: Pick<ModelPerson, "distinctIds" | "isIdentified">,
   eventUuids: readonly string[],
@@ -138,7 +138,7 @@ function expectProperties(document: ClaimsDocument, person: ModelPerson | null, 
   for (const [name, value] of Object.entries(properties)) expect(admitted.get(name), where).toContain(value);
 }
 
-/** Plays a history to Purser and to the model, and asks both for every id. */
+/** Applies a history to Purser and to the model, and compares both for every id. */
 async function playAndCompare(history: readonly Step[]): Promise<void> {
   const world = await makeClaimsWorld();
   const model = new ClaimsModel();

@@ -16,7 +16,7 @@ const SEED = Number(env.PROOF_SEED) || 1;
 
 const devices = (count: number): string[] => Array.from({ length: count }, newDevice);
 
-/** The claims as exports of all the ids show them, by the id that is claimed. Throws where they contradict each other. */
+/** The claims in the exports of all ids, by the claimed id. Throws if exports contradict each other. */
 async function claimsShown(world: ClaimsWorld, ids: readonly string[]): Promise<Map<string, string>> {
   const shown = new Map<string, string>();
   for (const id of ids) {

@@ -6,25 +6,25 @@ import { countingD1 } from "../support/counting-d1.ts";
 import { createRandom } from "../support/random.ts";
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 
-// Thousands of ids each, on whatever machine.
+// Thousands of ids each, also on slow machines.
 vi.setConfig({ testTimeout: timeoutOf(10_000, 60) });
 
 const SEED = Number(env.PROOF_SEED) || 1;
-/** What an export reads at most beside its ids and events, and its trips beside those of its pages. */
+/** The most rows that an export reads besides its ids and events, and its trips besides those of its pages. */
 const ROWS_FIXED = 100;
 const ROWS_AN_ID = 8;
 const TRIPS_FIXED = 6;
 
 const devices = (count: number): string[] => Array.from({ length: count }, newDevice);
 
-/** What one export costs, once it is minted. */
+/** The cost of one export, after the link was created. */
 async function costOfExport(counting: ReturnType<typeof countingD1>, world: ClaimsWorld, distinctId: string) {
   counting.spent();
   const document = await world.exportOf(distinctId);
   return { ...counting.spent(), document };
 }
 
-/** Of a person of so many ids, each with about one event. */
+/** A person with this number of ids, each with about one event. */
 function expectBounded({ roundTrips, rowsRead }: { roundTrips: number; rowsRead: number }, ids: number): void {
   expect(roundTrips).toBeLessThanOrEqual(TRIPS_FIXED + Math.ceil(ids / 400));
   expect(rowsRead).toBeLessThanOrEqual((1.05 * 2 + ROWS_AN_ID) * ids + ROWS_FIXED);

@@ -19,8 +19,8 @@ import { invoice, invoicePayment } from "../support/stripe-invoices.ts";
 import { Clock, makeApp, makeCtx, makePack, type TestApp } from "../support/world.ts";
 
 /**
- * The cost table of docs/architecture.md, held by D1's own counters: what an operation costs depends on what is live and asked
- * for, never on history.
+ * Checks the cost table of docs/architecture.md by D1's own counters: the cost of an operation depends on active balances and
+ * requested items, never on history.
  */
 afterAll(expectLedgerInvariants);
 
@@ -36,7 +36,7 @@ const ctxOf = (mode: "live" | "test" = "live"): TenantCtx => makeCtx(app.environ
 const liveOf = (userId: string, i: number, mode: "live" | "test" = "live") =>
   seededId({ environmentId: app.environments[mode].id, userId }, "live", i);
 
-/** What a piece of work cost. */
+/** The cost of a piece of work. */
 async function costOf(work: () => Promise<unknown>): Promise<Cost> {
   spent();
   await work();
@@ -56,7 +56,7 @@ beforeAll(async () => {
   for (const { userId, live, dead } of users) {
     for (const environment of Object.values(app.environments)) {
       const account = { environmentId: environment.id, userId };
-      // The dead surround the living, in time and in the table.
+      // Unspendable balances surround the active ones, in time and in the table.
       const statements = [
         ...deadBalancesSql(account, dead),
         ...liveBalancesSql(account, live),
@@ -131,14 +131,14 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
   });
 });
 
-// The newest of the dead stand among the living in the table, which are passed by there and read once more by their index.
+// The newest unspendable balances are among active ones in the table, which are therefore read twice.
 describe("what a plan costs", () => {
   it.each(users)("is one trip and at most 2k + 8 rows read, and the newest 100 dead: $userId", async (user) => {
     const { userId, live, dead } = user;
     const cost = await costOf(() =>
       planUsage(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
     );
-    // Where fewer are dead, the walk that looks for them ends a row later.
+    // If fewer balances are unspendable, the walk that looks for them reads one more row.
     // Two rows more tell that no period of a recurring grant is due, and one that the environment has no limit.
     const rowsRead = expect.toSatisfy((read) => read <= 2 * live + 8 + Math.min(dead + 1, 100));
     expect(cost).toEqual({ roundTrips: 1, rowsRead, rowsWritten: 0 });
@@ -251,7 +251,7 @@ describe("what a refund costs", () => {
         const externalRef = `refund of ${n}`;
         await grantPack(ctxOf(), { userId, packId: pack, externalRef, source: "purchase" });
         const part = { userId, externalRef, refundRef: "a", share: { part: 1, of: 3 } };
-        // A part moves each balance by one entry; the rest empties and revokes it.
+        // A partial refund changes each balance by one entry; the refund of the rest empties and revokes it.
         for (const [input, rows] of [
           [part, 2 * n + 2],
           [{ userId, externalRef, refundRef: "b" }, 4 * n + 2],
@@ -343,7 +343,7 @@ describe("what Stripe's events cost", () => {
             expect((await take()).outcome, `${index}`).toMatch(/granted|taken|remembered/),
           );
           const name = `${pack} ${userId} ${index} ${JSON.stringify(cost)}`;
-          // The third credits lines of another payment, the fourth makes a debt, and the fifth is taken in part as it grants.
+          // The third credits lines of another payment, the fourth creates a debt, and the fifth pays the debt as it grants.
           const isOfDebt = index >= 2;
           expect(cost.roundTrips, name).toBeLessThanOrEqual(3);
           expect(cost.rowsWritten, name).toBeLessThanOrEqual(isOfDebt ? 11 * n + 24 : 7 * n + 14);

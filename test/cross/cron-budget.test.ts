@@ -13,7 +13,7 @@ import { erasePersonInput } from "../../src/erasure/schemas.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import type { CronPart } from "../../src/runtime.ts";
-import { messageIdAt } from "../../src/webhooks/message.ts";
+import { messageIdAt } from "../../src/webhooks/outbox.ts";
 import { behindGuard } from "../support/behind-guard.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { receiverWorld } from "../support/webhooks.ts";
@@ -28,7 +28,7 @@ const MINUTE_MS = 60_000;
 afterAll(expectLedgerInvariants);
 beforeEach(async () => {
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response(null, { status: 200 }));
-  // What other files left would take its share.
+  // Rows of other files would use up its share.
   for (const d1 of [env.DB, env.SPARE]) {
     await d1.prepare("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending'").run();
   }
@@ -36,7 +36,7 @@ beforeEach(async () => {
 
 const select = query(() => read(computed({ one: sql<1>`1` }), (list) => sql`SELECT ${list}`));
 
-/** Counts the queries that D1 is sent, over all databases. */
+/** Counts the queries to D1, over all databases. */
 function countedEnv(more: object = {}) {
   let queries = 0;
   const counted = (d1: D1Database) =>
@@ -52,7 +52,7 @@ function countedEnv(more: object = {}) {
   return { bindings: { DB: counted(env.DB), SPARE: counted(env.SPARE), ...more }, counted, spent };
 }
 
-/** A part whose work never ends, in steps of so many queries. `steps` are its steps by database in the present run. */
+/** A part whose work never ends, in steps of this number of queries. `steps` are its steps by database in the current run. */
 function endless(queriesOfStep: number, weight: number) {
   const steps = new Map<number, number>();
   const work: CronPart["work"] = async ({ db, database, allowance }) => {
@@ -240,7 +240,7 @@ describe("when everything is due at once", () => {
     ]);
     for (let n = 0; n < ERASURES; n++) {
       await grantPack(ctx, { userId: `gone ${n}`, packId, quantity: 5, source: "grant" });
-      // Begun, and left to the cron.
+      // Started, and left to the cron.
       await erasePerson(ctx, erasePersonInput.parse({ distinctId: `gone ${n}` }), { pages: 0, rows: 0 });
     }
     clock.advance(60_000);
@@ -267,7 +267,8 @@ describe("when everything is due at once", () => {
     });
     let full = 0;
     for (let run = 0; Object.values(before).some((n) => n > 0); run++) {
-      expect(run, JSON.stringify(before)).toBeLessThan(20);
+      // Other files' recurring grants may be due too, and take a part of the queries.
+      expect(run, JSON.stringify(before)).toBeLessThan(40);
       const queries = await tick();
       expect(queries).toBeLessThanOrEqual(QUERIES_MAX);
       if (queries > 800) full++;

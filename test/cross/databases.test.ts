@@ -11,7 +11,7 @@ import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 beforeEach(() => {
-  // The pauses between attempts are not what is tested.
+  // Attempts follow without pauses.
   vi.spyOn(scheduler, "wait").mockResolvedValue();
   vi.spyOn(console, "warn").mockReturnValue();
 });

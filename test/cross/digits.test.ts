@@ -10,7 +10,7 @@ afterAll(expectLedgerInvariants);
 
 const EVENTS = "/api/v1/usage/events";
 
-/** Numbers whose nearest double is an amount that their own digits are not. */
+/** Numbers whose nearest double is an amount, although their own digits are not. */
 const ROUNDED = [
   "1.0000000000000001",
   "0.1000000000000000055511151231257827",
@@ -21,7 +21,7 @@ const ROUNDED = [
   "8589934591.99999900000000001",
 ];
 
-/** Amounts to the letter, however they are written. */
+/** Exact amounts in several notations. */
 const EXACT: readonly (readonly [string, number])[] = [
   ["1.000000000000000000000", 1],
   ["0.00000000000000000000100e21", 1],

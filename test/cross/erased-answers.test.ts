@@ -4,7 +4,7 @@ import { createRandom, type Random } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { Clock, makeApp, makeClient, makeKey } from "../support/world.ts";
 
-// Whoever sends a batch cannot tell from its answer whether an id in it was erased or was never seen (E4).
+// The response to a batch does not show whether one of its ids was erased or is new (E4).
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const BATCHES = soakCount(12, 200);

@@ -28,7 +28,7 @@ vi.setConfig({ testTimeout: 120_000 });
 
 let app: TestApp;
 let faulty: FaultyD1;
-/** Everything that the database holds of the user. */
+/** All rows of the user. */
 let heldOf: (userId: string) => Promise<string>;
 
 beforeAll(async () => {
@@ -41,10 +41,10 @@ beforeAll(async () => {
   heldOf = await makeReader(app.appId);
 });
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
-  // What is a fault to the log.
+  // The faults in the log.
   vi.spyOn(console, "error").mockReturnValue();
 });
 
@@ -88,19 +88,19 @@ function named(scene: Scene, held: string, answer: unknown = null): string {
 async function attempt(run: () => Promise<Answer>, plan: FaultPlan | null): Promise<Answer> {
   faulty.plan(plan);
   const answer = await run().catch((error): Answer => {
-    // The cron alone throws: requests are answered, whatever happens.
+    // Only the cron throws. Requests always get a response.
     return { status: 503, headers: new Headers(), body: { error: { code: refusalIn(error)?.code } } };
   });
   if (plan !== null) expect(faulty.trips(), "the fault struck").toBeGreaterThanOrEqual(plan.at);
   return answer;
 }
 
-/** What the caller is told: the answer, but for the id of the request that a refusal carries. */
+/** The response, without the id of the request in a refusal. */
 function told({ status, body }: Answer): unknown {
   return [status, JSON.parse(JSON.stringify(body, (name, value) => (name === "requestId" ? undefined : value)))];
 }
 
-/** What the operation does when nothing fails; each is done so once. */
+/** The operation's result without a fault; each runs so once. */
 function flawless(operation: Operation, isolates: number): ReturnType<typeof doFlawlessly> {
   const name = `${operation.name}, ${isolates}`;
   const done = flawlessly.get(name) ?? doFlawlessly(operation, isolates);
@@ -128,7 +128,7 @@ async function doFlawlessly(operation: Operation, isolates: number) {
   return { isolates, trips, states, answered: named(scene, held, told(answer)) };
 }
 
-/** What D1 says of itself, after which the same batch may be sent again. */
+/** D1's errors after which the same batch may be sent again. */
 const PASSING = [
   "D1_ERROR: Network connection lost.",
   "D1_ERROR: Internal error in D1 DB storage caused object to be reset.",
@@ -159,7 +159,7 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   faulty.plan(null);
   const held = await heldOf(scene.userId);
   if (isPassing(plan)) {
-    // One fault that passes is not even noticed.
+    // The caller does not notice one passing fault.
     expect(named(scene, held, told(answer))).toBe(expected.answered);
     return;
   }
@@ -181,7 +181,7 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   expect(named(scene, await heldOf(scene.userId), told(again))).toBe(expected.answered);
 }
 
-// In one isolate a write is planned on what the one before it knew; in two, what one did is unknown to the other.
+// One isolate plans a write from its memory; with two isolates, one does not know the other's writes.
 const everywhere = operations.flatMap((operation) =>
   (operation.hasNoMemory === true ? [1] : [1, 2]).map((isolates) => ({ ...operation, isolates })),
 );
@@ -197,7 +197,7 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
       for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at }, expected);
     });
 
-    // What an isolate remembers has no part in it.
+    // It does not use an isolate's memory.
     if (isolates > 1) continue;
     it(`takes effect once or not at all, and returns 503, when all trips fail from any one on: ${fault}`, async () => {
       for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, persists: true }, expected);
@@ -205,7 +205,7 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
   }
 });
 
-/** Each of D1's words, before and after the batch was done. The suite takes one of both in turn: all words are read at one place. */
+/** Each of D1's errors, before and after the batch was done. The suite takes one of both in turn, because one function reads all errors. */
 const struck = (words: readonly string[]) =>
   words.flatMap((says, index) =>
     (["before", "after"] as const)

@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 import { holdsPart } from "../../src/books/usage/extend.ts";
 import { scheduled } from "../../src/cron.ts";
-import { idIn } from "../../src/db/databases.ts";
+import { idIn } from "../../src/db/session.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { compareState } from "../support/compare-state.ts";
 import { exchange, type Pair } from "../support/history.ts";
@@ -22,7 +22,7 @@ afterAll(expectLedgerInvariants);
 const ACTIONS = ["commit", "release", "expire", "revoke", "balance expires", "adjust"] as const;
 type Action = (typeof ACTIONS)[number];
 
-/** What each action is done to: one of two reservations, or one of three balances. */
+/** The target of each action: one of two reservations, or one of three balances. */
 interface Targets {
   readonly commit: number;
   readonly release: number;
@@ -35,7 +35,7 @@ interface Targets {
 /** One order of the six actions, on their targets. */
 interface Interleaving {
   readonly order: readonly Action[];
-  /** How a balance is taken back: revoked, or refunded by its reference. */
+  /** The way to take back a balance: revoke it, or refund it by its reference. */
   readonly takes: "revoke" | "refund" | "refund in part";
   readonly targets: Targets;
 }
@@ -117,7 +117,7 @@ async function enter(): Promise<{ pair: Pair; clock: Clock }> {
   return { pair, clock };
 }
 
-/** Brings every user's three balances to life in one statement: what is tried here comes after the grants. */
+/** Creates every user's three balances in one statement, because the grants are not tested here. */
 async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promise<void> {
   const issued = users.flatMap(({ userId, interleaving: { order, targets } }) =>
     PACKS.map((item, index) => {
@@ -174,7 +174,7 @@ async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets 
 const refOf = (index: number): string => `order-${index}`;
 const reservationOf = (userId: string, index: number): string => `res_${userId}_${index}`;
 
-/** What the action asks of Purser; null for what the clock alone does. */
+/** The action's request to Purser; null if only the clock moves. */
 function requestOf(pair: Pair, userId: string, action: Action, { targets, takes }: Interleaving): Request | null {
   const target = targets[action];
   const balance = pair.model.balances.filter((b) => b.userId === userId)[target];
@@ -201,7 +201,7 @@ function requestOf(pair: Pair, userId: string, action: Action, { targets, takes 
   }
 }
 
-/** Plays a chunk in step, one user each: the clock moves, then every user's next action is done, all at once. */
+/** Runs a chunk in step, one user each: the clock moves, then every user's next action runs, all concurrently. */
 async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<void> {
   const { pair, clock } = await enter();
   const users = chunk.map((interleaving, index): User => ({ userId: `user${index}`, interleaving }));
@@ -228,7 +228,7 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
   expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");
 }
 
-/** Plays every other chunk with the cron, and the chunks between without it. */
+/** Runs every other chunk with the cron, and the others without it. */
 async function playAll(withCron: boolean): Promise<void> {
   const chunks = Array.from({ length: INTERLEAVINGS.length / CHUNK }, (_, index) => index * CHUNK)
     .filter((_, index) => (index % 2 === 0) === withCron)

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { writeKey } from "../../src/auth/key.ts";
 import { keyIdOf } from "../../src/auth/key-session.ts";
-import { sha256 } from "../../src/lib/hash.ts";
+import { sha256 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { storedSettingOf } from "../support/end-user-setting.ts";
@@ -72,7 +72,7 @@ async function heldOf(app: TestApp): Promise<string> {
   return JSON.stringify(results.map((result) => result.results));
 }
 
-/** That a call was told nothing but that its key is none, and changed nothing. */
+/** Checks that a call got only `invalid_key`, and changed nothing. */
 async function expectNothing(
   world: Awaited<ReturnType<typeof warmWorld>>,
   route: KeyedRoute,
@@ -89,7 +89,7 @@ async function expectNothing(
   expect(answer.headers.get("idempotent-replayed")).toBeNull();
   const { roundTrips, rowsWritten } = counting.spent();
   expect(rowsWritten).toBe(0);
-  // What a replica does not know is asked of the primary, once.
+  // The primary is asked once if a replica does not know the key.
   expect(roundTrips).toBeLessThanOrEqual(route.writes ? 1 : 2);
   expect(await heldOf(app)).toBe(before);
 }

@@ -7,8 +7,8 @@ import { createRandom } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
 
-// An isolate remembers what an event found done, so that the same again takes one trip. Whatever is remembered, what is
-// stored and answered is what an isolate without memory would have stored and answered.
+// An isolate remembers which events it has applied, so that a repeat takes one trip. The stored data and the responses are always
+// the same as without memory.
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const HISTORIES = soakCount(3, 24);

@@ -10,7 +10,7 @@ import { clockWorld } from "../support/test-clock.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import { type Answer, bound, inTurn } from "../support/world.ts";
 
-// Each counter is the sum of what counts in its window.
+// Each counter is the sum of the counted usage in its window.
 afterAll(expectLedgerInvariants);
 vi.setConfig({ testTimeout: timeoutOf(300, 500) });
 
@@ -26,7 +26,7 @@ const expectSound = async ({ done }: World) =>
   expect(await done("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true });
 
 describe("a limit of ten in three isolates", () => {
-  it("lets ten of a hundred events, holds and lists pass together, and tells once that it is reached", async () => {
+  it("lets exactly ten of a hundred events, holds and lists pass, and sends one message when it is reached", async () => {
     const world = await limitsWorld({ limits: [{ amount: 10 }, { amount: 1_000, every: "month" }], pick: inTurn(3) });
     await makeEndpoint(world.app.environments.live, ["usage.limit_reached"], world.clock.ms);
     const list = (index: number) =>
@@ -47,7 +47,7 @@ describe("a limit of ten in three isolates", () => {
     expect(told.map(({ data }) => [data.limitId, data.used])).toEqual([[world.limitIds[0], 10]]);
   });
 
-  it("counts exactly what counts where events, holds, commits, returns, charges, partial usage and the cron meet", async () => {
+  it("counts exactly when events, holds, commits, returns, charges, partial usage and the cron race", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const random = createRandom(SEED + round);
       const limits = [{ amount: 30 }, { amount: 90, every: "hour" }, { unit: "tokens", amount: 7, every: "minute" }];
@@ -76,7 +76,7 @@ describe("a limit of ten in three isolates", () => {
       expect(codes(told).has("usage_limit_reached")).toBe(true);
       expect(passed(told)).toBeGreaterThan(15);
       await expectSound(world);
-      // The sum of what counts, by SQL: of events what they used, of open holds what they hold.
+      // The sum of counted usage, by SQL: events with their usage, and open holds.
       const sums = await env.DB.prepare(
         `SELECT (SELECT sum(count_steps) FROM usage_events WHERE environment_id = ?1) + (
            SELECT coalesce(sum(n.value ->> 'steps'), 0) FROM reservations AS r, json_each(r.counted) AS n
@@ -90,7 +90,7 @@ describe("a limit of ten in three isolates", () => {
     }
   });
 
-  it("never passes an amount that is set while events race, and counts them all", async () => {
+  it("refuses every event above an amount that is set during a race, and counts all others", async () => {
     const world = await limitsWorld({ limits: [{ amount: 1_000 }], pick: inTurn(3) });
     const path = `/usage/limits/${world.limitIds[0]}/amount`;
     const [events] = await Promise.all([
@@ -125,14 +125,14 @@ describe("windows", () => {
       expect(await world.used()).toEqual([0]);
       await world.use(5);
       expect((await world.event(1)).status).toBe(429);
-      // Returned, it takes nothing from the window that runs.
+      // Its return subtracts nothing from the current window.
       await world.release(spanning);
       expect(await world.used()).toEqual([5]);
       await expectSound(world);
     },
   );
 
-  it("are leapt over by a test clock, a hundred of them: each lets its own amount pass, and no earlier hold counts", async () => {
+  it("are skipped by a test clock, a hundred of them: each allows its own amount, and no earlier hold counts", async () => {
     const world = await clockWorld();
     await world.grant({});
     const limit = { mode: "test", name: "Hourly", unit: "count", amount: 2, every: "hour" };

@@ -31,10 +31,10 @@ interface Use {
 const bytesOf = ({ distinct_id: id, event, properties }: Event): number =>
   400 + 2 * id.length + event.length + JSON.stringify(properties).length;
 const recordBytesOf = (id: string): number => 600 + 3 * id.length;
-/** What `$set` stores of one digit. */
+/** The stored size of a `$set` of one digit. */
 const SET_BYTES = '{"n":0}'.length;
 
-/** What L3 says, in plain words: what is stored, and what of a day is used. */
+/** A model of L3: the stored events, and the used part of a day's limits. */
 class Model {
   readonly stored = new Map<string, string>();
   #day = -1;
@@ -43,7 +43,7 @@ class Model {
   readonly #known = new Set<string>();
   readonly #hasProperties = new Set<string>();
 
-  /** What new events add, with records and properties that are new. */
+  /** The bytes that new events add, with new records and properties. */
   #useOf(events: readonly Event[]): Use {
     const ids = [...new Set(events.map((event) => event.distinct_id))];
     const records = ids.filter((id) => !this.#known.has(id)).map(recordBytesOf);

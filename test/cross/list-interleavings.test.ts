@@ -4,8 +4,8 @@ import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
-// What comes in between the trips of a list comes before it or after it: the outcome is one of these two. The users of a list
-// land apart, so each intruder is about one of them.
+// A write between the trips of a list has the same outcome as before the list or after it. The users of a list are written
+// separately, so each intruding write is about one of them.
 
 afterAll(expectLedgerInvariants);
 
@@ -88,7 +88,7 @@ interface Told {
   readonly uncovered?: object | null;
 }
 
-/** Without ids, which differ from one world to the next. */
+/** Without ids, which differ between worlds. */
 const told = ({ error, debits, uncovered }: Told) => ({
   ...(error === undefined ? {} : { code: error.code }),
   debits: debits?.map(({ amount, remaining }) => ({ amount, remaining })),
@@ -114,7 +114,7 @@ async function inTurn(intrude: Intruder, isListFirst: boolean) {
   return outcomeOf(world, await send("usage/events", LIST), intruder);
 }
 
-/** The list, with the intruder before one of its trips. */
+/** The list, with the intruding write before one of its trips. */
 async function between(intrude: Intruder, at: number) {
   const world = await enter();
   let isArmed = true;

@@ -11,13 +11,13 @@ import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import { type Answer, bound } from "../support/world.ts";
 
 beforeEach(() => {
-  // The pauses between attempts are not what is tested, nor are receivers.
+  // Attempts follow without pauses, and receivers are not tested.
   vi.spyOn(scheduler, "wait").mockResolvedValue();
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response(null, { status: 200 }));
   vi.spyOn(console, "error").mockReturnValue();
 });
 
-/** A user `u` with 10 cents under the reference `first`, and what can be done to them. */
+/** A user `u` with 10 cents under the reference `first`, and functions that change them. */
 async function world(faulty: FaultyD1) {
   const payments = await paymentsWorld({ DB: faulty.d1 });
   const { clock, app, call, deliver, nowS } = payments;
@@ -58,7 +58,7 @@ type World = Awaited<ReturnType<typeof world>>;
 
 interface Effect {
   readonly tells: readonly string[];
-  /** What is there before the endpoint is. */
+  /** The setup before the endpoint exists. */
   readonly given?: (w: World) => Promise<unknown>;
   /** May be done again. */
   readonly act: (w: World) => Promise<Answer | undefined>;
@@ -144,7 +144,7 @@ const effects: Readonly<Record<string, Effect>> = {
   },
 };
 
-/** Each effect's own trips fail, one after another, in every way: also for good, as of that trip. */
+/** Each trip of each effect fails, in every way, once or permanently. */
 const faultsOf = ({ trips = 2 }: Effect) =>
   FAULTS.flatMap((fault) => Array.from({ length: trips }, (_, n) => ({ fault, at: n + 1, persists: n % 2 === 1 })));
 
@@ -177,7 +177,7 @@ it.each(Object.entries(effects))(
       const first = await effect.act(w);
       faulty.plan(null);
       if (first !== undefined && first.status !== 200) failed++;
-      // What failed for the caller may have landed, and only then is it told. A charge lands before the event that met it.
+      // A failed call may have been stored, and only then has its message. A charge is stored before the event that caused it.
       const hasLanded = ((await entries()) ?? 0) > before;
       const seen = await told();
       if (first?.status === 200 || (hasLanded && effect.trips === undefined)) expect(seen, where).toEqual(effect.tells);
@@ -194,7 +194,7 @@ it.each(Object.entries(effects))(
 it("an expired balance causes one message by the cron, with the alert that fires, whichever trip fails", {
   timeout: 120_000,
 }, async () => {
-  // What expires in the worlds of other tests would come first.
+  // Expiries of other tests would come first.
   await env.DB.prepare("DELETE FROM balance_expiries").run();
   const faulty = faultyD1(env.DB);
   for (const plan of faultsOf({ tells: [], act: byCron, trips: 8 })) {

@@ -36,7 +36,7 @@ const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 
 afterAll(expectLedgerInvariants);
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -106,11 +106,11 @@ async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
   return made;
 }
 
-/** What is sent under an id or a name lands once, so its caller may send it again after a 503. */
+/** A request with an id takes effect once, so its caller may repeat it after a 503. */
 function isIdempotent(request: Request): boolean {
   if (request.kind === "grant") return request.ref !== null;
   if (request.kind === "reserve") return request.reservationId !== null;
-  // The cron answers nobody: what it could not do, its next run does.
+  // The cron has no response: its next run does what it could not do.
   return request.kind !== "adjust" && request.kind !== "cron";
 }
 
@@ -121,7 +121,7 @@ function someFault(random: Random, request: Request): FaultPlan | null {
   return { fault: random.pick(["before", "amid", "after"] as const), at };
 }
 
-/** Often not at all, now and then to the very millisecond at which a balance or a hold expires. */
+/** Often not at all, sometimes to the exact millisecond at which a balance or a hold expires. */
 function moveClock(random: Random, clock: Clock, model: ReturnType<typeof createModel>): void {
   const moments = [...model.balances, ...model.holds.values()].map(({ expiresAt }) => expiresAt);
   // A window's last millisecond, or the first of the next.
@@ -131,7 +131,7 @@ function moveClock(random: Random, clock: Clock, model: ReturnType<typeof create
   else if (random.chance(0.25)) clock.advance(random.integer(1, 90_000));
 }
 
-/** Lists the balances as of a moment of the past, of which the model knew then how they stood (C23). */
+/** Lists the balances as of an earlier moment, whose state the model recorded then (C23). */
 async function compareMoment({ call, key }: Pair, userId: string, atMs: number, expected: string): Promise<void> {
   const query = new URLSearchParams({ userId, asOf: new Date(atMs).toISOString() });
   const { body } = await call("GET", `/api/v1/credits?${query}`, { key });
@@ -149,14 +149,14 @@ async function play(seed: number): Promise<void> {
   const refunds: Made[] = [];
   const refund = createRefunds(model, refunds);
   const paymentMotions: PaymentMotion[] = [];
-  // Two worlds in three have an endpoint, which is told of everything.
+  // Two worlds in three have an endpoint, which gets every message.
   const endpointId = random.chance(0.66) ? await makeEndpoint(app.environments.live, TOLD) : null;
   const users = ["ada", "böb"];
   const packs = await makePacks(app.appId);
   await takeStripe(makeClient(clock), app.appId);
   if (random.chance(0.66)) model.limits.limits.push(...(await makeLimits(clock, app.appId)));
   const pair: Pair = {
-    // What an isolate remembers of a user is stale now and then, by as many writes as others made meanwhile.
+    // An isolate's memory of a user is sometimes outdated, by the writes of other isolates.
     call: makeClient(clock, { DB: faulty.d1 }, random.id, atRandom(3, random)),
     key: app.keys.sk_live,
     cron: () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: random.id }),
@@ -174,7 +174,7 @@ async function play(seed: number): Promise<void> {
   // A world has Stripe's events or erasures. Payments of the erased are test/worker/payments/erasure.test.ts's.
   const absent: readonly Request["kind"][] = random.chance(0.5) ? ["stripe"] : ["erase", "lift"];
   const past: Request[] = [];
-  /** What all balances of each user were, by the millisecond at whose end they were so. */
+  /** All balances of each user, by the millisecond at whose end they had this state. */
   const moments = new Map<number, string[]>();
   for (let count = 1; count <= OPERATIONS_A_HISTORY; count++) {
     moveClock(random, clock, model);
@@ -195,7 +195,7 @@ async function play(seed: number): Promise<void> {
     await exchange(pair, request, where, plan === null ? null : { faulty, plan });
     await compareState(pair, `after ${where}: ${JSON.stringify(request)}`);
     if (endpointId !== null && count % 20 === 0) await compareMessages(pair, `after ${where}`);
-    // What somebody had who is erased is nobody's, at every moment.
+    // An erased user's balances belong to nobody, at every moment.
     const erased = users.findIndex((userId) => request.kind === "erase" && request.userId === userId);
     if (erased !== -1) for (const lists of moments.values()) lists[erased] = "[]";
     const lists = users.map((userId) => JSON.stringify(modelList(model, userId, true)));

@@ -64,7 +64,7 @@ describe("a write that always conflicts", () => {
     const pauses = vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { app, clock, userId, balanceIds } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
     await makeLegacyPack(app.appId, "Loose", "count");
-    // Every other trip is a write, and is told that somebody else settled a reservation first.
+    // Every other trip is a write, which fails because somebody else settled a reservation first.
     const overtaken = () =>
       makeCtx(
         app.environments.live,

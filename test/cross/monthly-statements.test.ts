@@ -28,7 +28,7 @@ interface Row {
   readonly atMs: number;
 }
 
-/** A month's lines by plain sums over all entries, forwards: what Purser finds back from the present. */
+/** A month's lines by plain sums over all entries from the first on. Purser calculates backwards from the present. */
 function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string, LineAmounts> {
   const lines = new Map<string, LineAmounts>();
   for (const [, own] of Map.groupBy(rows, ({ balanceId }) => balanceId)) {

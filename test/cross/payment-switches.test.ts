@@ -9,7 +9,7 @@ import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 import { liveSwitching } from "../support/switching-life.ts";
 
-// test/unit/payment-switches.test.ts lives many such lives by the pure parts. Here the database does it.
+// test/unit/payment-switches.test.ts simulates many customers with the pure code. Here the database does it.
 afterAll(expectLedgerInvariants);
 
 const LIVES = soakCount(3, 6);
@@ -17,7 +17,7 @@ const seed = Number(env.PROOF_SEED || "20260115");
 
 type Shop = Awaited<ReturnType<typeof plansShop>>;
 
-/** The user's balances of lines, and what is owed, as they are stored. */
+/** The user's balances of lines, and the debts, as stored. */
 async function look({ w }: Shop): Promise<{ readonly standing: readonly Standing[]; readonly debt: number }> {
   const { id } = w.app.environments.live;
   const [grants, debts] = await env.DB.batch([
@@ -30,7 +30,7 @@ async function look({ w }: Shop): Promise<{ readonly standing: readonly Standing
     env.DB.prepare("SELECT coalesce(sum(amount), 0) AS debt FROM payment_debts WHERE environment_id = ?").bind(id),
   ]);
   const [owed] = (debts?.results ?? []) as { debt: number }[];
-  // The statements say what their rows are.
+  // The statements' names say what their rows are.
   return { standing: (grants?.results ?? []) as unknown as Standing[], debt: owed?.debt ?? 0 };
 }
 

@@ -12,8 +12,8 @@ import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 import { bound, type Client, inTurn, makeClient } from "../support/world.ts";
 
-// test/unit/payment-orders.test.ts holds what is due to the same model after every order and repetition there is. Here the
-// database does it: orders of three events, every event after any others, and random histories.
+// test/unit/payment-orders.test.ts compares the pure code with the same model after every order and repetition. Here the database
+// does it: orders of three events, every event after any others, and random histories.
 afterAll(expectLedgerInvariants);
 
 beforeEach(() => {
@@ -102,7 +102,7 @@ describe("all of Stripe's events about a payment", () => {
     for (let count = 0; pairs.size < PAIRS; count++) {
       const buyer = new Buyer(w, call, TELLINGS[count % TELLINGS.length] ?? expect.fail());
       const before: Name[] = [];
-      // By one pair that was not there yet, and then by others where they lie on the way.
+      // Takes one new pair, and then further pairs that fit.
       const [goal = "", last = ""] = random.pick(ALL_PAIRS.filter((pair) => !pairs.has(pair))).split(" ");
       while (before.length < NAMES.length) {
         const left = NAMES.filter((name) => !before.includes(name));

@@ -39,7 +39,7 @@ interface Given {
   readonly bindings?: Bindings;
   readonly pick?: PickIsolate;
   readonly fields?: object;
-  /** What an endpoint is told from the beginning. */
+  /** The messages of an endpoint that exists from the beginning. */
   readonly types?: readonly string[];
 }
 
@@ -86,7 +86,7 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
 describe("a period", () => {
-  it("is granted once where ten events, ten holds, a repeat of its making and ten runs of the cron meet, in two isolates that know the user", async () => {
+  it("is granted once when ten events, ten holds, a repeated creation and ten runs of the cron race in two isolates that know the user", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const world = await periodsWorld({ pick: inTurn(2) });
       for (const _ of times(4, () => 0)) expect((await world.event(1)).status).toBe(200);
@@ -109,7 +109,7 @@ describe("a period", () => {
     }
   });
 
-  it("is granted or not at all where cancellations meet its beginning, and nothing of it lives after `now`", async () => {
+  it("is granted or not granted when cancellations race with its beginning, and after `now` none of it can be spent", async () => {
     for (const at of ["period_end", "now"]) {
       const world = await periodsWorld({ pick: inTurn(2) });
       expect((await world.event(1)).status).toBe(200);
@@ -128,7 +128,7 @@ describe("a period", () => {
     }
   });
 
-  it("is resumed once by ten that resume it at once", async () => {
+  it("is resumed once by ten concurrent calls", async () => {
     const world = await periodsWorld({ pick: inTurn(2) });
     await world.admin("POST", `/packs/${world.packId}/archive`);
     world.clock.advance(MONTH_MS);
@@ -143,7 +143,7 @@ describe("a period", () => {
 });
 
 type World = Awaited<ReturnType<typeof periodsWorld>>;
-/** What comes in between the trips of a write, from elsewhere. */
+/** Another caller's action between the trips of a write. */
 const OTHERS: Readonly<Record<string, (world: World) => Promise<unknown>>> = {
   "the cron": (world) => world.cron(),
   "another isolate's event": (world) => world.event(7),
@@ -163,7 +163,7 @@ const WRITES: Readonly<Record<string, (ask: World["ask"], world: World) => Promi
 };
 
 describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write) => {
-  it.each(Object.keys(OTHERS))("is granted at most once where %s comes before any of its trips", async (other) => {
+  it.each(Object.keys(OTHERS))("is granted at most once when %s comes before any of its trips", async (other) => {
     for (const place of [1, 2, 3]) {
       const world = await periodsWorld();
       world.clock.advance(MONTH_MS);
@@ -176,7 +176,7 @@ describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write)
       await world.cron();
       const { 1: first, 2: second = 0, 3: none = 0 } = await world.periods();
       expect([first, none]).toEqual([2, 0]);
-      // As the pack stood when it was written, or never.
+      // With the pack's version at the time of writing, or not at all.
       const possible = other === "an edited pack" ? [1, 2] : other === "an archived pack" ? [0, 2] : [2];
       expect(possible, `${write}, ${other} before trip ${place}`).toContain(second);
       expect(await world.isSound()).toBe(true);
@@ -186,7 +186,7 @@ describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write)
 });
 
 describe("a list and a plan between a period's beginning and its write", () => {
-  it("show the pack as it stands then, in one trip and without a row written, to secret and publishable keys, with the ids that are written", async () => {
+  it("show the pack's current version, in one trip and without writing a row, to secret and publishable keys, with the later ids", async () => {
     const { d1, spent } = countingD1(env.DB);
     const world = await periodsWorld({ bindings: { DB: d1 } });
     world.clock.advance(MONTH_MS);
@@ -224,7 +224,7 @@ describe("a list and a plan between a period's beginning and its write", () => {
     expect(await world.isSound()).toBe(true);
   });
 
-  it("tell all of more than 50 balances, which the next write grants in batches before its own, or the cron", async () => {
+  it("show all of more than 50 balances, which the next write grants in batches before its own, or the cron", async () => {
     const items = times(8, () => ({ amountSteps: 1_000, unit: "tokens" }) as const);
     for (const who of ["write", "cron"]) {
       const world = await periodsWorld({ items, fields: { every: "day", rolloverPeriods: 12 } });
@@ -244,7 +244,7 @@ describe("a list and a plan between a period's beginning and its write", () => {
 describe("alerts and expiries", () => {
   const alert = { mode: "live", name: "Low", unit: "tokens", below: { amount: 50 } };
 
-  it("arm `credits.low` again by a period's grant, also where the write that grants it spends it", async () => {
+  it("re-arm `credits.low` by a period's grant, even if the write that grants it also spends it", async () => {
     const world = await periodsWorld({ types: ["credits.low"] });
     expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
     for (let month = 1; month <= 4; month++) {
@@ -257,7 +257,7 @@ describe("alerts and expiries", () => {
     }
   });
 
-  it("arm it again before a charge that was due after the period's beginning", async () => {
+  it("re-arm it before a charge that was due after the period's beginning", async () => {
     const world = await periodsWorld({ types: ["credits.low"] });
     expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
     world.clock.advance(MONTH_MS - 60_000);
@@ -270,7 +270,7 @@ describe("alerts and expiries", () => {
     expect((await storedMessages(world.app.environments.live)).map(({ data }) => data.remaining)).toEqual([40, 30]);
   });
 
-  it("grant a period before they judge the expiry of the one before: nobody is told that credits are low", async () => {
+  it("grant a period before they evaluate the expiry of the previous one: no message says that credits are low", async () => {
     await env.DB.prepare("DELETE FROM balance_expiries").run();
     const world = await periodsWorld({ types: ["credits.*", "balance.expired"] });
     expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);

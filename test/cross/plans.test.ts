@@ -5,13 +5,13 @@ import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
 import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
-/** What D1 lets one invocation send on the free plan. */
+/** D1's limit of queries for one invocation on the free plan. */
 const QUERIES_MAX = 50;
-/** Cloudflare's prices of a million: requests, rows written, rows read. */
+/** Cloudflare's prices for a million requests, rows written and rows read. */
 const DOLLARS = { requests: 0.3, rowsWritten: 1, rowsRead: 0.001 };
 
 interface Cost {
-  /** Each of a batch by itself: the strictest reading of D1's limit. */
+  /** Each statement of a batch counts: the strictest reading of D1's limit. */
   queries: number;
   rowsRead: number;
   rowsWritten: number;
@@ -76,7 +76,7 @@ const use = (userId = "u") => ({ eventId: `e${++events}`, userId, event: "chat",
 const useMany = (count: number, userOf: (index: number) => string = () => "u") =>
   Array.from({ length: count }, (_, index) => use(userOf(index)));
 
-/** What each line of the table in docs/deployment.md is measured by. */
+/** The call that measures each line of the table in docs/deployment.md. */
 async function measure({ run, asUser, keys }: Awaited<ReturnType<typeof makeWorld>>): Promise<Record<string, Cost>> {
   const hold = (id: string) => ({ ...use(), eventId: undefined, reservationId: `res_${id}` });
   const reserve = (id: string) => run("POST", `${USAGE}/reservations`, hold(id));

@@ -206,7 +206,7 @@ const someOperation = (random: Random) =>
   random.weighted({ make: 6, leap: 14, cron: 4, use: 8, cancel: 2, resume: 4, archive: 4, edit: 3 });
 
 describe(`random recurring grants, from PROOF_SEED=${SEED} on`, () => {
-  it("issue what a model of calendars says, in lists before anybody writes it, and never more than they roll over", {
+  it("issue what a model of calendars says, in lists before any write, and never roll over more than allowed", {
     timeout: timeoutOf(HISTORIES * OPERATIONS_A_HISTORY, 2_000),
   }, async () => {
     const tell = soakPart("model of recurring grants", HISTORIES * OPERATIONS_A_HISTORY, "operations", SEED);
@@ -218,7 +218,7 @@ describe(`random recurring grants, from PROOF_SEED=${SEED} on`, () => {
 });
 
 describe("a test clock", () => {
-  it("that leaps ten years goes through each period of the month's last day in order, each granted at its beginning", {
+  it("that moves ten years ahead processes each period of the month's last day in order, each granted at its beginning", {
     timeout: timeoutOf(130, 2_000),
   }, async () => {
     const world = await clockWorld();

@@ -9,13 +9,13 @@ import { errorCodes, type Operation, unwrapped, wrongKindOf } from "../../src/re
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";
 
-// W8: path → method → the address's share → key → kind of key → size → shape → user token → existence → rule. Each request below is at fault in one rung
-// and in every later one, so the answer tells which of them is looked at first.
+// W8: path → method → the address's share → key → kind of key → size → shape → user token → existence → rule. Each request below
+// fails one check and every later one, so the response shows which check comes first.
 
 const call = makeClient(new Clock());
 const tooLarge = `[${" ".repeat(bodyBytesMax)}`;
 const malformed = { "no-such-field": true };
-/** What a browser adds to the request of a page. */
+/** The headers that a browser adds to a page's request. */
 const PAGE = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
 
 let app: TestApp;
@@ -91,7 +91,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   it("then requires a key", async () => {
     expectError(await send(operation, undefined, tooLarge), "invalid_key");
     expectError(await send(operation, "sk_live_0000000000000000000000", tooLarge), "invalid_key");
-    // Of the right form, and nobody's: what needs no database is known before the key is, and is not told.
+    // A well-formed but unknown key: errors that need no database are found before the key is checked, but not reported.
     for (const kind of ["secret", "publishable", "relay"] as const) {
       const unknown = writeKey(kind, app.environments.live, randomId(""));
       for (const body of [tooLarge, malformed, "{", undefined]) {

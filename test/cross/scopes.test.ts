@@ -7,7 +7,7 @@ import { makeAdminKey } from "../support/admin-keys.ts";
 import { expectError } from "../support/refusals.ts";
 import { type Answer, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
 
-// Every route of administration, with every scope, of its own application and mode and of another.
+// Calls every administration route with every scope, in its own application and mode and in another.
 
 const clock = new Clock();
 const call = makeClient(clock);
@@ -20,7 +20,7 @@ let strange: TestApp;
 let packId = "";
 const keys = new Map<string, string>();
 
-/** A key with these scopes, made once. */
+/** A key with these scopes, created once. */
 async function keyOf(scopes: readonly Scope[], apps?: readonly string[], modes?: readonly Mode[]): Promise<string> {
   const name = JSON.stringify([scopes, apps, modes]);
   const limits = { ...(apps === undefined ? {} : { apps }), ...(modes === undefined ? {} : { modes }) };

@@ -9,10 +9,10 @@ import { ADMIN } from "../support/payments.ts";
 import { notingDatabases, planReader, type Reading } from "../support/plans.ts";
 import { bound, Clock, inTurn, makeApp, makeClient, makePack } from "../support/world.ts";
 
-/** Tables of which a tenant has few rows, whatever it does. All others may have any number, so a new table is guarded. */
+/** Tables in which a tenant always has few rows. All others may have any number, so a new table is checked. */
 const FEW: ReadonlySet<string> = new Set([
   ...["environments", "alerts", "webhook_endpoints", "expiry_notices"],
-  // As many as an administrator made by hand, who lists them.
+  // As many as an administrator created by hand.
   ...["apps", "credit_packs", "admin_keys"],
   // The last counts of the business's figures, of the deployment.
   "business_walks",
@@ -25,7 +25,7 @@ interface Meant {
   readonly why: string;
 }
 
-/** What does read so, and is meant. */
+/** The intended scans. */
 const MEANT: readonly Meant[] = [
   {
     detail: "SCAN statements USING INDEX statements_running",
@@ -242,7 +242,7 @@ it("no statement scans a table or all of a tenant's rows to find a few", {
   const isMeantBy = ({ detail, text }: Reading, meant: Meant) => detail === meant.detail && text.includes(meant.text);
   const found = readings.filter(({ table }) => !FEW.has(table));
   expect(found.filter((reading) => !MEANT.some((meant) => isMeantBy(reading, meant)))).toEqual([]);
-  // What is no longer read so does not stay in the list.
+  // An outdated entry of the list fails.
   expect(MEANT.filter((meant) => !found.some((reading) => isMeantBy(reading, meant)))).toEqual([]);
 });
 

@@ -23,7 +23,7 @@ import {
 } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
-// Hundreds of requests each, on whatever machine.
+// Hundreds of requests each, also on slow machines.
 vi.setConfig({ testTimeout: timeoutOf(400, 500) });
 
 const clock = new Clock();
@@ -106,10 +106,10 @@ async function expectEachTold(environment: Environment): Promise<number> {
   return of("credits.depleted").length;
 }
 
-/** What the endpoint of a storm is told: usage too, which must be asked for. */
+/** The messages to a storm's endpoint, including usage, which must be requested. */
 const TOLD = ["credits.*", "usage.recorded"];
 
-describe("grants at once", () => {
+describe("concurrent grants", () => {
   it("gives fifty identical grants one set of rows", async () => {
     const { app, post, motions } = await enter();
     await makePack(app.appId, "Two", [
@@ -138,7 +138,7 @@ describe("grants at once", () => {
   });
 });
 
-describe("holds at once", () => {
+describe("concurrent holds", () => {
   const ROUNDS_AT_ONCE = 5;
   const ROUNDS = ROUNDS_AT_ONCE * soakCount(3, 2);
 
@@ -174,7 +174,7 @@ describe("holds at once", () => {
   });
 });
 
-describe("events at once", () => {
+describe("concurrent events", () => {
   it("records 142 of 300 events on one user with credits for 142, and refuses 158 with 402", async () => {
     const { app, post, grant, remaining, motions } = await enter();
     await makeEndpoint(app.environments.live, TOLD);
@@ -184,7 +184,7 @@ describe("events at once", () => {
       post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
     );
     expect(statuses(answers)).toEqual({ 200: 142, 402: 158 });
-    // Nobody was refused while 7 cents were left: each was told that 3 were.
+    // No event was refused while 7 cents were left: each refusal reports 3 remaining cents.
     const skipped = [expect.objectContaining({ unit: "cents", remaining: 3, reason: "exhausted" })];
     const details = { uncovered: { count: 0.572, cents: 4 }, skipped };
     for (const { status, body } of answers) if (status === 402) expect(body.error.details).toEqual(details);
@@ -227,7 +227,7 @@ describe("events at once", () => {
   });
 });
 
-describe("refunds at once", () => {
+describe("concurrent refunds", () => {
   it("accepts 30 of 40 refunds of a thirtieth among debits, and takes back exactly the issued amount, or reports it as short", async () => {
     const { post, motions, remaining } = await enter();
     const body = { userId: "u", packId: "Wallet", quantity: 500, externalRef: "order" };
@@ -246,7 +246,7 @@ describe("refunds at once", () => {
     const sum = (amounts: readonly number[]) => Math.round(amounts.reduce((total, amount) => total + amount, 0) * 1e6);
     const { event_committed: debits = [], admin_adjust: takings = [] } = await motions("u");
     expect(takings).toHaveLength(30);
-    // At the last whatever remained was taken, the debits' share of what was never due included.
+    // The last refund takes everything that remains, including the debits' share that was never due.
     expect(sum(takings)).toBe(-sum(told.map(({ taken }) => taken)));
     expect(sum(takings) + sum(debits)).toBe(-500_000_000);
     expect(sum(told.map(({ taken, short }) => taken + short))).toBe(500_000_000);
@@ -254,7 +254,7 @@ describe("refunds at once", () => {
   });
 });
 
-describe("lists at once", () => {
+describe("concurrent lists", () => {
   const event = (eventId: string, amount: number) => ({
     ...{ userId: "u", eventId, event: "call" },
     quantities: { count: 0, cents: amount },
@@ -289,7 +289,7 @@ describe("lists at once", () => {
   });
 });
 
-describe("charges at once", () => {
+describe("concurrent charges", () => {
   it("charges or settles each of thirty reservations once, whatever races at their ends", async () => {
     const { app, call, post, grant, remaining, motions } = await enter();
     const userId = "u";
@@ -333,8 +333,8 @@ describe("charges at once", () => {
   });
 });
 
-describe("everything at once", () => {
-  /** What each request may be refused with, besides being done. */
+describe("all kinds of requests at once", () => {
+  /** The allowed refusals of each request. */
   const RIGHTFUL: Readonly<Record<string, readonly string[]>> = {
     grant: [],
     revoke: [],

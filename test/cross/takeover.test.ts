@@ -13,10 +13,10 @@ import {
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeKey } from "../support/world.ts";
 
-// Hundreds of attacks a test, on whatever machine.
+// Hundreds of attacks in a test, also on slow machines.
 vi.setConfig({ testTimeout: timeoutOf(isSoak ? 400 : 100, 6_000) });
 
-/** Each cell of the table in one way of sending, in turn; with `npm run soak` in all of them. */
+/** Each attack in one way of sending, in turn; with `npm run soak` in all ways. */
 
 const WAYS_OF_SENDING: readonly { readonly dialect: Dialect; readonly isOneBatch: boolean }[] = [
   { dialect: "v0", isOneBatch: true },
@@ -25,7 +25,7 @@ const WAYS_OF_SENDING: readonly { readonly dialect: Dialect; readonly isOneBatch
   { dialect: "v0", isOneBatch: false },
 ];
 
-/** Everything that is the victim's own carries the marker, which nobody else knows. */
+/** All data of the victim contains the marker, which nobody else knows. */
 interface Victim {
   readonly id: string;
   readonly marker: string;
@@ -52,7 +52,7 @@ type State =
   | "consent alone"
   | (typeof SPOKEN_OF)[number];
 
-/** What somebody else than a page may say of an id, or the id's own page of its user, each by itself. */
+/** The sources other than a page that make an id a user, and the id's own page, each separately. */
 const SPOKEN_OF = [
   "an event of a server",
   "a $set of a server",
@@ -177,8 +177,8 @@ async function attackAll(world: ClaimsWorld, cells: readonly Cell[], by: Attacke
 }
 
 /**
- * What is wrong after an attack: what the attacker's export holds of the victim's, what the attacker's erasure takes with it, and
- * what the victim's own export then lacks.
+ * The damage of an attack: the victim's data in the attacker's export, the data that the attacker's erasure deletes, and the data
+ * that the victim's own export then lacks.
  */
 async function flawsOf(world: ClaimsWorld, cell: Cell, state: State, events: readonly ClaimsEvent[]) {
   const { name, victim, attacker } = cell;
@@ -272,7 +272,7 @@ describe("a publishable key cannot bring a user's data into another's export, or
 });
 
 describe("a publishable key cannot reach the data of a user whose id looks like a device's", () => {
-  // A device's id that is no user's may be claimed by whoever knows it: the exception of P2.
+  // Anybody who knows a device's id may claim it while it is not a user: the exception of P2.
   const users = BECOMING.filter((state) => state !== "unidentified").map((state, turn) => [state, turn] as const);
 
   it.each(users)("because it is or has %s", async (state, turn) => {

@@ -71,7 +71,7 @@ interface Operation {
   readonly warm: number;
   /** Where they may go; the primary unless said otherwise. */
   readonly to?: "replica";
-  /** What has to be there, done by another isolate before the cold call, and by the same one before the warm call. */
+  /** The setup, done by another isolate before the cold call, and by the same one before the warm call. */
   readonly prepare?: (isolate: Isolate, tag: string) => Promise<Answer>;
   readonly run: (isolate: Isolate, tag: string) => Promise<Answer>;
 }

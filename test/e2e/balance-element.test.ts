@@ -202,7 +202,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn(page, "unknown")).toBe("Your credits cannot be shown now.");
     await page.context().setOffline(false);
     expect(await textIn(page, "ok")).toBe("Tokens 100");
-    // Two reads at once: only the later one may speak.
+    // Of two concurrent reads only the later one may change the page.
     await run(
       page,
       `balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh();
@@ -260,7 +260,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("shows how the user stands with each limit, and when credits come again, where it is asked to", async () => {
+  it("shows the use of each limit and the next recurring credits, if asked to", async () => {
     const limits = `/api/v1/admin/apps/${app.appId}/usage-limits`;
     const limit = { mode: "live", matches: [{ event: "free.*" }], unit: "count" };
     const made = await post(limits, { ...limit, name: "Messages", amount: 50, every: "day" }, ADMIN_TOKEN);
@@ -308,7 +308,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("asks for neither limits nor recurring grants where it is not told to", async () => {
+  it("requests limits and recurring grants only if asked to", async () => {
     await grant("plain", "count", 1);
     const asked: string[] = [];
     const { page } = await openElement("plain");
@@ -339,7 +339,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("is below 5 KiB packed, and served to any origin", async () => {
+  it("is below 5 KiB compressed, and served to any origin", async () => {
     const response = await fetch(`${server.url}/purser-balance.js`, { headers: { origin: "https://shop.example" } });
     expect(response.headers.get("content-type")).toBe("text/javascript; charset=utf-8");
     expect(response.headers.get("access-control-allow-origin")).toBe("*");

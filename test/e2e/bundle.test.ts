@@ -5,7 +5,7 @@ import { expect, inject, it } from "vitest";
 
 const GZIP_MIB_MAX = 1;
 
-it(`uploads a Worker of less than ${GZIP_MIB_MAX} MiB, packed`, () => {
+it(`uploads a Worker of less than ${GZIP_MIB_MAX} MiB compressed`, () => {
   const code = readFileSync(join(inject("builtWorker"), "index.js"));
   expect(gzipSync(code).length / 1_024 ** 2).toBeLessThan(GZIP_MIB_MAX);
 });

@@ -47,7 +47,7 @@ function cutConnections(random: Random): Map<Fault, number> {
   return cuts;
 }
 
-/** What a user's books must say when all is done. */
+/** The expected books of a user at the end. */
 interface Expected {
   readonly userId: string;
   remaining: number;
@@ -58,7 +58,7 @@ interface Expected {
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-/** One call of a worker, and what it must have changed. */
+/** One call of a worker, and its expected effect. */
 async function act(random: Random, purser: Purser, expected: Expected): Promise<void> {
   const { userId } = expected;
   const usage = (tokens: number) => ({ userId, event: "chat", quantities: { tokens } });

@@ -399,7 +399,7 @@ describe("examples/ai-chat.mjs", () => {
 });
 
 describe("the package", () => {
-  it("is below 10 KiB packed, with types, no dependencies, and README examples that compile and run", async () => {
+  it("is below 10 KiB compressed, with types, no dependencies, and README examples that compile and run", async () => {
     await run("npm", ["run", "--silent", "build", "--workspace", "clients/typescript"]);
     expect(gzipSync(readFileSync(join(CLIENT, "dist/index.js"))).length).toBeLessThan(10 * 1_024);
     const manifest = JSON.parse(readFileSync(join(CLIENT, "package.json"), "utf8"));

@@ -189,7 +189,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       await sees("Quantity must be a number such as");
       await page.getByLabel("Quantity").fill("");
       await press("Continue");
-      // What Stripe says was paid.
+      // The paid amount according to Stripe.
       await sees("0 → 1,000 cents");
       await sees("No user has this id yet.");
       await page.getByLabel("I have checked this").check();
@@ -214,7 +214,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         await page.getByLabel("URL").fill(receiver.url);
         await press("Create endpoint");
         const secret = await page.getByLabel("Signing secret").inputValue();
-        // The cron tells it of other things as well.
+        // The cron sends it other messages as well.
         const tests = () => receiver.attempts.filter(({ message }) => message.type === "purser.test");
         const arrived = (attempts: number) => expect.poll(() => tests().length, { timeout: 20_000 }).toBe(attempts);
         await press("Send a test");
@@ -229,7 +229,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         await sent.getByRole("button", { name: /^Resend msg_/ }).click();
         await sees("Message sent once more");
         await arrived(2);
-        // A form that is sent again does so once.
+        // A repeated form takes effect once.
         await page.reload();
         await expectAccessible(page);
         await press("Replay");

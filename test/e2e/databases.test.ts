@@ -14,7 +14,7 @@ async function send(key: string, method: string, path: string, body?: object) {
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
   expect(answer.status, `${method} ${path}`).toBe(200);
-  // What the test asserts of it is what it must be.
+  // The assertions check its shape.
   return (await answer.json()) as Record<string, unknown> & { key: string; appId: string };
 }
 

@@ -24,7 +24,7 @@ const REFUSED = "401 invalid_user_token";
 const now = () => Math.floor(Date.now() / 1_000);
 const base64url = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-/** Every flaw that a token may have whatever signs it, as what turns good claims into bad ones. */
+/** Every flaw of a token's claims, as a function that makes valid claims invalid. */
 const FLAWED: readonly (readonly [string, Record<string, unknown>])[] = [
   ["expired more than 60 seconds ago", { exp: now() - 120 }],
   ["without exp", { exp: undefined }],
@@ -184,7 +184,7 @@ describe("end-user tokens by published keys", () => {
 
 describe("a key that was replaced under the same kid, or has none", () => {
   const SECOND_MS = 1_000;
-  /** By the very function that the Worker calls, at a moment of the test's choice. */
+  /** By the same function that the Worker calls, at a time that the test sets. */
   const verifying = (url: string) => {
     const isolate = {};
     return async (token: string, atMs: number) => {

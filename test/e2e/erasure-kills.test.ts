@@ -53,12 +53,12 @@ interface Person {
   readonly ids: readonly [string, string, string];
 }
 
-/** What the requests of the writers may be answered with, beside `person_erased`. */
+/** The allowed responses to the writers, besides `person_erased`. */
 const LAWFUL = new Set([200, 402, 503]);
 const EVENTS = 150_000;
 const USAGE = 1_500;
 
-/** Somebody with several pages of events, usage, credits, holds, refunds and consents, in an environment that tells it all. */
+/** A person with several pages of events, usage, credits, holds, refunds and consents, in an environment with an endpoint. */
 async function makePerson(round: number): Promise<Person> {
   const { appId } = await done("/api/v1/admin/apps", ADMIN_TOKEN, { name: `Round ${round}` });
   const { key } = await done(`/api/v1/admin/apps/${appId}/keys`, ADMIN_TOKEN, { kind: "secret", mode: "live" });
@@ -116,7 +116,7 @@ async function makePerson(round: number): Promise<Person> {
   return { key, packId, environmentId, ids };
 }
 
-/** One request of somebody who writes for the person, reads what is held, or erases too. */
+/** One request that writes for the person, reads data, or erases too. */
 function someRequest(random: Random, { key, packId, ids }: Person): readonly [path: string, body: object] {
   const [ana, device] = ids;
   const mark = `${MARK}-${random.id("")}`;

@@ -7,8 +7,8 @@ import { ADMIN_TOKEN } from "./support/server.ts";
 import { isDecided, type Sent, Storm, send } from "./support/storm.ts";
 import { BELOW_CENTS, expectTold } from "./support/told.ts";
 
-// Storms over the built Worker, whose process is killed while they run. What was acknowledged is there exactly once; what was
-// not is sent again, and lands once. An endpoint hears of all of it (H3, H5): no effect without its message, none without its effect.
+// Storms over the built Worker, whose process is killed while they run. Acknowledged writes exist exactly once; others are sent
+// again, and are then stored once. An endpoint gets a message for every effect, and no other message (H3, H5).
 
 const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
 const KILLS = SOAK === 0 ? 2 : Math.max(2, Math.round(SOAK / 500));
@@ -22,7 +22,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server.close());
 
-/** A storm, and the receiver that is told of it. */
+/** A storm, and its receiver. */
 interface World {
   readonly storm: Storm;
   readonly environmentId: number;
@@ -60,11 +60,18 @@ async function enter(cycle: number, seed: number): Promise<World> {
     .prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
     .bind(appId)
     .first<{ id: number }>();
+  // A period of each user begins amid the storm.
+  for (const userId of users) {
+    const startsAt = new Date(Date.now() + 500).toISOString();
+    const body = { recurringId: `rec_${userId}`, userId, packId: `Wallet ${appId}`, every: "day", startsAt };
+    const told = await send(server.url(), { kind: "grant", path: "/api/v1/credits/recurring", body, key });
+    expect(told.status, told.body).toBe(200);
+  }
   const storm = new Storm(seed, { url: server.url(), appId, key, users });
   return { storm, environmentId: environment?.id ?? 0, receiver, secret };
 }
 
-/** Sends what was not delivered yet, with the cron. Then the receiver has heard of every message, and of nothing else. */
+/** Runs the cron to send pending messages. Then the receiver has every message, and no other. */
 async function expectHeard({ environmentId, receiver, secret }: World): Promise<number> {
   const db = await server.db();
   const pending = `status = 'pending' AND endpoint_id IN (SELECT id FROM webhook_endpoints WHERE environment_id = ?)`;
@@ -75,7 +82,7 @@ async function expectHeard({ environmentId, receiver, secret }: World): Promise<
       .first("n");
     if (left === 0) break;
     await sleep(200);
-    // Nobody waits for the minutes between attempts.
+    // Skips the minutes between attempts.
     await db
       .prepare(`UPDATE webhook_deliveries SET next_attempt_at_ms = 1, due_at_ms = 1 WHERE ${pending}`)
       .bind(environmentId)
@@ -91,7 +98,7 @@ async function expectHeard({ environmentId, receiver, secret }: World): Promise<
   return messages.length;
 }
 
-/** Sends again until it is decided: a kill leaves nothing in the way for long. */
+/** Repeats a request until the response is final: a kill does not block it for long. */
 async function sendAgain({ request }: Sent): Promise<Sent["told"]> {
   for (let attempt = 1; attempt <= 20; attempt++) {
     const told = await send(server.url(), request);
@@ -110,7 +117,7 @@ interface Result {
   readonly error?: object;
 }
 
-/** What of an answer a repeat must say again: all but the remaining of a grant, and what was refused and may be tried anew. */
+/** The parts of a response that a repeat must contain: all except a grant's remaining amounts, and refusals that may be tried again. */
 function kept({ request, told }: Sent): unknown {
   const answer: Result = JSON.parse(told?.body ?? "null");
   if (request.kind === "grant") return answer.balances?.map(({ balanceId }) => balanceId);
@@ -118,7 +125,7 @@ function kept({ request, told }: Sent): unknown {
   return answer;
 }
 
-/** What an answer of a repeat must have in common with the first: a refused event of a list may be recorded by now. */
+/** The common parts of a repeat's response and the first one: a refused event of a list may be recorded by now. */
 function expectSame(first: Sent, again: Sent): void {
   const [before, after] = [kept(first), kept(again)];
   if (first.request.kind !== "list") {
@@ -130,7 +137,7 @@ function expectSame(first: Sent, again: Sent): void {
   }
 }
 
-/** How often each thing that was acknowledged is in the database, with what its ledger entries took. */
+/** How often each acknowledged object is in the database, with the amount of its ledger entries. */
 async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> {
   const answers = all.flatMap(({ told }): Result[] => (told?.status === 200 ? [JSON.parse(told.body)] : []));
   const results = answers.flatMap((answer) => answer.results ?? [answer]).filter(({ error }) => error === undefined);
@@ -209,17 +216,33 @@ async function expectSummed({ environmentId }: World): Promise<void> {
   expect(counted).toBeGreaterThan(0);
 }
 
+/** Every user got the one period that has begun, exactly once, by a write or by the cron. */
+async function expectPeriods({ environmentId }: World): Promise<void> {
+  await sleep(1_000);
+  await server.cron();
+  const { results } = await (await server.db())
+    .prepare(
+      `SELECT r.id, r.last_n AS n, (
+         SELECT count(*) FROM credit_balances AS b WHERE b.account_id = r.account_id AND b.external_ref = 'recurring:' || r.id || ':1'
+       ) AS balances FROM recurring_grants AS r WHERE r.environment_id = ?`,
+    )
+    .bind(environmentId)
+    .all<{ id: string; n: number; balances: number }>();
+  expect(results).toHaveLength(5);
+  for (const { id, ...period } of results) expect(period, id).toEqual({ n: 1, balances: 2 });
+}
+
 interface Count {
   readonly requests: number;
   readonly messages: number;
-  /** Without an answer, and sent again; and how many of them had landed. */
+  /** The repeated requests without a response, and how many of them were already stored. */
   readonly unanswered: number;
   readonly landed: number;
 }
 
 const isAcknowledged = ({ told }: Sent): boolean => told !== null && isDecided(told);
 
-/** Holds what is there against what was acknowledged; then sends the rest again, and some of the first once more. */
+/** Compares the database with the acknowledged requests. Then repeats the others, and some of the acknowledged ones. */
 async function settle(world: World): Promise<Count> {
   const { storm, environmentId } = world;
   const db = await server.db();
@@ -235,6 +258,7 @@ async function settle(world: World): Promise<Count> {
   for (const sent of repeated) expectSame(sent, { request: sent.request, told: await sendAgain(sent) });
   await expectThere(db, storm.sent);
   await expectSound(db);
+  await expectPeriods(world);
   await expectSummed(world);
   const messages = await expectHeard(world);
   const landed = others.filter(({ told }) => told?.isReplay === true).length;

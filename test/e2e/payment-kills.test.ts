@@ -6,8 +6,8 @@ import type { TestEvent } from "../support/stripe-events.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
-// Stripe's events, signed by Stripe's own package, to the built Worker, whose process is killed amid them. Stripe sends again
-// what was not answered 200, in any order. In the end each payment stands as if each of its events had come once.
+// Stripe's events, signed by Stripe's own package, to the built Worker, whose process is killed amid them. Stripe resends events
+// that did not get a 200, in any order. In the end each payment has the state as if each of its events had come once.
 
 const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
 const KILLS = SOAK === 0 ? 2 : Math.min(60, Math.ceil(SOAK / 500));
@@ -126,7 +126,7 @@ async function storm(cycle: number): Promise<Count> {
   await server.start();
   await Promise.all(callers);
 
-  // What had landed is a repeat now, and what Stripe said less of earlier than what is known does nothing either.
+  // An event that was already stored is a repeat now, and an event that is older than the known state does nothing either.
   let idle = 0;
   for (const event of unanswered) if ((await deliverAgain(shop, event)) === "ignored") idle++;
   for (const event of shuffled(all, random)) await deliverAgain(shop, event);

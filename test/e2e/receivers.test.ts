@@ -5,8 +5,8 @@ import { type KillableServer, startKillableServer } from "./support/killable-ser
 import { type Behaviour, type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
-// H1, H4: receivers that break in every way, each over a connection of its own, and the built Worker. All of them count what comes,
-// and hold its signature against the `standardwebhooks` package.
+// H1, H4: the built Worker with receivers that fail in every way, each over its own connection. All receivers count messages and
+// verify signatures with the `standardwebhooks` package.
 
 let server: KillableServer;
 const receivers: Receiver[] = [];
@@ -40,7 +40,7 @@ async function until(isSo: () => boolean | Promise<boolean>, withinMs: number, w
   }
 }
 
-/** An application with a pack, and an endpoint at a receiver that behaves so. */
+/** An application with a pack, and an endpoint at a receiver with this behaviour. */
 async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
   const { appId } = (await request("POST", "admin/apps", ADMIN_TOKEN, { name: "Receivers" })).body;
   const admin = (method: string, path: string, body?: object) =>
@@ -135,7 +135,7 @@ describe.concurrent("a receiver", () => {
     await until(() => well.attempts.length === 1, 5_000, "the other's message");
     well.verifyAll(secret);
     const { nextAttemptAt } = await silent.attempted(1, 20_000);
-    // Nothing more is asked of it in the same invocation: a cron run finds it once it is due.
+    // It gets no further attempt in the same invocation. A later run of the cron makes the next one.
     await sleep(Math.max(0, Date.parse(nextAttemptAt ?? "") - Date.now()) + 100);
     await server.cron();
     const { status, attempts } = await silent.attempted(2, 40_000);

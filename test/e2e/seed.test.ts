@@ -48,7 +48,7 @@ async function demonstrations(): Promise<number> {
   return apps.filter(({ name }) => name === NAME).length;
 }
 
-/** That the demonstration of this directory has all that it should have, once. */
+/** Checks that the demonstration of this directory is complete and exists once. */
 async function expectWhole(): Promise<void> {
   const { appId, keys, packs } = kept();
   for (const key of Object.values<string>(keys).filter((each) => each.startsWith("sk_"))) {
@@ -67,7 +67,7 @@ async function expectWhole(): Promise<void> {
     return row?.n ?? 0;
   };
   const balances = await count("credit_balances", `account_id IN (SELECT id FROM accounts WHERE ${own})`);
-  expect([await count("usage_events"), await count("analytics_events"), balances]).toEqual([300, 301, 3]);
+  expect([await count("usage_events"), await count("analytics_events"), balances]).toEqual([300, 301, 4]);
   expect(readdirSync(join(directory, ".purser"))).toEqual(["demo.json"]);
 }
 

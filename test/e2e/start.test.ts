@@ -1,88 +1,36 @@
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { execFile } from "node:child_process";
 import {
   appendFileSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
   realpathSync,
   rmSync,
-  symlinkSync,
   writeFileSync,
 } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { freePort } from "./support/free-port.ts";
-import { ADMIN_TOKEN } from "./support/server.ts";
+import { makeCheckout, type Started, startCheckout } from "./support/checkout.ts";
 
 const run = promisify(execFile);
-const root = join(import.meta.dirname, "../..");
 const LOG = ".purser/server.log";
 const TRACES = ".wrangler/state/v3/observability";
 
 let directory: string;
-let child: ChildProcess;
-let ended: Promise<number | null>;
-let url: string;
-let said = "";
-
-/** A checkout of its own, so that its database and its log are its own too. */
-function makeCheckout(): string {
-  const made = mkdtempSync(join(tmpdir(), "purser-start-"));
-  for (const name of [
-    "src",
-    "drizzle",
-    "scripts",
-    "clients",
-    "node_modules",
-    "package.json",
-    "wrangler.toml",
-    "tsconfig.json",
-  ]) {
-    symlinkSync(join(root, name), join(made, name));
-  }
-  writeFileSync(join(made, ".dev.vars"), `ADMIN_TOKEN=${ADMIN_TOKEN}\n`);
-  mkdirSync(join(made, ".purser"));
-  // The build makes the reference beside the real scripts.
-  symlinkSync(join(root, ".purser/reference"), join(made, ".purser/reference"));
-  appendFileSync(join(made, LOG), "said before\n");
-  mkdirSync(join(made, TRACES), { recursive: true });
-  writeFileSync(join(made, TRACES, "old.sqlite"), "a download token");
-  return made;
-}
+let started: Started;
 
 beforeAll(async () => {
   directory = makeCheckout();
-  const port = await freePort();
-  url = `http://127.0.0.1:${port}`;
-  child = spawn(process.execPath, ["scripts/start.mjs"], {
-    cwd: directory,
-    env: { ...process.env, PORT: String(port) },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  ended = new Promise((resolve) => child.once("exit", resolve));
-  const isReady = new Promise<void>((resolve) => {
-    const hear = (chunk: Buffer) => {
-      said += chunk;
-      if (said.includes("Ctrl-C")) resolve();
-    };
-    child.stdout?.on("data", hear);
-    child.stderr?.on("data", hear);
-  });
-  await Promise.race([
-    isReady,
-    ended.then(() => {
-      throw new Error(`npm start ended:\n${said}`);
-    }),
-  ]);
+  appendFileSync(join(directory, LOG), "said before\n");
+  mkdirSync(join(directory, TRACES), { recursive: true });
+  writeFileSync(join(directory, TRACES, "old.sqlite"), "a download token");
+  started = await startCheckout(directory);
 }, 120_000);
 afterAll(async () => {
-  child.kill("SIGTERM");
-  await ended;
+  await started.stop();
   rmSync(directory, { recursive: true });
 });
 
@@ -117,7 +65,7 @@ describe("npm start", () => {
   it("limits guesses of the administrator's token, whatever address the headers claim", async () => {
     const guess = async (n: number) => {
       const headers = { authorization: "Bearer wrong", "cf-connecting-ip": `192.0.2.${n}` };
-      return (await fetch(`${url}/api/v1/admin/apps`, { headers })).status;
+      return (await fetch(`${started.url}/api/v1/admin/apps`, { headers })).status;
     };
     const statuses: number[] = [];
     for (let n = 0; n < 12; n++) statuses.push(await guess(n));
@@ -125,7 +73,7 @@ describe("npm start", () => {
   });
 
   it("keeps no trace of requests, and appends to its log, in which there is no query string", async () => {
-    await fetch(`${url}/api/v1/export-download?token=a-download-token`);
+    await fetch(`${started.url}/api/v1/export-download?token=a-download-token`);
     expect(existsSync(join(directory, TRACES))).toBe(false);
     const log = readFileSync(join(directory, LOG), "utf8");
     expect(log.startsWith("said before\n")).toBe(true);
@@ -134,12 +82,12 @@ describe("npm start", () => {
   });
 
   it.runIf(existsSync("/proc/self"))("ends, with all processes that it started, when the server has died", async () => {
-    const started = processes();
-    expect(started.length).toBeGreaterThan(0);
+    const before = processes();
+    expect(before.length).toBeGreaterThan(0);
     const parentOf = (pid: number) => Number(/^PPid:\s+(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
-    process.kill(parentOf(started[0] ?? 0), "SIGKILL");
-    expect(await ended).toBe(1);
+    process.kill(parentOf(before[0] ?? 0), "SIGKILL");
+    expect(await started.ended).toBe(1);
     expect(existsSync(join(directory, ".purser/running.json"))).toBe(false);
-    await expect.poll(() => processes().filter((pid) => started.includes(pid))).toEqual([]);
+    await expect.poll(() => processes().filter((pid) => before.includes(pid))).toEqual([]);
   });
 });

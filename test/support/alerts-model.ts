@@ -53,9 +53,9 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
       ? (alert?.below.amount ?? 1)
       : Math.ceil(Number((alert.below.percent * issued).toFixed(6)) / 100);
 
-  /** Does something to the balances of a user, and answers the alerts that it lets go off. */
+  /** Changes the balances of a user, and returns the alerts that fire. */
   const move = (user: string, nowMs: number, act: () => boolean): string[] => {
-    // What was live, with and without what expired and was not found yet.
+    // The live balances, with and without expired ones that the cron has not found yet.
     const pictures = [null, ...alerts].map((alert) => {
       const all = shownIn(user, alert).filter((b) => !b.found && totalOf(b) > 0);
       const live = all.filter((b) => b.expiresAt > nowMs);
@@ -100,7 +100,7 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
   };
 
   return {
-    /** What one batch wrote for a user: its entries, and the balances that it issued. */
+    /** The entries and the issued balances of one batch for a user. */
     batch(user: string, entries: readonly Entry[], issued: readonly Issued[], nowMs: number): string[] {
       if (entries.length === 0) return [];
       return move(user, nowMs, () => {
@@ -113,7 +113,7 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
           const b = balances.get(balanceId);
           if (b === undefined) throw new Error(`no balance ${balanceId}`);
           b.remaining += delta;
-          // What a reservation holds, returns or takes back from a revoked balance is still, or no more, the user's.
+          // Held credits count as the user's. Credits that return to a revoked balance do not.
           const isHold = reason.startsWith("reservation_") || (reason === "admin_adjust" && reservationId !== null);
           if (!isHold) {
             b.total += delta;
@@ -125,7 +125,7 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
         return lifts;
       });
     },
-    /** What a run of the cron finds. */
+    /** The expiries that a run of the cron finds. */
     cron(nowMs: number): string[] {
       const messages: string[] = [];
       for (const b of balances.values()) {

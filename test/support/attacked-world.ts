@@ -1,14 +1,14 @@
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 
 /**
- * At least one row of every table, as statements for the head of a batch that is then refused: nothing of it stays. Its integers
- * are negative, so that no other test has them.
+ * At least one row of every table, as the first statements of a batch that is then refused, so that nothing is stored. The
+ * integers are negative, so that no other test uses them.
  */
 export const LIVE = -1;
 export const TEST = -2;
 export const USER = -10;
 export const OTHER = -11;
-/** One whole, one that was drawn down, one revoked; the same reservation holds some of the last two. */
+/** A full balance, a partly used one, and a revoked one. One reservation holds parts of the last two. */
 export const [WHOLE, PART, REVOKED] = ["crb_whole_w", "crb_part_w", "crb_revoked_w"] as const;
 
 function insert(verb: string, table: string, values: Readonly<Record<string, string | number | null>>): string {
@@ -140,7 +140,7 @@ export const reservation = writer("reservations", {
   expires_at_ms: 9_000_000_000_000,
   request_hash: "hash",
 });
-/** Never due: no run of the cron comes to it. */
+/** Never due for the cron. */
 export const recurring = writer("recurring_grants", {
   account_id: USER,
   ordinal: 1,
@@ -173,7 +173,7 @@ export const usageLimit = writer("usage_limits", {
 /** As it stands in `counted`. */
 export const counted = (given: object) =>
   JSON.stringify([{ limitId: "lim_w", windowMs: 5, steps: 1, amountSteps: 10, isJudged: 1, ...given }]);
-const distinctId = writer("distinct_ids", {
+export const distinctId = writer("distinct_ids", {
   environment_id: LIVE,
   is_device_form: 1,
   first_seen_at_ms: 1,
@@ -276,7 +276,7 @@ export const paymentGrant = writer("payment_grants", {
   is_revoked: 0,
   is_surplus: 0,
 });
-/** The row of the account that owes, of the refund that fell short in its ledger. */
+/** The ledger entry of the refund that is owed. */
 export const OWING = -12_345;
 export const owed = writer("refund_owed", { account_id: OWING, balance_id: "crb_owing_w", seq: 2, owed_steps: 50 });
 export const erasure = writer("erasures", {

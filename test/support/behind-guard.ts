@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 
-/** Does what a trigger stops, as somebody who drops it first. The trigger is there again afterwards. Answers the rows changed. */
+/** Runs a statement without the trigger that refuses it, then creates the trigger again. Returns the number of changed rows. */
 export async function behindGuard(trigger: string, statement: D1PreparedStatement, d1 = env.DB): Promise<number> {
   const guard = await d1.prepare("SELECT sql FROM sqlite_schema WHERE name = ?").bind(trigger).first<{ sql: string }>();
   if (guard === null) throw new Error(`There is no trigger ${trigger}.`);

@@ -5,10 +5,10 @@ import { randomId } from "../../src/lib/ids.ts";
 import { type Bindings, bound, Clock, type Deliver } from "./world.ts";
 
 export const HOST = "http://purser.test";
-/** A limiter that never refuses: what it counts is shared by all tests. */
+/** A limiter that never refuses, because all tests share its counts. */
 export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 
-/** A browser of one's own: it keeps a cookie, and sends forms from the pages that it read. */
+/** A simple browser: it keeps a cookie, and sends forms of the pages that it read. */
 export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: Deliver = async () => {}) {
   const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId }, deliver);
   let cookie = "";
@@ -33,7 +33,7 @@ export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: De
     post,
     signIn: (token = env.ADMIN_TOKEN, headers: Record<string, string> = {}) =>
       post("/admin/sign-in", { token, name: "dashboard", next: "/admin/apps" }, headers),
-    /** The token that the forms of this session carry. */
+    /** The token in the forms of this session. */
     formToken: async () => /name="_form" value="([^"]+)"/.exec(await (await send("/admin/apps")).text())?.[1] ?? "",
     cookie: () => cookie,
     setCookie: (value: string) => {

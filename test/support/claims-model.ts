@@ -23,7 +23,7 @@ export interface ModelHolding {
   readonly kind: "balance" | "usage" | "consent";
   readonly id: string;
   readonly holdingId: string;
-  /** Whether a consent is of a visitor whom nobody knows yet. */
+  /** Whether a consent is of an unknown visitor. */
   readonly isDevice?: boolean;
 }
 
@@ -82,7 +82,7 @@ export class ClaimsModel {
   readonly #properties = new Map<string, Map<string, string>>();
   /** The stored claims, by the claimed id. An id has at most one. */
   readonly #claims = new Map<string, Claim>();
-  /** Ids of which something was said that makes them users; what they hold may make others users too. */
+  /** Ids that were named in a way that makes them users; their data may make others users too. */
   readonly #users = new Set<string>();
 
   hold(holding: ModelHolding): void {
@@ -124,7 +124,7 @@ export class ClaimsModel {
     };
   }
 
-  // What an event says about another id.
+  // The claim of an event about another id.
 
   /** `wasDevice`: whether the event's own id had a device's form and was no user before the event. */
   #link({ id, kind, key }: ModelEvent, other: string, wasDevice: boolean): void {
@@ -155,7 +155,7 @@ export class ClaimsModel {
     return this.#isDevice(claimed) && (this.#isUser(claimer) || !hasDeviceForm(claimer));
   }
 
-  // What an id is, at this moment.
+  // The current state of an id.
 
   #isIdentified(id: string): boolean {
     return this.#events.some((event) => event.kind === "identify" && event.id === id && !event.isPersonless);
@@ -189,7 +189,7 @@ export class ClaimsModel {
 
   // The person.
 
-  /** The id, then what it claims, then what those claim, and so on. */
+  /** The id, then the ids that it claims, then their claims, and so on. */
   #levelsFrom(id: string): string[][] {
     const levels = [[id]];
     for (let level = levels[0]; level !== undefined && level.length > 0; ) {

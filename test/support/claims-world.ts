@@ -66,14 +66,15 @@ function wired(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
 
 /** An application whose people send events, have and use credits, give consents and request their data, all over HTTP. */
 export class ClaimsWorld {
+  readonly app: TestApp;
+  readonly clock: Clock;
+  readonly call: Client;
   readonly #pack: string;
 
-  constructor(
-    readonly app: TestApp,
-    readonly clock: Clock,
-    readonly call: Client,
-    pack: string,
-  ) {
+  constructor(app: TestApp, clock: Clock, call: Client, pack: string) {
+    this.app = app;
+    this.clock = clock;
+    this.call = call;
     this.#pack = pack;
   }
 
@@ -127,7 +128,7 @@ export class ClaimsWorld {
     await this.#ask("usage/reservations", { userId, event: "chat", quantities: { count: 0 } });
   }
 
-  /** Has Stripe tell of a paid session of this user, which grants nothing. */
+  /** Sends Stripe's event about a paid session of this user, which grants nothing. */
   async pay(userId: string): Promise<void> {
     await takeStripe(this.call, this.app.appId);
     const fields = { client_reference_id: userId, customer: `cus_${crypto.randomUUID()}`, metadata: {} };
@@ -138,7 +139,7 @@ export class ClaimsWorld {
     if (answer.status !== 200) throw new Error(`Stripe was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
   }
 
-  /** What a dry run of the erasure of this id would erase. */
+  /** The result of a dry run of this id's erasure. */
   async wouldErase(distinctId: string): Promise<readonly string[]> {
     return (await this.#ask("erase-person", { distinctId, dryRun: true })).distinctIds;
   }
@@ -163,7 +164,7 @@ export class ClaimsWorld {
     return (await this.#ask("consent", body, { "x-user-token": token }, this.app.keys.pk_live)).consentId;
   }
 
-  /** The export document of this id, by a link as `export-person` gives it: thousands are read. */
+  /** The export document of this id, by a link like that of `export-person`. */
   async exportOf(distinctId: string): Promise<ClaimsDocument> {
     const answer = await this.call("GET", await linkTo(this.app, distinctId, this.clock));
     if (answer.status !== 200) throw new Error(`the download answered ${answer.status}`);

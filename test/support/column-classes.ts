@@ -1,16 +1,15 @@
 /**
- * What each column holds about a person: who adds a table says what an erasure must do with it, and a test fails for a column
- * that has no class.
+ * The class of each column, which says what an erasure does with it. A test fails for a column without a class.
  *
  * - `names`: names a person, or is a key that leads to one.
- * - `text`: free text, of a caller or of a person's client, that may hold anything.
- * - `kept`: kept for the books, and says nothing of a person once the names are gone. So are ids that Purser made at random, and
- *   the hash of a link, which is found by whoever holds the link alone.
- * - `operational`: about applications, keys and packs, or about the running of the service.
+ * - `text`: free text of a caller or a client, with any content.
+ * - `kept`: stays for the books, without personal data once the names are gone. This includes random ids of Purser, and the hash of
+ *   a link.
+ * - `operational`: about applications, keys and packs, or the operation of the service.
  */
 export type ColumnClass = "names" | "text" | "kept" | "operational";
 
-/** Every column of a table under its class, by the names that the database has. */
+/** Every column of a table under its class, by its name in the database. */
 export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<ColumnClass, readonly string[]>>>>> = {
   dashboard_sessions: { operational: ["id", "actor", "ends_at_ms"] },
   apps: { operational: ["id", "name", "created_at_ms"] },

@@ -40,6 +40,7 @@ export interface StoredBalance {
   readonly source: string;
   readonly external_ref: string | null;
   readonly notes: string | null;
+  readonly grant_seq: number;
 }
 
 /** The stored balances of an application, in the order of issue. */

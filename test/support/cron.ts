@@ -1,9 +1,9 @@
 import type { CronPart, SystemCtx } from "../../src/runtime.ts";
 
-/** A run has so long. */
+/** The time limit of a run. */
 const RUN_MS = 50_000;
 
-/** A part of the cron's work alone, in every database, with as many queries as it likes. Answers its errors. */
+/** Runs one part of the cron's work, in every database, without a limit of queries. Returns its errors. */
 export async function runPart(work: CronPart["work"], root: SystemCtx): Promise<readonly unknown[]> {
   const failures: unknown[] = [];
   for (const { db, index: database } of root.databases) {

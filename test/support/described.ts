@@ -92,7 +92,7 @@ export function checkTaken(method: string, url: string, contentType: string, sen
   throw new Error(`${method} ${url} took a body that openapi.json refuses:\n${told}`);
 }
 
-/** Lists of events are described at a path of their own, and taken beside single ones too (U1). */
+/** Lists of events are described on a separate path, but also accepted on the path of single events (U1). */
 const isListed = (path: string, body: unknown): boolean =>
   path === "/api/v1/usage/events" && typeof body === "object" && body !== null && "results" in body;
 

@@ -1,10 +1,10 @@
 import { type EndUserSetting, sealEndUserSetting } from "../../src/auth/end-user-setting.ts";
 import type { Mode } from "../../src/runtime.ts";
 
-/** That of every Worker that the tests start. */
+/** The secret of every Worker that the tests start. */
 export const SETTINGS_SECRET = "settings-secret-of-the-tests-0001";
 
-/** An end-user setting as the database has it, for tests that plant one. */
+/** An end-user setting as it is stored, for tests that write one directly. */
 export async function storedSettingOf(
   owner: { readonly appId: string; readonly mode: Mode },
   setting: object | null | undefined,
@@ -12,6 +12,6 @@ export async function storedSettingOf(
 ): Promise<string | null> {
   if (setting === null || setting === undefined) return null;
   const settings = { settingsSecrets: { current, previous: null } };
-  // A test plants a setting that the API would take.
+  // A test writes only settings that the API would accept.
   return sealEndUserSetting({ settings }, owner, setting as EndUserSetting);
 }

@@ -12,7 +12,7 @@ import {
   makePack,
 } from "./world.ts";
 
-/** It is in every id and every text of the person, so that whatever is left of them is found. */
+/** It is in every id and every text of the person, so that remaining data is found. */
 const MARK = "Zq7-ana";
 export const ANA = `${MARK}@example.com`;
 export const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
@@ -55,7 +55,7 @@ async function done(answer: Promise<Answer>): Promise<Answer> {
 const consentTexts = { source: text("source"), method: text("method"), noticeVersion: text("notice") };
 const chat = (tokens: number) => ({ event: "chat.completed", model: "large", quantities: { tokens } });
 
-/** Everything that Purser can hold about a person: Ana, her device, and her id in another system. */
+/** All kinds of data about a person: Ana, her device, and her id in another system. */
 export async function fillPerson({ app, call, clock, post }: ErasureWorld, userId = ANA): Promise<void> {
   const write = (path: string, body: object) => done(post(path, body));
   const grant = (more: object) => write("credits/grant", { userId, packId: "Two", notes: text("notes"), ...more });
@@ -92,7 +92,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     ...{ userId, externalRef: `order-2-${tag}`, refundRef: `refund-${tag}`, share: { part: 1, of: 4 } },
     reason: text("a reason"),
   });
-  // It begins as references of payments do, and is the caller's all the same.
+  // It looks like a payment's reference, but belongs to the caller.
   const ref = { userId, externalRef: `order-2-${tag}`, refundRef: `stripe:${tag}` };
   await write("credits/refund", { ...ref, share: { part: 1, of: 4 } });
   await write("credits/revoke", { balanceId: other.balanceId, reason: text("why") });
@@ -131,7 +131,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   await done(call("GET", link.downloadUrl));
 }
 
-/** The columns of each table that an erasure has to look at. */
+/** The columns of each table that an erasure must handle. */
 async function readClassed() {
   const { results: columns } = await env.DB.prepare(
     `SELECT m.name AS name, c.name AS field FROM sqlite_schema AS m CROSS JOIN pragma_table_info(m.name) AS c
@@ -144,7 +144,7 @@ async function readClassed() {
 }
 let classed: Awaited<ReturnType<typeof readClassed>> | undefined;
 
-/** The columns, as `table.column`, in which one of the texts is. */
+/** The columns, as `table.column`, that contain one of the texts. */
 export async function findInDatabase(texts: readonly string[], environmentId: number) {
   classed ??= await readClassed();
   const accounts = `SELECT id FROM accounts WHERE environment_id = ${environmentId}`;
@@ -168,5 +168,5 @@ export async function findInDatabase(texts: readonly string[], environmentId: nu
   return found.sort();
 }
 
-/** All that is in an id or a text of the person. */
+/** All texts in the person's ids and texts. */
 export const TRACES = [MARK, "Zq7ana", DEVICE];

@@ -6,12 +6,12 @@ import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
  */
 export const FAULTS = ["before", "amid", "after", "overloaded"] as const;
 type Fault = (typeof FAULTS)[number];
-/** The trip never answers, before or after it landed: the isolate ended, or the caller left and the request with it. */
+/** The trip never returns, before or after it was stored, as if the isolate had ended or the caller had left. */
 export const SILENCES = ["silent before", "silent after"] as const;
 
 export interface FaultPlan {
   readonly fault: Fault | (typeof SILENCES)[number];
-  /** What D1 says, instead of that the connection was lost. */
+  /** D1's error message, instead of a lost connection. */
   readonly says?: string;
   /** The number of the trip that fails, from 1. */
   readonly at: number;
@@ -25,7 +25,7 @@ export interface FaultyD1 {
   plan(plan: FaultPlan | null): void;
   /** The number of trips since the plan was set, with failed ones. */
   trips(): number;
-  /** Waits for the trip of the plan to fall silent. */
+  /** Waits until the planned trip hangs. */
   silenced(): Promise<void>;
 }
 
@@ -53,7 +53,7 @@ export function faultyD1(d1: D1Database): FaultyD1 {
       );
       if (survived) throw new Error("the poisoned batch was meant to fail");
     }
-    // The answer of a batch that is refused is lost as well.
+    // The response of a refused batch is lost too.
     if (planned.fault === "after" || planned.fault === "silent after") await send(statements).catch(() => {});
     if (planned.fault === "silent before" || planned.fault === "silent after") {
       fallSilent();

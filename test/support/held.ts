@@ -1,20 +1,20 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 
-/** Where rows are a user's, and their order. `but` leaves a column out. */
+/** How to find a user's rows, and their order. `but` leaves a column out. */
 type Rows = readonly [table: string, where: string, order: string, but?: string];
 
 const OF_ACCOUNT = "account_id IN (SELECT id FROM own_accounts)";
-/** By an index: the database holds what all files before this one made. */
+/** By an index, because the database has the rows of all earlier files. */
 const HERE = "environment_id IN (SELECT id FROM environments WHERE app_id = ?2)";
 const HERE_OR_OWN = "app_id IN (SELECT ?2 UNION ALL SELECT id FROM own_apps)";
-/** Of an application that is named after the user. */
+/** Of an application with the user's name. */
 const OF_APP = "environment_id IN (SELECT id FROM own_environments)";
 
 const TABLES: readonly Rows[] = [
   ["accounts", `${HERE} AND user_id = ?1`, "id"],
   ["credit_balances", OF_ACCOUNT, "grant_seq"],
-  // A hold that is due returns by whoever comes first.
+  // Any writer may return a due hold first.
   ["credit_ledger", OF_ACCOUNT, "seq", "written_by"],
   ["credit_adjustments", OF_ACCOUNT, "seq"],
   ["credit_refunds", OF_ACCOUNT, "ordinal"],
@@ -55,7 +55,7 @@ const TABLES: readonly Rows[] = [
   ["webhook_messages", OF_APP, "type"],
 ];
 
-/** D1 gives a function no more arguments than 32: the name and the value of so many columns. */
+/** D1 allows a function 32 arguments: the names and values of 16 columns. */
 const COLUMNS_OF_OBJECT = 16;
 
 async function listOf([table, where, order, but]: Rows): Promise<string> {
@@ -71,8 +71,8 @@ async function listOf([table, where, order, but]: Rows): Promise<string> {
 }
 
 /**
- * Makes a function that answers everything that the database holds of an application's user, as JSON: by one statement, since the tests of faults
- * ask it after each of thousands.
+ * Makes a function that returns all rows of an application's user as JSON, in one statement, because the tests of faults call it
+ * thousands of times.
  */
 export async function makeReader(appId: string): Promise<(userId: string) => Promise<string>> {
   const lists = await Promise.all(TABLES.map(listOf));

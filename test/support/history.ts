@@ -11,7 +11,7 @@ import type { Request } from "./requests.ts";
 import { sendStripe } from "./send-stripe.ts";
 import type { Answer, Client, Clock } from "./world.ts";
 
-/** Purser and the model, side by side. */
+/** Purser and the model, for comparison. */
 export interface Pair {
   readonly call: Client;
   readonly key: string;
@@ -23,7 +23,7 @@ export interface Pair {
   readonly clock: Clock;
   /** Stripe's events of the model. */
   readonly pay: ReturnType<typeof createPayments>;
-  /** What they moved. */
+  /** The changes by these events. */
   readonly paymentMotions: readonly PaymentMotion[];
   /** The refunds of the model. */
   readonly refund: ReturnType<typeof createRefunds>;
@@ -165,7 +165,7 @@ type ListResult = { readonly error?: { readonly code: string; readonly details?:
 /** The codes whose details the model knows. */
 const WITH_REASONS = new Set(["insufficient_credits", "idempotency_conflict", "usage_limit_reached"]);
 
-/** One result of a list: its code, with the reasons that the model knows, or the answer. */
+/** One result of a list: its code with the model's reasons, or the answer. */
 function resultInModelsWords(result: ListResult): object {
   const { error } = result;
   if (error === undefined) return { body: result };
@@ -300,13 +300,13 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
   }
 }
 
-/** Whether a list was answered, and some of its events were not. */
+/** Whether a list got a response in which some events failed temporarily. */
 const isPartlyUnavailable = (body: { results?: ListResult[] } | null): boolean =>
   body?.results?.some(({ error }) => error?.code === "temporarily_unavailable") === true;
 
 /**
- * A list without what may differ when it is sent again: what was short before the events after it landed, and why an event is
- * refused whose id another one, after it in the list, has meanwhile.
+ * A list without the parts that may differ in a repeat: shortages that later events of the list changed, and the reason of an
+ * event whose id a later event of the list has taken.
  */
 function asSentAgain(
   list: readonly { readonly spent: Spent }[],
@@ -352,7 +352,7 @@ export async function exchange(
   pair.model.limits.endRequest();
   // The first request may have been written although its answer was lost. Then the second is a replay.
   const seen = isRepeat ? { ...said, replayed: expected.replayed } : said;
-  // What a delivery of Stripe's did, a repeat does no more (S5).
+  // A repeated delivery of Stripe has no further effect (S5).
   if (isRepeat && request.kind === "stripe") seen.body = expected.body;
   if (isRepeat && request.kind === "events") {
     const { list } = request;

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import { WRONG_COUNTERS, wrongDaySums } from "./sums-sql.ts";
 
-/** The last account and environment that files before this one made. Set as each file begins (test/support/migrate.ts). */
+/** The last account and environment of earlier files. Set at the start of each file (test/support/migrate.ts). */
 const before = { account: 0, environment: 0 };
 
 export async function rememberWhatStands(): Promise<void> {
@@ -14,8 +14,7 @@ export async function rememberWhatStands(): Promise<void> {
 }
 
 /**
- * Checks what must be true of every ledger (invariants 2 and 4 of docs/architecture.md), of the users that this file made. For
- * `afterAll` of each test file.
+ * Checks the ledgers of this file's users (rules 2 and 4 of docs/architecture.md). For `afterAll` of each test file.
  */
 export async function expectLedgerInvariants(): Promise<void> {
   const broken = await env.DB.prepare(

@@ -1,4 +1,4 @@
-/** Signs tokens of every algorithm from texts, and asks Purser and jose what they are worth. */
+/** Signs tokens of every algorithm, and verifies them by Purser and by jose. */
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWK, type JWTPayload, jwtVerify } from "jose";
 import { vi } from "vitest";
 import { verifyToken } from "../../src/auth/end-user.ts";
@@ -47,7 +47,7 @@ export async function makePair(alg: string, modulusLength = 2_048): Promise<Pair
   return { privateJwk: forAny, publicJwk: { kty, crv, n, e, x, y } as JWK };
 }
 
-/** One pair for all algorithms of a kind of key. Making an RSA key takes long. */
+/** One key pair for all algorithms of a kind, because creating an RSA key is slow. */
 const pairs = new Map<string, Promise<Pair>>();
 export function pairFor(alg: string, name = ""): Promise<Pair> {
   const kind = `${/^[RP]S/.test(alg) ? "RSA" : alg} ${name}`;
@@ -58,7 +58,7 @@ export function pairFor(alg: string, name = ""): Promise<Pair> {
 
 export const part = (text: string): string => encodeBase64url(utf8(text));
 
-/** Signs texts as they are, so that they may be what no library would sign. */
+/** Signs any text, even one that no library would sign. */
 export async function sign(
   alg: string,
   key: JsonWebKey | Uint8Array,
@@ -95,7 +95,7 @@ export async function judge(setting: EndUserSetting, token: string, isolate = {}
   }
 }
 
-/** The same question asked of jose. */
+/** The result of jose. */
 export async function judgeByJose(
   setting: EndUserSetting,
   keys: readonly unknown[],

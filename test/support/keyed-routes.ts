@@ -27,9 +27,9 @@ export interface KeyedRoute {
   /** Where the key goes; the header unless said otherwise. */
   readonly keyIn?: "body" | "path";
   readonly writes: boolean;
-  /** What has to be there before each call, by the secret key. */
+  /** Prepares each call, with the secret key. */
   readonly before?: (tag: string) => Request;
-  /** `tag` tells calls apart, so that each of them has something to write. */
+  /** `tag` makes calls different, so that each of them writes something. */
   readonly request: (tag: string, token: string) => Request;
 }
 
@@ -247,7 +247,7 @@ export async function callKeyed(
   });
 }
 
-/** Does what has to be there before such a call. */
+/** Prepares such a call. */
 export async function prepareKeyed(call: Client, route: KeyedRoute, app: TestApp, tag: string): Promise<void> {
   const made = route.before?.(tag);
   if (made === undefined) return;

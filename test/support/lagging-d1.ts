@@ -36,7 +36,7 @@ export function laggingD1(primary: D1Database, replica: D1Database): LaggingD1 {
       const results = await target.batch(bound(target, statements));
       const wrote = results.some((result) => result.meta.rows_written > 0);
       if (wrote && !onPrimary) throw new Error("a replica takes no writes");
-      // A replica is sent what was written, not what it rested on.
+      // A replica gets the written rows, not the guards.
       if (wrote) log.push(statements.filter(({ text }) => !/^\s*INSERT INTO guards\b/.test(text)));
       seen = onPrimary ? log.length : applied;
       return results;
@@ -56,7 +56,7 @@ const TABLES = {
   credit_pack_items: "app_id = ?",
 };
 
-/** The application, its keys and its pack were there long before: the replica has them too. */
+/** The application, its keys and its pack are old, so the replica has them too. */
 export async function copyApp(app: Pick<TestApp, "appId">): Promise<void> {
   for (const [table, where] of Object.entries(TABLES)) {
     const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`)

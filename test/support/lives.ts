@@ -152,7 +152,7 @@ export async function seedBalances(
   return balanceIds;
 }
 
-/** So many balances of each of many users who have none yet. */
+/** Creates balances for many users who have none yet. */
 export async function seedBalancesOfMany(
   { id: environmentId }: Environment,
   counts: ReadonlyMap<string, number>,

@@ -5,7 +5,7 @@ import { END_USER_SETTING, userToken } from "./keyed-routes.ts";
 import { expectError } from "./refusals.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "./world.ts";
 
-/** What a mistake is made with: an application with two packs, and the user "ana" with a balance. */
+/** The world of a mistake: an application with two packs, and the user "ana" with a balance. */
 export interface MistakenWorld {
   readonly app: TestApp;
   readonly keys: TestApp["keys"];
@@ -28,7 +28,7 @@ export interface Sent {
   readonly body?: unknown;
 }
 
-/** A mistake that integrators make, and what they are told. */
+/** A mistake of integrators, and its error. */
 export interface Mistake {
   readonly name: string;
   readonly send: (world: MistakenWorld) => Sent;
@@ -65,7 +65,7 @@ async function makeWorld(clock: Clock): Promise<MistakenWorld> {
   };
 }
 
-/** Makes each mistake, and expects that it is told what to change, that nothing changed, and that no secret is repeated. */
+/** Makes each mistake, and expects a message that says what to change, no effect, and no repeated secret. */
 export function describeMistakes(about: string, mistakes: readonly Mistake[]): void {
   describe(about, () => {
     const clock = new Clock();

@@ -14,7 +14,7 @@ function writtenFor(model: Model, request: Request): readonly string[] {
   return [];
 }
 
-/** The erasures of a model (E1 to E4): what was a user's is nobody's, and nothing more is written for them until it is lifted. */
+/** The erasures of a model (E1 to E4): an erased user's data belongs to nobody, and nothing is written for the user until a lift. */
 export function createErasures(model: Model, refund: ReturnType<typeof createRefunds>) {
   const erased = new Set<string>();
   const names = new Set<string>();
@@ -32,7 +32,7 @@ export function createErasures(model: Model, refund: ReturnType<typeof createRef
   };
   return {
     isErased: (userId: string): boolean => erased.has(userId),
-    /** The refusal of a write for somebody who is erased, or of what was left of them. */
+    /** The refusal of a write for an erased user, or for a remaining row of one. */
     refuse: (request: Request): Answer | null =>
       writtenFor(model, request).some((userId) => erased.has(userId) || names.has(userId))
         ? refuse(409, "person_erased")

@@ -9,7 +9,7 @@ export interface Limit {
   amount: number;
 }
 
-/** What an event or a hold counted of a limit, in the window that begins at `windowMs` (Q3). */
+/** The amount that an event or a hold counted for a limit, in the window that begins at `windowMs` (Q3). */
 export type Counted = Readonly<{ limitId: string; windowMs: number; steps: bigint }>;
 
 const iso = (ms: number) => new Date(ms).toISOString();
@@ -31,13 +31,13 @@ function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endM
   return { windowMs: begin(0), endMs: begin(1) };
 }
 
-/** The usage limits of a model. No counter is kept: what counts is added up whenever it is asked for. */
+/** The usage limits of a model. It has no counters, and adds up the counted amounts for each read. */
 export function createLimits(clock: { now: () => number }, countedOf: (userId: string) => readonly Counted[]) {
   const limits: Limit[] = [];
   /** Users' own amounts; null for none at all (Q2). */
   const own = new Map<string, number | null>();
   const keyOf = (userId: string, limitId: string) => `${limitId} ${userId}`;
-  /** The windows of which an endpoint was told, and what it was told (Q5). */
+  /** The windows that were reported to an endpoint, with the messages (Q5). */
   const told = new Map<string, { userId: string; limitId: string; resetsAt: string }>();
   const unjudged: { userId: string; limitId: string }[] = [];
   const standing = (limit: Limit, userId: string) => {
@@ -58,7 +58,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
       if (amount === undefined) own.delete(keyOf(userId, limitId));
       else own.set(keyOf(userId, limitId), amount);
     },
-    /** What a usage adds to the counters. */
+    /** The amounts that a usage adds to the counters. */
     count: (use: Use): readonly Counted[] =>
       limits.flatMap((limit) => {
         const steps = stepsOf(limit, use);
@@ -66,7 +66,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         unjudged.push({ userId: use.userId, limitId: limit.limitId });
         return [{ limitId: limit.limitId, windowMs: windowOf(limit.every, clock.now()).windowMs, steps }];
       }),
-    /** What would be refused, as `details`, in the order of the limits' making (Q4, U11). */
+    /** The refusals as `details`, in the order in which the limits were created (Q4, U11). */
     refusing: (use: Use) =>
       limits.flatMap((limit) => {
         const { limitId, name, unit } = limit;
@@ -76,7 +76,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         const [amounts, resetsAt] = [[amount, used, asked].map((steps) => fromSteps(unit, steps)), iso(endMs)];
         return [{ limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt }];
       }),
-    /** How a user stands with each limit (Q6). */
+    /** A user's use of each limit (Q6). */
     standings: (userId: string) =>
       limits.map((limit) => {
         const { limitId, name, unit, every } = limit;
@@ -88,7 +88,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
           ...{ remaining: left, resetsAt: iso(endMs) },
         };
       }),
-    /** Ends a request, whose writes for a user are one batch: where it counted something, it tells once a window (Q5). */
+    /** Ends a request, whose writes for a user are one batch: reports once a window if it counted something (Q5). */
     endRequest: (): void => {
       for (const { userId, limitId } of unjudged.splice(0)) {
         const limit = limits.find((one) => one.limitId === limitId);

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { Pair } from "./history.ts";
 import { fromSteps, type Unit } from "./model-amounts.ts";
 
-/** What an endpoint of a random history is told: all but alerts, which test/support/alerts-model.ts knows. */
+/** The messages to an endpoint of a random history, without alerts, which are in test/support/alerts-model.ts. */
 export const TOLD = [
   "credits.granted",
   "credits.re*",
@@ -41,7 +41,7 @@ const isBack = ({ reservationId, reason }: Entry, holdId: string) =>
   reservationId === holdId && reason !== "admin_adjust";
 const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.seq ?? null;
 
-/** The messages and the ledger of an environment, at one moment, without the books of the erased: nothing is told of them. */
+/** The messages and the ledger of an environment at one moment, without the books of erased users, who get no messages. */
 async function read(environmentId: number): Promise<{ entries: Entry[]; told: Told[] }> {
   const [entries, told] = await env.DB.batch([
     env.DB.prepare(
@@ -64,7 +64,7 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; told: To
   };
 }
 
-/** The messages of what the model knows, each with the `seq` of the last entry that its effect wrote (H3); of refunds, without. */
+/** The model's messages, each with the `seq` of the last entry of its effect (H3), except for refunds. */
 function expectedOf(
   { model, packs, refunds, paymentMotions }: Pair,
   entries: readonly Entry[],
@@ -124,7 +124,7 @@ function expectedOf(
     expectOne("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) expectOne("credits.refunded", userId, body, null);
-  // What settlements took of what they returned: what was owed, or revoked.
+  // The amounts that settlements took from returns, because they were owed or revoked.
   for (const entry of entries.filter(
     ({ reason, reservationId }) => reason === "admin_adjust" && reservationId !== null,
   )) {
@@ -135,7 +135,7 @@ function expectedOf(
       expectOne("payment.taken", entry.userId, { paymentKey: b?.paymentKey, balances: [amountOf(entry)] }, entry.seq);
     } else expectOne("credits.adjusted", entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
   }
-  // What payments moved stands in the ledger in the order in which they did.
+  // The ledger has the changes by payments in their order.
   const ofStripe = entries.filter(
     ({ reason, reservationId, note }) =>
       reason === "admin_adjust" && reservationId === null && note?.startsWith("Stripe "),
@@ -143,11 +143,11 @@ function expectedOf(
   for (const { type, userId, paymentKey, note, entries: count } of paymentMotions) {
     const own = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
     for (const entry of own) ofStripe.splice(ofStripe.indexOf(entry), 1);
-    // What moves nothing is not told (S4).
+    // A change without an effect sends no message (S4).
     if (own.every(({ delta }) => delta === 0)) continue;
     expectOne(type, userId, { paymentKey, balances: own.map(amountOf) }, lastSeq(own));
   }
-  // What refunds did not write by hand, adjustments and revokes did.
+  // The other entries by hand are adjustments and revokes.
   const byHand = entries.filter(({ reason, reservationId }) => reason === "admin_adjust" && reservationId === null);
   for (const entry of byHand) {
     if (refunded.includes(entry) || entry.note?.startsWith("Stripe ")) continue;
@@ -185,7 +185,7 @@ export async function compareMessages(pair: Pair, where: string): Promise<void> 
   const [told, ofLimits] = [true, false].map((isOther) =>
     all.filter(({ type }) => (type !== "usage.limit_reached") === isOther),
   ) as [Told[], Told[]];
-  // What else they say is test/worker/books/limits's.
+  // test/worker/books/limits tests their other fields.
   const reached = ofLimits.map(({ data: { userId, limitId, resetsAt } }) =>
     JSON.stringify({ userId, limitId, resetsAt }),
   );

@@ -10,11 +10,11 @@ export type StripeRequest = { kind: "stripe"; of: number; at: number } & (
   | { what: "withdrawn" | "reinstated"; which: number; out: number }
 );
 
-/** What a refund of a payment was of. */
+/** The amount of a payment's refund. */
 export const REFUNDS = [100, 300, 700] as const;
 const PAYMENTS = 8;
 
-/** Often of a payment that was there, at any second around: so what comes last is not always what Stripe said last. */
+/** Often of an existing payment, at a second nearby, so that the last event to arrive is not always the newest. */
 export function someStripeEvent(
   random: Random,
   known: { readonly packs: readonly Pack[]; readonly users: readonly string[]; readonly past: readonly object[] },
@@ -39,7 +39,7 @@ export function someStripeEvent(
 }
 
 interface Payment {
-  /** What its session and its intent said last. */
+  /** The latest data of its session and its intent. */
   readonly paidAt: Map<"session" | "intent", number>;
   charge: { at: number; refunded: number } | null;
   readonly failed: Map<number, { at: number; failedAt: number }>;
@@ -63,7 +63,7 @@ export const noteOf = (told: {
   }[what];
 };
 
-/** What one delivery moved: so many entries of one note. */
+/** The changes of one delivery: a number of entries with one note. */
 export interface PaymentMotion {
   readonly type: "payment.taken" | "payment.restored";
   readonly userId: string;
@@ -72,7 +72,7 @@ export interface PaymentMotion {
   readonly entries: number;
 }
 
-/** The payments of a model (S2 to S4). What they move is added to `motions`. */
+/** The payments of a model (S2 to S4). Their changes are added to `motions`. */
 export function createPayments(
   model: ReturnType<typeof createModel>,
   packs: readonly Pack[],
@@ -80,7 +80,7 @@ export function createPayments(
 ) {
   const payments = new Map<number, Payment>();
 
-  /** Notes what an event says, if it is newer than what is known. Whether it was news. */
+  /** Stores an event's data if it is newer. Returns whether it was. */
   const note = (payment: Payment, event: StripeRequest): boolean => {
     const { at } = event;
     if (event.what === "paid") {

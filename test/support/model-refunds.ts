@@ -10,7 +10,7 @@ export interface RefundRequest {
   readonly reason?: string;
 }
 
-/** A sum of shares, as a fraction that nobody reduces. */
+/** A sum of shares, as an unreduced fraction. */
 type Sum = readonly [parts: bigint, of: bigint];
 interface Refund {
   readonly refundRef: string;
@@ -23,13 +23,13 @@ interface Refund {
 const add = ([parts, of]: Sum, share: RefundRequest["share"]): Sum =>
   share === undefined ? [1n, 1n] : [parts * BigInt(share.of) + BigInt(share.part) * of, of * BigInt(share.of)];
 
-/** A refund that was done, and what it answered. */
+/** A refund and its answer. */
 export interface Made {
   readonly userId: string;
   readonly body: object;
 }
 
-/** The refunds of a model (C21). `made` is told of each that is done. */
+/** The refunds of a model (C21). `made` is called for each refund. */
 export function createRefunds(model: ReturnType<typeof createModel>, made: Made[] = []) {
   const all = new Map<string, Refund[]>();
   const refund = (asked: RefundRequest): Answer => {
@@ -75,7 +75,7 @@ export function createRefunds(model: ReturnType<typeof createModel>, made: Made[
     made.push({ userId, body });
     return { status: 200, body };
   };
-  /** Of a user who is erased no reference is known any more (E2). */
+  /** The references of an erased user are unknown (E2). */
   const forget = (userId: string): void => {
     for (const key of [...all.keys()]) if (JSON.parse(key)[0] === userId) all.delete(key);
     made.splice(0, made.length, ...made.filter((one) => one.userId !== userId));

@@ -19,9 +19,9 @@ export type OnExpiry = "return" | "charge";
 export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string; cause?: "payment" };
 /** Of a payment: whether it revoked the balance, and what it took (model-payments.ts). */
 type OfPayment = { byPayment?: boolean; revokedWhy?: Why; taken?: bigint; paymentKey?: string };
-/** What is owed because `holds` held it when something fell short (C21, S4). */
+/** The amount that is owed because `holds` held it at a refund (C21, S4). */
 type Owed = Readonly<{ steps: bigint; why: Why; holds: Hold[] }>;
-/** What a settlement took of what it returned: an entry of a balance and a reservation. */
+/** The amount that a settlement took from a return: an entry of a balance and a reservation. */
 type SettlementTaking = Readonly<{ b: Balance; holdId: string; isPayment: boolean }>;
 type Born = OfPayment & { owed?: readonly Owed[] } & {
   id: string;
@@ -113,7 +113,7 @@ export function createModel(clock: { now: () => number }) {
       .filter(({ state }) => state === "open")
       .flatMap(({ legs }) => legs)
       .reduce((sum, [other, steps]) => (other === b ? sum + steps : sum), 0n);
-  /** Keeps what fell short because it is held. */
+  /** Records an owed amount, which is held. */
   const owe = (b: Balance, short: bigint, why: Why) => {
     const open = [...holds.values()].filter(({ state }) => state === "open");
     const held = heldOf(b, open);
@@ -166,7 +166,7 @@ export function createModel(clock: { now: () => number }) {
       }
     }
   };
-  /** What nobody settled in time is spent, as a commit at the reservation's end (U15). */
+  /** An unsettled reservation is charged, like a commit at its end (U15). */
   const charge = (hold: Hold) => {
     const { id: eventId, use, legs: held, expiresAt } = hold;
     const { legs, uncovered } = burn(use, held, expiresAt);
@@ -178,7 +178,7 @@ export function createModel(clock: { now: () => number }) {
     payOwed(hold, before);
     const quantities = { count: 1, ...use.quantities };
     const request = { charged: eventId, quantities, occurredAt: iso(expiresAt), onShortage: "partial" };
-    // It leaves what its hold counted in that window, and counts nothing more (Q3).
+    // It keeps its hold's count in that window, and counts nothing more (Q3).
     events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt, counted: hold.counted });
   };
   /** Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6). */

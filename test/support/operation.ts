@@ -28,15 +28,15 @@ export interface Operation {
   readonly prepare: (scene: Scene) => Promise<() => Promise<Answer>>;
   /** Whether a caller may safely send it again after a 503. */
   readonly isIdempotent: boolean;
-  /** Whether the cron does it. What one run could not do, the next run does. */
+  /** Whether the cron does it. The next run does what one run could not do. */
   readonly hasNoCaller?: true;
   /** Whether it is a list. An element may fail inside of a response with 200. */
   readonly isList?: true;
-  /** Whether it settles what is due in a batch of its own first. A fault may leave just that, as if the cron had run. */
+  /** Whether it first settles due holds in a separate batch. After a fault only this batch may be stored, as if the cron had run. */
   readonly settlesFirst?: true;
-  /** Whether an isolate's memory has no part in it. */
+  /** Whether it does not use an isolate's memory. */
   readonly hasNoMemory?: true;
-  /** Whether the answer is what this request did, so that a repeat is answered otherwise. */
+  /** Whether the answer describes the effect of this request, so that a repeat differs. */
   readonly tellsWhatItDid?: true;
   /** The status when nothing fails. Default 200. */
   readonly status?: number;

@@ -9,7 +9,7 @@ import { invoice, invoicePayment } from "./stripe-invoices.ts";
 import { makeEndpoint } from "./webhooks.ts";
 import type { Answer } from "./world.ts";
 
-/** An application of the scene's own, so that what it notes of Stripe's last event is its own. All that it has is named after the user. */
+/** An application of the scene's own, because Stripe's last event is stored for each application. Its objects have the user's name. */
 async function openShop(scene: Scene, isNoted = true) {
   const { userId, clock } = scene;
   const admin = (method: string, path: string, body: object): Promise<Answer> =>
@@ -25,7 +25,7 @@ async function openShop(scene: Scene, isNoted = true) {
     const headers = { "stripe-signature": await signatureOf(body, clock) };
     return scene.send("POST", `/api/v1/stripe/${appId}/live`, body, undefined, headers);
   };
-  // Stripe's last event is noted once a minute: now, so that what is tested does one thing.
+  // Stripe's last event is stored once a minute. This stores it now, so that the tested call does not.
   const ignored = eventOf("payout.paid", nowS, { id: "po_1", object: "payout" });
   if (isNoted) await done(deliver(ignored));
   const [pi, ch, inv] = [`pi_${userId}`, `ch_${userId}`, `in_${userId}`];
@@ -67,7 +67,7 @@ const ofStripe = (name: string, event: Event, before: readonly Event[] = []): Op
     const shop = await openShop(scene, event !== "ignored");
     for (const earlier of before) {
       await done(shop.deliver(shop[earlier]));
-      // Which of two grants was first is told by the clock.
+      // The clock decides which of two grants was first.
       scene.clock.advance(1);
     }
     return () => shop.deliver(shop[event]);
@@ -109,7 +109,7 @@ export const paymentOperations: readonly Operation[] = [
     hasNoMemory: true,
     hasNoCaller: true,
     prepare: async (scene) => {
-      // Later than whatever other tests left is due.
+      // Later than all due rows of other tests.
       scene.clock.advance(700_000);
       await scene.cron(unmatchedPart);
       const { appId, deliver, paidForNothing } = await openShop(scene);

@@ -79,7 +79,7 @@ export const usageOperations: readonly Operation[] = [
         ...chat(scene, tokens, tokens / 100),
         eventId: idOf(scene, name),
       });
-      // What is refused is tried again with what came after it, so it comes last.
+      // A refused event is repeated together with later events, so it comes last.
       const list = [one("a", 300), one("b", 200), one("a", 300), one("c", 50_000)];
       return () => scene.send("POST", `${USAGE}/events`, list);
     },

@@ -1,7 +1,6 @@
 /**
- * What was paid for, by money in and out alone: no shares, batches or motions. What stands of a user's lines and what was spent of
- * them costs no more than what was paid, less what was credited and went back, and what is owed. What was spent before it went back
- * by a refund or a dispute is forgiven.
+ * Compares credits with money, without shares, batches or changes. The remaining and spent credits of a user's lines must not
+ * cost more than the paid money, less credits, refunds and debts. Credits that were spent before a refund or a dispute are forgiven.
  */
 export class PaidFor {
   readonly #invoices = new Map<string, { readonly nets: Map<string, number>; back: number }>();
@@ -16,14 +15,14 @@ export class PaidFor {
     this.#credits.set(id, { invoice, line, amount });
   }
 
-  /** All that went back of an invoice's payment. */
+  /** The refunded and withheld money of an invoice's payment. */
   setBack(invoice: string, amount: number): void {
     const known = this.#invoices.get(invoice);
     if (known === undefined) this.#invoices.set(invoice, { nets: new Map(), back: amount });
     else known.back = amount;
   }
 
-  /** By how much what stands and was spent is dearer than what was paid for. Above 0 is a theft. */
+  /** The cost of remaining and spent credits, less the paid money. Above 0, credits were stolen. */
   excess(standing: readonly Standing[], debt: number): number {
     let excess = -debt;
     for (const [invoice, { nets, back }] of this.#invoices) {

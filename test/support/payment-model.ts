@@ -3,7 +3,7 @@ import { BEFORE } from "./stripe-versions.ts";
 
 export const INITIAL = 250_500_000;
 
-/** What grants. A session names its intent, so that both are one payment. */
+/** The granting events. A session names its intent, so that both are one payment. */
 const BY: Partial<Record<Name, ModelBalance["by"]>> = {
   completed: "session",
   asyncPaid: "session",
@@ -32,7 +32,7 @@ interface Hold {
   readonly expiresAt: number;
 }
 
-/** What is due of one payment, said another way than in src: everything in plain numbers, for the events of a story alone. */
+/** A model of one payment, written independently of src, in plain numbers, for the events of a story. */
 export class PaymentModel {
   readonly known = new Set<Name>();
   readonly balances: ModelBalance[] = [];
@@ -47,14 +47,14 @@ export class PaymentModel {
     this.#lifeMs = lifeMs;
   }
 
-  /** The same, as it stands. */
+  /** The same, as stored. */
   copy(now = this.#now): PaymentModel {
     const copy = new PaymentModel(this.#told, now, this.#lifeMs);
     const copies = new Map(this.balances.map((balance) => [balance, { ...balance }]));
     for (const name of this.known) copy.known.add(name);
     copy.balances.push(...copies.values());
     for (const [id, { legs, expiresAt }] of this.holds) {
-      // A hold stays one of these balances.
+      // A hold is on one of these balances.
       const own = legs.map(({ balance, steps }) => ({ balance: copies.get(balance) ?? balance, steps }));
       copy.holds.set(id, { legs: own, expiresAt });
     }
@@ -80,7 +80,7 @@ export class PaymentModel {
 
   #shareOf(balance: ModelBalance): number {
     if (!this.#isOne) return balance.by === "session" ? this.#due : 0;
-    // Where each had granted before that was known, all of the later grant is due.
+    // If both had already granted, the whole later grant is due.
     return balance === this.balances[0] ? this.#due : 1000;
   }
 
@@ -89,7 +89,7 @@ export class PaymentModel {
     const by = BY[name] ?? null;
     const isGranted = this.balances.some((balance) => this.#isOne || balance.by === by);
     const isGrant = by !== null && !isGranted;
-    // A write for the user returns what is due of holds first (U8).
+    // A write for the user first returns due holds (U8).
     if (isGrant || this.balances.some((balance) => this.#shareOf(balance) !== balance.share)) this.returnDue();
     if (isGrant) {
       const expiresAt = this.#now() + this.#lifeMs;
@@ -116,7 +116,7 @@ export class PaymentModel {
     return legs.reduce((sum, leg) => (leg.balance === balance ? sum + leg.steps : sum), 0);
   }
 
-  /** Of what a settled hold gave back and no debit took, its balances pay what they owe (S4). */
+  /** After a settlement, balances pay owed amounts from the rest of the return (S4). */
   #payOwed(id: string, legs: readonly Leg[], before: ReadonlyMap<ModelBalance, number>): void {
     for (const { balance } of legs) {
       const { owed } = balance;
@@ -154,7 +154,7 @@ export class PaymentModel {
     return legs;
   }
 
-  /** A debit, or a hold under an id. Whether there was enough. */
+  /** A debit, or a hold with an id. Returns whether credits sufficed. */
   spend(steps: number, hold?: { readonly id: string; readonly seconds: number }): boolean {
     this.returnDue();
     const legs = this.pay(steps);
@@ -169,7 +169,7 @@ export class PaymentModel {
     this.#settle(id);
   }
 
-  /** What was held comes back, and pays first (U6). Whether there was enough: else the hold stands. */
+  /** A commit: held credits return and pay first (U6). Returns whether credits sufficed; otherwise the hold stays. */
   commit(id: string, steps: number): boolean {
     this.returnDue();
     const before = this.balances.map((balance) => ({ ...balance }));
@@ -196,7 +196,7 @@ export class PaymentModel {
     this.holds.delete(id);
   }
 
-  /** What remains, was taken, and is revoked, in an order of its own. */
+  /** The remaining and taken amounts and whether balances are revoked, in a fixed order. */
   get standing(): string[] {
     return this.balances.map(({ remaining, taken, isRevoked }) => `${remaining} ${taken} ${isRevoked}`).toSorted();
   }

@@ -6,7 +6,7 @@ import { type ApiVersion, TODAY } from "./stripe-versions.ts";
 
 export const PRICES = { items: "price_items", wallet: "price_wallet", period: "price_period" };
 
-/** Everything that Stripe may say of one payment of 1000, by checkout, by its payment intent and by invoice. */
+/** All of Stripe's events about one payment of 1000, by checkout, by its payment intent and by invoice. */
 export const NAMES = [
   "completed",
   "asyncPaid",
@@ -25,13 +25,13 @@ export type Story = Readonly<Record<Name, TestEvent>>;
 export interface Telling {
   readonly nowS: number;
   readonly userId: string;
-  /** What makes its ids at Stripe its own. */
+  /** Makes its Stripe ids unique. */
   readonly id: string;
   /** Whether the session names its invoice. */
   readonly isTied: boolean;
   /** In the version before today's an invoice names its payment intent. */
   readonly version?: ApiVersion;
-  /** Whether all of it is of one second. */
+  /** Whether all events have the same second. */
   readonly isAtOnce?: boolean;
 }
 

@@ -52,7 +52,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
   return {
     ...{ clock, app, call, admin, set, send, path, packs: { items, wallet, tokens } },
     nowS: Math.floor(clock.ms / 1_000),
-    /** What the delivery did. */
+    /** The outcome of the delivery. */
     deliver: async (event: TestEvent): Promise<string> => {
       const { status, body } = await send(event);
       if (status !== 200) throw new Error(`${event.type} was answered ${status} ${JSON.stringify(body)}`);
@@ -65,7 +65,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
       (await admin("GET", `${path}/stripe/events?mode=live${query}`, { key: ADMIN })).body.events,
     settle: (paymentKey: string, body: object) =>
       admin("POST", `${path}/payments/${paymentKey}/settle`, { key: ADMIN, body: { mode: "live", ...body } }),
-    /** A user's balances: what remains and the status, by unit. */
+    /** A user's balances: the remaining amount and the status, by unit. */
     balances: async (userId: string): Promise<[string, number, string][]> => {
       const { credits } = (await call("GET", `/api/v1/credits?userId=${userId}&includeExpired=true`, { key })).body;
       const shown = credits.map((b: { unit: string; remaining: number; status: string }) => [
@@ -78,7 +78,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
     history: async (userId: string) =>
       (await call("GET", `/api/v1/credits/history?userId=${userId}&limit=500`, { key })).body.entries,
     post: (route: string, body: object) => call("POST", `/api/v1/${route}`, { key, body }),
-    /** What remains and was taken of each balance that payments granted this user, in steps, and whether it is revoked. */
+    /** The remaining and taken steps of each balance that payments granted this user, and whether it is revoked. */
     standing: async (userId: string): Promise<string[]> => {
       const { results } = await env.DB.prepare(
         `SELECT b.remaining_steps || ' ' || g.taken_steps || ' ' || iif(b.revoked_at_ms IS NULL, 'false', 'true') AS stands
@@ -97,7 +97,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
         .all();
       return results;
     },
-    /** Everything that is stored of payments. */
+    /** All stored rows of payments. */
     stored: async () => {
       const tables = [
         ...["payments", "payment_names", "payment_facts", "payment_grants", "payment_events"],

@@ -4,7 +4,7 @@ import { type Invoice, invoice, type Line } from "./stripe-invoices.ts";
 import type { ApiVersion } from "./stripe-versions.ts";
 import { type Bindings, makePack } from "./world.ts";
 
-/** Basic is $10 for 1,000 tokens, Pro $30 for 4,000. Their prices at Stripe are set; more fields of each may be. */
+/** Basic is $10 for 1,000 tokens, Pro $30 for 4,000. Their prices are in the setting, with optional further fields. */
 export async function plansShop(
   version: ApiVersion,
   more: { readonly basic?: object; readonly pro?: object } = {},
@@ -37,7 +37,7 @@ export async function plansShop(
     ...{ w, paid, spend, prices },
     basic: (id: string, amount = 1000): Line => ({ id, price: "price_basic", amount, unitAmount: 1000 }),
     pro: (id: string, amount = 3000): Line => ({ id, price: "price_pro", amount, unitAmount: 3000 }),
-    /** What remains of a user's balances, in their order. */
+    /** The remaining amounts of a user's balances, in their order. */
     tokens: async (userId = "u") => (await w.balances(userId)).map(([, amount]) => amount).toSorted((a, b) => a - b),
     total: async (userId = "u") => (await w.balances(userId)).reduce((sum, [, amount]) => sum + amount, 0),
     debts: async (): Promise<number[]> => {
@@ -47,7 +47,7 @@ export async function plansShop(
   };
 }
 
-/** A line that gives back, and one that is bought for the rest of a period. */
+/** A credited line, and a line for the rest of a period. */
 export const prorated = (line: Line): Line => ({ ...line, proration: true });
 export const credit = (line: Line, of: string, lines: readonly string[]): Line => ({
   ...line,

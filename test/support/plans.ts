@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { wrappedD1 } from "./wrapped-d1.ts";
 
-/** Both databases of a deployment, which note the text of each statement that is sent to either, once. */
+/** Both databases of a deployment, which record the text of each statement once. */
 export function notingDatabases() {
   const texts = new Set<string>();
   const noting = (d1: D1Database) =>
@@ -19,7 +19,7 @@ export interface Reading {
   readonly text: string;
 }
 
-/** What explains statements. The steps of triggers and of foreign keys are in SQLite's plans too. */
+/** Explains statements. SQLite's plans include the steps of triggers and foreign keys. */
 export async function planReader(d1: D1Database = env.DB): Promise<(text: string) => Promise<Reading[]>> {
   const { results: schema } = await d1
     .prepare("SELECT type, name, rootpage, sql FROM sqlite_schema WHERE sql IS NOT NULL")
@@ -27,7 +27,7 @@ export async function planReader(d1: D1Database = env.DB): Promise<(text: string
   const roots = new Map(schema.filter(({ type }) => type === "table").map(({ name, rootpage }) => [name, rootpage]));
   const triggers = schema.filter(({ type }) => type === "trigger").map(({ sql }) => sql);
 
-  /** The tables that a plan may call so: by their own name, or by an alias. */
+  /** The tables that a name in a plan may mean: by their own name, or by an alias. */
   const tablesOf = (name: string, text: string): readonly string[] =>
     roots.has(name)
       ? [name]
@@ -35,7 +35,7 @@ export async function planReader(d1: D1Database = env.DB): Promise<(text: string
           .map(([, table = ""]) => table)
           .filter((table) => roots.has(table));
 
-  /** Where a statement reads a table or an index whole, or all of it that one tenant or one state has. */
+  /** The steps that read a whole table or index, or all its rows of one tenant or one state. */
   return async (text) => {
     const numbered = [...text.matchAll(/\?(\d+)/g)].map(([, number]) => Number(number));
     // Drizzle does not number values. A question mark may stand in a quoted text too.

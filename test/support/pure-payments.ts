@@ -4,10 +4,10 @@ import { type PaymentChange, readChange, stripeEventInput } from "../../src/paym
 import type { StoredDebt } from "../../src/payments/line.ts";
 import { nextStep, offersNow, type Refusal, standingOfKnown } from "../../src/payments/next-step.ts";
 import { type Offer, planOffer } from "../../src/payments/offer.ts";
+import type { StripeSetting } from "../../src/payments/offers.ts";
 import { offersOf } from "../../src/payments/offers.ts";
 import type { AccountPlan, PlannedMotion } from "../../src/payments/plan.ts";
 import { type Issued, planAccount } from "../../src/payments/plan.ts";
-import type { StripeSetting } from "../../src/payments/setting.ts";
 import type { PaymentState } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
 import { steps } from "./steps.ts";
@@ -20,12 +20,12 @@ interface PureBalance {
   remaining: number;
   isRevoked: boolean;
   isExpired: boolean;
-  /** What open holds have of it, and what of that is owed (S4). */
+  /** The amount in open holds, and the owed part of it (S4). */
   held: number;
   owed: number;
 }
 
-/** What the tables hold of payments and their balances, in plain objects. All are of one user. */
+/** The tables of payments and balances as plain objects, for one user. */
 export interface PureBooks {
   readonly payments: StoredPayment[];
   readonly balances: Record<string, PureBalance>;
@@ -37,7 +37,7 @@ export interface PureShop {
   readonly packOf: (pack: string) => Pack | null;
 }
 
-/** What an event says of a payment. Throws where it is about nothing here. */
+/** The change of a payment by an event. Throws for an ignored event. */
 export function changeOf(event: object): PaymentChange {
   const change = readChange(stripeEventInput.parse(event));
   if ("ignored" in change) throw new Error(`the event is ignored: ${change.ignored}`);
@@ -129,7 +129,7 @@ function grant(
   return null;
 }
 
-/** A hold of a balance returns, and what it owes, or all of it, counts as taken, as the database does it (U9, S4). */
+/** Returns a hold. The owed part, or all of it, counts as taken, as in the database (U9, S4). */
 export function returnPurely(books: PureBooks, balanceId: string, amountSteps: number): void {
   const balance = books.balances[balanceId];
   if (balance === undefined) throw new Error("a hold is of a balance");

@@ -19,7 +19,7 @@ export interface ModelRecurring {
   /** The last period that was granted, skipped or cut off. */
   lastN: number;
   status: "active" | "suspended" | "ended";
-  /** Where it was cancelled: the last period that counts. */
+  /** After a cancellation: the last period that counts. */
   finalN: number;
 }
 export interface ModelPeriod extends ModelItem {
@@ -48,7 +48,7 @@ export function startOf({ anchorMs, every }: Pick<ModelRecurring, "anchorMs" | "
   return Date.UTC(year, month, Math.min(anchor.getUTCDate(), days)) + (anchorMs % DAY_MS);
 }
 
-/** The period that runs, by counting; 0 before the first. */
+/** The current period, by counting; 0 before the first. */
 export function runningAt(of: Pick<ModelRecurring, "anchorMs" | "every">, nowMs: number): number {
   let n = 0;
   while (startOf(of, n + 1) <= nowMs) n++;
@@ -58,7 +58,7 @@ export function runningAt(of: Pick<ModelRecurring, "anchorMs" | "every">, nowMs:
 /** The last period that begins before the end. */
 const lastOf = (of: ModelRecurring): number => (of.endsMs === Infinity ? Infinity : runningAt(of, of.endsMs - 1));
 
-/** What a user's recurring grants issue at a moment, in the order of their periods' beginnings (R2 to R4). */
+/** The balances that a user's recurring grants issue at a moment, in the order of their periods (R2 to R4). */
 export function grantDue(all: readonly ModelRecurring[], nowMs: number): ModelPeriod[] {
   const granted: ModelPeriod[] = [];
   for (const of of all) {
@@ -84,7 +84,7 @@ export function grantDue(all: readonly ModelRecurring[], nowMs: number): ModelPe
   return granted;
 }
 
-/** Takes a suspended one up with the period that runs (R4). */
+/** Resumes a suspended one with the current period (R4). */
 export function resume(of: ModelRecurring, nowMs: number): "refused" | "done" {
   const running = runningAt(of, nowMs);
   if (of.pack.archived && running <= lastOf(of)) return "refused";
@@ -95,7 +95,7 @@ export function resume(of: ModelRecurring, nowMs: number): "refused" | "done" {
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
-/** How one stands, as the API says it (R1). */
+/** Its state in the form of the API (R1). */
 export function shown(of: ModelRecurring, nowMs: number) {
   const n = runningAt(of, nowMs);
   const isRunning = of.status !== "suspended" && n >= 1 && n <= Math.min(of.finalN, lastOf(of));

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorStatus } from "../../src/errors.ts";
-import { sha256 } from "../../src/lib/hash.ts";
+import { sha256 } from "../../src/lib/encoding.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
 /** Expects this refusal, with the status of the catalogue and the shape of every error (W4). */

@@ -5,7 +5,7 @@ import { dispute } from "./stripe-disputes.ts";
 import { charge, eventOf, paymentIntent, refund, session, type TestEvent } from "./stripe-events.ts";
 import type { Answer, Client, Clock } from "./world.ts";
 
-/** When the payments of a history were, in seconds. */
+/** The time of a history's payments, in seconds. */
 const SINCE = 1_768_478_400;
 
 function objectOf(request: StripeRequest): Parameters<typeof eventOf>[2] {
@@ -51,7 +51,7 @@ export async function sendStripe(
   return answer.status === 200 ? { ...answer, body: { outcome: answer.body.outcome, balances: results } } : answer;
 }
 
-/** Has the application take Stripe's events. */
+/** Sets the application's Stripe setting. */
 export async function takeStripe(call: Client, appId: string): Promise<void> {
   const body = { mode: "live", setting: { signingSecrets: [SIGNING_SECRET] } };
   const made = await call("PUT", `/api/v1/admin/apps/${appId}/stripe`, { key: env.ADMIN_TOKEN, body });

@@ -1,7 +1,7 @@
 import type Stripe from "stripe";
 import { type ApiVersion, asOf, BEFORE, CLOVER, TODAY } from "./stripe-versions.ts";
 
-/** Stripe's events, whole, as an API version has them. The types of the package `stripe` check every field. */
+/** Complete Stripe events, in the shape of an API version. The types of the package `stripe` check every field. */
 export interface TestEvent {
   readonly id: string;
   readonly type: string;

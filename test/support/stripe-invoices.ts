@@ -10,9 +10,9 @@ export interface Line {
   readonly proration?: boolean;
   readonly period?: { readonly start: number; readonly end: number };
   readonly discount?: number;
-  /** What a negative line credits. */
+  /** The lines that a negative line credits. */
   readonly credited?: { readonly invoice: string; readonly lines: readonly string[] };
-  /** The full amount of one, as the older API tells it. */
+  /** The full amount of one, as in the older API. */
   readonly unitAmount?: number;
   readonly subscription?: string;
 }
@@ -99,12 +99,12 @@ export interface Invoice {
   readonly lines: readonly Line[];
   readonly customer?: string;
   readonly metadata?: Stripe.Metadata;
-  /** The metadata of its subscription. Absent: it is of no subscription. */
+  /** The metadata of its subscription. Absent without a subscription. */
   readonly subscription?: Stripe.Metadata;
   readonly paid?: number;
   readonly total?: number;
   readonly subscriptionId?: string;
-  /** Told by the older API alone. */
+  /** Only in the older API. */
   readonly paymentIntent?: string;
   readonly hasMore?: boolean;
 }

@@ -5,10 +5,10 @@ import { charge, eventOf, refund, type TestEvent } from "./stripe-events.ts";
 import { invoice, type Line } from "./stripe-invoices.ts";
 import { BEFORE } from "./stripe-versions.ts";
 
-/** Where a life is lived: in plain objects, or in the database. */
+/** The place of a simulated customer: plain objects, or the database. */
 export interface Switching {
   readonly deliver: (event: TestEvent) => Promise<void> | void;
-  /** Spends as far as it is there. */
+  /** Spends as much as remains. */
   readonly spend: (steps: number) => Promise<void> | void;
   readonly look: () => Promise<Looked> | Looked;
 }
@@ -34,8 +34,8 @@ interface Paid {
 const netOf = ({ amount = 0, discount = 0 }: Line): number => amount - Math.sign(amount) * discount;
 
 /**
- * A customer who buys, switches, cancels, is refunded, disputes, has coupons and trials, and spends, in any order, with events that
- * come late or twice. After each step nothing may stand for which nothing was paid. Answers what was told.
+ * Simulates a customer who buys, switches, cancels, is refunded, disputes, has coupons and trials, and spends, in any order, with
+ * late and repeated events. After each step no unpaid credits may remain. Returns the sent events.
  */
 export async function liveSwitching(random: Random, shop: Switching, steps: number, startS: number): Promise<string[]> {
   const model = new PaidFor();
@@ -48,7 +48,7 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
   const check = async (): Promise<void> => {
     const { standing, debt } = await shop.look();
     const excess = model.excess(standing, debt);
-    // Takings are rounded down to a step, which costs no more than 0.01 each.
+    // Taken amounts are rounded down to a step, which is at most 0.01 each.
     if (excess > 0.01 * (1 + standing.length * 4)) throw new Error(`${excess} too much after ${told.join(", ")}`);
     if (debt < 0) throw new Error(`a debt of ${debt} after ${told.join(", ")}`);
   };
@@ -121,7 +121,7 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
       const moved = what === "withdrawn" ? [-amount] : [-amount, amount];
       event = eventOf(`charge.dispute.funds_${what}`, second, dispute(`dp_${one.id}`, ch, pi, amount, moved));
     }
-    // What went back is told in its order, so that the model need not know what Stripe said last.
+    // Refund events are sent in order, so that the model needs no rule for the newest event.
     note();
     told.push(`${what} ${one.id} ${one.refunded} ${one.withheld}`);
     await shop.deliver(event);

@@ -23,9 +23,9 @@ export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?:
       ...(body === undefined ? {} : { body }),
     });
   const at = (ms: number): string => new Date(startMs + ms).toISOString();
-  /** Sets the environment's time to so long after the test's beginning. */
+  /** Sets the environment's time to this time after the test's start. */
   const put = (ms: number) => admin("PUT", "/clock", { now: at(ms) });
-  /** The same, done. */
+  /** The same, and waits until it is ready. */
   const move = async (ms: number): Promise<void> => {
     const answer = await put(ms);
     expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 200, body: { now: at(ms), status: "ready" } });

@@ -7,7 +7,7 @@ import type { Environment } from "../../src/runtime.ts";
 import { makeFirstAttempts } from "../../src/webhooks/deliver-due.ts";
 import { type Bindings, bound, Clock, type Deliver, makeApp, makeClient } from "./world.ts";
 
-/** An endpoint straight into the tables, which is told all that `types` name. */
+/** Writes an endpoint directly into the tables, for all messages of `types`. */
 export async function makeEndpoint(
   environment: Environment,
   types: readonly string[] | null = ["**"],
@@ -54,7 +54,7 @@ export interface Received {
   readonly atMs: number;
 }
 
-/** What a receiver answers to an attempt: a response, a status, or an error of the connection. */
+/** A receiver's response to an attempt: a response, a status, or an error of the connection. */
 export type Answer = (received: Received) => Response | number | Error | Promise<Response | number | Error>;
 
 /**
@@ -64,7 +64,7 @@ export type Answer = (received: Received) => Response | number | Error | Promise
 export async function receiverWorld(answer: Answer = () => 200, bindings: Bindings = {}) {
   const clock = new Clock();
   const app = await makeApp();
-  // What other tests left would take the cron's time.
+  // Deliveries of other tests would take the cron's time.
   for (const d1 of [env.DB, env.SPARE]) {
     await d1.prepare("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending'").run();
   }
@@ -72,7 +72,7 @@ export async function receiverWorld(answer: Answer = () => 200, bindings: Bindin
   vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
     expect(init).toMatchObject({ method: "POST", redirect: "manual" });
     const headers = Object.fromEntries(new Headers(init?.headers));
-    // What other tests left to the cron.
+    // Deliveries that other tests left to the cron.
     if (!String(init?.body).includes(app.appId)) return new Response(null, { status: 200 });
     const one = { url: String(url), headers, text: String(init?.body), atMs: clock.ms };
     received.push(one);
@@ -82,7 +82,7 @@ export async function receiverWorld(answer: Answer = () => 200, bindings: Bindin
   });
   vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => {
     const untilMs = clock.ms + ms;
-    // Who waits at the same time waits together.
+    // Concurrent waits end together.
     await new Promise((resolve) => setTimeout(resolve, 1));
     clock.ms = Math.max(clock.ms, untilMs);
   });

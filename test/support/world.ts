@@ -8,10 +8,9 @@ import { systemCtx } from "../../src/auth/require-admin.ts";
 import type { Unit } from "../../src/books/amounts/amount.ts";
 import type { MatchRule } from "../../src/books/amounts/match.ts";
 import { nameKey } from "../../src/catalog/packs/pack.ts";
-import { timesOf } from "../../src/db/clock.ts";
-import { idIn } from "../../src/db/databases.ts";
-import { openSession } from "../../src/db/session.ts";
-import { sha256 } from "../../src/lib/hash.ts";
+import { timesOf } from "../../src/db/features.ts";
+import { idIn, openSession } from "../../src/db/session.ts";
+import { sha256 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { AdminCtx, Environment, Mode, Runtime, TenantCtx } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
@@ -80,27 +79,26 @@ export async function makeApp(endUserAuth: object | null = null): Promise<TestAp
 }
 
 /**
- * Which of a deployment's databases the applications of this test file live in: half of the files have theirs in `DB_1`, the
- * other half with `SWAP_DATABASES`, all of them in the soak. Tests look into it as `env.DB` all the same.
+ * The database of this test file's applications: `DB_1` for half of the files, for the other half with `SWAP_DATABASES`, and for
+ * all files in the soak. Tests always read it as `env.DB`.
  */
 export function home(): 0 | 1 {
   if (env.SOAK_OPERATIONS !== "") return 1;
   return homeOf(expect.getState().testPath ?? "", env.SWAP_DATABASES !== "");
 }
 
-/** The same for any test file. It goes by the path inside the repository, so that every clone shares the files out alike. */
+/** The same for any test file. It depends on the path inside the repository, so that it is equal in every clone. */
 export function homeOf(path: string, isSwapped: boolean): 0 | 1 {
   const inside = path.slice(path.lastIndexOf("/test/"));
   const sum = [...inside].reduce((sum, character) => sum + character.charCodeAt(0), 0);
   return (sum + Number(isSwapped)) % 2 === 0 ? 0 : 1;
 }
 
-/** What a test binds instead of what is there: `DB` for its own applications, `SPARE` for the other database. */
+/** The databases that a test replaces: `DB` for its own applications, `SPARE` for the other database. */
 export type Bindings = Partial<Env> & { readonly SPARE?: D1Database };
 
 /**
- * What Purser is given as its bindings: `env.DB`, or the stand-in that a test brings for it, bound as the file's home, and
- * `env.SPARE`, or its stand-in, as the other.
+ * Purser's bindings: `env.DB`, or a test's replacement, as the file's own database, and `env.SPARE`, or its replacement, as the other one.
  */
 export function bound(bindings: Bindings = {}): Env {
   const { DB: d1 = env.DB, SPARE: spare = env.SPARE, ...others } = bindings;
@@ -111,7 +109,7 @@ export function bound(bindings: Bindings = {}): Env {
   return { ...env, ...counters, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
 }
 
-/** A pack with items, straight into the tables. */
+/** Writes a pack with items directly into the tables. */
 export async function makePack(appId: string, name: string, items: readonly TestItem[]): Promise<string> {
   const packId = randomId("cpk_");
   await env.DB.prepare("INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES (?, ?, ?, ?, 0)")
@@ -188,13 +186,13 @@ export type Client = (
 ) => Promise<Answer>;
 
 let requests = 0;
-/** An address that no other request has, so that no test is limited by what others did. */
+/** A unique address, so that other tests' requests do not limit this test. */
 const ownAddress = (): string => `198.51.100.${requests++}`;
 
 const isRaw = (body: unknown): body is string | Uint8Array | ReadableStream =>
   typeof body === "string" || body instanceof Uint8Array || body instanceof ReadableStream;
 
-/** Says by number which isolate a call reaches, each of which remembers what it wrote itself. */
+/** Returns the number of the isolate that a call reaches. Each isolate remembers its own writes. */
 export type PickIsolate = () => number;
 
 /** Several isolates, one after another. */
@@ -203,7 +201,7 @@ export function inTurn(count: number): PickIsolate {
   return () => calls++ % count;
 }
 
-/** Several isolates at random: often the one before, which knows the user best, else any. */
+/** Several isolates at random: often the previous one, which remembers the user. */
 export function atRandom(count: number, random: Random): PickIsolate {
   let last = 0;
   return () => {
@@ -212,7 +210,7 @@ export function atRandom(count: number, random: Random): PickIsolate {
   };
 }
 
-/** What makes the first attempts of messages: nobody, unless a test says so. */
+/** Makes the first attempts of messages: nothing, unless a test sets it. */
 export type Deliver = NonNullable<Parameters<typeof createWorkerApp>[1]>;
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { networkOf } from "../../src/auth/address.ts";
+import { networkOf } from "../../src/auth/arrivals.ts";
 import { MinuteCounts } from "../../src/auth/minute-counts.ts";
 
 describe("the network of an address", () => {

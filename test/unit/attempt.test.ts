@@ -14,7 +14,7 @@ afterEach(() => {
   vi.unstubAllGlobals();
 });
 
-/** An attempt that is overtaken so many times, then answers; after how many pauses each was made. */
+/** An attempt that conflicts this number of times and then succeeds, with the number of pauses before each try. */
 function overtaken(times: number, errorOf: () => unknown = conflict) {
   const pausesBefore: number[] = [];
   const attempt = vi.fn(async () => {
@@ -28,7 +28,7 @@ function overtaken(times: number, errorOf: () => unknown = conflict) {
 const outcomeOf = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
 
 describe("attempt", () => {
-  it("answers the first attempt that is not overtaken, and waits for nothing before the second", async () => {
+  it("returns after the first attempt without a conflict, and does not wait before the second attempt", async () => {
     const none = overtaken(0);
     expect(await attemptAt(ids(), none.attempt)).toBe("done");
     expect(none.attempt).toHaveBeenCalledTimes(1);
@@ -48,16 +48,16 @@ describe("attempt", () => {
       cause: conflict(),
     });
     expect(always.attempt).toHaveBeenCalledTimes(64);
-    // A pause before the third attempt and each that follows, and none that nobody waits for.
+    // A pause before the third attempt and each later one, and no other pause.
     expect(always.pausesBefore).toEqual([0, ...Array.from({ length: 63 }, (_, index) => index)]);
     expect(wait).toHaveBeenCalledTimes(62);
   });
 
-  it("is done by the 64th attempt if that one lands", async () => {
+  it("succeeds if the 64th attempt succeeds", async () => {
     expect(await attemptAt(ids(), overtaken(63).attempt)).toBe("done");
   });
 
-  it("throws whatever is no conflict at once, also later than at first", async () => {
+  it("throws any other error at once, on later attempts too", async () => {
     const others = [
       new Error("D1_ERROR: Network connection lost."),
       new Error("D1_ERROR: environments_test_quota: SQLITE_CONSTRAINT"),
@@ -76,12 +76,12 @@ describe("attempt", () => {
     expect(late.attempt).toHaveBeenCalledTimes(3);
   });
 
-  it("knows a conflict beneath what wraps it", async () => {
+  it("recognises a wrapped conflict", async () => {
     const wrapped = overtaken(2, () => new Error("The batch failed.", { cause: conflict() }));
     expect(await attemptAt(ids(), wrapped.attempt)).toBe("done");
   });
 
-  it("pauses for longer and longer, a second at most, and differently for every nonce", async () => {
+  it("waits longer and longer, at most a second, and differently for every nonce", async () => {
     const pausesOf = async (nonce: string): Promise<number[]> => {
       wait.mockClear();
       await outcomeOf(attemptAt(ids(nonce), overtaken(Number.POSITIVE_INFINITY).attempt));

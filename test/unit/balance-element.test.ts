@@ -34,7 +34,7 @@ describe("what the balance element shows", () => {
     expect(nextToExpire([])).toBeNull();
   });
 
-  it("begins again with the period that comes first", () => {
+  it("shows the period that begins first", () => {
     const [early, late] = ["2027-01-01T00:00:00.000Z", "2027-01-02T00:00:00.000Z"];
     const recurring = [
       { packName: "Pro", nextAt: late },

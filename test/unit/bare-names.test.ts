@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import * as schema from "../../src/db/schema.ts";
 import * as views from "../../src/db/views.ts";
 
-// A field that is renamed in the schema is a type error wherever it is used: no table and no column stands as bare text in SQL.
+// Tables and columns are never plain text in SQL, so that a renamed field is a type error wherever it is used.
 
 const tables = [...Object.values(schema), ...Object.values(views)].filter((one) => is(one, SQLiteTable));
 const columns = tables.flatMap((table) => Object.values(getTableColumns(table)).map(({ name }) => name));
@@ -124,7 +124,7 @@ describe("bare names in SQL", () => {
     expect(files.filter((file) => !file.startsWith("src/db/schema"))).toEqual(["src/db/query.ts"]);
   });
 
-  it("what a write returns is of `fields` or `computed`", () => {
+  it("a write returns only `fields` or `computed`", () => {
     const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
       /\.returning\((?!fields\(|computed\()/.test(readFileSync(file, "utf8")),
     );

@@ -63,7 +63,7 @@ describe("spendingOrder", () => {
       grantedAtMs: 10,
       expiresAtMs: 1_000,
     };
-    // Each is behind the one before it, though every later criterion would say otherwise.
+    // Each comes after the previous one, although every later criterion would reverse them.
     const inOrder: Spendable[] = [
       { ...base, priority: 99, rules: [], expiresAtMs: NEVER_MS, grantedAtMs: 99, id: "z" },
       { ...base, expiresAtMs: 999, grantedAtMs: 99, id: "z" },

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { boundDatabases, databaseCount, deploySteps, withDatabases } from "../../scripts/databases.mjs";
-import { allDatabases, databaseAt, databaseIndexOf, idIn } from "../../src/db/databases.ts";
+import { allDatabases, databaseAt, databaseIndexOf, idIn } from "../../src/db/session.ts";
 import { randomId } from "../../src/lib/ids.ts";
 
 const config = readFileSync("wrangler.toml", "utf8");

@@ -15,7 +15,7 @@ interface Attempt {
 interface Made extends Attempt {
   readonly atMs: number;
 }
-/** How an endpoint behaves: after how long it answers, and with what. */
+/** The behaviour of an endpoint: its delay and its response. */
 type Behave = (attempt: Attempt) => { readonly ms: number; readonly end: AttemptEnd };
 
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
@@ -71,7 +71,7 @@ describe("ten endpoints with twenty messages each", () => {
     for (const endpointId of fine) {
       expect(beside.made.filter((one) => one.endpointId === endpointId)).toHaveLength(20);
     }
-    // One that timed out is asked nothing more.
+    // An endpoint that timed out gets no further attempt.
     for (const endpointId of silent) {
       expect(beside.made.filter((one) => one.endpointId === endpointId)).toHaveLength(1);
     }

@@ -21,7 +21,7 @@ const anchorsOf = (page: string) =>
 const scripts = Object.keys(JSON.parse(textOf("package.json")).scripts);
 
 describe("the pages of the repository", () => {
-  it("link to existing files and headings", () => {
+  it("contain links only to existing files and headings", () => {
     const links = pages.flatMap((page) =>
       [...withoutCode(textOf(page)).matchAll(/\]\(([^)\s]+)\)/g)]
         .map(([, link = ""]) => link)
@@ -37,7 +37,7 @@ describe("the pages of the repository", () => {
     expect(links.filter(isBroken).map(({ page, link }) => `${page}: ${link}`)).toEqual([]);
   });
 
-  it("name existing files of the repository", () => {
+  it("mention only existing files of the repository", () => {
     const names = pages.flatMap((page) =>
       [...textOf(page).matchAll(/`((?:src|test|scripts|examples|docs|clients|bench|drizzle|tools)\/[\w./-]+)`/g)].map(
         ([, name = ""]) => ({ page, name }),
@@ -49,7 +49,7 @@ describe("the pages of the repository", () => {
     expect(names.filter(({ name }) => !isThere(name)).map(({ page, name }) => `${page}: ${name}`)).toEqual([]);
   });
 
-  it("name existing npm commands", () => {
+  it("mention only existing npm commands", () => {
     const named = pages.flatMap((page) =>
       [...textOf(page).matchAll(/npm run (?:--silent )?([\w:]+)/g)].map(([, name = ""]) => ({ page, name })),
     );

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { moneyText } from "../../src/dashboard/format.ts";
+import { moneyText } from "../../src/dashboard/format.tsx";
 
 it("shows amounts in Stripe's smallest units as amounts of their currency", () => {
   expect(moneyText(150_000, "usd")).toBe("$1,500.00");

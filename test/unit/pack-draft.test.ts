@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { globMatches } from "../../src/books/amounts/match.ts";
-import { suggestGlobs, testRules } from "../../src/catalog/packs/test-rules.ts";
+import { suggestGlobs, testRules } from "../../src/catalog/packs/create.ts";
 import { bodyOf, readDraft, ruleLists } from "../../src/dashboard/pack-draft.ts";
 
 /** The form of a pack of so many items with so many rules each. */

@@ -12,9 +12,9 @@ import {
 } from "../support/pure-payments.ts";
 import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 
-// What is due of a payment is decided by pure functions. Here they take every event in every state that any order and any
-// repetition of the ten can lead to, amid a debit, a hold, its return and the expiry: a walk over all states, each compared
-// with the model. So it holds for each of the 10! orders, and for endless ones.
+// Pure functions decide the due amount of a payment. This test applies every event in every state that any order and repetition
+// of the ten events can reach, together with a debit, a hold, its return and the expiry, and compares each state with the model.
+// So it covers all 10! orders, with any repetitions.
 
 const wallet: ReturnType<PureShop["packOf"]> = {
   ...{ id: "cpk_1", appId: "app_1", name: "Wallet", nameKey: "wallet", version: 1, createdAtMs: 0 },
@@ -29,7 +29,7 @@ const shop: PureShop = {
 const DEBIT = 120_250_000;
 const HOLD = 100_000_000;
 type Act = (typeof NAMES)[number] | "debit" | "hold" | "return" | "expiry";
-// A session that was paid later says what the session said: amid use the walk leaves it out, to end in time.
+// A session that is paid later has the same data as the session. Together with usage, the walk leaves it out, to end in time.
 const ACTS: readonly Act[] = [
   ...NAMES.filter((name) => name !== "asyncPaid"),
   ...(["debit", "hold", "return", "expiry"] as const),
@@ -45,7 +45,7 @@ function changesOf(story: Story): Changes {
 
 const numbers = new Map<string, number>();
 const numbered = new WeakMap<object, number>();
-/** A number for an object that is never changed: equal ones have the same. It makes a world's key short. */
+/** A number for an immutable object; equal objects have the same number. It shortens a world's key. */
 function numberOf(one: object): number {
   const found = numbered.get(one);
   if (found !== undefined) return found;
@@ -134,7 +134,7 @@ class World {
       .toSorted();
   }
 
-  /** Equal for worlds that cannot be told apart by what comes. */
+  /** Equal for worlds that behave the same from now on. */
   get key(): string {
     const { known, balances, holds } = this.model;
     const spent = (["debit", "hold"] as const).map((act) => this.history.includes(act));

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
-import type { StripeSetting } from "../../src/payments/setting.ts";
+import type { StripeSetting } from "../../src/payments/offers.ts";
 import { changeOf, type PureBooks, type PureShop, takePurely } from "../support/pure-payments.ts";
 import { createRandom } from "../support/random.ts";
 import { steps } from "../support/steps.ts";
 import { liveSwitching, PLANS } from "../support/switching-life.ts";
 
-// What is due of lines and debts is decided by pure functions. Here customers who want credits for nothing live at random, and a
-// model of money alone says what they paid for.
+// Pure functions decide the due amounts of lines and debts. This test simulates random customers who try to get free credits, and
+// a model that counts only money says what they paid for.
 
 const LIVES = 120;
 const seed = Number(process.env.PROOF_SEED || "20260115");
@@ -70,7 +70,7 @@ it("leaves no unpaid credits after any switches, refunds, disputes, trials and c
     taken += books.payments.flatMap(({ grants }) => grants).filter(({ takenSteps }) => takenSteps > 0).length;
     owed += books.debts.flatMap(({ payers }) => payers).length;
   }
-  // The lives did what they are about.
+  // The simulations had the intended events.
   expect(taken).toBeGreaterThan(LIVES);
   expect(owed).toBeGreaterThan(LIVES / 4);
 }, 180_000);

@@ -95,7 +95,7 @@ describe("isSharedId", () => {
     "00000000-0000-0000-0000-000000000000",
     "   ",
     '""',
-  ])("knows that %j is nobody's", (id) => {
+  ])("treats %j as a shared id", (id) => {
     expect(isSharedId(id)).toBe(true);
   });
 
@@ -257,6 +257,7 @@ it("an id's properties after many events equal those after each event separately
         expect(new Map(Object.entries(JSON.parse(played.text)))).toEqual(
           new Map(Object.entries(JSON.parse(textOf(expected)))),
         );
+        if (played.isChanged) expect(played.storedBytes).toBe(new TextEncoder().encode(played.text).length);
       }
     }),
   );

@@ -55,8 +55,8 @@ describe("a statement by the builder", () => {
     const { map } = find({ id: "one", appId: "app" });
     expect(
       map?.([
-        ["one", '["a"]', 1],
-        ["two", null, 0],
+        { id: "one", rules: '["a"]', isOpen: 1 },
+        { id: "two", rules: null, isOpen: 0 },
       ]),
     ).toEqual([
       { id: "one", rules: ["a"], isOpen: true },
@@ -65,6 +65,11 @@ describe("a statement by the builder", () => {
     expectTypeOf(find).returns.toEqualTypeOf<
       Statement<{ id: string; rules: readonly string[] | null; isOpen: boolean }>
     >();
+  });
+
+  it("leaves rows as D1 returns them when every column is stored as it is", () => {
+    const plain = query(() => drizzle.select(fields(things, "id", "madeMs")).from(things));
+    expect(plain({}).map).toBeUndefined();
   });
 
   it("is built once, on first use", () => {
@@ -93,7 +98,7 @@ describe("a statement by the builder", () => {
     );
     expect(params).toEqual([0, "app", "one"]);
     expect(isRead).toBe(false);
-    expect(map?.([[0]])).toEqual([{ isOpen: false }]);
+    expect(map?.([{ isOpen: 0 }])).toEqual([{ isOpen: false }]);
   });
 
   it("stores booleans, JSON and null as their columns do", () => {
@@ -184,7 +189,7 @@ describe("a selected expression", () => {
     const isNew = () => sql`${things.madeMs} > 5`.mapWith(Boolean);
     const { text, map } = query(() => drizzle.select(computed({ isNew: isNew() })).from(things))({});
     expect(text).toBe('select "things"."made_ms" > 5 as "isNew" from "things"');
-    expect(map?.([[1], [0]])).toEqual([{ isNew: true }, { isNew: false }]);
+    expect(map?.([{ isNew: 1 }, { isNew: 0 }])).toEqual([{ isNew: true }, { isNew: false }]);
     const removed = query(() => drizzle.delete(things).returning(computed({ isNew: isNew() })))({});
     expect(removed.text).toBe('delete from "things" returning "things"."made_ms" > 5 as "isNew"');
   });
@@ -216,7 +221,7 @@ describe("a statement in `sql`", () => {
     );
     expect(params).toEqual(["app"]);
     expect(isRead).toBe(true);
-    expect(map?.([["one", 1, 2]])).toEqual([{ id: "one", isOpen: true, times: 2 }]);
+    expect(map?.([{ id: "one", isOpen: 1, times: 2 }])).toEqual([{ id: "one", isOpen: true, times: 2 }]);
     expectTypeOf(find).returns.toEqualTypeOf<Statement<{ id: string; isOpen: boolean; times: number }>>();
   });
 
@@ -304,5 +309,5 @@ it("finds whether a row exists", () => {
       (list) => sql`SELECT ${list}`,
     ),
   );
-  expect(find({ appId: "app", id: "one" }).map?.([[1]])).toEqual([{ isThere: true }]);
+  expect(find({ appId: "app", id: "one" }).map?.([{ isThere: 1 }])).toEqual([{ isThere: true }]);
 });

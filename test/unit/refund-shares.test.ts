@@ -1,14 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { amountStepsMax } from "../../src/books/amounts/amount.ts";
-import { type EarlierShare, planRefund, type Share } from "../../src/books/credits/refund-shares.ts";
+import { type EarlierShare, planRefund, type Share } from "../../src/books/credits/stored-refund.ts";
 import { steps } from "../support/steps.ts";
 
 const PACK = "cpk_1";
 const covered = (share: Share): EarlierShare => ({ packIds: new Set([PACK]), share });
 const balanceOf = (initialSteps: number, packId = PACK) => ({ packId, initialSteps: steps(initialSteps) });
 
-/** What each of several refunds, one after another, is due of one balance; null from the first that is refused. */
+/** The due amounts of consecutive refunds of one balance; null from the first refused one. */
 function dues(initialSteps: number, shares: readonly Share[]) {
   return shares.map((share, index) =>
     planRefund([balanceOf(initialSteps)], shares.slice(0, index).map(covered), share)?.at(0),
@@ -75,7 +75,7 @@ describe("the shares of refunds", () => {
     expect(dues(100, [third, third, third]).map((due) => due?.dueSteps)).toEqual([33, 33, 34]);
   });
 
-  it("count for the balances of their own packs alone, and one balance above 1 refuses the refund of all", () => {
+  it("count only for the balances of their own packs, and one balance above 1 refuses the refund of all", () => {
     const earlier = [covered({ part: 3, of: 4 })];
     const both = [balanceOf(100), balanceOf(100, "cpk_2")];
     const rest = planRefund(both, earlier, null);

@@ -6,7 +6,7 @@ import { setEndUserAuthInput } from "../../src/catalog/apps/schemas.ts";
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
 
 describe("the guides to sign-in", () => {
-  it("exist for Clerk, Auth0, Supabase, Firebase and own sessions, a page each", () => {
+  it("exist for Clerk, Auth0, Supabase, Firebase and own sessions, one page each", () => {
     const names = ["auth0.md", "clerk.md", "firebase.md", "supabase.md", "your-own.md"];
     expect(pages.map(([name]) => name).sort()).toEqual(names);
     for (const [name, text] of pages) expect(text.split("\n").length, name).toBeLessThan(80);

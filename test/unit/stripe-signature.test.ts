@@ -54,6 +54,6 @@ it("refuses another body, and another secret", async () => {
   await expect(checkSignature(theirs, bytes, [], nowMs)).rejects.toMatchObject({ code: "invalid_signature" });
 });
 
-it("has fixtures of the API version that the pinned package is of", () => {
+it("has fixtures of the pinned package's API version", () => {
   expect(Stripe.API_VERSION).toBe(TODAY);
 });

@@ -18,7 +18,7 @@ describe("iso", () => {
     );
   });
 
-  it("throws for what is no time", () => {
+  it("throws for a value that is not a time", () => {
     for (const atMs of [Number.NaN, Number.POSITIVE_INFINITY, 8.65e15]) expect(() => iso(atMs)).toThrow(RangeError);
   });
 });

@@ -6,8 +6,7 @@ import {
   signToken,
   tokenLifeMs,
 } from "../../src/exports/create-link.ts";
-import { encodeBase64url } from "../../src/lib/encoding.ts";
-import { signHmac } from "../../src/lib/hash.ts";
+import { encodeBase64url, signHmac } from "../../src/lib/encoding.ts";
 import { iso } from "../../src/lib/time.ts";
 
 const SECRET = "a-secret-of-the-tests";

@@ -6,7 +6,7 @@ import {
   VERIFY_START,
   type VerifyPosition,
   writePosition,
-} from "../../src/books/credits/verify-position.ts";
+} from "../../src/books/credits/verify-rows.ts";
 import {
   type Flaw,
   type VerifiedBalance,
@@ -23,7 +23,7 @@ interface Books {
 
 const OF = { packId: "cpk_1", unit: "tokens" } as const;
 
-/** Sound books: in each round a balance is granted, or an earlier one moves. */
+/** Correct books: in each round a balance is granted, or an earlier one changes. */
 function soundBooks(rounds: readonly { readonly balance: number; readonly part: number }[]): Books {
   const books: Books = { entries: [], balances: [] };
   for (const [index, { balance: place, part }] of rounds.entries()) {
@@ -68,7 +68,7 @@ function soundBooks(rounds: readonly { readonly balance: number; readonly part: 
   return books;
 }
 
-/** Verifies page by page, with what each page of the database would have. `room` is that of a cursor for balances that go on. */
+/** Verifies page by page, with the rows of each page. `room` is the number of balances that a cursor can carry. */
 function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[] {
   const lastSeq = entries.at(-1)?.seq ?? 0;
   const lastGrantSeq = balances.at(-1)?.grantSeq ?? 0;
@@ -107,7 +107,7 @@ const rounds = fc.array(fc.record({ balance: fc.nat(8), part: fc.integer({ min: 
 const size = fc.integer({ min: 1, max: 45 });
 const room = fc.constantFrom(0, 3, 7, 3_000);
 
-/** Something that only a hand behind the triggers' back can do. */
+/** A flaw that is possible only without the triggers. */
 const PLANTINGS: Record<string, (books: Books, at: number, steps: number) => void> = {
   remaining: ({ balances }, at, steps) => {
     const balance = balances[at % balances.length];

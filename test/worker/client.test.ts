@@ -33,7 +33,7 @@ it("the client works inside workerd: calls, pages, holds, errors and signatures"
   await expect(verifyWebhook(new Headers(headers), "{}", "whsec_c2VjcmV0")).rejects.toThrow("No signature");
 });
 
-it("the client hands warnings on with their operation, and without a setting says each once", async () => {
+it("the client passes on warnings with their operation, and by default prints each once", async () => {
   const { appId, keys } = await makeApp();
   const app = createWorkerApp();
   await makeLegacyPack(appId, "Tokens", "tokens");

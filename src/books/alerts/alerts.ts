@@ -1,7 +1,7 @@
 import { and, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
-import { timesOf } from "../../db/clock.ts";
+import { timesOf } from "../../db/features.ts";
 import {
   asInteger,
   computed,
@@ -16,7 +16,7 @@ import {
 import { alerts } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
-import { warn } from "../../http/warnings.ts";
+import { warn } from "../../http/factory.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";

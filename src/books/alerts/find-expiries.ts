@@ -1,12 +1,12 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { clockOf, timesOf } from "../../db/clock.ts";
+import { clockOf, timesOf } from "../../db/features.ts";
 import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
-import type { MessageType } from "../../webhooks/message.ts";
+import type { MessageType } from "../../webhooks/outbox.ts";
 import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff, messagesAmong } from "../ledger/judge-alerts.ts";
 import { settleDueHolds } from "../ledger/write.ts";

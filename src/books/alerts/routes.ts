@@ -2,11 +2,9 @@ import { requireAdmin } from "../../auth/require-admin.ts";
 import { readBody } from "../../http/body.ts";
 import { createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
+import { changeAlert, deleteAlert, listAlertUsers } from "./alert.ts";
 import { createAlert, listAlerts } from "./alerts.ts";
-import { changeAlert } from "./change.ts";
-import { deleteAlert } from "./delete.ts";
 import { readExpiryNotices, setExpiryNotices } from "./expiry-notices.ts";
-import { listAlertUsers } from "./list-users.ts";
 import {
   changeAlertInput,
   createAlertInput,

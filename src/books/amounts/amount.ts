@@ -56,7 +56,7 @@ export const amountOfSteps = (unit: Unit, steps: bigint): number => Number(decim
 /** A sum of any size for an answer: a number which JSON shows with all its digits, also those that no double has. */
 export const exactAmount = (unit: Unit, steps: bigint): number => {
   const decimal = decimalOfSteps(unit, steps).replace(/\.?0+$/, "");
-  // What is beyond a double's digits is a raw value. JSON.stringify, its only reader, writes it as the number that it stands for.
+  // A number with more digits than a double is a raw value. Its only reader, JSON.stringify, writes it as a number.
   return parseJson(decimal) as number;
 };
 

@@ -1,8 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import { admitRow, ownsApp } from "../../auth/scopes.ts";
 import { countActivity } from "../../db/activity/count.ts";
-import { clockOf, timesOf } from "../../db/clock.ts";
-import { databaseIndexOf } from "../../db/databases.ts";
+import { clockOf, timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import {
   accounts,
@@ -13,6 +12,7 @@ import {
   paymentGrants,
   type Steps,
 } from "../../db/schema.ts";
+import { databaseIndexOf } from "../../db/session.ts";
 import { all, type RowsOf } from "../../db/sql.ts";
 import { invalid, PurserError } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";

@@ -26,11 +26,11 @@ import {
   selectUnderReference,
   selectUnderReferenceAsOf,
 } from "../ledger/spendable-balances.ts";
-import { rangeOf } from "./find-users.ts";
+import { firstSeqFrom } from "./history.ts";
 import type { ListOutput } from "./responses.ts";
 import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 import type { ListInput } from "./schemas.ts";
-import { firstSeqFrom } from "./search-ledger.ts";
+import { rangeOf } from "./users.ts";
 
 /** How many balances one page of a search examines. */
 export const searchedBalancesMax = 1_000;

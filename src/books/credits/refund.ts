@@ -13,15 +13,17 @@ import { insertRefundOwed } from "../ledger/owed.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { type DueShare, planRefund, type Share } from "./refund-shares.ts";
 import type { RefundOutput } from "./responses.ts";
 import type { RefundInput } from "./schemas.ts";
 import {
   coveredBy,
+  type DueShare,
   earlierShare,
   type IssuedRow,
   insertRefund,
+  planRefund,
   type RefundRow,
+  type Share,
   selectIssued,
   selectRefunds,
   selectTaken,

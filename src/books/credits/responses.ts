@@ -64,7 +64,7 @@ const nextCursor = z.string().nullable().describe("The cursor of the next page. 
 const creditUser = z
   .strictObject({
     userId: z.string(),
-    balances: z.int().describe("How many balances can pay."),
+    balances: z.int().describe("The number of spendable balances."),
     remaining: quantitiesOutput.describe("The remaining amounts of these balances, by unit."),
     nextExpiresAt: time.nullable().describe("When the first of them expires. Null: never."),
   })

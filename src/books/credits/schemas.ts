@@ -82,7 +82,7 @@ export const refundInput = z.lazy(() =>
       packId: identifier()
         .optional()
         .describe("Only the balances of this pack: its id, or the name under which they were issued."),
-      share: shareAtMostOne.optional().describe("The share that is taken back. Default: all that is left of 1."),
+      share: shareAtMostOne.optional().describe("The share that is taken back. Default: the rest of the whole."),
       reason: freeText().optional().describe("Stored as the ledger entries' `note`."),
     })
     .meta({ id: "RefundCredits" }),
@@ -100,9 +100,7 @@ export const listInput = z.lazy(() =>
       ),
     externalRef: identifier(500)
       .optional()
-      .describe(
-        "Only what was granted under this reference, whether or not it can pay. It belongs to the user and the pack.",
-      ),
+      .describe("Only balances granted under this reference, of any status. A reference belongs to a user and a pack."),
     asOf: timestamp.optional().describe("The balances as they were at this moment, which is not in the future."),
   }),
 );

@@ -1,12 +1,14 @@
-import { and, count, eq, gt, sql } from "drizzle-orm";
-import { computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
-import { accounts, creditBalances } from "../../db/schema.ts";
+import { and, count, desc, eq, gt, gte, isNotNull, lt, sql } from "drizzle-orm";
+import { computed, drizzle, fields, optional, query, type RowOf, scalar, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
 import { all, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { presentExpiry } from "../ledger/balance.ts";
+import { isSpendable } from "../ledger/spendable-balances.ts";
 import type { UsersOutput } from "./responses.ts";
 import type { UsersInput } from "./schemas.ts";
 import { stepsOfSum, sumOfSteps } from "./user-totals.ts";
@@ -89,4 +91,156 @@ function presentUser(userId: string, units: readonly UnitRow[]): UsersOutput["us
   const balances = units.reduce((count, row) => count + row.balances, 0);
   const nextExpiresAtMs = Math.min(...units.map((row) => row.nextExpiresAtMs));
   return { userId, balances, remaining, nextExpiresAt: presentExpiry(nextExpiresAtMs) };
+}
+
+/** The most balances of each user that are added up. */
+const SUMMED_USERS_MAX = 100;
+/** A character that sorts after every other character. */
+const LAST = "\u{10ffff}";
+
+/** Returns the range of an index that has all texts with this prefix. */
+export const rangeOf = (beginning: string) => ({ from: beginning, to: `${beginning}${LAST}` });
+
+type Bounds = { environmentId: number; nowMs: number; limit: number };
+
+const userFields = (value: ValueOf<Bounds>) => {
+  const { unit, remainingSteps } = creditBalances;
+  const live = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
+    WHERE ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${SUMMED_USERS_MAX + 1}`;
+  const lastEntry = drizzle
+    .select(fields(creditLedger, "occurredAtMs"))
+    .from(creditLedger)
+    .where(eq(creditLedger.accountId, accounts.id))
+    .orderBy(desc(creditLedger.seq))
+    .limit(1);
+  return {
+    ...fields(accounts, { userId: "userId", accountId: "id", lastActiveDay: "lastActiveDay" }),
+    ...computed({
+      balances: sql`(
+        SELECT json_group_array(json_array(${unit}, ${remainingSteps})) FROM (${live}) AS ${creditBalances}
+      )`.mapWith((pairs: string) => JSON.parse(pairs) as readonly (readonly [Unit, number])[]),
+      lastEntryAtMs: scalar(lastEntry),
+    }),
+  };
+};
+type FoundUserRow = RowOf<ReturnType<typeof userFields>>;
+
+const selectUsersByPrefix = query((value: ValueOf<Bounds & { after: string; from: string; to: string }>) =>
+  drizzle
+    .select(userFields(value))
+    .from(accounts)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        gt(accounts.userId, value("after")),
+        gte(accounts.userId, value("from")),
+        lt(accounts.userId, value("to")),
+      ),
+    )
+    .orderBy(accounts.userId)
+    .limit(value("limit")),
+);
+
+/** Returns a user of a list. */
+function presentFoundUser({ userId, balances: rows, lastEntryAtMs }: FoundUserRow) {
+  const remaining = UNITS.flatMap((unit) => {
+    const ofUnit = rows.slice(0, SUMMED_USERS_MAX).filter((row) => row[0] === unit);
+    if (ofUnit.length === 0) return [];
+    return [
+      {
+        unit,
+        amount: amountOfSteps(
+          unit,
+          ofUnit.reduce((sum, [, steps]) => sum + BigInt(steps), 0n),
+        ),
+      },
+    ];
+  });
+  return {
+    userId,
+    balances: Math.min(rows.length, SUMMED_USERS_MAX),
+    remaining,
+    /** Whether the user has more balances than were added up. */
+    isPartial: rows.length > SUMMED_USERS_MAX,
+    lastEntryAt: lastEntryAtMs === null ? null : iso(lastEntryAtMs),
+  };
+}
+export type FoundUser = ReturnType<typeof presentFoundUser>;
+
+/**
+ * Returns users whose ids begin with a text, by id, with or without credits. Throws `invalid_request` for another list's cursor.
+ */
+export async function findUsers(
+  ctx: TenantCtx,
+  { beginning, limit, cursor }: { beginning: string; limit: number; cursor?: string | undefined },
+): Promise<{ users: readonly FoundUser[]; nextCursor: string | null }> {
+  const environmentId = ctx.environment.id;
+  const scope = ["found users", environmentId, beginning];
+  const after = cursor === undefined ? "" : decodeTextCursor(cursor, scope);
+  if (after === null) throw invalidCursor();
+  const values = { environmentId, nowMs: ctx.now(), after, ...rangeOf(beginning), limit: limit + 1 };
+  const rows = await all(ctx.db, selectUsersByPrefix(values));
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const isMore = rows.length > limit && last !== undefined;
+  return { users: shown.map(presentFoundUser), nextCursor: isMore ? encodeTextCursor(last.userId, scope) : null };
+}
+
+const selectRecentUsers = query((value: ValueOf<Bounds & { beforeDay: number; beforeId: number }>) =>
+  drizzle
+    .select(userFields(value))
+    .from(sql`${accounts} INDEXED BY accounts_active`)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        isNotNull(accounts.lastActiveDay),
+        sql`(${accounts.lastActiveDay}, ${accounts.id}) < (${value("beforeDay")}, ${value("beforeId")})`,
+      ),
+    )
+    .orderBy(desc(accounts.lastActiveDay), desc(accounts.id))
+    .limit(value("limit")),
+);
+
+/**
+ * Returns users by the day of their latest entry, the latest first, as far as isolates reported it (db/activity/count.ts).
+ * Throws `invalid_request` for another list's cursor.
+ */
+export async function recentUsers(
+  ctx: TenantCtx,
+  { limit, cursor }: { limit: number; cursor?: string | undefined },
+): Promise<{ users: readonly FoundUser[]; nextCursor: string | null }> {
+  const environmentId = ctx.environment.id;
+  const scope = ["recent users", environmentId];
+  const text = cursor === undefined ? `${Number.MAX_SAFE_INTEGER} 0` : decodeTextCursor(cursor, scope);
+  if (text === null) throw invalidCursor();
+  const [beforeDay = 0, beforeId = 0] = text.split(" ").map(Number);
+  const values = { environmentId, nowMs: ctx.now(), beforeDay, beforeId, limit: limit + 1 };
+  const rows = await all(ctx.db, selectRecentUsers(values));
+  const shown = rows.slice(0, limit);
+  const last = shown.at(-1);
+  const isMore = rows.length > limit && last !== undefined;
+  return {
+    users: shown.map(presentFoundUser),
+    nextCursor: isMore ? encodeTextCursor(`${last.lastActiveDay} ${last.accountId}`, scope) : null,
+  };
+}
+
+const selectNamed = query((value: ValueOf<Bounds & { userIds: string }>) =>
+  drizzle
+    .select(userFields(value))
+    .from(accounts)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        sql`${accounts.userId} IN (SELECT value FROM json_each(${value("userIds")}))`,
+      ),
+    )
+    .limit(value("limit")),
+);
+
+/** Returns the users with these ids, in any order. */
+export async function namedUsers(ctx: TenantCtx, userIds: readonly string[]): Promise<readonly FoundUser[]> {
+  const values = { userIds: JSON.stringify(userIds), limit: userIds.length };
+  const rows = await all(ctx.db, selectNamed({ environmentId: ctx.environment.id, nowMs: ctx.now(), ...values }));
+  return rows.map(presentFoundUser);
 }

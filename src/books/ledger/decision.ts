@@ -1,8 +1,42 @@
+import { sql } from "drizzle-orm";
 import type { Act } from "../../catalog/audit/audit-statement.ts";
+import { presenter, wire } from "../../db/presenter.ts";
+import { creditLedger } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { fromSteps } from "../amounts/amount.ts";
+import { amountJson } from "../amounts/filter-sql.ts";
 import type { NewCount } from "./counters.ts";
+import type { LedgerRow } from "./insert-entries.ts";
 import type { StateChanges } from "./memory.ts";
 import type { LedgerMessage } from "./messages.ts";
+
+const { plain, time } = wire(creditLedger);
+
+/** A ledger entry in a person's export. Its id combines the balance's id and the entry's seq, which are unique together. */
+export const exportedEntryFields = {
+  id: {
+    of: ({ balanceId, seq }: Pick<LedgerRow, "balanceId" | "seq">) => `led_${balanceId.slice("crb_".length)}_${seq}`,
+    json: () => sql`json_quote('led_' || substr(${creditLedger.balanceId}, 5) || '_' || ${creditLedger.seq})`,
+  },
+  balanceId: plain("balanceId"),
+  packId: plain("packId"),
+  delta: {
+    of: ({ unit, deltaSteps }: Pick<LedgerRow, "unit" | "deltaSteps">) => fromSteps(unit, deltaSteps),
+    json: () => amountJson(creditLedger.deltaSteps, creditLedger.unit),
+  },
+  unit: plain("unit"),
+  reason: plain("reason"),
+  cause: plain("cause"),
+  eventId: plain("eventId"),
+  reservationId: plain("reservationId"),
+  occurredAt: time("occurredAtMs"),
+  note: plain("note"),
+};
+
+/** A ledger entry as the API returns it (C16). */
+export const entryFields = { ...exportedEntryFields, by: plain("writtenBy") };
+
+export const presentEntry = presenter(entryFields);
 
 /** A verb's decision from the rows that it read. To refuse, it throws instead. */
 export type Decision<Answer> = Replay<Answer> | Write<Answer>;

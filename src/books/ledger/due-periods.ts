@@ -186,10 +186,14 @@ export function insertPeriods(writing: WriteContext, periods: readonly DuePeriod
   ];
 }
 
+/** The context of a write for several accounts, which its statements are given by themselves. */
+export const writeForMany = ({ environment, now }: Pick<TenantCtx, "environment" | "now">): WriteContext => ({
+  ...{ environmentId: environment.id, userId: "", accountId: null, nowMs: now(), by: "cron" },
+});
+
 /** Issues the balances that `issuedBy` returned for several accounts. */
-export function insertPeriodsOfMany(environmentId: number, nowMs: number, issued: readonly object[]): Statement[] {
-  if (issued.length === 0) return [];
-  return [insertPeriodsSql({ environmentId, userId: "", nowMs, by: "cron", issued: JSON.stringify(issued) })];
+export function insertPeriodsOfMany(writing: WriteContext, issued: readonly object[]): Statement[] {
+  return issued.length === 0 ? [] : [insertPeriodsSql({ ...writing, issued: JSON.stringify(issued) })];
 }
 
 /** The changes that due periods make to their recurring grants and to the test quota. */

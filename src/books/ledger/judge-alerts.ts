@@ -4,8 +4,14 @@ import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type 
 import { accounts, alertStates, alerts, creditLedger, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { endpointsOf, type MessageType } from "../../webhooks/message.ts";
-import { deliveryTimes, newDelivery, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import {
+  deliveryTimes,
+  endpointsOf,
+  type MessageType,
+  newDelivery,
+  type Outgoing,
+  wantedMessages,
+} from "../../webhooks/outbox.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { amountOf } from "./debits.ts";
 import { lastSeqOf } from "./insert-entries.ts";
@@ -135,25 +141,59 @@ export const keepGoneOff = query((value: ValueOf<Own>) =>
   ),
 );
 
-/** Re-arms alerts whose threshold is reached again. */
-const lift = query((value: ValueOf<WriteContext>) => {
-  const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
-  const ofUser = sql`${alertStates.accountId} = (${judgedAccount(value)})`;
-  const isGoneOff = hasRow(alertStates, and(ofEnvironment, eq(alertStates.alertId, judged.id), ofUser));
-  const from = sql`watched (account) AS MATERIALIZED (${judgedAccount(value)} AND EXISTS (
-    SELECT 1 FROM (
-      SELECT ${alerts.id} FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))} UNION ALL SELECT ''
-    ) AS ${judged} WHERE ${isGoneOff}
-  )),
-  ${noMotion}`;
+const alertIds = (value: ValueOf<{ environmentId: number }>) => sql`(
+    SELECT ${alerts.id} FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))} UNION ALL SELECT ''
+  ) AS ${judged}`;
+
+/** Whether the alert `judged` has fired for an account. */
+const hasFired = (value: ValueOf<{ environmentId: number }>, account: SQL): SQL =>
+  hasRow(
+    alertStates,
+    and(
+      eq(alertStates.environmentId, value("environmentId")),
+      eq(alertStates.alertId, judged.id),
+      sql`${alertStates.accountId} = ${account}`,
+    ),
+  );
+
+/** Re-arms the alerts of the accounts `watched` whose threshold is reached again. */
+function liftOf(value: ValueOf<{ environmentId: number; nowMs: number }>, accounts: SQL, isAsked: SQL) {
+  const from = sql`watched (account) AS MATERIALIZED (${accounts}), ${noMotion}`;
   const isNotBelow = sql`judged.live_after > 0 AND judged.live_after >= ${threshold(sql`judged.issued_after`)}`;
+  const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
   return drizzle
     .delete(alertStates)
     .where(sql`${ofEnvironment} AND (${alertStates.alertId}, ${alertStates.accountId}) IN (
-    WITH ${watched(value, { from, leaves: sql`0`, isAsked: isGoneOff })}
+    WITH ${watched(value, { from, leaves: sql`0`, isAsked })}
     SELECT ${judged.id}, judged.account FROM ${judged} WHERE ${isNotBelow}
   )`);
+}
+
+const lift = query((value: ValueOf<WriteContext>) => {
+  const hasFiredForUser = hasFired(value, sql`(${judgedAccount(value)})`);
+  const accounts = sql`${judgedAccount(value)} AND EXISTS (SELECT 1 FROM ${alertIds(value)} WHERE ${hasFiredForUser})`;
+  return liftOf(value, accounts, hasFiredForUser);
 });
+
+const liftMany = query((value: ValueOf<{ environmentId: number; nowMs: number; accountIds: string }>) => {
+  const hasFiredForAccount = hasFired(value, sql`account.value`);
+  const accounts = sql`SELECT account.value FROM json_each(${value("accountIds")}) AS account
+    WHERE EXISTS (SELECT 1 FROM ${alertIds(value)} WHERE ${hasFiredForAccount})`;
+  return liftOf(value, accounts, sql`1`);
+});
+
+/** As `liftAlerts`, of several accounts. */
+export function liftAlertsOfMany(
+  {
+    environmentId,
+    nowMs,
+    features,
+  }: Pick<WriteContext, "environmentId" | "nowMs"> & { readonly features: string | null },
+  accountIds: readonly number[],
+): Statement[] {
+  if (endpointsOf(features).length === 0) return [];
+  return [liftMany({ environmentId, nowMs, accountIds: JSON.stringify(accountIds) })];
+}
 
 /** Re-arms a user's alerts whose threshold is reached again at this point of the batch. */
 export const liftAlerts = (account: WriteContext & { readonly features: string | null }): Statement[] =>

@@ -2,6 +2,7 @@ import { and, eq, or, type SQL, sql } from "drizzle-orm";
 import { isoJson } from "../../db/presenter.ts";
 import { asInteger, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import {
+  creditBalances,
   creditLedger,
   largeProperties,
   paymentGrants,
@@ -65,17 +66,18 @@ export interface LedgerMessage extends NewMessage {
 /** The seq of a message's last entry; `m.value` is the message. */
 function seqOf(account: SQL): SQL {
   const { accountId, seq, eventId, reservationId, reason } = creditLedger;
-  return sql`iif(m.value ->> 'last' IS NULL, NULL, (
+  const ofGrant = sql`(
+    SELECT ${creditBalances.grantSeq} FROM ${creditBalances} WHERE ${creditBalances.id} = m.value ->> '$.last.grantedId'
+  )`;
+  return sql`iif(m.value ->> 'last' IS NULL, NULL, iif(m.value ->> '$.last.grantedId' IS NOT NULL, ${ofGrant}, (
   SELECT ${seq} FROM ${creditLedger} WHERE ${accountId} = ${account}
     AND (m.value ->> '$.last.eventId' IS NULL OR ${eventId} = m.value ->> '$.last.eventId')
     AND (m.value ->> '$.last.reservationId' IS NULL
       OR (${reservationId} = m.value ->> '$.last.reservationId' AND ${reason} <> 'admin_adjust'))
     AND (m.value ->> '$.last.returnedId' IS NULL
       OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventId} IS NULL AND ${reason} <> 'admin_adjust'))
-    AND (m.value ->> '$.last.grantedId' IS NULL
-      OR (${balanceId} = m.value ->> '$.last.grantedId' AND ${reason} = 'grant'))
   ORDER BY ${seq} DESC LIMIT 1
-) - coalesce(m.value ->> '$.last.after', 0))`;
+) - coalesce(m.value ->> '$.last.after', 0)))`;
 }
 
 /** Larger properties are left out of a message. */

@@ -1,6 +1,6 @@
 import type { Pack } from "../../catalog/packs/pack.ts";
-import { idIn } from "../../db/databases.ts";
 import type { recurringGrants } from "../../db/schema.ts";
+import { idIn } from "../../db/session.ts";
 import { PurserError } from "../../errors.ts";
 import { DIGITS } from "../../lib/encoding.ts";
 import type { Environment } from "../../runtime.ts";

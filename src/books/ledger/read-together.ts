@@ -1,6 +1,5 @@
 import { sql } from "drizzle-orm";
-import { requireClock } from "../../db/clock.ts";
-import { featuresOf } from "../../db/features.ts";
+import { featuresOf, requireClock } from "../../db/features.ts";
 import { computed, fields, hasRow, optional, query, read, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";

@@ -1,5 +1,5 @@
 import { PurserError } from "../../errors.ts";
-import { sha256 } from "../../lib/hash.ts";
+import { sha256 } from "../../lib/encoding.ts";
 import { canonicalJson } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 

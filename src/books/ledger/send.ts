@@ -9,7 +9,7 @@ import { personGuards, standingIn } from "../../db/tombstones/check.ts";
 import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
-import { amountJson } from "../amounts/amount-sql.ts";
+import { amountJson } from "../amounts/filter-sql.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Counters } from "./counters.ts";
 import type { Write } from "./decision.ts";
@@ -109,8 +109,7 @@ function settleAllDue(ctx: TenantCtx, account: AccountAtRead): Statement[] {
 }
 
 /**
- * Grants periods, and then re-arms alerts: what the rest of the batch does may bring the user below their thresholds again, which
- * is told (H5).
+ * Grants periods, and then re-arms alerts, because the rest of the batch may bring the user below their thresholds again (H5).
  */
 export function grantPeriods(
   account: WriteContext & { readonly features: string | null },

@@ -1,7 +1,6 @@
 import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity/count.ts";
-import { MakeAgain } from "../../db/attempt.ts";
-import { constraintOf } from "../../db/constraint.ts";
+import { constraintOf, MakeAgain } from "../../db/attempt.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { type Steps, usageEvents } from "../../db/schema.ts";

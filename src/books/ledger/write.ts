@@ -1,7 +1,6 @@
 import { eq, sql } from "drizzle-orm";
-import { attempt, isConflict, MakeAgain } from "../../db/attempt.ts";
-import { requireClock } from "../../db/clock.ts";
-import { type Constraint, constraintOf } from "../../db/constraint.ts";
+import { attempt, type Constraint, constraintOf, isConflict, MakeAgain } from "../../db/attempt.ts";
+import { requireClock } from "../../db/features.ts";
 import { computed, drizzle, fields, optional, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";

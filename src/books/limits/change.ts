@@ -92,7 +92,7 @@ export async function deleteLimit(admin: AdminCtx, appId: string, limitId: strin
   const act = newAct(admin, { appId, action: "usage_limit.deleted", target: limitId, details: { mode } });
   await batch(admin.db, [auditLimitChanged({ ...act, ...key }), markDeleted(key), syncLimits({ environmentId })]);
   for (let step = 0; ; step++) {
-    if (step === STEPS_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to go on.");
+    if (step === STEPS_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to continue.");
     if ((await all(admin.db, deleteCounters(key))).length < COUNTERS_A_STEP) break;
   }
   await all(admin.db, deleteRow(key));

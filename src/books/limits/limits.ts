@@ -3,8 +3,8 @@ import { admitRow } from "../../auth/scopes.ts";
 import { requireApp, requireEnvironment } from "../../catalog/apps/apps.ts";
 import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
 import { nameKey } from "../../catalog/packs/pack.ts";
-import { timesOf } from "../../db/clock.ts";
-import { constraintOf } from "../../db/constraint.ts";
+import { constraintOf } from "../../db/attempt.ts";
+import { timesOf } from "../../db/features.ts";
 import {
   asInteger,
   assignments,

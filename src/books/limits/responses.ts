@@ -14,7 +14,7 @@ export const usageLimitOutput = z
   .strictObject({
     ...limit,
     mode,
-    amount: z.number().describe("What a user may use in a window."),
+    amount: z.number().describe("The amount that a user may use in a window."),
     every,
     createdAt: z.string().meta({ format: "date-time" }),
   })
@@ -22,7 +22,7 @@ export const usageLimitOutput = z
 export type UsageLimitOutput = z.infer<typeof usageLimitOutput>;
 
 export const listLimitsOutput = z
-  .strictObject({ limits: z.array(usageLimitOutput).describe("In the order of their making.") })
+  .strictObject({ limits: z.array(usageLimitOutput).describe("In the order of creation.") })
   .meta({ id: "UsageLimitList" });
 export type ListLimitsOutput = z.infer<typeof listLimitsOutput>;
 
@@ -31,7 +31,7 @@ export const userLimitOutput = z
     ...limit,
     every,
     amount: z.number().nullable().describe("The user's own amount, or the limit's. Null: the user is unlimited."),
-    used: z.number().describe("What counts in the window that runs."),
+    used: z.number().describe("The used amount in the current window."),
     remaining: z
       .number()
       .nullable()
@@ -42,7 +42,7 @@ export const userLimitOutput = z
 export type UserLimitOutput = z.infer<typeof userLimitOutput>;
 
 export const userLimitsOutput = z
-  .strictObject({ limits: z.array(userLimitOutput).describe("In the order of their making.") })
+  .strictObject({ limits: z.array(userLimitOutput).describe("In the order of creation.") })
   .meta({ id: "UserUsageLimits" });
 export type UserLimitsOutput = z.infer<typeof userLimitsOutput>;
 
@@ -52,8 +52,8 @@ export const refusingLimitOutput = z
     name: z.string(),
     unit,
     amount: z.number(),
-    used: z.number().describe("What counts in the window that runs."),
-    asked: z.number().describe("What the usage would add."),
+    used: z.number().describe("The used amount in the current window."),
+    asked: z.number().describe("The amount that the usage would add."),
     resetsAt: z.string().meta({ format: "date-time" }).describe("When the window ends."),
   })
   .meta({ id: "RefusingUsageLimit" });

@@ -2,12 +2,10 @@ import { askAbout } from "../../auth/end-user.ts";
 import { requireAdmin } from "../../auth/require-admin.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { readBody } from "../../http/body.ts";
-import { callVerb } from "../../http/call-verb.ts";
-import { createRoutes } from "../../http/factory.ts";
+import { callVerb, createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
 import { changeLimit, deleteLimit } from "./change.ts";
 import { createLimit, listLimits } from "./limits.ts";
-import { removeOwnAmount, setOwnAmount } from "./own-amount.ts";
 import {
   changeLimitInput,
   createLimitInput,
@@ -17,7 +15,7 @@ import {
   readUserLimitsInput,
   removeOwnAmountInput,
 } from "./schemas.ts";
-import { readUserLimits } from "./user-limits.ts";
+import { readUserLimits, removeOwnAmount, setOwnAmount } from "./user-limits.ts";
 
 /** Administration routes of usage limits. */
 export const usageLimitRoutes = createRoutes()

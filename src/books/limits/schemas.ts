@@ -4,7 +4,7 @@ import { anyNumber, displayName, mode } from "../../http/fields.ts";
 import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
 import { userId } from "../ledger/schemas.ts";
-import { EVERY } from "./window.ts";
+import { EVERY } from "./judge.ts";
 
 const RULES_MAX = 100;
 /** Bounds the rules' size, because every write for a user reads the rules of all limits of the environment. */
@@ -21,7 +21,8 @@ const matches = z.lazy(() =>
     ),
 );
 const limitName = () => displayName().describe("Unique among the limits of the mode. Letter case does not matter.");
-const amountOfWindow = () => anyNumber.describe("What a user may use in a window, in the limit's unit; 0 or more.");
+const amountOfWindow = () =>
+  anyNumber.describe("The amount that a user may use in a window, in the limit's unit; 0 or more.");
 
 /** The error text for an amount of a unit, to follow the field's name. Null when the amount is valid. */
 function amountFlaw(unit: Unit, amount: number): string | null {
@@ -44,7 +45,7 @@ export const createLimitInput = z.lazy(() =>
       matches: matches.default([]).describe("The events that it counts. Empty: all events."),
       unit,
       amount: amountOfWindow(),
-      every: every.describe("How long a window is. Windows are those of the calendar in UTC; weeks begin on Monday."),
+      every: every.describe("The length of a window. Windows follow the calendar in UTC; weeks begin on Monday."),
     })
     .superRefine(({ unit, amount }, context) => {
       const flaw = amountFlaw(unit, amount);

@@ -3,7 +3,7 @@ import { choosePack, type PackRow, selectPack } from "../../catalog/packs/pack.t
 import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
 import { recurringGrants } from "../../db/schema.ts";
 import { invalid, PurserError } from "../../errors.ts";
-import { type Warning, warn } from "../../http/warnings.ts";
+import { type Warning, warn } from "../../http/factory.ts";
 import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";

@@ -1,9 +1,9 @@
 import { and, eq, lte, sql } from "drizzle-orm";
-import { clockOf, timesOf } from "../../db/clock.ts";
-import { guardFeatures, readFeatures } from "../../db/features.ts";
+import { clockOf, guardFeatures, timesOf } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
+import { personGuards, standingIn } from "../../db/tombstones/check.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import {
   changeRecurring,
@@ -12,15 +12,18 @@ import {
   dueRecurring,
   insertPeriodsOfMany,
   issuedBy,
+  periodMessages,
   readDuePeriods,
+  writeForMany,
 } from "../ledger/due-periods.ts";
 import { isDue } from "../ledger/hold.ts";
-import type { PeriodPlan } from "../ledger/plan-periods.ts";
+import { liftAlertsOfMany } from "../ledger/judge-alerts.ts";
+import { ledgerMessageWrites, wantedOf } from "../ledger/messages.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
 const USERS_A_PAGE_MAX = 200;
 const DUE_PAGES_A_RUN_MAX = 100;
-const DUE_QUERIES_A_PAGE = 8;
+const DUE_QUERIES_A_PAGE = 12;
 /** The usual queries to grant a user's periods, including their messages. */
 const QUERIES_A_USER = 12;
 
@@ -36,7 +39,7 @@ const selectUsersDue = query((value: ValueOf<DuePlace>) => {
     ORDER BY ${recurringDueAtMs}, ${id} LIMIT ${value("limit")}`;
   return drizzle
     .select({
-      ...fields(accounts, { accountId: "id", dueAtMs: "recurringDueAtMs" }),
+      ...fields(accounts, { accountId: "id", userId: "userId", dueAtMs: "recurringDueAtMs" }),
       ...fields(environments, "id", "appId", "mode", "features"),
       ...computed({
         clock: clockOf(),
@@ -52,8 +55,8 @@ type UserDue = RowsOf<[ReturnType<typeof selectUsersDue>]>[0][number];
 
 /**
  * Grants the due periods of all applications (R3), up to 200 users of an environment in one batch. Users are granted one by one when
- * that batch fails, when an endpoint gets messages, or when a hold is due too. The next run continues where this one ends. Returns
- * errors.
+ * that batch fails, when a hold is due too, and in environments with a test clock, which has few users. The next run continues where
+ * this one ends. Returns errors.
  */
 export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
@@ -69,6 +72,8 @@ export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]
       failures.push(...(await grantInEnvironment(root, ofEnvironment)));
     }
     if (users.length < USERS_A_PAGE_MAX) break;
+    // Lets requests in between pages: a local D1 answers without waiting for anything outside.
+    await scheduler.wait(1);
   }
   return failures;
 }
@@ -79,9 +84,7 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   const { id, appId, mode, features, clock } = first;
   const environment = { id, appId, mode, database: root.database };
   const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
-  const { webhooks, tombstones } = readFeatures(features);
-  const isPlain = webhooks === undefined && tombstones === undefined && clock === null;
-  const together = isPlain ? users.filter(({ hasHold }) => hasHold === 0) : [];
+  const together = clock === null ? users.filter(({ hasHold }) => hasHold === 0) : [];
   const rest = users.filter((user) => !together.includes(user));
   const landed = together.length === 0 || (await grantTogether(ctx, features, together));
   const failures: unknown[] = [];
@@ -98,22 +101,31 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
 
 /** Grants the due periods of several users in one batch. Returns whether the batch succeeded. */
 async function grantTogether(ctx: TenantCtx, features: string | null, users: readonly UserDue[]): Promise<boolean> {
-  const nowMs = ctx.now();
-  const plans: { readonly accountId: number; readonly plan: PeriodPlan }[] = [];
-  let counted = 0;
-  for (const { accountId, due } of users) {
-    const plan = readDuePeriods(ctx, due, { nowMs });
-    counted += plan.newlyCounted;
-    plans.push({ accountId, plan });
-  }
+  const writing = writeForMany(ctx);
+  const { nowMs } = writing;
+  const plans = users.map(({ accountId, userId, due }) => ({
+    ...{ accountId, userId, plan: readDuePeriods(ctx, due, { nowMs }) },
+  }));
+  const counted = plans.reduce((sum, { plan }) => sum + plan.newlyCounted, 0);
+  const messages = wantedOf(ctx, { features }, () => plans.flatMap(({ userId, plan }) => periodMessages(userId, plan)));
   const issued = plans.flatMap(({ accountId, plan }) => issuedBy(accountId, plan.periods));
   const changes = plans.flatMap(({ accountId, plan }) => plan.changes.map((change) => ({ ...change, accountId })));
   try {
     await batch(ctx.db, [
       guardFeatures({ environmentId: ctx.environment.id, features }),
+      ...(await personGuards(
+        ctx,
+        standingIn(features),
+        users.map(({ userId }) => userId),
+      )),
       ...changeRecurring(changes),
-      ...insertPeriodsOfMany(ctx.environment.id, nowMs, issued),
+      ...insertPeriodsOfMany(writing, issued),
       ...countBalances(ctx, counted),
+      ...liftAlertsOfMany(
+        { ...writing, features },
+        users.map(({ accountId }) => accountId),
+      ),
+      ...ledgerMessageWrites(ctx, writing, messages),
     ]);
   } catch {
     // A user's own write may have come first, or a user has too many balances. Granting them one by one finds out.

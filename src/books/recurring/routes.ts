@@ -1,8 +1,7 @@
 import { askAbout } from "../../auth/end-user.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { readBody, readNoFields } from "../../http/body.ts";
-import { callVerb } from "../../http/call-verb.ts";
-import { answerOutcome, createRoutes } from "../../http/factory.ts";
+import { answerOutcome, callVerb, createRoutes } from "../../http/factory.ts";
 import { noFields } from "../../http/fields.ts";
 import { validate } from "../../http/validate.ts";
 import { cancelRecurring, resumeRecurring } from "./change.ts";

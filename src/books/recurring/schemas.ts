@@ -52,7 +52,7 @@ export const cancelRecurringInput = z.lazy(() =>
       at: z
         .enum(["period_end", "now"])
         .default("period_end")
-        .describe("`now` also revokes what was granted and has not expired."),
+        .describe("`now` also revokes granted balances that have not expired."),
       reason: freeText().optional().describe("Stored as the `note` of the ledger entries that `now` writes."),
     })
     .meta({ id: "CancelRecurringGrant" }),

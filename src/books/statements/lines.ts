@@ -1,5 +1,12 @@
 import type { Unit } from "../amounts/amount.ts";
 
+/** A month's first moment and the next month's, in UTC milliseconds. Null for text that is no month. */
+export function spanOfMonth(month: string): { readonly fromMs: number; readonly toMs: number } | null {
+  const [, year, number] = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(month) ?? [];
+  if (year === undefined || number === undefined) return null;
+  return { fromMs: Date.UTC(Number(year), Number(number) - 1), toMs: Date.UTC(Number(year), Number(number)) };
+}
+
 /** The columns of a line, in the order of the CSV. */
 export const COLUMNS = [
   "opening",
@@ -42,7 +49,7 @@ interface BalanceGroup {
   readonly isExpired: boolean;
 }
 
-/** What the balances of a group have now: what remains, and what open reservations hold of it. */
+/** The present amounts of a group's balances: the remaining amount, and the amount in open reservations. */
 export interface Present extends BalanceGroup {
   readonly remaining: bigint;
   readonly held: bigint;

@@ -1,7 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { clockOf, timesOf } from "../../db/clock.ts";
+import { clockOf, timesOf } from "../../db/features.ts";
 import {
   asInteger,
   assignments,
@@ -30,10 +30,9 @@ import { guards } from "../../db/views.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { COLUMNS, type Line, type LineAmounts, monthLinesOf, plus } from "./lines.ts";
-import { spanOfMonth } from "./month.ts";
+import { COLUMNS, type Line, type LineAmounts, monthLinesOf, plus, spanOfMonth } from "./lines.ts";
 
-/** A page is so many integers of accounts, of all environments: an account keeps its integer, whatever becomes of its name. */
+/** A page has this number of account integers, of all environments. An account keeps its integer even if its name changes. */
 const STATEMENT_ACCOUNTS_A_PAGE = 200;
 const STATEMENT_QUERIES_A_PAGE = 10;
 

@@ -10,9 +10,8 @@ import { csvCell } from "../../lib/csv.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";
-import { COLUMNS, type Column } from "./lines.ts";
+import { COLUMNS, type Column, spanOfMonth } from "./lines.ts";
 import { readAmounts } from "./make-statements.ts";
-import { spanOfMonth } from "./month.ts";
 import type { StatementLineOutput, StatementListOutput, StatementOutput, StatementSummary } from "./responses.ts";
 import type { CreateStatementInput } from "./schemas.ts";
 

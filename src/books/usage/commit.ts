@@ -21,7 +21,7 @@ import {
   reservationNotFound,
   selectReservation,
 } from "./list-reservations.ts";
-import { countShortage, insufficientCredits, warnOfCount } from "./payment.ts";
+import { countShortage, insufficientCredits, warnOfCount } from "./plan.ts";
 import type { EventOutput, ReleaseOutput } from "./responses.ts";
 import { assertNotAhead, type CommitInput } from "./schemas.ts";
 import { answerEventRepeat, selectEvent, writeEvent } from "./stored-event.ts";

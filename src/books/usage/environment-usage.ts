@@ -1,14 +1,14 @@
-import { eq, type SQL, sql } from "drizzle-orm";
+import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../../catalog/apps/apps.ts";
-import { timesOf } from "../../db/clock.ts";
-import { computed, drizzle, fields, hasRow, query, read, type ValueOf } from "../../db/query.ts";
+import { timesOf } from "../../db/features.ts";
+import { computed, drizzle, fields, hasRow, query, type RowOf, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
-import { batch } from "../../db/sql.ts";
+import { all, batch } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
-import type { SystemCtx } from "../../runtime.ts";
+import type { SystemCtx, TenantCtx } from "../../runtime.ts";
 import type { EnvironmentUsageOutput } from "./responses.ts";
 import type { EnvironmentUsageInput } from "./schemas.ts";
 import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
@@ -42,6 +42,18 @@ const sums = () => ({
   centsHigh: highOf(usageDays.centsHigh, usageDays.centsLow),
   centsLow: lowOf(usageDays.centsLow),
 });
+
+type Sums = RowOf<ReturnType<typeof sums>>;
+
+const quantitiesOf = (row: Sums) =>
+  amountsOf(
+    new Map([
+      ["count", joinBits(row.countHigh, row.countLow)],
+      ["tokens", joinBits(row.tokensHigh, row.tokensLow)],
+      ["seconds", joinBits(row.secondsHigh, row.secondsLow)],
+      ["cents", joinBits(row.centsHigh, row.centsLow)],
+    ]),
+  );
 
 const selectBy = (group: SQLiteColumn) =>
   query((value: ValueOf<DaySpan>) =>
@@ -147,15 +159,54 @@ export async function readEnvironmentUsage(
       ...(groupBy === "model" ? { model: group === "" ? null : String(group) } : {}),
       ...(groupBy === "user" ? { userId: String(group) } : {}),
       events: row.events,
-      quantities: amountsOf(
-        new Map([
-          ["count", joinBits(row.countHigh, row.countLow)],
-          ["tokens", joinBits(row.tokensHigh, row.tokensLow)],
-          ["seconds", joinBits(row.secondsHigh, row.secondsLow)],
-          ["cents", joinBits(row.centsHigh, row.centsLow)],
-        ]),
-      ),
+      quantities: quantitiesOf(row),
     })),
     upTo: iso(Math.max(createdAtMs, summedMs)),
   };
 }
+
+/** The most day sums of a user that are added up. */
+const USER_SUMS_MAX = 2_000;
+
+const selectUserModels = query((value: ValueOf<{ environmentId: number; userId: string; days: string }>) => {
+  const { environmentId, day, accountId, model } = usageDays;
+  const account = scalar(
+    drizzle
+      .select(fields(accounts, "id"))
+      .from(accounts)
+      .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
+  );
+  // Day by day, because the table is ordered by day before account.
+  const ofUser = sql`(
+    SELECT ${usageDays}.* FROM json_each(${value("days")}) AS of_day CROSS JOIN ${usageDays}
+    ON ${environmentId} = ${value("environmentId")} AND ${day} = of_day.value AND ${accountId} = ${account}
+    LIMIT ${USER_SUMS_MAX}
+  ) AS ${usageDays}`;
+  return read(
+    computed({
+      model: sql<string>`${model}`,
+      rows: sql<number>`count(*)`,
+      firstDay: sql<number>`min(${day})`,
+      ...sums(),
+    }),
+    (list) => sql`SELECT ${list} FROM ${ofUser} GROUP BY ${model} ORDER BY sum(${usageDays.events}) DESC, ${model}`,
+  );
+});
+
+/** A user's usage of the last `days` days by model, the most events first, from the sums that the cron made. One trip. */
+export async function readUserModels(ctx: TenantCtx, userId: string, days: number) {
+  const today = Math.floor(ctx.now() / DAY_MS);
+  const asked = JSON.stringify(Array.from({ length: days }, (_, ago) => today - ago));
+  const rows = await all(ctx.db, selectUserModels({ environmentId: ctx.environment.id, userId, days: asked }));
+  return {
+    days,
+    /** The days from the first of these days with usage until today; 0 without usage. */
+    daysSinceFirst: rows.length === 0 ? 0 : today - Math.min(...rows.map(({ firstDay }) => firstDay)) + 1,
+    models: rows.map(({ model, events, ...row }) => ({
+      ...{ model: model === "" ? null : model, events, quantities: quantitiesOf({ ...row, events }) },
+    })),
+    /** Whether the user has more day sums than are added up. */
+    isPartial: rows.reduce((sum, row) => sum + row.rows, 0) >= USER_SUMS_MAX,
+  };
+}
+export type UserModels = Awaited<ReturnType<typeof readUserModels>>;

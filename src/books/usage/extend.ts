@@ -1,5 +1,5 @@
 import { and, eq, lte, sql } from "drizzle-orm";
-import { clockOf, timesOf } from "../../db/clock.ts";
+import { clockOf, timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, type RowsOf, type Statement } from "../../db/sql.ts";

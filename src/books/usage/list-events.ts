@@ -9,7 +9,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { filterCovers } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
 import type { Debit } from "../ledger/responses.ts";
-import { describe, describedFields, presentUsageTimes } from "./event-fields.ts";
+import { describe, describedFields, presentUsageTimes } from "./read-event.ts";
 import type { EventsOutput, ShownEvent } from "./responses.ts";
 import type { EventsInput } from "./schemas.ts";
 

@@ -17,7 +17,7 @@ import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/judge.ts";
 import { selectReservation } from "./list-reservations.ts";
-import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment, warnOfCount } from "./payment.ts";
+import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment, warnOfCount } from "./plan.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
 

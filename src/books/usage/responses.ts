@@ -95,8 +95,8 @@ export const groupedTotalsOutput = z
           event: z.string().optional(),
           model: z.string().nullable().optional().describe("Null for events without a model."),
           events: z.number().describe("How many events."),
-          quantities: quantitiesOutput.describe("What was used. Units that were not used are left out."),
-          debited: quantitiesOutput.describe("What balances paid, by unit."),
+          quantities: quantitiesOutput.describe("The used quantities. Unused units are left out."),
+          debited: quantitiesOutput.describe("The debited amounts, by unit."),
         })
         .meta({ id: "GroupedUsageTotal" }),
     ),
@@ -114,7 +114,7 @@ export const environmentUsageOutput = z
           model: z.string().nullable().optional().describe("Null for events without a model."),
           userId: z.string().optional(),
           events: z.number().describe("How many events."),
-          quantities: quantitiesOutput.describe("What was used. Units that were not used are left out."),
+          quantities: quantitiesOutput.describe("The used quantities. Unused units are left out."),
         })
         .meta({ id: "EnvironmentUsageTotal" }),
     ),
@@ -132,7 +132,7 @@ export const shownEvent = z
     occurredAt: time,
     receivedAt: time,
     reservationId: z.string().nullable().describe("The reservation that it settled."),
-    debits: z.array(heldAmount).describe("What balances paid, in spending order."),
+    debits: z.array(heldAmount).describe("The debits, in spending order."),
     uncovered: quantitiesOutput.nullable().describe("The quantities that no balance covered."),
     properties: z.record(z.string(), z.unknown()).nullable().optional().describe("Absent for a publishable key."),
   })

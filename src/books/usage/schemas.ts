@@ -244,8 +244,8 @@ const dayBegin = z.lazy(() =>
 export const environmentUsageInput = z.lazy(() =>
   z.object({
     mode: mode.describe("The mode whose usage it is."),
-    from: dayBegin.describe("Usage of this day or later. It begins a day in UTC."),
-    to: dayBegin.describe("Usage before this day. It begins a day in UTC."),
+    from: dayBegin.describe("Usage of this day or later. The start of a day in UTC."),
+    to: dayBegin.describe("Usage before this day. The start of a day in UTC."),
     groupBy: z.enum(["day", "event", "model", "user"]).describe("The groups of the totals."),
   }),
 );

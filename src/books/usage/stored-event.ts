@@ -20,7 +20,7 @@ import { payOwed } from "../ledger/owed.ts";
 import { compareStamp, idempotencyConflict, type Stamp } from "../ledger/request-hash.ts";
 import type { Debit } from "../ledger/responses.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
-import { legsJson, type PlannedPayment } from "./payment.ts";
+import { legsJson, type PlannedPayment } from "./plan.ts";
 import type { EventOutput } from "./responses.ts";
 
 /** Larger properties are stored in `large_properties`, so that they do not slow down other inserts. */

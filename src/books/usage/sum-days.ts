@@ -8,7 +8,7 @@ import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
-/** The names of so many events fit into one value of D1. */
+/** The names of this number of events fit into one value of D1. */
 const EVENTS_A_PAGE_MAX = 1_000;
 const SUM_PAGES_A_RUN_MAX = 200;
 const SUM_QUERIES_A_PAGE = 3;

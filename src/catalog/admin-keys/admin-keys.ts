@@ -5,7 +5,7 @@ import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, type
 import { adminKeys } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
-import { sha256 } from "../../lib/hash.ts";
+import { sha256 } from "../../lib/encoding.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, SystemCtx } from "../../runtime.ts";
 import { requireApp } from "../apps/apps.ts";

@@ -14,7 +14,7 @@ export const scope = z.lazy(() =>
   }),
 );
 
-/** Returns the schema of a list without an empty one, or a value twice. */
+/** Returns the schema of a list that is not empty and has no value twice. */
 const scopeListOf = <Item extends z.ZodType>(item: Item, max: number) =>
   z
     .array(item)
@@ -34,7 +34,7 @@ export const createAdminKeyInput = z.lazy(() =>
         .describe("The ids of its applications. Default: all, also later ones."),
       modes: scopeListOf(mode, MODES.length)
         .optional()
-        .describe("Its modes. Default: both. What belongs to no mode, such as packs, needs both."),
+        .describe("Its modes. Default: both. Objects without a mode, such as packs, need both."),
     })
     .meta({ id: "CreateAdminKey" }),
 );

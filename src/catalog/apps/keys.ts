@@ -17,7 +17,7 @@ import { apiKeys, environments } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
-import { sha256 } from "../../lib/hash.ts";
+import { sha256 } from "../../lib/encoding.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { insertAct, newAct } from "../audit/audit-statement.ts";

@@ -7,7 +7,7 @@ export const appOutputSchema = z
   .strictObject({
     appId: z.string(),
     name: z.string(),
-    database: z.string().describe("The database that it lives in."),
+    database: z.string().describe("The application's database."),
     createdAt: time,
   })
   .meta({ id: "App" });
@@ -46,7 +46,7 @@ export const key = z
     createdAt: time,
     revokedAt: time.nullable(),
     lastUsedOn: z.string().nullable().meta({
-      description: "The day (UTC) on which it was last used, as far as is known. It is written behind answers.",
+      description: "The day (UTC) of its last use, as far as is known. It is written after responses.",
     }),
   })
   .meta({ id: "ApiKey" });

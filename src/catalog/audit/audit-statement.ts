@@ -53,7 +53,7 @@ export const ACTIONS = [
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 
-/** The application of an act that concerns none. Such acts are in `DB`. */
+/** The application id of acts that belong to no application. Such acts are in `DB`. */
 export const NO_APP = "";
 
 /** One act of administration. */
@@ -128,7 +128,7 @@ const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, na
       .limit(1),
   );
 
-/** What the database itself says of an act: whom it was about, and its details. */
+/** The parts of an act that only the database knows: its user and its details. */
 interface OwnColumns {
   readonly accountId?: SQL;
   readonly details?: SQL;
@@ -165,7 +165,7 @@ type AuditedUser = { environmentId: number; userId: string };
 
 const insertOperatorAct = insertAct<AuditedUser>(undefined, (value) => ({ accountId: auditedAccount(value) }));
 
-/** The account that a user has at this place in the batch, or null. */
+/** The account that a user has at this point of the batch, or null. */
 const auditedAccount = (value: ValueOf<AuditedUser>) =>
   sql`${scalar(
     drizzle
@@ -174,7 +174,7 @@ const auditedAccount = (value: ValueOf<AuditedUser>) =>
       .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
   )}`;
 
-/** The row of an act about a user, where the administrator does it. It belongs to the batch of the act. */
+/** Returns the row of an administrator's act about a user. It belongs to the batch of the act. */
 export function actOfOperator(
   ctx: Pick<TenantCtx, "caller" | "newId" | "now" | "realNow" | "environment">,
   userId: string,

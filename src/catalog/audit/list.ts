@@ -61,7 +61,8 @@ const selectAbout = query((value: ValueOf<AuditOfUser & { beforeSeq: number; lim
 export type AuditRow = RowsOf<[ReturnType<typeof selectAuditEntries>]>[0][number];
 
 /**
- * Returns the audit log of an existing application, or of what concerns none (`NO_APP`), newest first, of all or about one user. Throws `invalid_request` for a cursor of
+ * Returns the audit log of an existing application, or of no application (`NO_APP`), newest first, of all users or about one.
+ * Throws `invalid_request` for a cursor of
  * another list.
  */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
@@ -73,7 +74,7 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   const isOfUser = mode !== undefined && userId !== undefined;
   const rows = await all(root.db, isOfUser ? selectAbout({ ...page, mode, userId }) : selectAuditEntries(page));
   const last = rows.at(-1);
-  // seq is gapless from 1, of all acts.
+  // The seq of acts begins at 1 and has no gaps.
   const isEnd = last === undefined || last.seq === 1 || (isOfUser && rows.length < limit);
   return {
     entries: rows.map((row) => presentAuditEntry(root, row)),

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { cursor, identifier, mode, pageLimit, refuse } from "../../http/fields.ts";
 
-/** A page of the audit of what concerns no application. */
+/** A page of the audit of acts that belong to no application. */
 export const pageInput = z.lazy(() => z.object({ limit: pageLimit("entries"), cursor }));
 
 export const listAuditInput = z.lazy(() =>

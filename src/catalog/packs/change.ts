@@ -1,6 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { attempt } from "../../db/attempt.ts";
-import { constraintOf } from "../../db/constraint.ts";
+import { attempt, constraintOf } from "../../db/attempt.ts";
 import { drizzle, query, type ValueOf } from "../../db/query.ts";
 import { creditPackItems, creditPacks } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";

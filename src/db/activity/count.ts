@@ -2,9 +2,9 @@ import { and, inArray, sql } from "drizzle-orm";
 import type { PurserError } from "../../errors.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { Environment, TenantCtx } from "../../runtime.ts";
-import { databaseAt } from "../databases.ts";
 import { asInteger, assignments, drizzle, insertFrom, names, query, type ValueOf } from "../query.ts";
-import { accounts, apiKeys, dailyActivity, distinctIds } from "../schema.ts";
+import { accounts, apiKeys, dailyActivity, distinctIds, firstSeenOfKnownId } from "../schema.ts";
+import { databaseAt } from "../session.ts";
 import { flushRefusals, noteRefusal, type RefusalKind, type RefusedAsk } from "./refusals.ts";
 
 /**
@@ -181,8 +181,8 @@ const setUsers = query((value: ValueOf<CountRows>) => {
  * out, because they are many and tell an operator nothing.
  */
 const setPersons = query((value: ValueOf<CountRows>) => {
-  const { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs, lastActiveDay } = distinctIds;
-  const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs, lastSeenAtMs };
+  const { environmentId, distinctId, isDeviceForm, lastSeenAtMs, lastActiveDay } = distinctIds;
+  const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs: firstSeenOfKnownId, lastSeenAtMs };
   const set = assignments(distinctIds, { lastActiveDay: sql`excluded.${names(lastActiveDay)}` });
   const sent = sql`FROM json_each(${value("rows")}) AS s CROSS JOIN ${distinctIds}
     ON ${environmentId} = s.value ->> 0 AND ${distinctId} = s.value ->> 1

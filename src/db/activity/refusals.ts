@@ -3,9 +3,9 @@ import type { PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { Environment, TenantCtx } from "../../runtime.ts";
 import { readSettings } from "../../settings.ts";
-import { databaseAt } from "../databases.ts";
 import { assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../query.ts";
 import { erasureIds, refusals, tombstones } from "../schema.ts";
+import { databaseAt } from "../session.ts";
 import { all } from "../sql.ts";
 import { hashesOf } from "../tombstones/check.ts";
 

@@ -1,9 +1,9 @@
-/** Credit packs and their items. */
-
 import { sql } from "drizzle-orm";
-import { check, foreignKey, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Steps } from "./steps.ts";
 import { apps } from "./tenants.ts";
+
+/** Credit packs and their items. */
 
 export const creditPacks = sqliteTable(
   "credit_packs",
@@ -47,5 +47,59 @@ export const creditPackItems = sqliteTable(
     primaryKey({ columns: [t.appId, t.packId, t.position] }),
     foreignKey({ columns: [t.appId, t.packId], foreignColumns: [creditPacks.appId, creditPacks.id] }),
     check("credit_pack_items_amount_positive", sql`${t.amountSteps} > 0`),
+  ],
+);
+
+/** Grants that are repeated each period. */
+
+/** A recurring grant of a user (R1). Its balances are found by their reference. */
+export const recurringGrants = sqliteTable(
+  "recurring_grants",
+  {
+    accountId: integer("account_id").notNull(),
+    /** Gapless per account, from 1, in order of creation. */
+    ordinal: integer("ordinal").notNull(),
+    environmentId: integer("environment_id").notNull(),
+    id: text("id").notNull(),
+    packId: text("pack_id").notNull(),
+    /** The pack's name at creation. */
+    packName: text("pack_name").notNull(),
+    /** The quantity that each period grants, as JSON. Null for a pack with items. */
+    quantity: text("quantity"),
+    every: text("every", { enum: ["day", "week", "month", "year"] }).notNull(),
+    /** The beginning of period 1, from which all other periods are computed. */
+    anchorMs: integer("anchor_ms").notNull(),
+    /** No period begins at or after this time. */
+    endsAtMs: integer("ends_at_ms"),
+    /** For how many further periods its credits stay valid. Null: as the pack says. */
+    rolloverPeriods: integer("rollover_periods"),
+    /** Random. The ids of its balances are derived from it. */
+    idSeed: text("id_seed").notNull(),
+    state: text("state", { enum: ["active", "suspended", "ended"] }).notNull(),
+    /** Why it is suspended. */
+    reason: text("reason"),
+    /** The last period that was granted or skipped. */
+    lastN: integer("last_n").notNull(),
+    /** The last period of a cancelled grant; 0 when it was cancelled with immediate effect. */
+    finalN: integer("final_n"),
+    /** When the next period begins. Null when there is none, and while suspended. */
+    nextAtMs: integer("next_at_ms"),
+    /** How many balances of a period count towards the test quota (C19). */
+    countedBalances: integer("counted_balances").notNull(),
+    createdAtMs: integer("created_at_ms").notNull(),
+    /** Like that of `usage_events`. */
+    requestHash: text("request_hash").notNull(),
+  },
+  (t) => [
+    primaryKey({ columns: [t.accountId, t.ordinal] }),
+    uniqueIndex("recurring_grants_id").on(t.environmentId, t.id),
+    // Counts the recurring grants of a pack.
+    index("recurring_grants_pack").on(t.environmentId, t.packId).where(sql`state = 'active'`),
+    index("recurring_grants_due").on(t.accountId, t.nextAtMs).where(sql`next_at_ms IS NOT NULL`),
+    check("recurring_grants_every", sql`${t.every} IN ('day', 'week', 'month', 'year')`),
+    check("recurring_grants_state", sql`${t.state} IN ('active', 'suspended', 'ended')`),
+    check("recurring_grants_reason", sql`(${t.reason} IS NOT NULL) = (${t.state} = 'suspended')`),
+    check("recurring_grants_next", sql`(${t.nextAtMs} IS NOT NULL) = (${t.state} = 'active')`),
+    check("recurring_grants_rollover", sql`${t.rolloverPeriods} IS NULL OR ${t.rolloverPeriods} BETWEEN 0 AND 12`),
   ],
 );

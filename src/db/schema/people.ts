@@ -64,6 +64,12 @@ export const distinctIds = sqliteTable(
   ],
 );
 
+/**
+ * `first_seen_at_ms` in an upsert that changes a known id. Triggers refuse any other INSERT of a known id, and a row that keeps
+ * this value, so `INSERT OR REPLACE` replaces none.
+ */
+export const firstSeenOfKnownId = sql<number>`-1`;
+
 /** The properties that events `$set` for a distinct id. A separate table, so that other events rewrite nothing large. */
 export const idProperties = sqliteTable(
   "id_properties",

@@ -1,10 +1,8 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { PurserError, temporarilyUnavailable } from "../../errors.ts";
 import type { Environment } from "../../runtime.ts";
-import { attempt } from "../attempt.ts";
-import { requireClock } from "../clock.ts";
-import { constraintOf } from "../constraint.ts";
-import { readFeatures } from "../features.ts";
+import { attempt, constraintOf } from "../attempt.ts";
+import { readFeatures, requireClock } from "../features.ts";
 import { drizzle, fields, insertFrom, query, type ValueOf } from "../query.ts";
 import { environments } from "../schema.ts";
 import { all, batch, type Db, type RowsOf, type Statement } from "../sql.ts";

@@ -1,17 +1,25 @@
 import { readKey } from "../../auth/key.ts";
-import { invalid } from "../../errors.ts";
+import { invalid, PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { uuidOf } from "../../lib/ids.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { recordBytesOf, storedBytesOf } from "../limits/count.ts";
+import { isCounted, recordBytesOf, storedBytesOf } from "../limits/count.ts";
 import { limitAhead } from "../limits/limits.ts";
 import type { CaptureOutput, CaptureV1Output } from "../responses.ts";
-import { CaptureBudget } from "./capture-budget.ts";
 import { keyBesideEvents, type ScannedBody } from "./client-body.ts";
-import { type AddedProperties, type Arrival, type CapturedEvent, foreign, type ReadEvent, readEvent } from "./event.ts";
+import {
+  type AddedProperties,
+  type Arrival,
+  type CapturedEvent,
+  foreign,
+  idsNamedAt,
+  idsOfEventMax,
+  type ReadEvent,
+  readEvent,
+} from "./event.ts";
 import type { CaptureRequest, V1Request } from "./event-request.ts";
 import { noteReached, storeEvents } from "./store-events.ts";
-import { dropAll, type StoredEvents } from "./write-events.ts";
+import { CaptureBudget, dropAll, type StoredEvents } from "./write-events.ts";
 
 /** The most bytes of events that are read and stored at a time. */
 const PART_BYTES_MAX = 512 * 1024;
@@ -73,6 +81,21 @@ function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number,
   return [uuid, storedBytesOf(captured) + claimed + utf8Length(changes ?? properties), distinctId];
 }
 
+/** The most distinct ids that a request with a publishable or relay key names (L1). */
+const IDS_MAX = 1_000;
+
+/** Throws `payload_too_large`, on which clients halve their batches, when the events name too many distinct ids. */
+function assertFewIds({ json, events }: ScannedBody): void {
+  if (events.length * idsOfEventMax <= IDS_MAX) return;
+  const ids = new Set<string>();
+  for (const { start } of events) {
+    for (const id of idsNamedAt(json, start)) ids.add(id);
+    if (ids.size <= IDS_MAX) continue;
+    const message = `With a publishable or relay key a request names at most ${IDS_MAX} distinct ids. Send fewer events at a time.`;
+    throw new PurserError("payload_too_large", message);
+  }
+}
+
 /**
  * Reads and stores the events of a body in order, a part at a time, so that memory does not depend on their number. After an error
  * the client sends the whole request again, and each UUID is stored once. Calls `tell` for each event.
@@ -85,6 +108,7 @@ async function storeInParts(
   tell: (read: ReadEvent, index: number, stored: StoredEvents) => void,
 ): Promise<void> {
   const { json, events } = body;
+  if (isCounted(ctx)) assertFewIds(body);
   const budget = new CaptureBudget();
   const areForeign = arrival.isForeignKey(keyBesideEvents(body) ?? "");
   const bytes = events.reduce((sum, { start, end }) => sum + end - start, 0);
@@ -112,7 +136,10 @@ async function storeInParts(
       part.push(areForeign ? foreign : readEvent(json, start, arrival, added));
     }
     const captured = part.flatMap((read) => ("captured" in read ? read.captured : []));
-    const stored: StoredEvents = full === null ? await storeEvents(ctx, captured, budget) : dropAll(captured, full);
+    // Only a response of v1 has a place for warnings.
+    const areWarned = added !== undefined;
+    const stored: StoredEvents =
+      full === null ? await storeEvents(ctx, captured, budget, areWarned) : dropAll(captured, full);
     full = stored.full;
     for (const [index, read] of part.entries()) tell(read, first + index, stored);
   }

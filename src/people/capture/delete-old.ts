@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { assignments, computed, insertFrom, names, query, read, returning, type ValueOf } from "../../db/query.ts";
-import { analyticsEvents, databaseSize, distinctIds } from "../../db/schema.ts";
+import { analyticsEvents, databaseSize, distinctIds, firstSeenOfKnownId } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
@@ -39,13 +39,13 @@ const selectFirst = query((value: ValueOf<{ beforeMs: number }>) =>
 
 /** Counts the deleted events in the ids' records. An upsert, because an UPDATE with a join might read all records. */
 const countDeleted = query((value: ValueOf<RetentionStep>) => {
-  const { environmentId, distinctId, firstSeenAtMs, lastSeenAtMs, isDeviceForm } = distinctIds;
+  const { environmentId, distinctId, lastSeenAtMs, isDeviceForm } = distinctIds;
   const { eventCount, deletedCount, eventBytes } = distinctIds;
   const gone = sql`
     SELECT ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}, count(*), sum(octet_length(${analyticsEvents.properties}))
     FROM page CROSS JOIN ${analyticsEvents} ON ${rowid} = page.place
     GROUP BY ${analyticsEvents.environmentId}, ${analyticsEvents.distinctId}`;
-  const kept = { environmentId, distinctId, firstSeenAtMs, lastSeenAtMs, isDeviceForm, eventCount };
+  const kept = { environmentId, distinctId, firstSeenAtMs: firstSeenOfKnownId, lastSeenAtMs, isDeviceForm, eventCount };
   const from = sql`FROM gone CROSS JOIN ${distinctIds}
     ON ${environmentId} = gone.tenant AND ${distinctId} = gone.who WHERE true`;
   const set = assignments(distinctIds, {

@@ -1,9 +1,9 @@
 import { parseUuid } from "../../lib/ids.ts";
 import { numberText, numberValue, parseJson } from "../../lib/json.ts";
-import type { JsonBytes, Span } from "../../lib/json-bytes.ts";
+import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
+import type { Link } from "../claims.ts";
 import { flawOfLink, isSharedId } from "../claims.ts";
 import type { Members } from "../id-properties.ts";
-import type { Link } from "../person-event.ts";
 import { nameOrId } from "../schemas.ts";
 import {
   BESIDE,
@@ -58,7 +58,7 @@ export interface Arrival {
   readonly isForeignKey: (text: string) => boolean;
 }
 
-/** What a protocol version adds to the properties of an event: JSON texts by name. */
+/** The properties that a protocol version adds to an event: JSON texts by name. */
 export type AddedProperties = (json: JsonBytes, fields: EventFields) => ReadonlyMap<string, string>;
 
 /** The longest JSON string for a name of 200 code points: each may be escaped as two surrogates. */
@@ -167,6 +167,23 @@ function readMentions(properties: EventProperties, distinctId: string): Mention[
   return ID_PROPERTIES.flatMap((property) => {
     const other = readName(properties.json, properties.find(property), STRING_OR_NUMBER);
     return "flaw" in other || other.text === distinctId ? [] : [{ property, id: other.text }];
+  });
+}
+
+/** The most ids that an event names. */
+export const idsOfEventMax = 2 + ID_PROPERTIES.length;
+
+const OWN_ID = new Names(["distinct_id", "$distinct_id", "properties"]);
+const OTHER_IDS = new Names(ID_PROPERTIES);
+
+/** The ids that the event at `start` names: its own, and those of its properties. Ids that are refused are left out. */
+export function idsNamedAt(json: JsonBytes, start: number): string[] {
+  if (json.kindAt(start) !== "object") return [];
+  const { fields, properties } = readEventFields(json, start, OWN_ID, OTHER_IDS);
+  const named = [...fields, ...(properties?.fields ?? [])].filter(([name]) => name !== "properties");
+  return named.flatMap(([, span]) => {
+    const id = readName(json, span, STRING_OR_NUMBER);
+    return "flaw" in id ? [] : [id.text];
   });
 }
 

@@ -1,6 +1,5 @@
 import { requireCaptureKey, serveCaptureKey, serveClientKey, servePublishableKey } from "../../auth/require-key.ts";
-import { callVerb } from "../../http/call-verb.ts";
-import { allowBrowsers, createRoutes } from "../../http/factory.ts";
+import { allowBrowsers, callVerb, createRoutes } from "../../http/factory.ts";
 import { capture, captureV1 } from "./capture.ts";
 import { ClientBody, keyBesideEvents, keyOfRequest } from "./client-body.ts";
 import { readCaptureRequest, readV1Request } from "./event-request.ts";

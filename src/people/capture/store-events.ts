@@ -1,14 +1,13 @@
 import { countActivity, noteSeen } from "../../db/activity/count.ts";
-import { attempt, MakeAgain } from "../../db/attempt.ts";
-import { constraintOf } from "../../db/constraint.ts";
+import { attempt, constraintOf, MakeAgain } from "../../db/attempt.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones/check.ts";
 import { withTombstones } from "../../db/tombstones/known.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { needsStoredPeople } from "../claims.ts";
 import { environmentLimitIn, idsOverLimit, idUseReads, isIdLimit, type ReachedLimit } from "../limits/count.ts";
 import { reachedWrites } from "../limits/reached.ts";
 import { guardOfKnown, readPeopleFirst, rememberPeople } from "../memory.ts";
-import { needsStoredPeople } from "../person-event.ts";
 import {
   noStoredPeople,
   type PeopleChange,
@@ -17,9 +16,9 @@ import {
   warningsAlone,
   withoutPeople,
 } from "../plan-people.ts";
-import type { CaptureBudget } from "./capture-budget.ts";
 import type { CapturedEvent } from "./event.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
+import type { CaptureBudget } from "./write-events.ts";
 import { dropAll, dropsOf, type Landing, readStoredEvents, type StoredEvents, writeEvents } from "./write-events.ts";
 
 /** Planning a link reads stored ids, which may be long. This bounds how many links a batch plans. */
@@ -28,12 +27,13 @@ const LINKS_MAX = 1_000;
 /**
  * Stores events, each UUID once, with their changes to people (P2, P3) and their counts for the day's limits (L3), in one batch or
  * a few. A repeated batch changes nothing. Events without changes to people need no read. When an id's limit is exceeded, none of
- * its events are stored; when an environment's is, storing stops.
+ * its events are stored; when an environment's is, storing stops. `areWarned`: whether the response contains warnings.
  */
 export function storeEvents(
   ctx: TenantCtx,
   events: readonly CapturedEvent[],
   budget: CaptureBudget,
+  areWarned: boolean,
 ): Promise<StoredEvents> {
   const isVerified = ctx.caller.kind === "secret";
   return withTombstones(ctx, async (standing, guard) => {
@@ -47,7 +47,7 @@ export function storeEvents(
     for (;;) {
       try {
         const stored = await storeAll(ctx, events, remaining, budget, guards);
-        return isVerified ? stored : { ...stored, warnings: warningsAlone(events) };
+        return isVerified ? stored : { ...stored, warnings: areWarned ? warningsAlone(events) : noWarnings };
       } catch (error) {
         if (!(error instanceof PersonErased)) throw error;
         const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
@@ -161,10 +161,10 @@ async function storeSome(
   const { sent, newEvents, stored, uses } = await readStoredEvents(ctx, asked, budget, useReads);
   // An earlier attempt whose response was lost may have stored them.
   if (newEvents.length === 0) return allStored(sent.length);
-  const { ids } = planPeople(remaining.of(newEvents), stored, isVerified);
-  const over = idsOverLimit(uses, newEvents, ids);
+  const planned = planPeople(remaining.of(newEvents), stored, isVerified);
+  const over = idsOverLimit(uses, newEvents, planned.ids);
   const kept = newEvents.filter(({ distinctId }) => !over.has(distinctId));
-  const change = planPeople(remaining.of(kept), stored, isVerified);
+  const change = over.size === 0 ? planned : planPeople(remaining.of(kept), stored, isVerified);
   attempts.warnings = warningsOf(kept, stored, change, attempts, isVerified);
   const reached = reachedWrites(ctx, over.values(), nowMs);
   await writeEvents(ctx, attempts, kept, nowMs, { change, following: reached.statements });

@@ -1,11 +1,13 @@
-import { sql } from "drizzle-orm";
+import { and, eq, not, or, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { asInteger, fields, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
-import { analyticsEvents, distinctIds } from "../../db/schema.ts";
+import { asInteger, drizzle, fields, hasRow, insertFrom, query, read, scalar, type ValueOf } from "../../db/query.ts";
+import { accounts, analyticsEvents, consentLog, distinctIds } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
-import { warn } from "../../http/warnings.ts";
+import { PurserError } from "../../errors.ts";
+import { warn } from "../../http/factory.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { isDeviceForm, makesUser, needsStoredPeople } from "../claims.ts";
 import {
   type AnalyticsLimit,
   dayCounts,
@@ -15,14 +17,81 @@ import {
   type ReachedLimit,
   roomGuards,
 } from "../limits/count.ts";
-import { needsStoredPeople } from "../person-event.ts";
 import type { PeopleChange } from "../plan-people.ts";
 import { type PeopleRow, peopleReads, storedPeople } from "../read-people.ts";
 import { peopleWrites } from "../write-people.ts";
-import type { CaptureBudget } from "./capture-budget.ts";
-import { devicesMadeUsers } from "./devices-made-users.ts";
 import type { CapturedEvent } from "./event.ts";
 import type { Remaining } from "./without-erased.ts";
+
+/** The most bytes of stored properties that one request may need. A client that sends half as many events needs less. */
+const PROPERTIES_BYTES_MAX = 16 * 1024 * 1024;
+
+/** The memory budget that the parts of one request share. */
+export class CaptureBudget {
+  #bytes = PROPERTIES_BYTES_MAX;
+
+  spend(bytes: number): void {
+    this.#bytes -= bytes;
+    if (this.#bytes >= 0) return;
+    throw new PurserError(
+      "payload_too_large",
+      `The ids of these events have more than ${PROPERTIES_BYTES_MAX} bytes of properties. Send fewer events at a time.`,
+    );
+  }
+}
+
+type DeviceIds = { environmentId: number; ids: string };
+export type DeviceRow = { readonly distinctId: string };
+
+const { environmentId, distinctId } = distinctIds;
+const hasOwnAccount = () =>
+  hasRow(accounts, and(eq(accounts.environmentId, environmentId), eq(accounts.userId, distinctId)));
+const hasConsent = () =>
+  hasRow(
+    consentLog,
+    sql`${and(eq(consentLog.environmentId, environmentId), eq(consentLog.distinctId, distinctId))} AND ${consentLog.isDevice} = 0`,
+  );
+/** Whether the id's first stored event came with a secret key. Reads one event, because no index has this column. */
+const isFirstVerified = () =>
+  scalar(
+    drizzle
+      .select(fields(analyticsEvents, "isVerified"))
+      .from(analyticsEvents)
+      .where(and(eq(analyticsEvents.environmentId, environmentId), eq(analyticsEvents.distinctId, distinctId)))
+      .orderBy(analyticsEvents.seq)
+      .limit(1),
+  );
+/** A secret key's event makes its sender a user, unless it is personless. So other senders come from publishable keys. */
+const isOfPages = () => or(sql`${distinctIds.isSender} = 1`, sql`${isFirstVerified()} = 0`);
+
+const selectDevices = query((value: ValueOf<DeviceIds>) =>
+  drizzle
+    .select(fields(distinctIds, "distinctId"))
+    .from(distinctIds)
+    .where(
+      and(
+        eq(environmentId, value("environmentId")),
+        sql`${distinctId} IN (SELECT value FROM json_each(${value("ids")}))`,
+        sql`${distinctIds.isUser} = 0`,
+        not(hasOwnAccount()),
+        not(hasConsent()),
+        isOfPages(),
+      ),
+    )
+    .limit(1),
+);
+
+/**
+ * Finds a page's device id that these events of a secret key would turn into a user (P2, W16). Send it in the events' batch, before
+ * the writes. Empty when no event does that.
+ */
+function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Statement<DeviceRow>[] {
+  if (ctx.caller.kind !== "secret") return [];
+  const ids = new Set(events.filter((event) => makesUser(event, true)).map((event) => event.distinctId));
+  const devices = [...ids].filter(isDeviceForm);
+  if (devices.length === 0) return [];
+  return [selectDevices({ environmentId: ctx.environment.id, ids: JSON.stringify(devices) })];
+}
 
 /** The guards of a batch, and which of its events are stored. */
 export interface Landing {

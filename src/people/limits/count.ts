@@ -1,5 +1,5 @@
 import { and, eq, not, type SQL, sql } from "drizzle-orm";
-import { constraintOf } from "../../db/constraint.ts";
+import { constraintOf } from "../../db/attempt.ts";
 import { asInteger, computed, fields, hasRow, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
 import { analyticsDays, analyticsEvents, databaseSize, distinctIds, environments } from "../../db/schema.ts";
 import type { RowsOf, Statement } from "../../db/sql.ts";

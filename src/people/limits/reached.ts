@@ -5,8 +5,7 @@ import { environments, limitsReached, webhookDeliveries, webhookMessages } from 
 import type { Statement } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { messageIdAt } from "../../webhooks/message.ts";
-import { deliveryTimes, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
+import { deliveryTimes, messageIdAt, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
 import { dayOf, type ReachedLimit } from "./count.ts";
 
 type Reached = { environmentId: number; limit: ReachedLimit; nowMs: number; dayMs: number; messageId: string };

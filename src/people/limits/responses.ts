@@ -19,20 +19,22 @@ export const limitsOutput = z
         bytesADayOfOneId: z.int(),
       })
       .meta({ id: "AnalyticsLimits" })
-      .describe("The limits in force."),
+      .describe("The current limits."),
     today: z
       .strictObject({
         day: z.string().meta({ format: "date" }).describe("The UTC day."),
         events: z.int(),
         bytes: z.int(),
-        eventsOfOneId: z.int().describe("The most of one distinct id."),
-        bytesOfOneId: z.int().describe("The most of one distinct id."),
+        eventsOfOneId: z.int().describe("The largest count of one distinct id."),
+        bytesOfOneId: z.int().describe("The largest count of one distinct id."),
       })
       .meta({ id: "AnalyticsToday" })
-      .describe("What publishable and relay keys sent today and was stored. Secret keys are not counted."),
+      .describe("Today's stored events of publishable and relay keys. Secret keys are not counted."),
     reached: z
       .array(z.strictObject({ limit: analyticsLimitOutput, at: time }).meta({ id: "ReachedLimit" }))
-      .describe("The limits that were met in the last 30 days, newest first: each once a day, when it was met first."),
+      .describe(
+        "The limits that were reached in the last 30 days, newest first: each once a day, with the time when it was first reached.",
+      ),
   })
   .meta({ id: "Limits" });
 export type LimitsOutput = z.infer<typeof limitsOutput>;

@@ -12,14 +12,14 @@ const analyticsLimits = z.lazy(() =>
   z
     .strictObject({
       eventsADay: analyticsLimitInput(analyticsDefaults.eventsADay, "Events of the environment in a UTC day."),
-      bytesADay: analyticsLimitInput(analyticsDefaults.bytesADay, "Bytes of what is stored of them in a UTC day."),
+      bytesADay: analyticsLimitInput(analyticsDefaults.bytesADay, "Bytes of these events as stored, in a UTC day."),
       eventsADayOfOneId: analyticsLimitInput(
         analyticsDefaults.eventsADayOfOneId,
         "Events of one distinct id in a UTC day.",
       ),
       bytesADayOfOneId: analyticsLimitInput(
         analyticsDefaults.bytesADayOfOneId,
-        "Bytes of what is stored of them in a UTC day.",
+        "Bytes of these events as stored, in a UTC day.",
       ),
     })
     .meta({ id: "SetAnalyticsLimits" }),
@@ -31,7 +31,7 @@ export const setLimitsInput = z.lazy(() =>
       mode,
       analytics: analyticsLimits
         .nullable()
-        .describe("All limits that are set: one left out is the default again. Null: the defaults."),
+        .describe("All limits. A missing one becomes the default again. Null: the defaults."),
     })
     .meta({ id: "SetLimits" }),
 );

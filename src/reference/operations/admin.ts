@@ -4,17 +4,14 @@ import { adjustInput, verifyUsersInput } from "../../books/credits/schemas.ts";
 import { listAuditOutput } from "../../catalog/audit/responses.ts";
 import { listAuditInput } from "../../catalog/audit/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { adminKeyOperations } from "./admin-keys.ts";
 import { access, createdAt, ofApp, path, tag } from "./administration.ts";
 import { alertOperations } from "./alerts.ts";
-import { appOperations } from "./apps.ts";
-import { clockOperations } from "./clocks.ts";
-import { environmentUsageOperations } from "./environment-usage.ts";
-import { keyOperations } from "./keys.ts";
-import { limitOperations } from "./limits.ts";
+import { appOperations, clockOperations } from "./apps.ts";
+import { adminKeyOperations, keyOperations } from "./keys.ts";
 import { packOperations } from "./packs.ts";
 import { statementOperations } from "./statements.ts";
-import { usageLimitOperations } from "./usage-limits.ts";
+import { environmentUsageOperations } from "./usage.ts";
+import { limitOperations, usageLimitOperations } from "./usage-limits.ts";
 import { webhookOperations } from "./webhooks.ts";
 
 const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
@@ -74,8 +71,8 @@ export const adminOperations: readonly Operation[] = [
     access,
     summary: "Verify the balances of an application's users",
     description:
-      "Recomputes the balances of one user after another from the ledger. A page has at most 10,000 entries; a user with more " +
-      "goes on in the next. It changes nothing, and is not recorded in the audit log.",
+      "Recomputes the balances of one user after another from the ledger. A page has at most 10,000 entries; a user " +
+      "with more continues on the next page. It changes nothing, and is not recorded in the audit log.",
     params: ofApp,
     body: { schema: verifyUsersInput, example: { mode: "live" } },
     success: {

@@ -31,7 +31,7 @@ export const alertOperations: readonly Operation[] = [
     access,
     summary: "Create an alert",
     description:
-      "For one mode, at most 20. It sends `credits.low` when a debit, commit, refund, revoke, adjustment or expiry brings what remains of a user's live balances of the unit, holds counted, from at or above the threshold to below. It fires again only after a grant, a restored payment or an adjustment has lifted it.",
+      "For one mode, at most 20. It sends `credits.low` when a debit, commit, refund, revoke, adjustment or expiry lowers a user's active balances in the unit, including holds, below the threshold. It fires again only after a grant, a restored payment or an adjustment has raised them to the threshold.",
     params: ofApp,
     body: { schema: createAlertInput, example: newAlert },
     success: { description: "The alert.", schema: alertOutput, example: alert, warns: true },
@@ -71,7 +71,8 @@ export const alertOperations: readonly Operation[] = [
     tag,
     access,
     summary: "List users for whom an alert has fired",
-    description: "And was not lifted since. Kept only while the environment has an endpoint that is on.",
+    description:
+      "Only users who have stayed below the threshold since. Stored only while the environment has an enabled endpoint.",
     params: ofAlert,
     query: listAlertUsersInput,
     success: {
@@ -88,9 +89,9 @@ export const alertOperations: readonly Operation[] = [
     tag,
     access,
     summary: "Delete an alert",
-    description: "It sends nothing more.",
+    description: "The alert sends no more messages.",
     params: ofAlert,
-    success: { description: "The alert as it was.", schema: alertOutput, example: alert },
+    success: { description: "The deleted alert.", schema: alertOutput, example: alert },
     errors: [],
   },
   {
@@ -101,7 +102,7 @@ export const alertOperations: readonly Operation[] = [
     access,
     summary: "Set when notices of expiry are sent",
     description:
-      "For one mode, and the whole setting. `balance.expiring` is sent for each of these days before a balance expires. There is none for a moment before the balance was granted, the number was set, or the first endpoint was created.",
+      "For one mode; replaces the whole setting. `balance.expiring` is sent this number of days before a balance expires. There is no notice for a time before the grant, before the number was set, or before the first endpoint was created.",
     params: ofApp,
     body: { schema: setExpiryNoticesInput, example: notices },
     success: { description: "The setting.", schema: expiryNoticesOutput, example: { appId: exampleAppId, ...notices } },

@@ -1,5 +1,7 @@
 import { appOutputSchema, endUserAuthOutput, listAppsOutput } from "../../catalog/apps/responses.ts";
 import { createAppInput, setEndUserAuthInput } from "../../catalog/apps/schemas.ts";
+import { setClockInput } from "../../clocks/clock.ts";
+import { clockOutput } from "../../clocks/responses.ts";
 import type { Operation } from "../operation.ts";
 import { access, createdAt, ofApp, path, tag } from "./administration.ts";
 
@@ -27,7 +29,7 @@ export const appOperations: readonly Operation[] = [
     tag,
     access,
     summary: "List applications",
-    description: "All applications, oldest first; with an administration key its own.",
+    description: "All applications, oldest first. An administration key gets only its own.",
     success: { description: "The applications.", schema: listAppsOutput, example: { apps: [exampleApp] } },
     errors: [],
   },
@@ -49,5 +51,55 @@ export const appOperations: readonly Operation[] = [
       warns: true,
     },
     errors: ["secrets_unavailable"],
+  },
+];
+
+const now = "2026-02-15T12:00:00.000Z";
+const ready = { now, status: "ready" };
+
+export const clockOperations: readonly Operation[] = [
+  {
+    id: "setTestClock",
+    method: "put",
+    path: path("/apps/{appId}/clock"),
+    tag,
+    access,
+    summary: "Set the time of the test environment",
+    description:
+      "Test mode only. The clock moves only forward, at most ten years ahead of real time, and then runs at the speed of real time. Everything that is due in between happens in order, each at its own time: holds return or are charged, notices and messages are sent, balances expire. `advancing`: the cron does the rest, and meanwhile the environment's time is the reached moment. The same `now` again returns the first response and continues. Links, sessions, signatures, delivery attempts, erasures and retention use real time.",
+    params: ofApp,
+    body: { schema: setClockInput, example: { now } },
+    success: {
+      description: "The time that was set.",
+      schema: clockOutput,
+      example: ready,
+      replayable: true,
+    },
+    errors: [],
+  },
+  {
+    id: "getTestClock",
+    method: "get",
+    path: path("/apps/{appId}/clock"),
+    tag,
+    access,
+    summary: "Get the time of the test environment",
+    description: "`now` is null without a clock. Then the environment uses real time.",
+    params: ofApp,
+    success: { description: "The environment's time.", schema: clockOutput, example: ready },
+    errors: [],
+  },
+  {
+    id: "removeTestClock",
+    method: "delete",
+    path: path("/apps/{appId}/clock"),
+    tag,
+    access,
+    summary: "Take the test environment back to real time",
+    description:
+      "Only while the environment has no credits, usage, payments or people, because their times would be in the future; otherwise `invalid_request`.",
+    params: ofApp,
+    success: { description: "Real time.", schema: clockOutput, example: { now: null, status: "ready" } },
+    errors: ["invalid_request"],
   },
 ];

@@ -6,7 +6,7 @@ const tag = "Analytics";
 const apiKey = z
   .string()
   .describe(
-    "A key of Purser: publishable in a browser or an app, relay in what passes on the words of others, secret on a server.",
+    "A key of Purser: publishable in a browser or an app, relay in a service that forwards data of others, secret on a server.",
   );
 const anyProperties = z.looseObject({}).describe("Any properties.");
 

@@ -42,14 +42,14 @@ export const erasureOperations: readonly Operation[] = [
     tag: "People",
     summary: "Erase a person",
     description:
-      "Deletes what is held about the person, and takes their names out of the books. What remains of credits is revoked, and " +
-      "open reservations are released. From then on writes for these ids are `person_erased`, and their analytics events are " +
-      "answered as ever and not stored. Try it with `dryRun: true` first. A repeat answers the same erasure, and goes on " +
-      "with it while it is running.",
+      "Deletes the person's data, and removes their names from the books. Remaining credits are revoked, and open " +
+      "reservations are released. From then on, writes for these ids are `person_erased`, and their analytics events " +
+      "get the usual response but are not stored. Try it with `dryRun: true` first. A repeat returns the same erasure, " +
+      "and continues it if it is still running.",
     access: "secret",
     body: { schema: erasePersonInput, example: { distinctId: "user_42", reason: "request" } },
     success: {
-      description: "What was erased, or in a dry run what would be.",
+      description: "The erased data, or in a dry run the data that would be erased.",
       schema: erasePersonOutput,
       example: {
         erasureId,
@@ -68,7 +68,7 @@ export const erasureOperations: readonly Operation[] = [
     path: "/api/v1/erasures/{erasureId}",
     tag: "People",
     summary: "Get an erasure and its receipt",
-    description: "What was erased and what was kept, when, by which key and why. It names nobody.",
+    description: "The erased and the kept data, the time, the key and the reason. It contains no personal data.",
     access: "secret",
     params,
     success: { description: "The erasure.", schema: erasureOutput, example: erasure },
@@ -80,7 +80,7 @@ export const erasureOperations: readonly Operation[] = [
     path: "/api/v1/erasures/{erasureId}/lift",
     tag: "People",
     summary: "Let the ids of an erasure be used again",
-    description: "Erased data does not come back. An erasure that is running cannot be lifted yet.",
+    description: "Erased data is not restored. A running erasure cannot be lifted yet.",
     access: "secret",
     params,
     success: {
@@ -97,12 +97,17 @@ export const erasureOperations: readonly Operation[] = [
     tag: "Administration",
     summary: "Give up the erased ids of a lost secret",
     description:
-      "While erased ids stand whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, because it cannot tell " +
-      "whether that id was erased. If the secret is lost, this deletes their tombstones: the ids can be used again, as after a lift.",
+      "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
+      "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
+      "the ids can be used again, as after a lift.",
     access: "admin",
     params: z.object({ appId: z.string().describe("The id of the application, `app_…`.") }),
     body: { schema: forgetTombstonesInput, example: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" } },
-    success: { description: "How many were given up.", schema: forgetTombstonesOutput, example: { forgotten: 12 } },
+    success: {
+      description: "The number of deleted tombstones.",
+      schema: forgetTombstonesOutput,
+      example: { forgotten: 12 },
+    },
     errors: ["changed_meanwhile"],
   },
 ];

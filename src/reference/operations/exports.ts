@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { exportDocument, exportPersonOutput, revokeLinksOutput } from "../../exports/responses.ts";
 import { exportPersonInput, revokeLinksInput } from "../../exports/schemas.ts";
+import { consentEntry } from "../../people/responses.ts";
+import { consentInput } from "../../people/schemas.ts";
 import type { Operation } from "../operation.ts";
 
 const distinctId = "user_42";
@@ -67,8 +69,8 @@ export const exportOperations: readonly Operation[] = [
     tag: "People",
     summary: "End a person's download links",
     description:
-      "Ends every link that was created for this id until now. They answer as expired links do. A download that has begun is " +
-      "finished. Links that were created for other ids of the person stay valid.",
+      "Ends every link that was created for this id until now. Such links then answer like expired ones. A download " +
+      "that has begun is finished. Links for other ids of the person stay valid.",
     access: "secret",
     publishableGets: "requires_secret_key",
     body: { schema: revokeLinksInput, example: { distinctId } },
@@ -120,5 +122,48 @@ export const exportOperations: readonly Operation[] = [
       example: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" },
     },
     errors: [],
+  },
+];
+
+const entry = {
+  consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",
+  distinctId: "user_42",
+  purpose: "analytics",
+  decision: "granted",
+  method: "banner",
+  noticeVersion: "2026-01",
+  source: null,
+  gpc: false,
+  isDevice: false,
+  occurredAt: "2026-01-16T08:30:00.000Z",
+  receivedAt: "2026-01-16T08:30:00.412Z",
+};
+
+export const peopleOperations: readonly Operation[] = [
+  {
+    id: "recordConsent",
+    method: "post",
+    path: "/api/v1/consent",
+    tag: "People",
+    summary: "Record a consent decision",
+    description:
+      "Adds an entry to the person's consent log. Entries cannot be changed or removed. Every export contains them. A " +
+      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
+    access: "end-user",
+    body: {
+      schema: consentInput,
+      example: {
+        distinctId: "user_42",
+        purpose: "analytics",
+        decision: "granted",
+        method: "banner",
+        noticeVersion: "2026-01",
+        gpc: false,
+        occurredAt: "2026-01-16T09:30:00+01:00",
+      },
+    },
+    success: { description: "The stored entry.", schema: consentEntry, example: entry },
+    errors: [],
+    writesForId: "refused",
   },
 ];

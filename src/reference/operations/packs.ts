@@ -31,7 +31,7 @@ export const packOperations: readonly Operation[] = [
     access,
     summary: "Create a credit pack",
     description:
-      "With items; or as a legacy pack, which has no items (`items: []`) but a `unit`, and whose grants say the quantity.",
+      "With items; or as a legacy pack without items (`items: []`), which has a `unit`. A grant of a legacy pack names the quantity.",
     params: ofApp,
     body: { schema: createPackInput, example: { packName: "Starter", defaultExpiryDays: 365, items: [newItem] } },
     success: { description: "The pack.", schema: pack, example: examplePack },

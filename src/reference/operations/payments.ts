@@ -38,7 +38,7 @@ export const paymentOperations: readonly Operation[] = [
     access,
     summary: "Set how Stripe's events are taken",
     description:
-      "For one mode. Takes effect at once. A secret is not shown again; without `signingSecrets` those set stay.",
+      "For one mode. Takes effect at once. A secret is not shown again. Without `signingSecrets` the existing ones stay.",
     params: ofApp,
     body: {
       schema: setStripeInput,
@@ -54,7 +54,7 @@ export const paymentOperations: readonly Operation[] = [
     tag,
     access,
     summary: "Get how Stripe's events are taken",
-    description: "For one mode, with the moment of the last event.",
+    description: "For one mode, with the time of the last event.",
     params: ofApp,
     query: readStripeInput,
     success: { description: "The setting, without its secrets.", schema: stripeOutput, example: settings },
@@ -68,8 +68,8 @@ export const paymentOperations: readonly Operation[] = [
     access,
     summary: "List Stripe's events",
     description:
-      "What each of Stripe's events of one mode did, newest first, and what would have made it grant. Events that did nothing " +
-      "are kept for 30 days, and at most 10,000 of them.",
+      "The effect of each Stripe event of one mode, newest first, and how to correct it. Events without an effect are " +
+      "kept for 30 days, at most 10,000 of them.",
     params: ofApp,
     query: listStripeEventsInput,
     success: {
@@ -101,7 +101,7 @@ export const paymentOperations: readonly Operation[] = [
     tag,
     access,
     summary: "List payments",
-    description: "The payments at Stripe of one mode, newest first: what each granted, and what was taken back.",
+    description: "The Stripe payments of one mode, newest first, with granted credits and credits taken back.",
     params: ofApp,
     query: listPaymentsInput,
     success: {
@@ -144,7 +144,7 @@ export const paymentOperations: readonly Operation[] = [
     access,
     summary: "Settle a payment by hand",
     description:
-      "Grants a pack for a payment that granted nothing. From then on it is the payment's grant: refunds and disputes take it back.",
+      "Grants a pack for an unmatched payment. Later refunds and disputes take it back like any grant of a payment.",
     params: z.object({ appId, paymentKey: z.string().describe("Any of the payment's ids at Stripe.") }),
     body: { schema: settlePaymentInput, example: { mode: "live", userId: "user_42", packId } },
     success: {
@@ -169,8 +169,8 @@ export const paymentOperations: readonly Operation[] = [
     access: "open",
     summary: "Receive an event from Stripe",
     description:
-      "For Stripe, not for you: set this URL as an endpoint at Stripe, and its signing secret by `setStripe`. Events come in any " +
-      "order and however often. No key: `Stripe-Signature` proves the sender.",
+      "For Stripe, not for you. Set this URL as an endpoint at Stripe, and its signing secret by `setStripe`. Events " +
+      "may come in any order, and repeatedly. It needs no key: `Stripe-Signature` proves the sender.",
     params: z.object({ appId, mode: z.enum(["live", "test"]).describe("The mode of the events.") }),
     body: {
       schema: stripeEventInput,
@@ -184,7 +184,7 @@ export const paymentOperations: readonly Operation[] = [
       },
     },
     success: {
-      description: "It was taken, or is about nothing here.",
+      description: "The event was processed, or ignored.",
       schema: stripeEventOutput,
       example: { received: true, outcome: "taken", paymentKey },
     },

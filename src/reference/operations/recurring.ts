@@ -32,10 +32,11 @@ export const recurringOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Grant a pack every period",
     description:
-      "Grants the pack to the user once each period, by the pack as it stands then, and at once what is due already. Periods are " +
-      "computed from `startsAt` by the calendar, in UTC; a day that a month lacks is its last. The credits of a period have the " +
-      "`externalRef` `recurring:<recurringId>:<n>`, and expire at its end, or `rolloverPeriods` periods later. With your own " +
-      "`recurringId` the call is idempotent. A user has at most 100 that have not ended.",
+      "Grants the pack to the user once each period, with the pack's current version. Due periods are granted at once. " +
+      "Periods are computed from `startsAt` by the calendar, in UTC; if a month lacks that day, the period begins on " +
+      "its last day. The credits of a period have the `externalRef` `recurring:<recurringId>:<n>`, and expire at its " +
+      "end, or `rolloverPeriods` periods later. With your own `recurringId` the call is idempotent. A user has at most " +
+      "100 that have not ended.",
     access: "secret",
     body: {
       schema: createRecurringInput,
@@ -58,8 +59,8 @@ export const recurringOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "List a user's recurring grants",
     description:
-      "The user's recurring grants in the order of their making, ended ones too, as they stand now: a period that is due and not " +
-      "yet written is shown as it will be. A publishable key needs the user's own token.",
+      "The user's recurring grants in the order of creation, including ended ones, with their current state: a due " +
+      "period is included even if it is not written yet. A publishable key needs the user's own token.",
     access: "end-user",
     query: listRecurringInput,
     success: {
@@ -76,8 +77,8 @@ export const recurringOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "End a recurring grant",
     description:
-      'No further period comes. With `at: "now"` all that it granted and that has not expired is revoked too, also after it has ' +
-      "ended. A repeat changes nothing.",
+      'Ends the recurring grant. With `at: "now"` its balances that have not expired are revoked too, even if it has ' +
+      "already ended. A repeat changes nothing.",
     access: "secret",
     params: recurringParams,
     body: { schema: cancelRecurringInput, example: { at: "period_end" } },
@@ -96,8 +97,8 @@ export const recurringOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Resume a suspended recurring grant",
     description:
-      "Takes it up with the period that runs, which is granted at once. While the cause for which it is suspended stands, the call " +
-      "answers that refusal and changes nothing. Where no period is left it ends.",
+      "Continues with the current period, which is granted at once. While the cause of the suspension remains, the call " +
+      "returns that error and changes nothing. If no period is left, the recurring grant ends.",
     access: "secret",
     params: recurringParams,
     success: { description: "The recurring grant.", schema: recurringOutput, example: recurring },

@@ -71,8 +71,8 @@ export const reservationOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "List a user's reservations",
     description:
-      "The user's reservations, newest first, of one status or of all. One that expired and whose holds did not return yet has " +
-      "the status that it will have, and no `settledAt`.",
+      "The user's reservations, newest first, of one status or of all. An expired reservation whose holds have not " +
+      "returned yet already has its later status, and no `settledAt`.",
     access: "secret",
     query: reservationsInput,
     success: {
@@ -89,8 +89,8 @@ export const reservationOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Get a reservation",
     description:
-      "The reservation as it stands. One that expired and whose holds did not return yet has the status that it will have, and " +
-      "no `settledAt`.",
+      "The current state of the reservation. An expired reservation whose holds have not returned yet already has its " +
+      "later status, and no `settledAt`.",
     access: "secret",
     params: reservationParams,
     success: { description: "The reservation.", schema: reservationOutput, example: reservation },

@@ -8,7 +8,7 @@ const ofStatement = z.object({
   appId,
   statementId: z
     .string()
-    .describe("The id of the statement, `stm_…`. With `.csv` behind it the answer is CSV, with the same columns."),
+    .describe("The id of the statement, `stm_…`. With `.csv` appended, the response is CSV with the same columns."),
 });
 const summary = {
   statementId: "stm_4vKq9bT2xN7cRw1sHdE8Ja",
@@ -37,9 +37,9 @@ export const statementOperations: readonly Operation[] = [
     access,
     summary: "Make the statement of a month",
     description:
-      "What a month was, by unit and pack, for accounting. It closes to the step: `opening` and what was `granted`, less `spent`, " +
-      "`refunded` and `taken`, and `restored`, less `revoked`, and `adjusted`, less `erased` and `expired`, is `closing`. The cron makes " +
-      "it; asked again, it is the first one.",
+      "The statement of a month by unit and pack, for accounting. It balances exactly: `opening` + `granted` − `spent` " +
+      "− `refunded` − `taken` + `restored` − `revoked` + `adjusted` − `erased` − `expired` = `closing`. The cron makes " +
+      "it. A repeated request returns the first statement.",
     params: ofApp,
     body: { schema: createStatementInput, example: { mode: "live", month: "2025-12" } },
     success: {
@@ -69,7 +69,7 @@ export const statementOperations: readonly Operation[] = [
     tag,
     access,
     summary: "Get a statement",
-    description: "With its lines, once it is ready. `{statementId}.csv` is the same as CSV.",
+    description: "With its lines when it is ready. `{statementId}.csv` returns the same as CSV.",
     params: ofStatement,
     success: {
       description: "The statement.",

@@ -9,8 +9,12 @@ import {
   readUserLimitsInput,
   removeOwnAmountInput,
 } from "../../books/limits/schemas.ts";
+import { analyticsDefaults } from "../../people/limits/count.ts";
+import { limitsOutput } from "../../people/limits/responses.ts";
+import { readLimitsInput, setLimitsInput } from "../../people/limits/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
+import { exampleApp } from "./apps.ts";
 
 const limitId = "lim_5qWc1nY8aJ3vRb7kTxE2Mz";
 const ofLimit = z.object({ appId, limitId: limitParams.unwrap().shape.limitId });
@@ -29,7 +33,7 @@ export const usageLimitOperations: readonly Operation[] = [
     access,
     summary: "Create a usage limit",
     description:
-      "For one mode, at most 20. It bounds what each user may use in a window, whatever credits there are. Windows are those of the calendar in UTC, and weeks begin on Monday. It counts from its making.",
+      "For one mode, at most 20. It bounds how much each user may use in a window, independent of credits. Windows follow the calendar in UTC, and weeks begin on Monday. It counts from its creation.",
     params: ofApp,
     body: { schema: createLimitInput, example: { mode: "live", ...limit } },
     success: { description: "The limit.", schema: usageLimitOutput, example: made },
@@ -42,7 +46,7 @@ export const usageLimitOperations: readonly Operation[] = [
     tag,
     access,
     summary: "List usage limits",
-    description: "Of one mode, in the order of their making.",
+    description: "Of one mode, in the order of creation.",
     params: ofApp,
     query: listLimitsInput,
     success: { description: "The limits.", schema: listLimitsOutput, example: { limits: [made] } },
@@ -55,7 +59,7 @@ export const usageLimitOperations: readonly Operation[] = [
     tag,
     access,
     summary: "Change a usage limit",
-    description: "Fields that are left out stay as they are. A changed amount judges what is used so far.",
+    description: "Fields that are left out stay as they are. After a change of the amount, the used amount stays.",
     params: ofLimit,
     body: { schema: changeLimitInput, example: { amount: 60 } },
     success: { description: "The limit.", schema: usageLimitOutput, example: { ...made, amount: 60 } },
@@ -68,9 +72,9 @@ export const usageLimitOperations: readonly Operation[] = [
     tag,
     access,
     summary: "Delete a usage limit",
-    description: "It refuses nothing any more, and what users have used of it is forgotten.",
+    description: "The limit no longer applies, and its counters are deleted.",
     params: ofLimit,
-    success: { description: "The limit as it was.", schema: usageLimitOutput, example: made },
+    success: { description: "The deleted limit.", schema: usageLimitOutput, example: made },
     errors: [],
   },
 ];
@@ -84,7 +88,7 @@ export const userLimitOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Get a user's usage limits",
     description:
-      "What a user has used of each limit in the window that runs, open holds included, in the order of the limits' making.",
+      "The used amount of each limit in the current window, including open holds, in the order in which the limits were created.",
     access: "end-user",
     query: readUserLimitsInput,
     success: { description: "The limits.", schema: userLimitsOutput, example: { limits: [ofUser] } },
@@ -96,12 +100,12 @@ export const userLimitOperations: readonly Operation[] = [
     path: "/api/v1/usage/limits/{limitId}/amount",
     tag: "Usage",
     summary: "Set a user's own amount of a limit",
-    description: "At once, also for the window that runs. Null: the limit does not bound this user.",
+    description: "Takes effect at once, also in the current window. Null: the limit does not apply to this user.",
     access: "secret",
     params: limitParams,
     body: { schema: ownAmountInput, example: { userId: "user_42", amount: 200 } },
     success: {
-      description: "How the user stands with the limit.",
+      description: "The user's use of the limit.",
       schema: userLimitOutput,
       example: { ...ofUser, amount: 200, remaining: 188 },
     },
@@ -114,12 +118,50 @@ export const userLimitOperations: readonly Operation[] = [
     path: "/api/v1/usage/limits/{limitId}/amount",
     tag: "Usage",
     summary: "Remove a user's own amount of a limit",
-    description: "Gives the user back the limit's amount. Again, or where there is none: 200.",
+    description: "Restores the limit's own amount for the user. A repeat, or a call without an own amount, is 200.",
     access: "secret",
     params: limitParams,
     query: removeOwnAmountInput,
-    success: { description: "How the user stands with the limit.", schema: userLimitOutput, example: ofUser },
+    success: { description: "The user's use of the limit.", schema: userLimitOutput, example: ofUser },
     errors: ["not_found"],
     writesForId: "refused",
+  },
+];
+
+const limits = {
+  appId: exampleApp.appId,
+  mode: "live",
+  analytics: { ...analyticsDefaults, eventsADay: 5_000_000 },
+  today: { day: "2026-01-15", events: 61_204, bytes: 31_990_112, eventsOfOneId: 412, bytesOfOneId: 260_118 },
+  reached: [{ limit: "eventsADay", at: "2026-01-12T21:14:09.120Z" }],
+};
+
+export const limitOperations: readonly Operation[] = [
+  {
+    id: "setLimits",
+    method: "put",
+    path: path("/apps/{appId}/limits"),
+    tag,
+    access,
+    summary: "Set the limits of analytics",
+    description:
+      "For one mode. Takes effect at once. The limits count and drop only events sent with publishable and relay keys.",
+    params: ofApp,
+    body: { schema: setLimitsInput, example: { mode: "live", analytics: { eventsADay: 5_000_000 } } },
+    success: { description: "The current limits, and today's usage.", schema: limitsOutput, example: limits },
+    errors: [],
+  },
+  {
+    id: "getLimits",
+    method: "get",
+    path: path("/apps/{appId}/limits"),
+    tag,
+    access,
+    summary: "Get the limits of analytics, and what was used today",
+    description: "For one mode.",
+    params: ofApp,
+    query: readLimitsInput,
+    success: { description: "The current limits, and today's usage.", schema: limitsOutput, example: limits },
+    errors: [],
   },
 ];

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import {
+  environmentUsageOutput,
   eventListOutput,
   eventOutput,
   eventsOutput,
@@ -7,8 +8,16 @@ import {
   shownEvent,
   totalsOutput,
 } from "../../books/usage/responses.ts";
-import { cloudEvent, eventInput, eventsInput, eventsMax, totalsInput } from "../../books/usage/schemas.ts";
+import {
+  cloudEvent,
+  environmentUsageInput,
+  eventInput,
+  eventsInput,
+  eventsMax,
+  totalsInput,
+} from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
+import { access, ofApp, path, tag } from "./administration.ts";
 import { answer, eventId, reservationOperations } from "./reservations.ts";
 import { userLimitOperations } from "./usage-limits.ts";
 
@@ -80,8 +89,9 @@ export const usageOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Record a list of usage events",
     description:
-      "Up to 100 events as a bare list. Each succeeds or fails by itself, as with `recordUsageEvent`, also a malformed one: the " +
-      "response is 200 with a result for each. Events of one user are recorded in the order of the list.",
+      "Up to 100 events as a bare list. Each event, even a malformed one, succeeds or fails separately, as with " +
+      "`recordUsageEvent`. The response is 200 with a result for each. Events of one user are recorded in the order of " +
+      "the list.",
     access: "secret",
     body: {
       schema: z.array(eventInput).max(eventsMax),
@@ -110,9 +120,10 @@ export const usageOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "List usage events",
     description:
-      "A user's events, the newest by `occurredAt` first. A page with `event` or `model` looks at a limited number of events, so it " +
-      "may be short, even empty, while `nextCursor` is not null. A browser may call it with a publishable key and the user's token, " +
-      "for that user only, and gets no `properties`. With `eventId` in place of `userId` the answer is that event, with its `userId`.",
+      "A user's events, newest by `occurredAt` first. A page with `event` or `model` looks at a limited number of " +
+      "events, so it may be short, even empty, while `nextCursor` is not null. A browser may call it with a publishable " +
+      "key and the user's token, for that user only, and gets no `properties`. With `eventId` instead of `userId` the " +
+      "response is that event, with its `userId`.",
     access: "end-user",
     query: eventsInput,
     success: {
@@ -129,9 +140,10 @@ export const usageOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Get usage totals",
     description:
-      "The quantities used, by event and unit, of events that occurred in `[from, to)`. These are not debits. With `groupBy` " +
-      "they are by event, model and hour, day or month, beside what balances paid; it needs `from`. A span of more than 200,000 " +
-      "events is refused. A browser may ask with a publishable key and the user's token, for that user only, for 5,000 events.",
+      "The used quantities, by event and unit, of events that occurred in `[from, to)`. These are not debits. `groupBy` " +
+      "groups them by event, model and hour, day or month, together with the debited amounts; it needs `from`. A span " +
+      "of more than 200,000 events is refused. A browser may call it with a publishable key and the user's token, for " +
+      "that user only, for up to 5,000 events.",
     access: "end-user",
     query: totalsInput,
     success: {
@@ -142,4 +154,35 @@ export const usageOperations: readonly Operation[] = [
     errors: [],
   },
   ...userLimitOperations,
+];
+
+/** The operation on the usage of all users, for the administrator. */
+export const environmentUsageOperations: readonly Operation[] = [
+  {
+    id: "getEnvironmentUsage",
+    method: "get",
+    path: path("/apps/{appId}/usage"),
+    tag,
+    access,
+    summary: "Get the usage of all users",
+    description:
+      "The usage of all users of one mode on the days of `[from, to)`, in UTC, by `occurredAt`: by day, event, model or " +
+      "user. `user` returns the 100 largest users by events and the 100 largest by each unit in one list, the most " +
+      "events first. The totals are updated within minutes: they contain everything received before `upTo`. A span with " +
+      "more than 2,000,000 sums (one a user, day, event and model) is refused.",
+    params: ofApp,
+    query: environmentUsageInput,
+    success: {
+      description: "The totals, by time, event or model, null first; users by events.",
+      schema: environmentUsageOutput,
+      example: {
+        totals: [
+          { userId: "user_42", events: 310, quantities: { count: 310, tokens: 482_113 } },
+          { userId: "user_7", events: 12, quantities: { count: 12, tokens: 1_200_000 } },
+        ],
+        upTo: "2026-01-31T12:04:07.512Z",
+      },
+    },
+    errors: [],
+  },
 ];

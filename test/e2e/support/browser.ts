@@ -1,16 +1,16 @@
 import { existsSync } from "node:fs";
 import { type Browser, chromium } from "playwright-core";
 
-/** Where systems keep Chromium; CHROMIUM_PATH says otherwise. */
+/** The usual paths of Chromium; CHROMIUM_PATH overrides them. */
 const PLACES = [process.env.CHROMIUM_PATH, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
 /** The Chromium of this machine; null when there is none, and tests that need one are skipped. */
 export const chromiumPath: string | null = PLACES.find((path) => path !== undefined && existsSync(path)) ?? null;
 
-/** For the name of what is skipped, so that nobody takes it for passed. */
+/** A suffix for the names of skipped tests. */
 export const withoutChromium = chromiumPath === null ? " (SKIPPED: no Chromium here; set CHROMIUM_PATH)" : "";
 
-/** A headless browser that speaks to nobody of its own accord, of the same language and time zone on every machine. */
+/** A headless browser that makes no requests of its own, with the same language and time zone on every machine. */
 export async function launchBrowser(): Promise<Browser> {
   if (chromiumPath === null) throw new Error("There is no Chromium on this machine.");
   return chromium.launch({

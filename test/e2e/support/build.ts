@@ -9,7 +9,7 @@ declare module "vitest" {
   interface ProvidedContext {
     /** The directory of the Worker as it is deployed, which every server of the tests serves. */
     readonly builtWorker: string;
-    /** What Wrangler said of it. */
+    /** Wrangler's output. */
     readonly buildLog: string;
   }
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 const VACUUM =
   "new (require('node:sqlite').DatabaseSync)(process.argv[1]).prepare('VACUUM INTO ?').run(process.argv[2])";
 
-/** Which texts are in the databases of a directory, as they are once they are vacuumed (E7). The server must not run. */
+/** Returns which of the texts the vacuumed databases of a directory contain (E7). The server must not be running. */
 export function findInCopies(state: string, texts: readonly string[]): string[] {
   const node = join(import.meta.dirname, "../../../node_modules/.bin/node");
   const names = readdirSync(state, { recursive: true, encoding: "utf8" });

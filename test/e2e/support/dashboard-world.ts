@@ -2,7 +2,7 @@ import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { stripeSignature } from "../../support/stripe-signature.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server } from "./server.ts";
 
-/** Runs a script, where a page writes it into itself. */
+/** A script that runs if a page inserts it without escaping. */
 export const EVIL = `"><img src=x onerror=alert(1)><script>alert(2)</script>'`;
 const SIGNING_SECRET = "whsec_of_the_tests_0001";
 
@@ -26,7 +26,7 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
     });
     const text = await answer.text();
     if (answer.status !== expected) throw new Error(`${method} ${path} answered ${answer.status} ${text}`);
-    // What the API answers is JSON objects.
+    // The API returns JSON objects.
     return JSON.parse(text) as Json & { readonly [field: string]: string };
   };
   const admin = (path: string, body: unknown, method = "POST") =>

@@ -6,7 +6,7 @@ import { ADMIN_TOKEN } from "./server.ts";
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-/** A page whose every complaint is kept: errors, what the policy refused, dialogs that a script opened. */
+/** A page that records errors, violations of the content policy, and dialogs that a script opened. */
 export interface Watched {
   readonly page: Page;
   readonly context: BrowserContext;
@@ -25,7 +25,7 @@ export async function openPage(browser: Browser, options: Parameters<Browser["ne
     await dialog.dismiss();
   });
   page.on("console", (message) => {
-    // A form that was refused answers 4xx, which Chromium tells of as an error.
+    // Chromium reports the 4xx of a refused form as an error.
     if (message.type() !== "error" || /status of 4\d\d/.test(message.text())) return;
     complaints.push(`console: ${message.text()}`);
   });
@@ -48,7 +48,7 @@ interface AxeResults {
   }[];
 }
 
-/** What a page's width or colours may change, of the rules that axe has. */
+/** The rules of axe that depend on a page's width or colours. */
 export const RULES_OF_LOOKS = [
   "button-name",
   "color-contrast",
@@ -58,15 +58,15 @@ export const RULES_OF_LOOKS = [
   "scrollable-region-focusable",
 ] as const;
 
-/** That axe finds nothing serious or critical on the page as it stands, by these rules or by all. */
+/** Checks that axe finds nothing serious or critical on the page, by these rules or by all. */
 export async function expectAccessible(page: Page, rules?: readonly string[]): Promise<void> {
   // A click is over once the next page has begun, which may be before it has a root element.
   await page.waitForLoadState();
-  // A shadow says where a table goes on. Over a gradient axe judges no contrast.
+  // A shadow shows that a table can be scrolled. axe cannot check the contrast over a gradient.
   await page.evaluate('for (const table of document.querySelectorAll(".scroll")) table.style.background = "none"');
   // Evaluated by the debugger, which no content policy binds; once a document, since it is half a megabyte of code.
   if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axeSource);
-  // What passes is counted but not told of: that halves the work.
+  // Passed checks are counted but not listed, which halves the work.
   const options = JSON.stringify({ resultTypes: ["violations"], ...(rules === undefined ? {} : { runOnly: rules }) });
   const results = (await page.evaluate(`axe.run(document, ${options})`)) as AxeResults;
   const serious = results.violations.filter(({ impact }) => impact === "serious" || impact === "critical");

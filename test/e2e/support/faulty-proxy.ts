@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 
 /**
- * What happens to one request: it never arrives; half of it does; it arrives and its sender is cut off at once, so that a second try
- * runs beside it; its answer is lost, or cut in two; or this answer comes in place of the server's.
+ * The fault of a request: it never arrives; half of it arrives; it arrives and its sender is disconnected at once, so that a
+ * retry runs concurrently; its response is lost or truncated; or this response replaces the server's.
  */
 export type Fault =
   | "refused"
@@ -16,9 +16,9 @@ export type Fault =
 
 export interface FaultyProxy {
   readonly url: string;
-  /** What meets the next requests, in this order; null is no fault. */
+  /** The faults of the next requests, in this order; null is no fault. */
   readonly faults: (Fault | null)[];
-  /** What meets a request once those are used up; by what it asks, which is the same of each try. */
+  /** The faults of later requests, by their content, which is the same for each retry. */
   chance: (asked: string) => Fault | null;
   /** The requests that came, with those that met a fault. */
   readonly seen: { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"] }[];
@@ -37,7 +37,7 @@ function sendHalf(target: string, method: string, headers: IncomingMessage["head
   });
 }
 
-/** Stands between a client and a server, and plants faults between them. */
+/** A proxy between a client and a server that injects faults. */
 export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
   const faults: (Fault | null)[] = [];
   const seen: FaultyProxy["seen"] = [];

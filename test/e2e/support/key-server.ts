@@ -28,7 +28,7 @@ export function signToken(
 
 export interface KeyServer {
   readonly url: string;
-  /** What is published, and how. */
+  /** The published keys, and the response's form. */
   keys: JWK[];
   status: number;
   /** Raw text instead of the keys, when it is not null. */

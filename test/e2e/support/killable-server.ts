@@ -11,9 +11,9 @@ import { ADMIN_TOKEN } from "./server.ts";
 export interface KillableServer {
   readonly url: () => string;
   readonly db: () => Promise<D1Database>;
-  /** The cron's minute, until its work is done. */
+  /** Runs the cron until its work is done. */
   readonly cron: () => Promise<void>;
-  /** Kills the whole server, as a loss of power would: whatever runs ends where it stands. */
+  /** Kills the whole server, like a power failure. */
   readonly kill: () => Promise<void>;
   /** Starts it again, over the same database. */
   readonly start: () => Promise<void>;

@@ -1,4 +1,4 @@
-/** What the Worker's database holds of people, for tests that speak to it from outside. */
+/** Reads people's data from the Worker's database, for tests outside of the Worker. */
 
 export interface StoredEvent {
   readonly uuid: string;
@@ -29,7 +29,7 @@ export interface StoredPerson {
   readonly claimedBy: string | null;
 }
 
-/** What is stored of a distinct id; null while it sent nothing but personless events. */
+/** The stored record of a distinct id; null while it has only personless events. */
 export async function personIn(
   db: D1Database,
   environmentId: number,

@@ -36,7 +36,7 @@ export interface Receiver {
   readonly close: () => Promise<void>;
 }
 
-/** A receiver of messages on a free port of the loopback interface, which answers as it likes. */
+/** A receiver of messages on a free port of the loopback interface, with configurable responses. */
 export async function startReceiver(behave: Behaviour, { isSelfSigned = false } = {}): Promise<Receiver> {
   const attempts: Attempt[] = [];
   let connections = 0;
@@ -78,7 +78,7 @@ const der = (tag: number, ...parts: readonly (Buffer | number[])[]): Buffer => {
   return Buffer.concat([Buffer.from([tag, ...head]), content]);
 };
 
-/** A certificate for 127.0.0.1 that nobody vouches for, with nothing else wrong: in X.509's own notation. */
+/** A self-signed certificate for 127.0.0.1, otherwise correct. */
 function selfSigned(): { key: string; cert: string } {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const ecdsaWithSha256 = der(0x30, der(0x06, [0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02]));

@@ -7,7 +7,7 @@ export interface ClientRuntime {
   readonly name: string;
   readonly command: string | null;
   readonly args: readonly string[];
-  /** For the name of what is skipped, so that nobody takes it for passed. */
+  /** A suffix for the names of skipped tests. */
   readonly without: string;
 }
 
@@ -42,6 +42,6 @@ export const node20 = runtime("Node 20", "node", "NODE20_PATH", /^v20\./, []);
 export const clientRuntimes: readonly ClientRuntime[] = [
   node20,
   runtime("Bun", "bun", "BUN_PATH", /^\d/, []),
-  // Of the machine's it sees nothing but the network, and the two files that it runs.
+  // It can access only the network, and the two files that it runs.
   runtime("Deno", "deno", "DENO_PATH", /^deno/, ["run", "--quiet", "--no-config", "--allow-net", "--allow-read"]),
 ];

@@ -5,7 +5,7 @@ import { createTestHarness } from "wrangler";
 import { localConfig } from "../../../scripts/databases.mjs";
 import { writeKey } from "../../../src/auth/key.ts";
 import { keyIdOf } from "../../../src/auth/key-session.ts";
-import { idIn } from "../../../src/db/databases.ts";
+import { idIn } from "../../../src/db/session.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import type { Mode } from "../../../src/runtime.ts";
 import { SETTINGS_SECRET, storedSettingOf } from "../../support/end-user-setting.ts";
@@ -24,9 +24,9 @@ export interface ServedApp {
 export interface Server {
   /** Without a slash at its end. */
   readonly url: string;
-  /** The Worker's own database, for what a test plants and what it looks up. */
+  /** The Worker's own database, for a test's direct reads and writes. */
   readonly db: D1Database;
-  /** Straight into the tables; `endUserAuth` is the end-user token setting. */
+  /** Writes directly into the tables; `endUserAuth` is the end-user token setting. */
   readonly makeApp: (endUserAuth?: object) => Promise<ServedApp>;
   /** What the Worker logged since it started. */
   readonly logs: () => string[];

@@ -1,7 +1,7 @@
 import { createRandom, type Random } from "../../support/random.ts";
 import { ADMIN_TOKEN } from "./server.ts";
 
-/** A request that may be sent again: everything that it does has an id of the caller's. */
+/** A request that may be repeated, because it has ids of the caller. */
 export interface StormRequest {
   readonly kind: "grant" | "event" | "list" | "reserve" | "commit" | "release" | "adjust" | "capture";
   readonly path: string;
@@ -13,11 +13,11 @@ export interface Told {
   readonly status: number;
   /** As text, without the id of the request. */
   readonly body: string;
-  /** Whether it says that the same request was done before. */
+  /** Whether the response is a replay. */
   readonly isReplay: boolean;
 }
 
-/** A request, and what was answered. Null: no answer came, so nobody knows what it did. */
+/** A request and its response. Null if there was no response, so that its effect is unknown. */
 export interface Sent {
   readonly request: StormRequest;
   told: Told | null;
@@ -42,7 +42,7 @@ export async function send(url: string, { path, body, key }: StormRequest, patie
   return { status: answer.status, body: text.replace(/,?"requestId":"[^"]*"/g, ""), isReplay };
 }
 
-/** Whether it is decided: a 503 says that it may be sent again. */
+/** Whether the response is final: a 503 may be repeated. */
 export const isDecided = ({ status, body }: Told): boolean => status < 500 && !body.includes("temporarily_unavailable");
 
 const KINDS = { grant: 3, event: 8, list: 4, reserve: 5, commit: 4, release: 1, adjust: 2, capture: 3 } as const;
@@ -73,7 +73,7 @@ export class Storm {
         );
         this.#note(sent.request, sent.told);
       } catch {
-        // Nobody knows what it did.
+        // Its effect is unknown.
       }
     }
   }

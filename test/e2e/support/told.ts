@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { Message } from "./receiver.ts";
 
-/** An alert of the storm: below so much of all that a user has. */
+/** An alert of the storm on all credits of a user. */
 export const BELOW_CENTS = 95;
 const STEPS_OF_CENT = 1_000_000;
 
@@ -15,7 +15,7 @@ interface Entry {
   readonly reservationId: string | null;
 }
 
-/** How often what a user has, with what is held of it, fell from at or above a number of steps to below it, and was lifted since. */
+/** How often a user's credits, including holds, fell below a number of steps and were raised again since. */
 function crossings(entries: readonly Entry[], steps: number): number {
   let [total, count, isArmed] = [0, 0, true];
   for (const { reason, delta } of entries) {
@@ -40,7 +40,7 @@ const statements = {
   expired: "SELECT id FROM reservations WHERE environment_id = ? AND state = 'expired'",
 };
 
-/** At one moment: requests may still be on their way. */
+/** In one batch, because requests may still be running. */
 async function read(db: D1Database, environmentId: number) {
   const found = await db.batch(Object.values(statements).map((sql) => db.prepare(sql).bind(environmentId)));
   const [messages, entries, events, expired] = found.map(({ results }) => results);

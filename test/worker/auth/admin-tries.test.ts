@@ -30,7 +30,7 @@ function deployment(bindings: Partial<Env> = {}) {
       const answer = await app.request(`http://purser.test${path}`, { ...init, headers }, shared);
       const wait = answer.headers.get("retry-after");
       expect(wait === null).toBe(answer.status !== 429);
-      // The API and the page of the sign-in say it in words too.
+      // The API and the sign-in page also explain it in words.
       if (wait !== null) expect(await answer.clone().text()).toMatch(new RegExp(`Try again in ${wait} seconds?\\.`));
       return answer.status;
     };
@@ -43,8 +43,8 @@ function deployment(bindings: Partial<Env> = {}) {
   return { clock, isolate };
 }
 
-describe("guesses of the administrator's token", () => {
-  it("are ten a minute an address, over the API and the dashboard together, and then the right one is refused too", async () => {
+describe("wrong admin tokens", () => {
+  it("are limited to ten a minute for an address, for the API and the dashboard together; then the right one is refused too", async () => {
     const { clock, isolate } = deployment();
     const { api, signIn } = isolate();
     for (let tries = 0; tries < 5; tries++) {
@@ -60,7 +60,7 @@ describe("guesses of the administrator's token", () => {
     expect(await api(env.ADMIN_TOKEN, "192.0.2.1")).toBe(200);
   });
 
-  it("are counted over all isolates where the platform counts", async () => {
+  it("are counted over all isolates if the platform counts", async () => {
     const { isolate } = deployment();
     const statuses: number[] = [];
     for (let tries = 0; tries < 30; tries++) statuses.push(await isolate().api("wrong", "192.0.2.3"));
@@ -68,7 +68,7 @@ describe("guesses of the administrator's token", () => {
     expect(statuses.slice(10)).toEqual(Array(20).fill(429));
   });
 
-  it("are counted in the isolate where it does not", async () => {
+  it("are counted in the isolate otherwise", async () => {
     const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
     const { api } = isolate();
     for (let tries = 0; tries < 10; tries++) expect(await api("wrong", "192.0.2.4")).toBe(401);

@@ -16,7 +16,7 @@ async function makeSigning(kid: string): Promise<Signing> {
   return { kid, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg: "ES256" } };
 }
 
-/** A key server that counts: what it answers, by URL, instead of what is really fetched. */
+/** A counting key server: its responses by URL replace real fetches. */
 const servers = new Map<string, { requests: number; answer: () => Response }>();
 beforeEach(() => {
   vi.spyOn(globalThis, "fetch").mockImplementation(async (input) => {
@@ -27,14 +27,14 @@ beforeEach(() => {
   });
 });
 
-/** An application whose end-users' tokens a key server of its own speaks for, asked by isolates of one place. */
+/** An application with its own key server, used by isolates in one location. */
 async function makeWorld(keys: readonly JWK[]) {
   const url = `https://keys.example/${crypto.randomUUID()}`;
   const server = { requests: 0, answer: () => Response.json({ keys }) };
   servers.set(url, server);
   const app = await makeApp({ type: "jwks", url });
   const clock = new Clock();
-  // The platform's cache goes by the real time, and a token is judged by the world's.
+  // The platform's cache uses real time, and a token is judged by the world's.
   clock.ms = Date.now();
   const token = ({ kid, privateKey }: Signing, headerKid = kid) =>
     new SignJWT({ sub: "u" })

@@ -22,7 +22,7 @@ const RUNS_AN_ALGORITHM = 200;
 
 beforeEach(mockKeyServer);
 
-/** What is refused although jose accepts it: a second spelling of the same bytes, every extension, an end in milliseconds. */
+/** Tokens that are refused although jose accepts them: a second spelling of the same bytes, every extension, an end in milliseconds. */
 function isStricter(token: string): boolean {
   const parts = token.split(".");
   if (parts.some((text) => decodeBase64url(text) === null)) return true;
@@ -107,7 +107,7 @@ const mutationArbitrary: fc.Arbitrary<Mutation> = usually<Mutation>(
   }),
 );
 
-/** Both must agree, but for what is refused more strictly here; what is accepted are the same claims. */
+/** Both must agree, except that Purser is stricter; accepted claims are equal. */
 async function expectAgreement(setting: EndUserSetting, keys: readonly unknown[], token: string, isolate = {}) {
   const [ours, theirs] = [await judge(setting, token, isolate), await judgeByJose(setting, keys, token)];
   if (typeof ours === "object") expect(ours).toEqual(theirs);

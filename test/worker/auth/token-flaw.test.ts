@@ -6,7 +6,7 @@ import { Clock, makeApp, makeClient } from "../../support/world.ts";
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const JWKS_URL = "https://keys.example/jwks.json";
 const clock = new Clock();
-// The platform's cache goes by the real time.
+// The platform's cache uses real time.
 clock.ms = Date.now();
 const call = makeClient(clock);
 const seconds = Math.floor(clock.ms / 1_000);
@@ -142,7 +142,7 @@ describe.each(["hs256", "jwks"] as const)("the reason that an end-user token of 
     }
   });
 
-  it("covers malformed claims: no issuer, no audience, no exp, times that are no numbers, a user that is no text", async () => {
+  it("covers malformed claims: no issuer, no audience, no exp, times that are not numbers, a user that is not text", async () => {
     const { sign, told } = await world();
     const flaws: readonly (readonly [string, Record<string, unknown>])[] = [
       ["issuer", { iss: undefined }],

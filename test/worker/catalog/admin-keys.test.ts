@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { isAdminKey, writeAdminKey } from "../../../src/auth/key.ts";
-import { sha256 } from "../../../src/lib/hash.ts";
+import { sha256 } from "../../../src/lib/encoding.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { firstDb, makeAdminKey } from "../../support/admin-keys.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
@@ -15,7 +15,7 @@ const call = makeClient(new Clock());
 const create = (body: object) => call("POST", `${ADMIN}/keys`, { key, body });
 
 describe("a new administration key", () => {
-  it("is shown once, and stored as its hash in DB, with an act that holds no secret", async () => {
+  it("is shown once, and stored as its hash in DB, with a row of the audit without secrets", async () => {
     const { appId } = await makeApp();
     const rights = { scopes: ["read", "people"], apps: [appId], modes: ["live"] };
     const made = await create({ name: "Support", ...rights });
@@ -37,7 +37,7 @@ describe("a new administration key", () => {
     ]);
   });
 
-  it("refuses no scope, an unknown one, empty lists, an unknown application and an unknown field", async () => {
+  it("is refused without scopes, with an unknown one, an empty list, an unknown application or an unknown field", async () => {
     const named = { name: "X", scopes: ["read"] };
     expectError(await create({ name: "X", scopes: [] }), "invalid_request", "scopes");
     expectError(await create({ name: "X", scopes: ["all"] }), "invalid_request", "scopes[0]");
@@ -51,14 +51,14 @@ describe("a new administration key", () => {
     expect(made.body).toMatchObject({ scopes: ["read"], apps: null, modes: ["live", "test"] });
   });
 
-  it("of both modes opens what belongs to no mode", async () => {
+  it("for both modes may use what belongs to no mode", async () => {
     const { key: both } = await makeAdminKey(call, { scopes: ["read"], modes: ["live", "test"] });
     expect((await call("GET", `${ADMIN}/apps`, { key: both })).status).toBe(200);
   });
 });
 
 describe("a revoked administration key", () => {
-  it("is invalid at once, stays listed, and leaves one act however often it is revoked", async () => {
+  it("is invalid at once, stays listed, and has one row in the audit however often it is revoked", async () => {
     const { key: text, adminKeyId } = await makeAdminKey(call, { scopes: ["read"] });
     expect((await call("GET", `${ADMIN}/apps`, { key: text })).status).toBe(200);
     const revoke = () => call("DELETE", `${ADMIN}/keys/${adminKeyId}`, { key });
@@ -72,7 +72,7 @@ describe("a revoked administration key", () => {
     expect(await acts.bind(adminKeyId, "admin_key.revoked").first("n")).toBe(1);
   });
 
-  it("is not_found when nobody made it, and nothing is written", async () => {
+  it("is not_found if it does not exist, and nothing is written", async () => {
     expectError(await call("DELETE", `${ADMIN}/keys/adk_none`, { key }), "not_found", "adminKeyId");
     const acts = firstDb().prepare("SELECT count(*) AS n FROM admin_audit WHERE target = 'adk_none'");
     expect(await acts.first("n")).toBe(0);
@@ -80,7 +80,7 @@ describe("a revoked administration key", () => {
 });
 
 describe("an administration key", () => {
-  it("that is unknown, mistyped, or sent to a route of applications is invalid_key", async () => {
+  it("that is unknown, mistyped, or sent to an application's route is invalid_key", async () => {
     const { key: text } = await makeAdminKey(call, { scopes: ["read"] });
     const wrong = [writeAdminKey(randomId("")), `${text.slice(0, -1)}${text.endsWith("0") ? "1" : "0"}`, `${text}0`];
     for (const each of wrong) expectError(await call("GET", `${ADMIN}/apps`, { key: each }), "invalid_key");
@@ -89,7 +89,7 @@ describe("an administration key", () => {
     expect(answer.body.error.message).toContain("administration key");
   });
 
-  it("is checked before the shape, with its scope; limits on arguments are checked after it", async () => {
+  it("is checked before the shape, with its scope; its limits on arguments are checked afterwards", async () => {
     const { appId } = await makeApp();
     const { key: reads } = await makeAdminKey(call, { scopes: ["read"], modes: ["live"] });
     const send = (path: string, body: string) => call("POST", `${ADMIN}/apps/${appId}/${path}`, { key: reads, body });
@@ -103,14 +103,14 @@ describe("an administration key", () => {
     expectError(await call("POST", `${ADMIN}/apps`, { key: unknown, body: "{" }), "invalid_key");
   });
 
-  it("is judged for HEAD as for GET", async () => {
+  it("has the same rights for HEAD as for GET", async () => {
     const { key: reads } = await makeAdminKey(call, { scopes: ["read"] });
     const { key: writes } = await makeAdminKey(call, { scopes: ["write"] });
     const statuses = [reads, writes].map(async (sent) => (await call("HEAD", `${ADMIN}/apps`, { key: sent })).status);
     expect(await Promise.all(statuses)).toEqual([200, 403]);
   });
 
-  it("does not work in a page, nor where the deployment has no admin token", async () => {
+  it("does not work in a page, or if the deployment has no admin token", async () => {
     const { key: text } = await makeAdminKey(call, { scopes: ["read"] });
     const headers = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
     expectError(await call("GET", `${ADMIN}/apps`, { key: text, headers }), "forbidden");
@@ -168,12 +168,12 @@ describe("an administration key", () => {
   });
 });
 
-describe.each(FAULTS)("when a trip of the call fails: %s", (fault) => {
+describe.each(FAULTS)("if a trip of the call fails: %s", (fault) => {
   const faulty = faultyD1(firstDb());
   const failing = makeClient(new Clock(), home() === 0 ? { DB: faulty.d1 } : { SPARE: faulty.d1 });
   const count = async (text: string, value: string) => firstDb().prepare(text).bind(value).first<number>("n");
 
-  it("an administration key and its act are there together, once, or neither is", async () => {
+  it("an administration key and its row in the audit are stored together, once, or not at all", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     for (const persists of [false, true]) {
       const name = `Fault ${fault} ${persists}`;
@@ -191,7 +191,7 @@ describe.each(FAULTS)("when a trip of the call fails: %s", (fault) => {
     vi.restoreAllMocks();
   });
 
-  it("a revocation leaves one act, and no key is refused for good because its check failed", async () => {
+  it("a revocation leaves one row, and no key stays refused because its check failed", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { key: text, adminKeyId } = await makeAdminKey(call, { scopes: ["read"] });
     faulty.plan({ fault, at: 1, persists: true });
@@ -210,8 +210,8 @@ describe.each(FAULTS)("when a trip of the call fails: %s", (fault) => {
   });
 });
 
-describe("what an administration key costs and counts", () => {
-  it("is one trip and at most two rows read more than the admin token", async () => {
+describe("the cost and the count of an administration key", () => {
+  it("is one trip and at most two rows read more than for the admin token", async () => {
     const { key: text } = await makeAdminKey(call, { scopes: ["read", "write"] });
     const [own, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
     const counted = makeClient(new Clock(), { DB: own.d1, SPARE: spare.d1 });
@@ -238,7 +238,7 @@ describe("what an administration key costs and counts", () => {
     }
   });
 
-  it("counts when it proves unknown, is then refused without a query for a minute, and is no guess of the token", async () => {
+  it("counts if it is unknown, is then refused without a query for a minute, and is not a wrong admin token", async () => {
     const clock = new Clock();
     const [own, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
     let requests = 0;
@@ -262,7 +262,7 @@ describe("what an administration key costs and counts", () => {
     expect([requests, tries]).toEqual([0, 0]);
   });
 
-  it("is served beyond its address's share where it was valid in the last minute, and checked as ever", async () => {
+  it("is served above its address's limit if it was valid in the last minute, after the usual check", async () => {
     const headers = { "cf-connecting-ip": "192.0.2.77" };
     let isFull = false;
     const PUBLIC_REQUESTS: RateLimit = { limit: async () => ({ success: !isFull }) };

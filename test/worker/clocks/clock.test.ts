@@ -9,7 +9,7 @@ import { inTurn } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -25,7 +25,7 @@ const auditOf = async (w: Awaited<ReturnType<typeof clockWorld>>) =>
   }));
 
 describe("setting the clock", () => {
-  it("sets the time, which runs on from there, and is one row of the audit in real time", async () => {
+  it("sets the time, which runs on from there, and writes one row of the audit in real time", async () => {
     const w = await clockWorld();
     expect((await w.admin("GET", "/clock")).body).toEqual({ now: null, status: "ready" });
     const set = await w.put(DAY_MS);
@@ -39,7 +39,7 @@ describe("setting the clock", () => {
     ]);
   });
 
-  it("answers the same time again as the first, without a second row, also when time has run on since", async () => {
+  it("to the same time again returns the first response, without a second row, even if time has run on since", async () => {
     const w = await clockWorld();
     await w.move(DAY_MS);
     w.clock.advance(MINUTE_MS);
@@ -50,7 +50,7 @@ describe("setting the clock", () => {
     expect((await w.admin("GET", "/clock")).body.now).toBe(w.at(DAY_MS + MINUTE_MS));
   });
 
-  it("goes forward alone, at most ten years in all, and leaves no row when it is refused", async () => {
+  it("works only forward, at most ten years in all, and writes no row if it is refused", async () => {
     const w = await clockWorld();
     for (const ms of [-1, 0, TEN_YEARS_MS + 1]) expectError(await w.put(ms), "invalid_request", "now");
     expect(await w.state()).toBeNull();
@@ -76,7 +76,7 @@ describe("setting the clock", () => {
     expect(await w.state()).toBeNull();
   });
 
-  it("needs the administrator, and an application that is there", async () => {
+  it("needs the administrator, and an existing application", async () => {
     const w = await clockWorld();
     const path = `/api/v1/admin/apps/${w.app.appId}/clock`;
     for (const method of ["PUT", "GET", "DELETE"]) {
@@ -88,7 +88,7 @@ describe("setting the clock", () => {
     expect(await w.state()).toBeNull();
   });
 
-  it("is done once by ten that set the same time at once, and one of ten by ten that set different times", async () => {
+  it("takes effect once when ten set the same time concurrently, and once when ten set different times", async () => {
     const w = await clockWorld({ pick: inTurn(10) });
     const same = await Promise.all(Array.from({ length: 10 }, () => w.put(DAY_MS)));
     expect(same.map(({ status, body }) => [status, body.now, body.status])).toEqual(
@@ -104,7 +104,7 @@ describe("setting the clock", () => {
     expect((await w.admin("GET", "/clock")).body).toEqual({ now: w.at(11 * DAY_MS), status: "ready" });
   });
 
-  it.each(FAULTS)("lands once when any of its trips fails %s, and goes on when it is sent again", async (fault) => {
+  it.each(FAULTS)("takes effect once if any of its trips fails %s, and continues on a repeat", async (fault) => {
     let isHit = true;
     let at = 0;
     while (isHit) {
@@ -135,7 +135,7 @@ describe("setting the clock", () => {
   });
 });
 
-describe("a clock that is moved far", () => {
+describe("moving a clock far", () => {
   /** A day with more moments than a request does: a hold every minute. */
   const busy = async () => {
     const w = await clockWorld({ pick: inTurn(2) });
@@ -153,7 +153,7 @@ describe("a clock that is moved far", () => {
     return w;
   };
 
-  it("answers that it is advancing, serves meanwhile at the moment reached, and is finished by the cron", async () => {
+  it("answers that it is advancing, serves requests at the reached moment meanwhile, and is finished by the cron", async () => {
     const w = await busy();
     const set = await w.put(DAY_MS);
     expect(set.body).toEqual({ now: w.at(DAY_MS), status: "advancing" });
@@ -183,7 +183,7 @@ describe("a clock that is moved far", () => {
     expect((await w.admin("GET", "/clock")).body.now).toBe(w.at(DAY_MS));
   });
 
-  it("goes on to a later time that is set meanwhile", async () => {
+  it("continues to a later time that is set meanwhile", async () => {
     const w = await busy();
     expect((await w.put(DAY_MS)).body.status).toBe("advancing");
     const later = await w.put(2 * DAY_MS);
@@ -194,7 +194,7 @@ describe("a clock that is moved far", () => {
     expect(await auditOf(w)).toHaveLength(2);
   });
 
-  it("does each thing once when the cron and ten requests go on at once, and others write meanwhile", async () => {
+  it("does everything once when the cron and ten requests continue it concurrently, and others write meanwhile", async () => {
     const w = await busy();
     const writes = Array.from({ length: 10 }, (_, index) => {
       const event = { eventId: `e${index}`, userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
@@ -213,8 +213,8 @@ describe("a clock that is moved far", () => {
   });
 });
 
-describe("taking the clock away", () => {
-  it("returns to real time once while the environment is empty, and can be set again", async () => {
+describe("deleting the clock", () => {
+  it("returns to real time once while the environment is empty, and a clock can be set again", async () => {
     const w = await clockWorld();
     await w.listen();
     expect((await w.admin("DELETE", "/clock")).body).toEqual({ now: null, status: "ready" });
@@ -256,7 +256,7 @@ describe("taking the clock away", () => {
     },
   );
 
-  it.each(FAULTS)("lands once when any of its trips fails %s", async (fault) => {
+  it.each(FAULTS)("takes effect once if any of its trips fails %s", async (fault) => {
     for (let at = 1; at <= 2; at++) {
       const faulty = faultyD1(env.DB);
       const w = await clockWorld({ bindings: { DB: faulty.d1 } });

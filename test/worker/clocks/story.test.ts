@@ -5,7 +5,7 @@ import { clockWorld } from "../../support/test-clock.ts";
 
 afterAll(expectLedgerInvariants);
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -13,7 +13,7 @@ beforeEach(() => {
 const MINUTE_MS = 60_000;
 
 describe("a month in a second", () => {
-  it("is granted, warned of at seven days and at one, expired, reported, each at its own moment", async () => {
+  it("is granted, announced seven days and one day before its expiry, expired and reported, each at its own time", async () => {
     const w = await clockWorld();
     await w.listen(["balance.*", "credits.*"]);
     expect((await w.admin("PUT", "/expiry-notices", { mode: "test", days: [7, 1] })).status).toBe(200);
@@ -31,14 +31,14 @@ describe("a month in a second", () => {
     const past = await w.asked("GET", `/credits?userId=u&asOf=${encodeURIComponent(w.at(29 * DAY_MS))}`);
     expect(past.credits).toMatchObject([{ balanceId, status: "active" }]);
     expect((await w.admin("GET", "/clock")).body).toEqual({ now: w.at(31 * DAY_MS), status: "ready" });
-    // It runs on from there.
+    // The clock runs on from there.
     w.clock.advance(5 * MINUTE_MS);
     expect((await w.admin("GET", "/clock")).body).toEqual({ now: w.at(31 * DAY_MS + 5 * MINUTE_MS), status: "ready" });
   });
 });
 
-describe("what lies in between", () => {
-  it("returns and charges holds at their ends, in their order", async () => {
+describe("moving a clock", () => {
+  it("returns and charges holds at their ends, in order", async () => {
     const w = await clockWorld();
     await w.listen();
     await w.grant();

@@ -16,7 +16,7 @@ import { bound, inTurn, makeClient } from "../../support/world.ts";
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
 afterAll(expectLedgerInvariants);
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -26,7 +26,7 @@ const MONTH_MS = 30 * DAY_MS;
 const use = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
 
 describe("the environment's time", () => {
-  it("is that of everything that arrives, and of the export; links keep real time", async () => {
+  it("applies to everything that arrives, and to the export; links use real time", async () => {
     const w = await clockWorld();
     await w.move(MONTH_MS);
     await w.grant({ userId: "ana" });
@@ -63,7 +63,7 @@ describe("the environment's time", () => {
     expectError(await w.call("GET", `${pathname}${search}`), "invalid_or_expired_token");
   });
 
-  it("bounds occurredAt and asOf, ends holds and expires balances; the days of analytics' limits are of real time", async () => {
+  it("bounds occurredAt and asOf, ends holds and expires balances; the daily limits of analytics use real time", async () => {
     const w = await clockWorld();
     await w.grant();
     await w.move(MONTH_MS);
@@ -85,7 +85,7 @@ describe("the environment's time", () => {
     expect(limits.body.today).toMatchObject({ day: w.at(0).slice(0, 10), events: 1, eventsOfOneId: 1 });
   });
 
-  it("is known to every isolate with its next request, whatever it remembered of the user, and never falls back", async () => {
+  it("is known to every isolate with its next request, whatever it remembered of the user, and never goes back", async () => {
     const w = await clockWorld({ pick: inTurn(3) });
     await w.grant({ expiresAt: w.at(2 * DAY_MS) });
     for (let n = 0; n < 6; n++) await w.asked("POST", "/usage/events", { ...use, eventId: `a${n}` });
@@ -103,7 +103,7 @@ describe("the environment's time", () => {
     for (let n = 0; n < 3; n++) expect((await w.asked("GET", "/credits?userId=u")).credits).toEqual([]);
   });
 
-  it("is the live environment's never, nor another application's", async () => {
+  it("does not apply to the live environment, or to another application", async () => {
     const w = await clockWorld();
     const other = await clockWorld();
     for (const key of [w.app.keys.sk_live, w.app.keys.sk_test]) {
@@ -126,7 +126,7 @@ describe("the environment's time", () => {
     expect(results).toEqual([{ mode: "test" }]);
   });
 
-  it("is kept by the cron, which does what becomes due as it runs on, and by administration", async () => {
+  it("is used by the cron, which processes what becomes due, and by administration", async () => {
     const w = await clockWorld();
     await w.listen();
     const balanceId = await w.grant({ expiresAt: w.at(MONTH_MS + 5 * MINUTE_MS) });
@@ -153,7 +153,7 @@ describe("the environment's time", () => {
     expect(expired).toMatchObject([{ at: w.at(MONTH_MS + 5 * MINUTE_MS), data: { remaining: 105 } }]);
   });
 
-  it("counts notices from when they were set: none of a moment before", async () => {
+  it("counts notices from when they were set: none for an earlier moment", async () => {
     const w = await clockWorld();
     await w.listen();
     await w.grant({ expiresAt: w.at(10 * DAY_MS) });
@@ -168,7 +168,7 @@ describe("the environment's time", () => {
     ]);
   });
 
-  it("is that of a message, while its attempts and how long it is kept are of real time", async () => {
+  it("is a message's timestamp, while its attempts and its storage use real time", async () => {
     const w = await clockWorld();
     await w.listen();
     await w.move(10 * MONTH_MS);
@@ -189,7 +189,7 @@ describe("the environment's time", () => {
     expect(await w.messages()).toEqual([]);
   });
 
-  it("deletes no analytics before their time, nor keeps them longer: retention is of real time", async () => {
+  it("does not delete analytics early, or keep them longer: retention uses real time", async () => {
     const w = await clockWorld();
     const retained = () => scheduled(bound({ ANALYTICS_RETENTION_DAYS: "30" }), w.runtime, [oldEventsPart]);
     // What other files left would come first, and some of it is forged.
@@ -213,7 +213,7 @@ describe("the environment's time", () => {
   });
 });
 
-describe("what a clock costs", () => {
+describe("the cost of a clock", () => {
   it("is nothing in live environments and in tests without one: no row and no trip", async () => {
     const counting = countingD1(env.DB);
     const far = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
@@ -251,7 +251,7 @@ describe("what a clock costs", () => {
     expect(costs.slice(costs.length / 2)).toEqual(costs.slice(0, costs.length / 2));
   });
 
-  it("is six trips to move over nothing, and seven for each moment", async () => {
+  it("is six trips to move when nothing is due, and seven for each moment", async () => {
     const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
     const w = await clockWorld({ bindings: { DB: d1 } });
     spent();
@@ -265,7 +265,7 @@ describe("what a clock costs", () => {
     expect(spent().inSequence).toBe(6 + 2 * 7);
   });
 
-  it("is one trip more in an isolate that does not know the clock, and none after that", async () => {
+  it("is one more trip in an isolate that does not know the clock, and none after that", async () => {
     const w = await clockWorld();
     await w.grant();
     await w.move(DAY_MS);
@@ -281,7 +281,7 @@ describe("what a clock costs", () => {
   });
 });
 
-it("takes the primary's word for the clock where a replica lags behind", async () => {
+it("does not depend on a replica that lags: the primary decides", async () => {
   const lagging = laggingD1(env.DB, env.REPLICA);
   const w = await clockWorld({ bindings: { DB: lagging.d1 } });
   await copyApp(w.app);
@@ -319,7 +319,7 @@ it.each(["DB", "DB_1"])("moves the clock of an application of either database: %
   expect(entries[0]).toMatchObject({ reason: "reservation_expired", occurredAt: w.at(MINUTE_MS) });
 });
 
-it("serves a request at the right time whatever its body is, and once", async () => {
+it("does not change a request: it is served once, at the right time, with any body", async () => {
   const w = await clockWorld();
   await w.grant({ userId: "ana" });
   await w.move(DAY_MS);
@@ -345,7 +345,7 @@ it("serves a request at the right time whatever its body is, and once", async ()
   expect(results).toEqual([{ atMs: w.clock.ms + DAY_MS }]);
 });
 
-it("erases a person at the environment's time, with a receipt in real time, which says what real recovery holds", async () => {
+it("is the environment's time for an erasure, with a receipt in real time", async () => {
   const w = await clockWorld();
   await w.grant({ userId: "ana" });
   await w.move(MONTH_MS);

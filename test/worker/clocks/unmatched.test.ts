@@ -10,7 +10,7 @@ afterAll(expectLedgerInvariants);
 const TEN_MINUTES_MS = 600_000;
 
 describe("Stripe's events in an environment with a test clock", () => {
-  it("are granted at its time, are told of after ten minutes of it, and are signed in real time", async () => {
+  it("are granted at its time, reported after ten minutes of it, and signed in real time", async () => {
     const w = await paymentsWorld();
     const startMs = w.clock.ms;
     const at = (ms: number) => new Date(startMs + ms).toISOString();

@@ -33,7 +33,7 @@ const countOf = async (table: string, app: TestApp) =>
     .first("n");
 
 describe("the confirmation of a grant", () => {
-  it("says exactly what it would do, what is ignored, and what the balance will be, and does nothing", async () => {
+  it("shows exactly its effect, what is ignored, and the resulting balance, and does nothing", async () => {
     const { app, read } = await world();
     const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_234_567_000, unit: "tokens" }]);
     await seedBalances(app.environments.live, "u1", 1);
@@ -46,7 +46,7 @@ describe("the confirmation of a grant", () => {
     expect(await countOf("credit_balances", app)).toBe(1);
   });
 
-  it("refuses first, in the API's words, beside the field, once", async () => {
+  it("is refused first, in the API's words, beside the field, once", async () => {
     const { app, read } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     const cases: readonly (readonly [Record<string, string>, string])[] = [
@@ -91,7 +91,7 @@ describe("the confirmation of a grant", () => {
     expect((await read("users?userId=u1")).text).toContain("1,000 of 1,000 count");
   });
 
-  it("asks twice for a large amount and for an id with a space at its end, and takes no form without the answer", async () => {
+  it("needs a second confirmation for a large amount and for an id with a space at its end", async () => {
     const { app, read, send } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "cents");
     const fields = { userId: "u1 ", packId, quantity: "100000", notes: "x", source: "manual", ref: "dashboard:2" };
@@ -107,7 +107,7 @@ describe("the confirmation of a grant", () => {
 });
 
 describe("the confirmation of an adjustment", () => {
-  it("says the balance afterwards, or refuses as the API would, and changes nothing", async () => {
+  it("shows the resulting balance, or the API's refusal, and changes nothing", async () => {
     const { app, read } = await world();
     const [balanceId = ""] = await seedBalances(app.environments.live, "u1", 1);
     const at = (delta: string) => read(`users/adjust/confirm${query({ balanceId, delta, note: "x" })}`);
@@ -121,7 +121,7 @@ describe("the confirmation of an adjustment", () => {
 });
 
 describe("a new key", () => {
-  it("is shown by a page that can be reloaded, once, and made once however often its form is sent", async () => {
+  it("is shown once on a page that can be reloaded, and created once however often its form is sent", async () => {
     const { app, read, send } = await world();
     const nonce = hidden((await read("keys")).text, "nonce");
     const made = await send("keys", { kind: "secret", name: "Backend", nonce });
@@ -138,7 +138,7 @@ describe("a new key", () => {
 });
 
 describe("a form that was sent after the session ended", () => {
-  it("survives the sign-in, asks before it is sent, and is taken from no other site", async () => {
+  it("is kept during the sign-in, asks for a confirmation, and is accepted from no other site", async () => {
     const { app, browser, at, clock } = await world();
     clock.advance(HOURS_8_MS);
     const fields = { _form: "old", kind: "secret", name: `Kept "><b>` };
@@ -164,7 +164,7 @@ describe("a form that was sent after the session ended", () => {
     expect(evil.headers.get("location")).toBe("/admin/apps");
   });
 
-  it("leads a page with its query back to where it was", async () => {
+  it("returns to the page with its query", async () => {
     const { browser, at, clock } = await world();
     clock.advance(HOURS_8_MS);
     const away = await browser.get(`${at}/users?userId=a%20b`);
@@ -177,7 +177,7 @@ describe("a form that was sent after the session ended", () => {
 describe("a pack's page", () => {
   const fields = { kind: "legacy", packName: "Any", unit: "count", defaultExpiryDays: "" };
 
-  it("shows both versions when it was changed meanwhile, and keeps what was before in its history", async () => {
+  it("shows both versions if it was changed meanwhile, and the earlier one in its history", async () => {
     const { app, read, send } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     const version = hidden((await read(`packs/${packId}`)).text, "version");
@@ -199,7 +199,7 @@ describe("a pack's page", () => {
     expect(page).toMatch(/pack\.changed[\s\S]*Before[\s\S]*&quot;defaultExpiryDays&quot;:30/);
   });
 
-  it("asks before it takes all items away, and archived is seen and undone", async () => {
+  it("asks before it removes all items, and shows and undoes archiving", async () => {
     const { app, read, send } = await world();
     const packId = await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "count" }]);
     const items = () =>
@@ -217,7 +217,7 @@ describe("a pack's page", () => {
   });
 });
 
-it("keeps the shared secret of a setting whose other fields change", async () => {
+it("keeps the shared secret of a setting when its other fields change", async () => {
   const { app, read, send } = await world();
   const secret = "a-secret-of-32-bytes-and-no-less!";
   const set = { type: "hs256", secret, issuer: "", audience: "", claim: "", origins: "" };
@@ -237,7 +237,7 @@ it("keeps the shared secret of a setting whose other fields change", async () =>
   expect((await send("end-user-auth", { type: "jwks", url: "nonsense" })).status).toBe(400);
 });
 
-it("warns of published keys without an audience, and of nothing else", async () => {
+it("warns only of a JWKS setting without an audience", async () => {
   const { read, send } = await world();
   const warned = async () => (await read("keys")).text.includes("No audience is set");
   expect(await warned()).toBe(false);
@@ -251,7 +251,7 @@ it("warns of published keys without an audience, and of nothing else", async () 
   expect(await warned()).toBe(false);
 });
 
-it("lists sessions, and ends another's", async () => {
+it("lists sessions, and ends another session", async () => {
   const clock = new Clock();
   // Later than every other test, so that only these sessions stand.
   clock.advance(200 * 24 * 3_600_000);
@@ -266,7 +266,7 @@ it("lists sessions, and ends another's", async () => {
   expect((await read("/admin/apps/sessions")).text).not.toContain("Ana");
 });
 
-it("makes an administration key once from a form sent twice, shows it once, lists it and revokes it", async () => {
+it("creates an administration key once from a form sent twice, shows it once, lists it and revokes it", async () => {
   const { app, browser, read, send } = await world();
   const { text: empty } = await read("/admin/apps/admin-keys");
   const name = `Desk ${app.appId} <b>`;
@@ -293,7 +293,7 @@ it("makes an administration key once from a form sent twice, shows it once, list
   expect(strange.status).toBe(403);
 });
 
-it("refunds a part of an order after a preview, once from a form sent twice, and the rest of it", async () => {
+it("refunds a part of an order after a preview, once from a form sent twice, and then the rest of it", async () => {
   const { app, read, send } = await world();
   const at = `/admin/apps/${app.appId}/live`;
   const call = makeClient(new Clock());
@@ -329,7 +329,7 @@ it("refunds a part of an order after a preview, once from a form sent twice, and
 });
 
 describe("the audit's page", () => {
-  it("filters by who, what and about which, page by page, and each thing says who did it", async () => {
+  it("filters by author, action and object, page by page, and each object shows its author", async () => {
     const { app, read, send } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     for (let n = 0; n < 3; n++) {
@@ -348,7 +348,7 @@ describe("the audit's page", () => {
   });
 });
 
-it("is a page for what is not there, with the application and mode in the titles of those that are", async () => {
+it("is a 404 page for an unknown object, and pages name the application and mode in their titles", async () => {
   const { browser, at, read } = await world();
   for (const path of ["/admin/nowhere", "/admin/apps/nowhere/else", `${at}/nowhere`]) {
     const answer = await browser.get(path);
@@ -360,7 +360,7 @@ it("is a page for what is not there, with the application and mode in the titles
   expect(text).toContain('href="/docs"');
 });
 
-it("takes no name that is blank or padded, says so beside its field, and keeps what was typed", async () => {
+it("refuses a blank or padded name beside its field, and keeps what was typed", async () => {
   const { read, send } = await world();
   const nonce = "n";
   const forms: readonly (readonly [path: string, field: string, more: Record<string, string>])[] = [
@@ -397,7 +397,7 @@ it("keeps the user or the person when the mode is switched, and links the refere
   }
 });
 
-it("verifies a pasted token again and again without another paste, and never shows the secret", async () => {
+it("verifies a pasted token repeatedly without a new paste, and never shows the secret", async () => {
   const { send } = await world();
   const setting = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" };
   expect((await send("end-user-auth", setting)).status).toBe(303);

@@ -52,7 +52,7 @@ it("moves the clock of test mode forward after a confirmation, once, and shows i
   expect((await get("users?userId=ana")).text).toContain(`Granted ${shown.slice(0, 10)}`);
 });
 
-it("refuses beside its field what is not later, what is no time and what is too far, and keeps what was typed", async () => {
+it("refuses beside its field an earlier time, an invalid time and one too far ahead, and keeps what was typed", async () => {
   const { clock, get, post } = await world();
   const past = fieldOf(clock.ms - DAY_MS);
   const refused = await get(`clock/confirm?now=${past}`);
@@ -66,7 +66,7 @@ it("refuses beside its field what is not later, what is no time and what is too 
   expect([status, text.includes("at most ten years ahead")]).toEqual([400, true]);
 });
 
-it("takes the clock away while test mode holds nothing, says why not otherwise, and gives live mode none", async () => {
+it("deletes the clock while test mode is empty, otherwise says why not, and has none for live mode", async () => {
   const { app, clock, at, get, post } = await world();
   const now = fieldOf(clock.ms + DAY_MS);
   await post("clock", { now });

@@ -32,7 +32,7 @@ const isSignedOut = (answer: Response): boolean =>
   answer.status === 303 && (answer.headers.get("location") ?? "").startsWith("/admin/sign-in");
 
 describe("signing in", () => {
-  it("is not there without an administrator's token of 32 characters", async () => {
+  it("is 404 without an admin token of 32 characters", async () => {
     const browser = browse(new Clock(), { ADMIN_TOKEN: "x".repeat(31) });
     for (const path of ["/admin/apps", "/admin/sign-in", "/admin/apps/app_1/live/overview"]) {
       expect((await browser.get(path)).status, path).toBe(404);
@@ -40,7 +40,7 @@ describe("signing in", () => {
     expect((await browser.signIn("x".repeat(31))).status).toBe(404);
   });
 
-  it("takes the administrator's token and no other, and leads to a page of the dashboard alone", async () => {
+  it("accepts only the admin token, and leads only to a page of the dashboard", async () => {
     const browser = browse();
     for (const wrong of ["", `${env.ADMIN_TOKEN}x`, env.ADMIN_TOKEN.slice(1), env.ADMIN_TOKEN.toUpperCase()]) {
       expect((await browser.signIn(wrong)).status).toBe(401);
@@ -58,7 +58,7 @@ describe("signing in", () => {
     expect(answer.headers.get("location")).toBe("/admin/apps/app_1/live/keys");
   });
 
-  it("gives a cookie that scripts and other sites cannot use, secure wherever the site is", async () => {
+  it("sets a cookie that scripts and other sites cannot use, and that is secure on https", async () => {
     const plain = (await browse().signIn()).headers.get("set-cookie") ?? "";
     for (const part of ["HttpOnly", "SameSite=Strict", "Path=/admin", "Max-Age=28800"]) expect(plain).toContain(part);
     expect(plain).not.toContain("Secure");
@@ -68,7 +68,7 @@ describe("signing in", () => {
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
-  it("may be tried ten times a minute from one address, and then not with the right token either", async () => {
+  it("may be tried ten times a minute from one address, and then not even with the right token", async () => {
     const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId });
     const attempt = (token: string, address: string) =>
       app.request(
@@ -84,7 +84,7 @@ describe("signing in", () => {
     expect((await attempt(env.ADMIN_TOKEN, "192.0.2.2")).status).toBe(303);
   });
 
-  it("is limited in each isolate where the platform's limiter is not bound", async () => {
+  it("is limited in each isolate if the platform's limiter is not bound", async () => {
     const clock = new Clock();
     const browser = browse(clock, { ADMIN_TRIES: undefined as unknown as RateLimit });
     const headers = { "cf-connecting-ip": "192.0.2.9" };
@@ -94,7 +94,7 @@ describe("signing in", () => {
     expect((await browser.signIn(env.ADMIN_TOKEN, headers)).status).toBe(303);
   });
 
-  it("is refused to a form of another site", async () => {
+  it("is refused for a form of another site", async () => {
     for (const headers of [
       { origin: "https://evil.example" },
       { "sec-fetch-site": "cross-site" },
@@ -108,7 +108,7 @@ describe("signing in", () => {
 });
 
 describe("a session", () => {
-  it("ends after eight hours, and with the token that it was signed with", async () => {
+  it("ends after eight hours, and with its token", async () => {
     const clock = new Clock();
     const browser = browse(clock);
     await browser.signIn();
@@ -124,7 +124,7 @@ describe("a session", () => {
     expect(isSignedOut(await other.get("/admin/apps"))).toBe(true);
   });
 
-  it("is refused with any character of its cookie changed, cut or added", async () => {
+  it("is refused if any character of its cookie is changed, removed or added", async () => {
     const browser = browse();
     await browser.signIn();
     const good = browser.cookie();
@@ -140,7 +140,7 @@ describe("a session", () => {
     expect((await browser.get("/admin/apps")).status).toBe(200);
   });
 
-  it("takes no form without its own token, from another session, or from another site", async () => {
+  it("accepts no form without its own token, from another session, or from another site", async () => {
     const [mine, other] = [browse(), browse()];
     await mine.signIn();
     await other.signIn();
@@ -159,7 +159,7 @@ describe("a session", () => {
     expect((await make(token, { origin: HOST, "sec-fetch-site": "same-origin" })).status).toBe(303);
   });
 
-  it("is over in this browser after signing out", async () => {
+  it("ends in this browser on signing out", async () => {
     const browser = browse();
     await browser.signIn();
     const answer = await browser.post("/admin/sign-out", { _form: await browser.formToken() });
@@ -167,7 +167,7 @@ describe("a session", () => {
     expect(isSignedOut(await browser.get("/admin/apps"))).toBe(true);
   });
 
-  it("is over for whoever kept its cookie too, and no other session with it", async () => {
+  it("ends for a copy of its cookie too, but other sessions do not", async () => {
     const clock = new Clock();
     const [mine, other, thief] = [browse(clock), browse(clock), browse(clock)];
     await mine.signIn();
@@ -180,7 +180,7 @@ describe("a session", () => {
     expect((await other.get("/admin/apps")).status).toBe(200);
   });
 
-  it("leaves nothing in the database when it has ended", async () => {
+  it("leaves nothing in the database after its end", async () => {
     const clock = new Clock();
     // Later than every other test, so that only these sessions stand.
     clock.advance(100 * 24 * HOUR_MS);
@@ -196,7 +196,7 @@ describe("a session", () => {
     expect(await count()).toBe(0);
   });
 
-  it("gives the audit the name that was given at its sign-in", async () => {
+  it("gives the audit the name from its sign-in", async () => {
     const browser = browse();
     const names: unknown[] = [];
     for (const name of ["Ana López", "dashboard"]) {
@@ -214,8 +214,8 @@ describe("a session", () => {
   });
 });
 
-describe("every answer of the dashboard", () => {
-  it("lets nothing run, load, frame or keep what is not its own, whoever asks and whatever it answers", async () => {
+describe("every response of the dashboard", () => {
+  it("allows only its own scripts, styles, frames and storage, for any caller and any result", async () => {
     const browser = browse();
     const { appId } = await makeApp();
     const paths = [
@@ -243,7 +243,7 @@ describe("every answer of the dashboard", () => {
     await check();
   });
 
-  it("holds no script or style but those that it loads from itself", async () => {
+  it("contains no inline script or style", async () => {
     const browser = browse();
     await browser.signIn();
     const { appId } = await makeApp();
@@ -268,7 +268,7 @@ describe("every answer of the dashboard", () => {
     expect(asset.headers.get("content-type")).toContain("text/javascript");
   });
 
-  it("is a page that tells what was wrong, for an application, pack or user that is not there", async () => {
+  it("is a page that names the error for an unknown application, pack or user", async () => {
     const browser = browse();
     await browser.signIn();
     const { appId } = await makeApp();
@@ -286,7 +286,7 @@ describe("every answer of the dashboard", () => {
 });
 
 describe("the page of alerts", () => {
-  it("makes an alert once however often its form is sent, changes it, deletes it after a question, and sets the notices", async () => {
+  it("creates an alert once however often its form is sent, changes it, deletes it after a confirmation, and sets the notices", async () => {
     const browser = browse();
     await browser.signIn();
     const { appId } = await makeApp();
@@ -324,7 +324,7 @@ describe("the page of alerts", () => {
 });
 
 describe("the page of limits", () => {
-  it("shows how near each is and which were met, and sets them", async () => {
+  it("shows the use of each limit and which were reached, and sets them", async () => {
     const clock = new Clock();
     const browser = browse(clock);
     await browser.signIn();
@@ -353,7 +353,7 @@ describe("the page of limits", () => {
 });
 
 describe("the form that adjusts a balance", () => {
-  it("adjusts a balance of the page's own application and mode, once, and none of another", async () => {
+  it("adjusts only a balance of the page's own application and mode, once", async () => {
     const clock = new Clock();
     const browser = browse(clock);
     await browser.signIn();
@@ -389,7 +389,7 @@ describe("the form that adjusts a balance", () => {
   });
 });
 
-it("shows whom a person's id claims and who claims it, which claims do not count and why, and links each", async () => {
+it("shows which ids a person's id claims, which claims it, and which claims do not count and why, with links", async () => {
   const clock = new Clock();
   const browser = browse(clock);
   await browser.signIn();
@@ -433,7 +433,7 @@ it("shows whom a person's id claims and who claims it, which claims do not count
   }
 });
 
-it("leaves a row of the audit for each grant, adjustment and revoke of its forms, though each is sent twice", async () => {
+it("writes a row of the audit for each grant, adjustment and revoke by its forms, even if each is sent twice", async () => {
   const browser = browse(new Clock());
   await browser.signIn();
   const _form = await browser.formToken();
@@ -463,8 +463,8 @@ it("leaves a row of the audit for each grant, adjustment and revoke of its forms
   for (const word of ["u-1", reason, "adj_1"]) expect(JSON.stringify(results)).not.toContain(word);
 });
 
-describe("a page that the database is too busy for", () => {
-  it("is a 503 that says so, and one line of the log", async () => {
+describe("a page for which the database is too busy", () => {
+  it("is a 503 with that reason, and one log line", async () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const busy = faultyD1(env.DB);
     const browser = browse(new Clock(), { DB: busy.d1 });
@@ -487,7 +487,7 @@ describe("a list of the dashboard", () => {
     return { found: [...text.matchAll(pattern)].map(([, found = ""]) => found), next, text };
   }
 
-  it("finds every motion of a reason, page by page, however far apart they are", async () => {
+  it("finds every entry of a reason, page by page, however far apart they are", async () => {
     const clock = new Clock();
     const app = await makeApp();
     const { live } = app.environments;
@@ -561,7 +561,7 @@ describe("a list of the dashboard", () => {
   });
 });
 
-it("names the dashboard in the audit of what is done there", async () => {
+it("names the dashboard in the audit as the author of its actions", async () => {
   const app = await makeApp();
   const browser = browse();
   await browser.signIn();
@@ -586,7 +586,7 @@ describe("a page's cost", () => {
     return counting.spent().rowsRead;
   }
 
-  it("is bounded, however much a user holds and a person did", async () => {
+  it("is bounded, however many balances and events there are", async () => {
     const clock = new Clock();
     const app = await makeApp();
     const environmentId = app.environments.live.id;
@@ -634,7 +634,7 @@ describe("a page's cost", () => {
 });
 
 describe("several databases", () => {
-  it("are told of each application, chosen for a new one, and each is a part of the dashboard like any other", async () => {
+  it("are shown for each application, can be chosen for a new one, and all work in the dashboard", async () => {
     const browser = browse();
     await browser.signIn();
     for (const database of ["DB", "DB_1"]) {
@@ -657,9 +657,9 @@ describe("several databases", () => {
     expect(wrong.status).toBe(400);
   });
 
-  it("that cannot be reached are named, and the others' applications listed", async () => {
+  it("that cannot be reached are named, and the others' applications are listed", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
-    // The other one has the sessions.
+    // The other database has the sessions.
     const faulty = faultyD1(home() === 0 ? env.SPARE : env.DB);
     const browser = browse(new Clock(), home() === 0 ? { SPARE: faulty.d1 } : { DB: faulty.d1 });
     await browser.signIn();

@@ -28,7 +28,7 @@ async function world() {
   return { ...w, read, send, textOf, held, form };
 }
 
-it("shows what would go, and changes nothing unless the id is typed and the ids are those shown", async () => {
+it("shows a preview of the erasure, and changes nothing unless the id is typed and the ids are those shown", async () => {
   const { read, send, textOf, held, form } = await world();
   const before = await held();
   expect(await read(`people?distinctId=${encodeURIComponent(ANA)}`)).toContain("people/erase?distinctId=");
@@ -51,39 +51,43 @@ it("shows what would go, and changes nothing unless the id is typed and the ids 
   expect(await held()).toEqual(before);
 });
 
-it("erases, shows a receipt that names nobody, and lifts", async () => {
+it("erases, shows a receipt without personal data, and lifts", async () => {
   const { read, send, held, form, post } = await world();
+  const asked = await read(`people/erase?distinctId=${encodeURIComponent(ANA)}`);
   const done = await send("people/erase", form);
   expect(done.status).toBe(303);
   const place = done.headers.get("location") ?? "";
   expect(place).toMatch(/people\/erasures\/era_\w+$/);
   expect(await held()).toEqual([]);
   const receipt = await read(place);
-  for (const part of ["completed", "request", "Recoverable", "deleted", "Lift"]) expect(receipt).toContain(part);
+  for (const part of ["completed", "request", "Recoverable", "deleted", '/lift"']) expect(receipt).toContain(part);
+  // The page that asks and the receipt say the same of what can be undone.
+  const undo = "Erased data does not come back. Nothing is stored for these ids until the erasure is lifted";
+  for (const said of [asked, receipt]) expect(said).toContain(undo);
   for (const id of [ANA, CRM, DEVICE]) expect(receipt).not.toContain(id);
   expect(await read("audit")).toContain("people/erasures/era_");
   expect((await send("people/erase", form)).headers.get("location")).toBe(place);
   const consent = { distinctId: ANA, purpose: "ads", decision: "denied" };
   expect((await post("consent", consent)).status).toBe(409);
   expect((await send(`${place}/lift`, {})).status).toBe(303);
-  expect(await read(place)).not.toContain("Lifting lets");
+  expect(await read(place)).not.toContain('/lift"');
   expect((await post("consent", consent)).status).toBe(200);
 });
 
-it("says that an erasure runs, and does not lift it then", async () => {
+it("shows that an erasure is running, and does not lift it then", async () => {
   const { app, clock, read, send, textOf } = await world();
   const input = { distinctId: ANA, dryRun: false, keepConsent: false };
   const { output } = await erasePerson(makeCtx(app.environments.live, clock), input, { pages: 1, rows: 1 });
   const place = `people/erasures/${output.erasureId}`;
   const receipt = await read(place);
   expect(receipt).toContain("running");
-  expect(receipt).not.toContain("Lifting lets");
+  expect(receipt).not.toContain('/lift"');
   const refused = await send(`${place}/lift`, {});
   expect([refused.status, await textOf(refused)]).toEqual([409, expect.stringContaining("still running")]);
   expect(await read("people/erasures/era_none")).toContain("no such erasure");
 });
 
-it("never erases an id that comes after the form, where the form has a hash of the ids because they are many", async () => {
+it("never erases an id that is added after the form, even if the form has only a hash of many ids", async () => {
   const { app, clock } = await erasureWorld();
   const { live } = app.environments;
   const ids = [ANA, ...Array.from({ length: 3_000 }, (_, n) => `id-${n}-${"x".repeat(40)}`)];

@@ -21,7 +21,7 @@ async function world() {
 const countOf = (text: string, part: string | RegExp) => text.split(part).length - 1;
 
 describe("an error", () => {
-  it("of one origin of many stands beside the field of all, with its number, once", async () => {
+  it("about one origin of many stands beside the field of all, with its number, once", async () => {
     const { send } = await world();
     const setting = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!", issuer: "", audience: "", claim: "" };
     const { status, text } = await send("end-user-auth", { ...setting, origins: "https://a.example nonsense" });
@@ -32,7 +32,7 @@ describe("an error", () => {
     expect(text).not.toContain("setting.origins");
   });
 
-  it("of one price at Stripe stands beside the prices", async () => {
+  it("about one price at Stripe stands beside the prices", async () => {
     const { send } = await world();
     const { status, text } = await send("payments/stripe", {
       secret: "whsec_x_0123456789",
@@ -43,7 +43,7 @@ describe("an error", () => {
     expect(text).not.toContain("setting.prices");
   });
 
-  it("of a rule and of a pack's priority stands beside its field", async () => {
+  it("about a rule or a pack's priority stands beside its field", async () => {
     const { send } = await world();
     const pack = { packName: "Any", unit: "count", defaultExpiryDays: "" };
     const rule = await send("packs", { ...pack, kind: "legacy", "rules.0.event": "a".repeat(600) });
@@ -53,7 +53,7 @@ describe("an error", () => {
     expect(priority.text).toMatch(/name="priority"[^>]*aria-invalid="true"/);
   });
 
-  it("of a pack of fixed amounts without an item asks for its amount, and takes no item from one that has some", async () => {
+  it("about an empty pack of fixed amounts asks for its amount, and accepts no item from an existing one", async () => {
     const { send } = await world();
     const { status, text } = await send("packs", { packName: "Any", kind: "items", defaultExpiryDays: "" });
     expect(status).toBe(400);
@@ -61,7 +61,7 @@ describe("an error", () => {
     expect(text).toMatch(/name="items\.0\.amount"[^>]*aria-invalid="true"/);
   });
 
-  it("of the token at the sign-in stands beside its field, with the name kept", async () => {
+  it("about the token at the sign-in stands beside its field, with the name kept", async () => {
     const { browser } = await world();
     const answer = await browser.post("/admin/sign-in", { name: "Maya", token: "wrong" });
     const text = await answer.text();
@@ -71,7 +71,7 @@ describe("an error", () => {
     expect(text).toContain('value="Maya"');
   });
 
-  it("of a whole page names its argument once, and leads back to the section", async () => {
+  it("about a whole page names its argument once, and links back to the section", async () => {
     const { at, read } = await world();
     const text = await read("people/erase");
     expect(text).toContain("<code>distinctId</code> is required.");
@@ -81,7 +81,7 @@ describe("an error", () => {
   });
 });
 
-describe("what leads nowhere says where to go on", () => {
+describe("a dead end links to the next step", () => {
   it("at a grant without packs", async () => {
     const { at, read } = await world();
     const text = await read("users/grant");
@@ -89,7 +89,7 @@ describe("what leads nowhere says where to go on", () => {
     expect(text).not.toContain("<select");
   });
 
-  it("at the page of an id that nothing is recorded under", async () => {
+  it("at the page of an id without records", async () => {
     const { app, at, read, send } = await world();
     const unknown = await read("users?userId=ada+");
     expect(unknown).toContain("No user has this id in live mode");
@@ -103,7 +103,7 @@ describe("what leads nowhere says where to go on", () => {
     expect(await read("users?userId=ada")).not.toContain("No user has this id");
   });
 
-  it("at a search, which a copied id's spaces do not mislead", async () => {
+  it("at a search, even with spaces around a copied id", async () => {
     const { browser, at, read } = await world();
     const answer = await browser.get(`${at}/users?q=+ada+`);
     expect(answer.headers.get("location")).toBe(`${at}/users?userId=ada`);
@@ -113,7 +113,7 @@ describe("what leads nowhere says where to go on", () => {
   });
 });
 
-it("says before a key is revoked which one it is and whether it is in use, on a page that may be reloaded", async () => {
+it("shows before a key is revoked which key it is and whether it is used, on a page that can be reloaded", async () => {
   const { app, read, send } = await world();
   const [key] = (
     await env.DB.prepare(
@@ -131,7 +131,7 @@ it("says before a key is revoked which one it is and whether it is in use, on a 
   expect(await read(`keys/confirm?keyId=${key.id}`)).toContain("This key is revoked already.");
 });
 
-it("offers to change what a confirmation shows", async () => {
+it("offers to change the values of a confirmation", async () => {
   const { app, read } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   const confirm = await read(`users/grant/confirm?userId=ada&packId=${packId}&quantity=5&notes=hello&source=manual`);
@@ -142,7 +142,7 @@ it("offers to change what a confirmation shows", async () => {
   expect(form).toContain(">hello</textarea>");
 });
 
-it("links what the audit names in the mode that it was done in, and shows lists as words", async () => {
+it("links the objects of the audit in the mode of the action, and shows lists as words", async () => {
   const { app, at, read, send } = await world();
   const test = at.replace(/live$/, "test");
   const packId = await makeLegacyPack(app.appId, "Any", "count");
@@ -157,7 +157,7 @@ it("links what the audit names in the mode that it was done in, and shows lists 
   expect(text).not.toContain("[&quot;");
 });
 
-it("asks before Stripe's setting is taken away, with the secrets that are lost", async () => {
+it("asks before it deletes Stripe's setting, and names the secrets that are lost", async () => {
   const { read, send } = await world();
   expect(await read("payments")).not.toContain("Take no events any more");
   await send("payments/stripe", { secret: "whsec_x_0123456789", prices: "" });
@@ -166,7 +166,7 @@ it("asks before Stripe's setting is taken away, with the secrets that are lost",
   expect(await read("payments")).toContain("empty keeps whsec_");
 });
 
-it("takes a percentage with its sign, and no other number with it", async () => {
+it("accepts a percentage with its sign, and no other number with one", async () => {
   const { read, send } = await world();
   const alert = { name: "Low", unit: "tokens", below: "20 %" };
   expect((await send("alerts", { ...alert, of: "amount" })).status).toBe(400);
@@ -174,7 +174,7 @@ it("takes a percentage with its sign, and no other number with it", async () => 
   expect(await read("alerts")).toContain("20 % of what was issued in tokens");
 });
 
-it("says what is outstanding as it is, and of hourly figures that they are not known yet, not that they are nothing", async () => {
+it("shows outstanding credits, and shows hourly figures as not known yet instead of zero", async () => {
   const { app, read } = await world();
   // What other files had computed in this database.
   await env.DB.prepare("DELETE FROM business_walks").run();
@@ -188,7 +188,7 @@ it("says what is outstanding as it is, and of hourly figures that they are not k
   expect(text).toContain("not computed yet");
 });
 
-it("adds and removes items without the script: by a row more, and by a checkbox", async () => {
+it("adds and removes items without JavaScript: by one more row, and by a checkbox", async () => {
   const { app, read, send } = await world();
   const packId = await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "count" }]);
   const noscript = async () => ((await read(`packs/${packId}`)).match(/<noscript>.*?<\/noscript>/gs) ?? []).join("");
@@ -217,7 +217,7 @@ it("adds and removes items without the script: by a row more, and by a checkbox"
   expect((await itemsOf()).map(({ unit }) => unit)).toEqual(["tokens"]);
 });
 
-it("shows a person of thirty events of 255,000 characters on a small page, with links to all that was sent", async () => {
+it("shows a person with thirty events of 255,000 characters on a small page, with links to the full data", async () => {
   const { app, at, browser, read } = await world();
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)

@@ -3,10 +3,11 @@ import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import {
   type EntriesOf,
   findEntries,
+  listExpiries,
   lookedAtEntriesMax,
+  lookedAtExpiriesMax,
   lookedAtUsersMax,
 } from "../../../src/books/credits/find-entries.ts";
-import { listExpiries, lookedAtExpiriesMax } from "../../../src/books/credits/find-expiries.ts";
 import { flushActivity } from "../../../src/db/activity/count.ts";
 import { findLinks, lookedAtLinksMax } from "../../../src/exports/audit.ts";
 import { browse } from "../../support/browse.ts";
@@ -15,7 +16,7 @@ import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
-// An isolate notes so many at most, and other files' notes may wait in it.
+// An isolate stores a limited number of notes, which may include those of other files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
@@ -62,7 +63,7 @@ const rowsOf = (text: string): string[][] =>
 const SHOWN_EVIL = "ada &quot;&gt;&lt;img src=x onerror=alert(1)&gt;";
 
 describe("from a figure of the overview to its list", () => {
-  it("a day, a unit and a pack of what was granted and spent lead to the entries, with their users", async () => {
+  it("a day, a unit and a pack of granted and spent credits link to the entries, with their users", async () => {
     const { app, browser, clock, post, read, list, at, today } = await world();
     const words = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
     const calls = await makeLegacyPack(app.appId, "Calls", "count");
@@ -112,7 +113,7 @@ describe("from a figure of the overview to its list", () => {
     expect(await read(ledger)).toContain("-12.5 tokens");
   });
 
-  it("what refunds and Stripe took back, and neither adjustments, revokes nor what was given back", async () => {
+  it("refunded credits include refunds and Stripe's, but no adjustments, revokes or restored amounts", async () => {
     const w = await paymentsWorld();
     const { list, today } = await world(w);
     const call = makeClient(w.clock);
@@ -136,7 +137,7 @@ describe("from a figure of the overview to its list", () => {
     expect(await list({ figure: "refunded", from: today(), to: today(), unit: "tokens" })).toEqual([]);
   });
 
-  it("what expired with something left, and what was granted to expire", async () => {
+  it("expired credits include balances with a rest, and expiring credits the ones granted to expire", async () => {
     const { app, clock, post, list, today } = await world();
     const packId = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
     const expiresAt = new Date(clock.now() + 60_000).toISOString();
@@ -159,7 +160,7 @@ describe("from a figure of the overview to its list", () => {
     ).toEqual([]);
   });
 
-  it("who had export links made, and who opened one", async () => {
+  it("created and opened export links are listed", async () => {
     const { app, browser, post, list, read, today } = await world();
     const { downloadUrl } = await post("export-person", { distinctId: ADA });
     await post("export-person", { distinctId: "bob" });
@@ -174,7 +175,7 @@ describe("from a figure of the overview to its list", () => {
     expect(await read("figures?figure=minted")).toContain(`/admin/apps/${app.appId}/live/people?distinctId=ada`);
   });
 
-  it("takes no dates that are none, nor a last day before the first, nor another list's cursor", async () => {
+  it("invalid dates, a last day before the first, and a foreign cursor are refused", async () => {
     const { read } = await world();
     expect(await read("figures?figure=granted&from=2026-13-77", 400)).toContain("must be a date");
     expect(await read("figures?figure=granted&from=2026-02-02&to=2026-02-01", 400)).toContain("must not be before");
@@ -185,7 +186,7 @@ describe("from a figure of the overview to its list", () => {
   });
 });
 
-describe("in pages", () => {
+describe("a list in pages", () => {
   const all = async <Page extends { readonly nextCursor: string | null }>(read: (cursor?: string) => Promise<Page>) => {
     const pages: Page[] = [];
     let cursor: string | undefined;
@@ -204,7 +205,7 @@ describe("in pages", () => {
       ${expiresAtMs}, ${seq}, ${seq}
     FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = ${userSql} ORDER BY i`;
 
-  it("has every entry of the time once, of many users and of one with many entries", async () => {
+  it("has every entry of the span once, of many users and of one with many entries", async () => {
     const app = await makeApp();
     const { id } = app.environments.live;
     const users = 2 * lookedAtUsersMax + 7;
@@ -245,7 +246,7 @@ describe("in pages", () => {
     expect([ids.length, new Set(ids).size]).toEqual([users + many, users + many]);
   });
 
-  it("has every link of the time once", async () => {
+  it("has every link of the span once", async () => {
     const app = await makeApp();
     const { id } = app.environments.live;
     const count = lookedAtLinksMax + 20;

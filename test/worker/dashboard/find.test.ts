@@ -8,7 +8,7 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
 
-// An isolate notes so many at most, and other files' notes may wait in it.
+// An isolate stores a limited number of notes, which may include those of other files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
@@ -38,7 +38,7 @@ const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields
 const rowsIn = (text: string) => text.split("<tr>").length - 2;
 
 describe("the list of users", () => {
-  it("has every user, page by page, and finds by the beginning of an id", async () => {
+  it("has every user, page by page, and finds users by the beginning of an id", async () => {
     const { app, read, grant } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     for (let n = 10; n < 65; n++) await grant(`user-${n}`, packId);
@@ -57,7 +57,7 @@ describe("the list of users", () => {
   });
 });
 
-describe("the search for things", () => {
+describe("the search for objects", () => {
   it("opens a balance, a reservation and an event by their ids, each linked to the others and to its user", async () => {
     const { app, browser, read, grant, call } = await world();
     const packId = await makePack(app.appId, "Two", [
@@ -106,7 +106,7 @@ describe("the search for things", () => {
 });
 
 describe("the balances of a user", () => {
-  it("are all reachable, and filtered by status, pack and the beginning of a reference", async () => {
+  it("can all be reached, and filtered by status, pack and the beginning of a reference", async () => {
     const { app, read, grant } = await world();
     const [one, other] = [
       await makeLegacyPack(app.appId, "One", "count"),
@@ -130,7 +130,7 @@ describe("the balances of a user", () => {
 });
 
 describe("the ledger by date", () => {
-  it("shows the entries of the days asked for, however many came after, and what there was at a moment", async () => {
+  it("shows the entries of the given days, however many followed, and the balances at a moment", async () => {
     const { app, browser, read, clock, grant } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "count");
     const days: string[] = [];
@@ -159,7 +159,7 @@ describe("the ledger by date", () => {
   });
 });
 
-it("shows what there was at a moment page by page, and says of which balance too much was written since", async () => {
+it("shows the balances at a moment page by page, and marks those with too many later entries", async () => {
   const { app, read, clock, grant, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   for (let n = 0; n < 103; n++) await grant("ana", packId);
@@ -197,7 +197,7 @@ it("shows what there was at a moment page by page, and says of which balance too
   );
 });
 
-it("previews no debit over more balances than a page adds up, and names the call that does", async () => {
+it("previews no debit with more balances than a page adds up, and names the API call for it", async () => {
   const { app, read } = await world();
   const account = { environmentId: app.environments.live.id, userId: "whale" };
   for (const sql of liveBalancesSql(account, 10_000)) await env.DB.prepare(sql).run();
@@ -207,7 +207,7 @@ it("previews no debit over more balances than a page adds up, and names the call
   expect(text).toContain("At least: only 10,000 balances");
 });
 
-it("verifies one user and all users, and says the result", async () => {
+it("verifies one user and all users, and shows the result", async () => {
   const { app, read, grant } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   await grant("ana", packId);
@@ -220,7 +220,7 @@ it("verifies one user and all users, and says the result", async () => {
   expect((await read("verify?cursor=x")).status).toBe(400);
 });
 
-it("finds balances of any user by a reference or its beginning, and an unknown payment nowhere", async () => {
+it("finds balances of any user by a reference or its beginning, and finds no unknown payment", async () => {
   const { app, read, grant, clock } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   const other = await makeApp();
@@ -244,7 +244,7 @@ it("finds balances of any user by a reference or its beginning, and an unknown p
   expect((await read("users?q=pi_unknown")).location).toContain("users?userId=pi_unknown");
 });
 
-it("lists people with the latest activity first, without the devices that nobody was identified with", async () => {
+it("lists people by the latest activity, without devices that were never identified", async () => {
   const { app, read, call, clock, browser } = await world();
   const device = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
   const known = "0194685f-1b2c-7d3e-8f40-000000000001";
@@ -275,7 +275,7 @@ it("lists people with the latest activity first, without the devices that nobody
   expect((await read("people?cursor=made-up")).status).toBe(400);
 });
 
-it("searches from every page: users and people by a part of an id, people by e-mail, references, packs and keys", async () => {
+it("searches on every page: users and people by a part of an id, people by e-mail, references, packs and keys", async () => {
   const { app, read, call } = await world();
   const packId = await makeLegacyPack(app.appId, `Wallet ${EVIL}`, "count");
   const grant = { userId: `team-7/ana ${EVIL}`, packId, quantity: 5, externalRef: "invoice-77" };

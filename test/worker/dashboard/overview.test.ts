@@ -11,7 +11,7 @@ import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
-// An isolate notes so many at most, and other files' notes may wait in it.
+// An isolate stores a limited number of notes, which may include those of other files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
@@ -39,7 +39,7 @@ async function world(given?: { readonly clock: Clock; readonly app: Awaited<Retu
   };
 }
 
-it("leads from shortages to who was short for which event, and from refused grants to why", async () => {
+it("links shortages to their users and events, and refused grants to their reasons", async () => {
   const { app, post, read, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   const userId = `ana ${EVIL}`;
@@ -75,7 +75,7 @@ function lineOf(text: string, label: string): string[] {
   return [...row.matchAll(/<td class="end">(?:<[^>]*>)?([^<]*)</g)].map(([, term = ""]) => term);
 }
 
-it("says what to do first while there is nothing, each step with its page, and no more once there is something", async () => {
+it("shows first steps while the environment is empty, each with its page, and no longer afterwards", async () => {
   const { app, post, read, at } = await world();
   const empty = await read("overview");
   expect(empty).toContain("First steps");
@@ -89,7 +89,7 @@ it("says what to do first while there is nothing, each step with its page, and n
   expect(await read("overview")).not.toContain("First steps");
 });
 
-it("shows by pack what was granted, spent and is outstanding, and links the packs", async () => {
+it("shows granted, spent and outstanding credits by pack, and links the packs", async () => {
   const { app, clock, post, read, at } = await world();
   const [calls, words] = [
     await makeLegacyPack(app.appId, `Calls ${EVIL}`, "count"),
@@ -117,7 +117,7 @@ it("shows by pack what was granted, spent and is outstanding, and links the pack
   expect(text).toMatch(/Outstanding: updated \d\d:\d\d UTC, every hour\./);
 });
 
-it("counts as refunded what refunds, and refunds at Stripe, took back", async () => {
+it("counts refunds, and refunds at Stripe, as refunded", async () => {
   const w = await paymentsWorld();
   const { read, browser, at } = await world(w);
   await w.post("credits/grant", { userId: "ana", packId: "wallet", quantity: 100, externalRef: "order" });
@@ -144,7 +144,7 @@ it("counts as refunded what refunds, and refunds at Stripe, took back", async ()
   expect(await read("users?userId=bob")).toContain("800");
 });
 
-it("closes by what was adjusted, revoked and erased, which no line before the first use of them has", async () => {
+it("includes adjusted, revoked and erased credits, which have no line before their first use", async () => {
   const { app, post, read, browser, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   const grant = async (userId: string, quantity: number) =>
@@ -170,7 +170,7 @@ it("closes by what was adjusted, revoked and erased, which no line before the fi
   expect(lineOf(text, "Outstanding now")).toEqual(["87.5"]);
 });
 
-it("shows the newest statement by unit, and offers to make the last month's where it has none", async () => {
+it("shows the newest statement by unit, and otherwise offers to make the last month's", async () => {
   const { app, clock, post, read, browser, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   await post("credits/grant", { userId: "ana", packId, quantity: 100, source: "purchase" });
@@ -196,7 +196,7 @@ it("shows the newest statement by unit, and offers to make the last month's wher
   expect(closed).toContain("figures?figure=spent&unit=tokens&from=2026-01-01&to=2026-01-31");
 });
 
-it("says which messages to endpoints are late, and nothing of an endpoint that does well", async () => {
+it("shows delayed messages to endpoints, and nothing about a healthy endpoint", async () => {
   const { app, clock, post, read, at } = await world();
   const webhookId = await makeEndpoint(app.environments.live);
   expect(await read("overview")).toContain("Nothing needs your attention.");
@@ -208,4 +208,34 @@ it("says which messages to endpoints are late, and nothing of an endpoint that d
   const text = await read("overview");
   expect(text).toContain(`href="${at}/webhooks/${webhookId}"`);
   expect(text).toContain("2 waiting, the oldest for 17 minutes");
+});
+
+it("links only to pages that show something, from every figure with a value, also after an erasure", async () => {
+  const w = await paymentsWorld();
+  const { read, browser, at } = await world(w);
+  await makeEndpoint(w.app.environments.live);
+  await w.post("credits/grant", { userId: "ana", packId: "wallet", quantity: 100, externalRef: "order" });
+  await w.post("credits/grant", { userId: "cem", packId: "wallet", quantity: 30 });
+  await w.post("usage/events", { eventId: "e", userId: "ana", event: "x", quantities: { count: 0, cents: 20 } });
+  await w.post("usage/events", { eventId: "f", userId: "ana", event: "x", quantities: { count: 0, cents: 900 } });
+  await w.post("credits/refund", { userId: "ana", externalRef: "order", refundRef: "r", share: { part: 1, of: 4 } });
+  const fields = { client_reference_id: "bob", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
+  expect(await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)))).toBe("granted");
+  expect((await w.post("erase-person", { distinctId: "cem" })).status).toBe(200);
+  await flushActivity(bound());
+  await forgetWalks();
+  for (let n = 0; n < 3; n++) expect(await runPart(walkBusiness, makeAdminCtx(w.clock))).toEqual([]);
+  const main = (text: string) => text.slice(text.indexOf("<main"), text.indexOf("</main>"));
+  const overview = main(await read("overview"));
+  const links = new Set([...overview.matchAll(/href="([^"#]+)/g)].map(([, href = ""]) => href));
+  const followed = [...links].filter((href) => !/\/(overview|docs)|^https?:|\/webhooks\/new/.test(href));
+  expect(followed.length).toBeGreaterThan(8);
+  for (const href of followed) {
+    const answer = await browser.get(href.startsWith("/") ? href : `${at}/${href}`);
+    expect(answer.status, href).toBe(200);
+    const page = main(await answer.text());
+    const rows = page.match(/<tr>|<dt>|class="card/g) ?? [];
+    expect(rows.length, href).toBeGreaterThan(0);
+    if (/[?&]figure=/.test(href)) expect(page, href).not.toMatch(/class="empty"/);
+  }
 });

@@ -21,7 +21,7 @@ async function world() {
   return { ...w, read, send };
 }
 
-it("shows what to enter at Stripe, when an event came last, and what a payment granted and gave back", async () => {
+it("shows what to enter at Stripe, the time of the last event, and what a payment granted and gave back", async () => {
   const w = await world();
   const before = await w.read("payments");
   for (const part of [
@@ -51,7 +51,7 @@ it("shows what to enter at Stripe, when an event came last, and what a payment g
   expect((await w.read("payments/pi_none")).status).toBe(404);
 });
 
-it("settles what is unmatched once, and says beside the field what is refused", async () => {
+it("settles an unmatched payment once, and shows a refusal beside its field", async () => {
   const w = await world();
   const fields = { client_reference_id: "ada", metadata: { pack: "gone" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
@@ -91,7 +91,7 @@ it("settles what is unmatched once, and says beside the field what is refused", 
   expect(await w.balances("ada")).toEqual([["tokens", 1000, "active"]]);
 });
 
-it("saves the setting, keeps its secrets, and takes no events once it is off", async () => {
+it("saves the setting, keeps its secrets, and accepts no events after it is removed", async () => {
   const w = await world();
   const prices = `price_1, two\nprice_2, tokens, 12.5, period\n\nprice_3, wallet, 7, trial, amount=1000`;
   const saved = await w.send("payments/stripe", { secret: "", previous: "", currency: "eur", prices });
@@ -108,7 +108,7 @@ it("saves the setting, keeps its secrets, and takes no events once it is off", a
   expect((await w.read("payments")).text).toContain("no events are taken");
 });
 
-it("shows what a refund of a share would take, which is what its event then takes, and moves nothing", async () => {
+it("previews a refund of a share, which equals the later event's effect, and changes nothing", async () => {
   const { pick } = createRandom(24);
   for (let round = 0; round < 4; round++) {
     const w = await world();
@@ -141,7 +141,7 @@ it("shows what a refund of a share would take, which is what its event then take
   }
 }, 60_000);
 
-it("refuses to show a refund above 1, and of a payment that is not there", async () => {
+it("refuses a preview above 1, and of an unknown payment", async () => {
   const w = await world();
   const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));

@@ -30,7 +30,7 @@ async function world() {
 }
 
 describe("a user's recurring grants", () => {
-  it("are made once by a confirmation that says what it does, however often it is sent, and shown on the user's page", async () => {
+  it("are created once by a confirmation that shows the effect, however often it is sent, and shown on the user's page", async () => {
     const { read, send, list, packId } = await world();
     const form = await read("users/recurring", { userId: "ana" });
     const recurringId = /name="recurringId" value="([^"]+)"/.exec(form)?.[1] ?? "";
@@ -50,7 +50,7 @@ describe("a user's recurring grants", () => {
     for (const part of ["Recurring grants", "Free", "month", "active"]) expect(page).toContain(part);
   });
 
-  it("are refused in the API's words, beside the field, and nothing is made", async () => {
+  it("are refused in the API's words, beside the field, and nothing is created", async () => {
     const { read, list, packId } = await world();
     const fields = { userId: "ana", packId, every: "month", recurringId: "rec_a" };
     expect(await read("users/recurring/confirm", { ...fields, rolloverPeriods: "13" })).toContain("field-error");
@@ -60,7 +60,7 @@ describe("a user's recurring grants", () => {
     expect(await list()).toEqual([]);
   });
 
-  it("are cancelled with a reason, which the ledger keeps where it revokes at once", async () => {
+  it("are cancelled with a reason, which the ledger records if they are revoked at once", async () => {
     const { read, send, list, history, packId } = await world();
     const fields = { userId: "ana", packId, every: "month", rolloverPeriods: "0", recurringId: "rec_a" };
     await send("users/recurring", { ...fields, asked: "yes", sure: "yes" });
@@ -74,7 +74,7 @@ describe("a user's recurring grants", () => {
     expect(await read("users", { userId: "ana" })).not.toContain("users/recurring/cancel");
   });
 
-  it("are resumed once their cause is gone, and say why they are suspended until then", async () => {
+  it("are resumed after their cause is removed, and show until then why they are suspended", async () => {
     const { app, browser, clock, read, send, list, packId } = await world();
     const fields = { userId: "ana", packId, every: "month", rolloverPeriods: "0", recurringId: "rec_a" };
     await send("users/recurring", { ...fields, asked: "yes", sure: "yes" });

@@ -7,7 +7,7 @@ import { Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../suppor
 
 afterAll(expectLedgerInvariants);
 
-it("are asked for, shown once they are made, and saved as CSV", async () => {
+it("statements are requested, shown when they are ready, and saved as CSV", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_500_500, unit: "tokens" }]);

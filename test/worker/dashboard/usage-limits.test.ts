@@ -30,7 +30,7 @@ async function world() {
 const MESSAGES = { name: "Messages", amount: "50", unit: "count", every: "day", event: "chat.*", nonce: "n1" };
 
 describe("usage limits in the dashboard", () => {
-  it("are made once, however often the form is sent, changed, and deleted after a question", async () => {
+  it("are created once, however often the form is sent, changed, and deleted after a confirmation", async () => {
     const { read, send, list } = await world();
     for (let times = 0; times < 2; times++) expect((await send("usage-limits", MESSAGES)).status).toBe(303);
     const [limit, ...others] = await list();
@@ -50,7 +50,7 @@ describe("usage limits in the dashboard", () => {
     expect(await read(path)).toContain("Not found");
   });
 
-  it("are refused in the API's words, beside the field, and nothing is made", async () => {
+  it("are refused in the API's words, beside the field, and nothing is created", async () => {
     const { send, list } = await world();
     for (const wrong of [{ amount: "-1" }, { amount: "many" }, { name: "" }, { every: "year" }]) {
       const answer = await send("usage-limits", { ...MESSAGES, ...wrong });
@@ -60,7 +60,7 @@ describe("usage limits in the dashboard", () => {
     expect(await list()).toEqual([]);
   });
 
-  it("are shown on a user's page with what was used, as a bar", async () => {
+  it("are shown on a user's page with the used amount, as a bar", async () => {
     const { read, send, post } = await world();
     await send("usage-limits", MESSAGES);
     await post("credits/grant", { userId: "ana", packId: "Free" });

@@ -30,7 +30,7 @@ async function world() {
   await browser.signIn();
   const call = makeClient(clock);
   return {
-    ...{ app, clock },
+    ...{ app, clock, signIn: () => browser.signIn() },
     post: async (path: string, body: unknown) =>
       expect((await call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body })).status, path).toBe(200),
     page: async (path: string, status = 200) => {
@@ -43,15 +43,15 @@ async function world() {
   };
 }
 
-it("says that nothing was used in days without usage, and refuses days that are none", async () => {
+it("shows no usage for days without usage, and refuses invalid days", async () => {
   const { page } = await world();
   expect(await page("usage")).toContain("No usage in these days");
   expect(await page("usage?from=2026-13-77", 400)).toContain("field-error");
   await page("usage?to=never", 400);
 });
 
-it("shows usage by day, model and event, who used most by how many times the median, and who runs out next", async () => {
-  const { app, clock, post, page } = await world();
+it("shows usage by day, model and event, the largest users compared with the median, and who runs out next", async () => {
+  const { app, clock, post, page, signIn } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   const users = [`ana ${EVIL}`, "bob", "cem"];
   for (const userId of users) await post("credits/grant", { userId, packId, quantity: 1_000 });
@@ -71,4 +71,14 @@ it("shows usage by day, model and event, who used most by how many times the med
   const ends = rowsOf(text, "Runs out next");
   expect(ends[0]).toMatch(/^ana .* 100 tokens 900 tokens within a day/);
   expect(ends[1]).toMatch(/^bob .* in about 9 days/);
+  // Both pages say the same of a user whose usage began today.
+  const ofBob = (await page("users?userId=bob")).replaceAll(/\s+/g, " ");
+  expect(ofBob).toContain("Runs out in about 9 days, if usage goes on as in the last day");
+  expect(rowsOf(ofBob, "Usage by model")).toEqual(["big 1 100"]);
+  const ofAna = (await page(`users?userId=${encodeURIComponent(users[0] ?? "")}`)).replaceAll(/\s+/g, " ");
+  expect(ofAna).toContain("Runs out within a day");
+  clock.advance(9 * 86_400_000);
+  await signIn();
+  const later = (await page("users?userId=bob")).replaceAll(/\s+/g, " ");
+  expect(later).toContain("Runs out in about 90 days, if usage goes on as in the last 10 days");
 });

@@ -30,7 +30,7 @@ const secretIn = (text: string): string | undefined =>
   /whsec_[A-Za-z0-9+/]{43}=/.exec(text.replaceAll("&#39;", "'"))?.[0];
 
 describe("the pages of webhooks", () => {
-  it("make an endpoint once however often the form is sent, and show its secret once", async () => {
+  it("create an endpoint once however often the form is sent, and show its secret once", async () => {
     const w = await world();
     expect((await w.read()).text).toContain("No endpoints yet");
     const form = { nonce: "n", url, types: "credits.*, usage.recorded", description: "" };
@@ -56,7 +56,7 @@ describe("the pages of webhooks", () => {
     expect(await w.acts()).toEqual(["webhook.created"]);
   });
 
-  it("say what a URL lacks, refuse the eleventh, and write nothing then", async () => {
+  it("explain an invalid URL, refuse the eleventh endpoint, and then write nothing", async () => {
     const w = await world();
     const refused = await w.send("", { nonce: "n", url: "https://127.0.0.1/", types: "credits.*" });
     expect(refused.status).toBe(400);
@@ -71,7 +71,7 @@ describe("the pages of webhooks", () => {
     expect(await w.rows()).toHaveLength(10);
   });
 
-  it("escape what an endpoint's URL and description say", async () => {
+  it("escape an endpoint's URL and description", async () => {
     const w = await world();
     const description = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
     const { webhookId } = await w.create({ url: `https://receiver.example/"><script>x</script>`, description });
@@ -82,7 +82,7 @@ describe("the pages of webhooks", () => {
     }
   });
 
-  it("change what differs, switch off and on, and keep everything when a field is refused", async () => {
+  it("change only different fields, disable and enable, and keep everything if a field is refused", async () => {
     const w = await world();
     const { webhookId } = await w.create({ types: ["credits.*"], description: "Mine" });
     const path = `/${webhookId}`;
@@ -102,7 +102,7 @@ describe("the pages of webhooks", () => {
     expect(entries[0].details).toEqual({ mode: "live", changed: ["isEnabled"] });
   });
 
-  it("rotate a secret once however often the confirmation is sent, and delete after one", async () => {
+  it("rotate a secret once however often the confirmation is sent, and delete after a confirmation", async () => {
     const w = await world();
     const { webhookId, secret } = await w.create();
     const path = `/${webhookId}`;
@@ -127,7 +127,7 @@ describe("the pages of webhooks", () => {
     expect(await w.acts()).toEqual(["webhook.deleted", "webhook.rotated", "webhook.created"]);
   });
 
-  it("show deliveries by status and page with every attempt and the message, and send them again", async () => {
+  it("show deliveries by status and page with every attempt and the message, and resend them", async () => {
     let status = 500;
     const w = await world(() => status);
     const { webhookId } = await w.create();
@@ -164,7 +164,7 @@ describe("the pages of webhooks", () => {
     expect((await w.read(older.slice(w.at.length))).text).toContain(messageId);
   });
 
-  it("test, resend and replay once however often a form is sent, also twice at once, and again with a new form", async () => {
+  it("test, resend and replay once however often a form is sent, even concurrently, and again with a new form", async () => {
     const w = await world();
     const { webhookId } = await w.create();
     const path = `/${webhookId}`;
@@ -199,7 +199,7 @@ describe("the pages of webhooks", () => {
     ]);
   });
 
-  it("say why an endpoint is off: by hand, gone, or failing for days", async () => {
+  it("show why an endpoint is disabled: by hand, by 410, or after days of failures", async () => {
     let status = 410;
     const w = await world(() => status);
     const { webhookId } = await w.create();
@@ -220,7 +220,7 @@ describe("the pages of webhooks", () => {
     expect((await w.read(path)).text).toContain("because every attempt since 2026-01-15");
   });
 
-  it("do not know an endpoint of another application, or of the other mode", async () => {
+  it("do not find an endpoint of another application, or of the other mode", async () => {
     const other = await receiverWorld();
     const w = await world();
     const foreign = await other.create();

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
-import { type Constraint, constraintOf } from "../../../src/db/constraint.ts";
+import { type Constraint, constraintOf } from "../../../src/db/attempt.ts";
 
 /** Nobody else's: the files of the suite share one database. */
 const ENVIRONMENT = -904;
@@ -206,7 +206,7 @@ async function thrownBy(work: Promise<unknown>): Promise<unknown> {
 
 describe("constraintOf", () => {
   it.each(Object.entries(violations))(
-    "knows a violation of %s, in a batch that then leaves nothing",
+    "recognises a violation of %s, in a batch that then leaves nothing",
     async (name, batch) => {
       const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
       expect(constraintOf(error)).toBe(name);
@@ -220,7 +220,7 @@ describe("constraintOf", () => {
     },
   );
 
-  it("is null for what is no violation of ours", async () => {
+  it("is null for other errors", async () => {
     const misspelt = await thrownBy(env.DB.prepare("SELECT environments_test_quota FROM apps").run());
     expect(constraintOf(misspelt)).toBeNull();
     const unnamed = await thrownBy(env.DB.batch([env.DB.prepare(counted(0)), env.DB.prepare(counted(0))]));

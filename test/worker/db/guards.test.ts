@@ -11,6 +11,7 @@ import {
   consent,
   counted,
   debtPayer,
+  distinctId,
   entry,
   environment,
   erasing,
@@ -50,12 +51,12 @@ import {
 } from "../../support/attacked-world.ts";
 
 /**
- * What the database keeps by itself (docs/reliability.md): an attack for every trigger, CHECK, unique index and foreign key. Each
- * runs at the end of a batch that makes its world and is refused, so nothing stays.
+ * Attacks every trigger, CHECK, unique index and foreign key of the database (docs/reliability.md). Each attack runs at the end
+ * of a batch that creates its world and is refused, so nothing is stored.
  */
 const db = env.DB;
 
-/** How a batch ends in which every statement was let through. */
+/** The result of a batch whose statements all passed. */
 const PASSED = "no such table: passed";
 const holds = (condition: string) => `INSERT INTO guards (name, holds) SELECT 'account', ${condition}`;
 
@@ -74,7 +75,7 @@ const makesAccount = (sql: string) => ({
   behind: "guard_account",
 });
 
-/** The words with which the database refused what follows the world, or `PASSED`. */
+/** The database's error for the attack, or `PASSED`. */
 async function outcome(...statements: readonly string[]): Promise<string> {
   const texts = [...world, ...statements, "SELECT 1 FROM passed"];
   const error: unknown = await db.batch(texts.map((text) => db.prepare(text))).then(
@@ -121,7 +122,7 @@ const TOP = 8_796_093_022_208_000;
 
 /** An erasure of the user is running, and does this. */
 const whileErasing = (...sql: readonly string[]): string[][] => sql.map((one) => [...erasing, one]);
-/** Attacks on what names somebody: without an erasure, and with one that does something else. */
+/** Attacks on columns with names: without an erasure, and with an erasure that does something else. */
 function namesErased(
   table: string,
   says: string,
@@ -955,6 +956,17 @@ const attacks: Readonly<Record<string, Attack>> = {
       [...erasing, `DELETE FROM distinct_ids ${OF_LIVE} AND distinct_id = 'b'`],
     ],
   },
+  distinct_ids_no_replace: {
+    says: "distinct_ids_kept",
+    sql: [REPLACE, ...WAYS].map((verb) => distinctId({ distinct_id: "a" }, verb)),
+  },
+  // As the upserts send it.
+  distinct_ids_first_seen: {
+    says: "distinct_ids_kept",
+    sql: ["a", "new"].flatMap((id) =>
+      [REPLACE, "REPLACE"].map((verb) => distinctId({ distinct_id: id, first_seen_at_ms: -1 }, verb)),
+    ),
+  },
   distinct_ids_counts_grow: {
     says: "distinct_ids_kept",
     sql: [
@@ -1003,11 +1015,11 @@ const attacks: Readonly<Record<string, Attack>> = {
   webhook_messages_no_replace: {
     says: "webhook_messages_frozen",
     sql: [REPLACE, "REPLACE"].flatMap((verb) =>
-      ["2", "'other'", "9", "'nobody'"].map((other, index) => {
-        const row = ["environment_id", "type", "at_ms", "subject"].map((name, place) =>
+      ["2", "'other'", "9", "'nobody'", "'{\"a\":1}'"].map((other, index) => {
+        const row = ["environment_id", "type", "at_ms", "subject", "data"].map((name, place) =>
           place === index ? other : name,
         );
-        return `${verb} INTO webhook_messages SELECT id, ${row.join(", ")}, data FROM webhook_messages`;
+        return `${verb} INTO webhook_messages SELECT id, ${row.join(", ")} FROM webhook_messages`;
       }),
     ),
   },
@@ -1303,7 +1315,7 @@ const names = async (sql: string): Promise<string[]> =>
 const own = "name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'";
 const tables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND ${own}`;
 
-/** What an erasure does with everything of the user. */
+/** The changes of an erasure to all rows of the user. */
 const erased: readonly string[] = [
   ...erasing,
   `UPDATE accounts SET user_id = 'erased_u', is_erased = 1 WHERE id = ${USER}`,
@@ -1322,11 +1334,11 @@ const erased: readonly string[] = [
 ];
 
 describe("the database", () => {
-  it("lets a lawful world through", async () => {
+  it("accepts a world that follows the rules", async () => {
     expect(await outcome()).toContain(PASSED);
   });
 
-  it("lets a running erasure take out what names a person, and nothing once it is over", async () => {
+  it("lets a running erasure remove names of its person, and nothing afterwards", async () => {
     expect(await outcome(...erased)).toContain(PASSED);
     const over = ["DELETE FROM erasure_names", "DELETE FROM erasure_ids"];
     expect(await outcome(...erased, ...over)).toContain(PASSED);
@@ -1343,7 +1355,7 @@ describe("the database", () => {
     }
   });
 
-  it("has an attack tried on every trigger, CHECK, unique index and foreign key", async () => {
+  it("has an attack for every trigger, CHECK, unique index and foreign key", async () => {
     expect(Object.keys(attacks).toSorted()).toEqual(
       await names("SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name"),
     );
@@ -1360,21 +1372,21 @@ describe("the database", () => {
   });
 
   it.each(Object.entries(attacks))(
-    "is kept whole by the trigger %s, which nothing else replaces",
+    "is protected by the trigger %s, which no other guard replaces",
     async (trigger, attack) => {
       const { says, sql, behind = PASSED } = attack;
       for (const statements of sql) {
         const tried = typeof statements === "string" ? [statements] : statements;
         expect(await outcome(...tried), tried.join()).toContain(says);
       }
-      // Without the trigger the attack gets further: so it is this trigger that stopped it.
+      // Without the trigger the attack gets further, which proves that this trigger stopped it.
       const [first = ""] = sql;
       const tried = typeof first === "string" ? [first] : first;
       expect(await outcome(`DROP TRIGGER ${trigger}`, ...tried), tried.join()).toContain(behind);
     },
   );
 
-  it.each(Object.entries(checks))("is kept whole by the CHECK %s", async (name, sql) => {
+  it.each(Object.entries(checks))("is protected by the CHECK %s", async (name, sql) => {
     expect(await outcome(...(typeof sql === "string" ? [sql] : sql))).toContain(name);
   });
 
@@ -1388,7 +1400,7 @@ describe("the database", () => {
     expect(await outcome(setClock(clock))).toContain("environments_clock");
   });
 
-  it.each(Object.entries(uniques))("has one row of %s", async (name, [sql, says]) => {
+  it.each(Object.entries(uniques))("allows one row of %s", async (name, [sql, says]) => {
     const [table = "", columns = ""] = name.split(".");
     expect(await outcome(sql)).toContain(
       says ??
@@ -1399,11 +1411,14 @@ describe("the database", () => {
     );
   });
 
-  it.each(Object.entries(parents))("has no row without its parent, nor loses one that has rows: %s", async (_, sql) => {
-    for (const attack of sql) expect(await outcome(attack)).toContain("FOREIGN KEY constraint failed");
-  });
+  it.each(Object.entries(parents))(
+    "refuses a row without its parent, and the deletion of a parent with rows: %s",
+    async (_, sql) => {
+      for (const attack of sql) expect(await outcome(attack)).toContain("FOREIGN KEY constraint failed");
+    },
+  );
 
-  it("takes no fraction and no text where a whole number belongs: every table is STRICT", async () => {
+  it("refuses a fraction and a text instead of a whole number, because every table is STRICT", async () => {
     const { results } = await db
       .prepare(`SELECT t.name AS "table", max(c.name) AS "column", list.strict AS isStrict
         FROM (${tables}) AS t JOIN pragma_table_info(t.name) AS c JOIN pragma_table_list AS list ON list.name = t.name

@@ -4,9 +4,9 @@ import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { fromSteps } from "../../../src/books/amounts/amount.ts";
-import { amountJson } from "../../../src/books/amounts/amount-sql.ts";
-import { entryFields, presentEntry } from "../../../src/books/ledger/entry.ts";
-import { describedEvent, usageTimes } from "../../../src/books/usage/event-fields.ts";
+import { amountJson } from "../../../src/books/amounts/filter-sql.ts";
+import { entryFields, presentEntry } from "../../../src/books/ledger/decision.ts";
+import { describedEvent, usageTimes } from "../../../src/books/usage/read-event.ts";
 import { isoJson, presenter, type WireFields } from "../../../src/db/presenter.ts";
 import { names, query, readArrays, type ValueOf } from "../../../src/db/query.ts";
 import { consentLog, creditLedger, exportAudit, usageEvents } from "../../../src/db/schema.ts";
@@ -84,7 +84,7 @@ const THINGS: Readonly<Record<string, Thing>> = {
 };
 
 it.each(Object.entries(THINGS))(
-  "SQL writes of %s what JavaScript shows, field by field, of any row",
+  "SQL writes the same values of %s as JavaScript, field by field, for any row",
   async (_, thing) => {
     const { table, fields, present } = thing;
     const properties = Object.entries<SQLiteColumn>(getTableColumns(table));
@@ -116,7 +116,7 @@ const ofNumbers = (json: SQL, numbers: readonly number[]) =>
     numbers.map((number) => [number]),
   );
 
-it("writes every millisecond as JavaScript does, before 1970 too, to either end of the years of four digits", async () => {
+it("writes every millisecond as JavaScript does, also before 1970, over all four-digit years", async () => {
   const everyMillisecond = Array.from({ length: 3_000 }, (_, index) => index - 1_500);
   const starts = [FIRST_MS, -62_135_596_800_000, -1_500, 0, 1_762_161_300_000, 4_102_444_799_000, LAST_MS - 2_000];
   const spread = Array.from({ length: 20_000 }, (_, index) =>
@@ -131,7 +131,7 @@ it("writes every millisecond as JavaScript does, before 1970 too, to either end 
   expect(await ofNumbers(isoJson(sql`v.n`), values)).toEqual(expected);
 });
 
-it("writes amounts as decimals that read as the very number that every other answer shows", async () => {
+it("writes amounts as decimals that read as the same number as in every other response", async () => {
   const small = [0, 1, -1, 10, -10, 100, 999, 1_000, 1_001, 12_340, -12_345, 1_000_000, 1_000_001, 123_456_789];
   const large = [8_796_093_022_208_000, -8_796_093_022_207_999, STEPS_MAX, 8_589_934_591_999_999];
   const random = Array.from({ length: 5_000 }, (_, index) => (index * 1_759_218_604_441.6) | 0 || index);

@@ -3,7 +3,7 @@ import { getTableColumns, is, Table } from "drizzle-orm";
 import { getTableConfig, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
-import { constraintOf } from "../../../src/db/constraint.ts";
+import { constraintOf } from "../../../src/db/attempt.ts";
 import * as schema from "../../../src/db/schema.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 
@@ -14,13 +14,13 @@ const run = (sql: string) => {
   untouched = null;
   return db.prepare(sql).run();
 };
-/** All that there is, as the last attack left it; null once something else was written. */
+/** All rows after the last attack; null after another write. */
 let untouched: unknown = null;
 
 const OWN_ACCOUNTS = "account_id BETWEEN 9000001 AND 9000099";
 const OWN_ENVIRONMENTS = "environment_id BETWEEN -901 AND -900";
 
-/** All that an attack must leave as it was, of this file's own: other files have more rows than can be read each time. */
+/** All of this file's rows, which an attack must not change. Other files have too many rows to read each time. */
 async function everything(): Promise<unknown> {
   const tables = {
     accounts: `id BETWEEN 9000001 AND 9000099 OR ${OWN_ENVIRONMENTS}`,
@@ -155,7 +155,7 @@ beforeAll(async () => {
 });
 
 describe("a balance", () => {
-  it("is moved by its ledger rows, emptied and filled again with its place among those with credits left", async () => {
+  it("is changed by its ledger rows, and after being emptied and refilled is again among those with credits", async () => {
     await run(balance("INSERT", { user: "moved", id: "crb_moved", seq: 1 }));
     const stands = () =>
       db
@@ -194,7 +194,7 @@ describe("a balance", () => {
     }
   });
 
-  it("keeps frozen all that it was issued with", async () => {
+  it("keeps all values of its issue", async () => {
     const movable = ["remaining_steps", "has_remaining", "last_seq", "revoked_at_ms"];
     const frozen = getTableConfig(schema.creditBalances)
       .columns.map((column) => column.name)
@@ -228,7 +228,7 @@ describe("a balance", () => {
     );
   });
 
-  it("begins whole, with credits left, positive and next in its user's ledger", async () => {
+  it("begins complete, with credits, positive and next in its user's ledger", async () => {
     const wrong: Omit<NewBalance, "id">[] = [
       { seq: 6, remaining: 999 },
       { seq: 6, remaining: 1_001 },
@@ -250,7 +250,7 @@ describe("a balance", () => {
       for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
         await refused(balance(verb, { id: "crb_new", ...begun }));
       }
-      // OR IGNORE may pass over it in silence, but must not let it in.
+      // OR IGNORE may skip the row silently, but must not store it.
       const before = await everything();
       await run(balance("INSERT OR IGNORE", { id: "crb_new", ...begun })).catch(() => null);
       expect(await everything()).toEqual(before);
@@ -285,13 +285,13 @@ describe("the ledger", () => {
     }
   });
 
-  it("is never deleted from, in part or whole", async () => {
+  it("is never deleted from, in part or completely", async () => {
     for (const where of ["", " WHERE seq = 5", ` WHERE account_id = ${idOf("u")}`]) {
       expect((await refused(`DELETE FROM credit_ledger${where}`)).message).toContain("credit_ledger_append_only");
     }
   });
 
-  it.each(WAYS)("takes no row out of its place or untrue by %s", async (verb) => {
+  it.each(WAYS)("accepts no row that is out of order or wrong by %s", async (verb) => {
     const good: NewEntry = { id: "crb_part", seq: 6, delta: -100, after: 500, previous: 4 };
     const wrong: Partial<NewEntry>[] = [
       { seq: 1 },
@@ -323,7 +323,7 @@ describe("the ledger", () => {
     for (const change of wrong) await refused(entry(verb, { ...good, ...change }));
   });
 
-  it.each(WAYS)("takes no row that would bring a balance below zero or beyond its bounds by %s", async (verb) => {
+  it.each(WAYS)("accepts no row that would bring a balance below zero or beyond its bounds by %s", async (verb) => {
     const below = entry(verb, { id: "crb_part", seq: 6, delta: -601, after: -1, previous: 4 });
     expect(constraintOf(await refused(below))).toBe("credit_balances_remaining_not_negative");
     const far = entry(verb, { id: "crb_empty", seq: 6, delta: -1, after: -1, previous: 5 });
@@ -333,11 +333,11 @@ describe("the ledger", () => {
     expect(constraintOf(await refused(above))).toBe("credit_balances_remaining_within_bounds");
   });
 
-  it("takes no reason that is not in the interface's list", async () => {
+  it("accepts no reason outside the API's list", async () => {
     await refused(entry("INSERT", { id: "crb_part", seq: 6, delta: -1, after: 599, previous: 4, reason: "whim" }));
   });
 
-  it("moves the balance also when the row comes by a conflict clause", async () => {
+  it("changes the balance even if the row comes by a conflict clause", async () => {
     for (const [index, verb] of WAYS.entries()) {
       const of = { user: `way ${index}`, id: `crb_way_${index}` };
       await run(balance("INSERT", { ...of, seq: 1 }));
@@ -347,7 +347,7 @@ describe("the ledger", () => {
   });
 });
 
-describe("what is held of a balance", () => {
+describe("the held amount of a balance", () => {
   const TOP = 8_796_093_022_208_000;
   // The cron of other tests must not come to an account that has no application.
   const NEVER_DUE_MS = 9_000_000_000_000;
@@ -360,7 +360,7 @@ describe("what is held of a balance", () => {
     settled_seq = (SELECT 1 + max(seq) FROM credit_ledger AS l WHERE l.account_id = reservations.account_id)
     WHERE environment_id = -900 AND id = '${id}'`;
 
-  it("finds room when it comes back: no adjustment takes it, by any clause", async () => {
+  it("has room to return: no adjustment uses it, by any clause", async () => {
     const of = { user: "held", id: "crb_held" };
     await run(balance("INSERT", { ...of, seq: 1, steps: TOP }));
     await run(balance("INSERT", { ...of, id: "crb_beside", seq: 2 }));
@@ -388,7 +388,7 @@ describe("what is held of a balance", () => {
     await run(entry("INSERT", { ...of, seq: 9, delta: -1, after: TOP - 1, previous: 8 }));
   });
 
-  it("and nothing else comes back to a revoked balance: no adjustment raises it, by any clause", async () => {
+  it("is the only amount that returns to a revoked balance: no adjustment raises it, by any clause", async () => {
     const of = { user: "spared", id: "crb_spared" };
     await run(balance("INSERT", { ...of, seq: 1 }));
     await run(entry("INSERT", { ...of, seq: 2, delta: -300, after: 700, previous: 1, reason: "reservation_held" }));
@@ -423,7 +423,7 @@ describe("a refund", () => {
       account_id, external_ref, ordinal, refund_ref, pack_ids, part, of_parts, first_seq, last_seq, request_hash
     ) VALUES (${idOf("other")}, 'order-1', ${ordinal}, '${refundRef}', '[]', ${share}, 1, 1, 'hash')`;
 
-  it("is the next of its reference, under a name of its own, and at most the hundredth", async () => {
+  it("is the next of its reference, with a unique name, and at most the hundredth", async () => {
     await run(refund("INSERT", 1, "a"));
     for (const verb of WAYS) {
       for (const [ordinal, name] of [
@@ -450,7 +450,7 @@ describe("an account", () => {
   const insert = (verb: string, id: number | null, environmentId: number, user: string) =>
     `${verb} INTO accounts (id, environment_id, user_id) VALUES (${id ?? "NULL"}, ${environmentId}, '${user}')`;
 
-  it("is one for each user of an environment, and is never replaced: its integer stays its own", async () => {
+  it("is one for each user of an environment, and is never replaced: its integer never changes", async () => {
     for (const verb of WAYS) {
       // Another integer for a user that has one; another user for an integer that is taken.
       for (const id of [null, 9_100_000, idOf("other")]) await refused(insert(verb, id, -900, "u"));
@@ -460,7 +460,7 @@ describe("an account", () => {
     await refused(`${insert("INSERT", null, -900, "u")} ON CONFLICT DO UPDATE SET id = 9100000`);
   });
 
-  it("keeps its integer and its environment, and takes nobody else's name", async () => {
+  it("keeps its integer and its environment, and cannot take another user's name", async () => {
     for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
       for (const set of [
         "id = 9100000",
@@ -475,13 +475,13 @@ describe("an account", () => {
     }
   });
 
-  it("is never deleted: the next user would get its integer, and the books with it", async () => {
+  it("is never deleted, because the next user would get its integer and its books", async () => {
     for (const where of ["", ` WHERE id = ${idOf("u")}`, ` WHERE id = ${idOf("elsewhere")}`]) {
       await refused(`DELETE FROM accounts${where}`);
     }
   });
 
-  it("is asked for by the books: none take a row of no account", async () => {
+  it("is required by the books: none accept a row without an account", async () => {
     const nobody = { user: "nobody", id: "crb_nobody", seq: 1 };
     await refused(balance("INSERT", nobody).replace("NaN", "NULL"));
     await refused(entry("INSERT", { ...nobody, delta: 1, after: 1, previous: "NULL" }).replace("NaN", "NULL"));
@@ -507,7 +507,7 @@ describe.each([
     }
   });
 
-  it("takes the next row of its person alone, by whatever clause", async () => {
+  it("accepts only the next row of its person, by any clause", async () => {
     for (const verb of WAYS) {
       for (const seq of [0, 1, 2, 4, -1]) {
         expect(constraintOf(await refused(insert(verb, seq)))).toBe(`${table}_seq_gapless`);
@@ -539,7 +539,7 @@ describe("admin_audit", () => {
     }
   });
 
-  it("takes the next row of its application alone, by whatever clause", async () => {
+  it("accepts only the next row of its application, by any clause", async () => {
     for (const verb of WAYS) {
       for (const seq of [0, 1, 2, 4, -1]) {
         expect((await refused(insert(verb, seq, "aud_3"))).message).toContain("admin_audit_seq_gapless");
@@ -549,7 +549,7 @@ describe("admin_audit", () => {
     await refused(`${insert("INSERT", 2, "aud_3")} ON CONFLICT DO UPDATE SET at_ms = 9`);
   });
 
-  it("takes no second row of one act", async () => {
+  it("accepts no second row of one action", async () => {
     for (const verb of WAYS) {
       expect((await refused(insert(verb, 3, "aud_1"))).message).toContain("admin_audit_id");
     }
@@ -569,7 +569,7 @@ describe("a claim", () => {
       )
       .first();
 
-  it("ends, or makes way for a verified one, which stays; each change knows the version before it", async () => {
+  it("ends, or is replaced by a verified one, which stays; each change knows the previous version", async () => {
     for (const id of ["claimed", "one", "other"]) {
       await run(`INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms)
         VALUES (-900, '${id}', 1, 1, 1)`);
@@ -599,7 +599,7 @@ describe("a claim", () => {
   });
 });
 
-it("refuses in words to migrate a database of 0.1.0, as often as it is tried", async () => {
+it("refuses to migrate a database of 0.1.0 with the reason, on every attempt", async () => {
   const words = "This database was made by Purser 0.1.0, which nobody runs";
   const [first] = env.TEST_MIGRATIONS;
   const statements = first?.queries ?? [];
@@ -621,7 +621,7 @@ it("refuses in words to migrate a database of 0.1.0, as often as it is tried", a
 describe("the tables", () => {
   const tables = Object.values<unknown>(schema).filter((value): value is SQLiteTable => is(value, Table));
 
-  it("are STRICT, and WITHOUT ROWID save for those whose integers SQLite makes and what has large rows", async () => {
+  it("are STRICT, and WITHOUT ROWID except those with integers made by SQLite and those with large rows", async () => {
     const { results } = await db
       .prepare(
         "SELECT name, wr AS withoutRowid, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
@@ -639,7 +639,7 @@ describe("the tables", () => {
     }
   });
 
-  it("call each column as its field, in snake case", () => {
+  it("name each column like its field, in snake case", () => {
     const nameOf = (field: string): string => field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
     for (const table of tables) {
       for (const [field, column] of Object.entries(getTableColumns(table))) {
@@ -648,7 +648,7 @@ describe("the tables", () => {
     }
   });
 
-  it("have the columns, keys and indexes that src/db/schema.ts says", async () => {
+  it("have the columns, keys and indexes of src/db/schema.ts", async () => {
     for (const table of tables) {
       const config = getTableConfig(table);
       const { results: columns } = await db

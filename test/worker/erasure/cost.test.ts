@@ -9,7 +9,7 @@ import { makeClient } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-/** The cost table of docs/architecture.md, held by D1's own counters. */
+/** Checks the cost table of docs/architecture.md by D1's own counters. */
 async function world() {
   const made = await erasureWorld();
   const { app, clock } = made;
@@ -54,7 +54,7 @@ it.each([1, 40, 400])(
   },
 );
 
-it("scans no table, and never reads all rows of an environment", async () => {
+it("an erasure scans no table, and never reads all rows of an environment", async () => {
   const tables = await env.DB.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all<{ name: string }>();
   const names = new Set(tables.results.map(({ name }) => name));
   const scans: string[] = [];

@@ -30,7 +30,7 @@ const propertiesOf = async ({ app }: ErasureWorld, id: string): Promise<unknown[
   (await eventsOf(app, id)).map(({ properties }) => JSON.parse(properties));
 
 describe("an id that only claims by publishable keys reach", () => {
-  it("is left out by `distinctIds` that do not name it, without a conflict; one that verified claims reach is not", async () => {
+  it("is left out by `distinctIds` without it, without a conflict; one that verified claims reach is not", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     const dry = await erase(world, { dryRun: true });
@@ -67,7 +67,7 @@ describe("an id that only claims by publishable keys reach", () => {
     expectError(await world.post("consent", { distinctId: "ana", purpose: "x", decision: "denied" }), "person_erased");
   });
 
-  it("is cut where others mention it, until something comes under it", async () => {
+  it("is removed from others' mentions, until something is stored under it", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     await erase(world);
@@ -101,14 +101,14 @@ describe("an id that only claims by publishable keys reach", () => {
     expect(await personIds(call, app, "bob")).toEqual(["bob", DEVICE]);
   });
 
-  it("stays erased by a mint of a link for it, which is kept under its hash", async () => {
+  it("stays erased when a link is created for it, which is recorded under its hash", async () => {
     const world = await linkedWorld();
     await erase(world);
     expect((await world.post("export-person", { distinctId: DEVICE })).status).toBe(200);
     expect(await findInDatabase([DEVICE], world.app.environments.live.id)).toEqual([]);
   });
 
-  it("is blocked like the others when `blockIds` name it, then or in a repeat", async () => {
+  it("is blocked like the others if `blockIds` names it, then or in a repeat", async () => {
     for (const isLater of [false, true]) {
       const world = await linkedWorld();
       const { app, call } = world;
@@ -127,7 +127,7 @@ describe("an id that only claims by publishable keys reach", () => {
     }
   });
 
-  it("is raised when it is erased itself: a tombstone that only cuts makes no repeat", async () => {
+  it("is blocked after its own erasure: a tombstone that only cuts makes no repeat", async () => {
     const world = await linkedWorld();
     const first = await erase(world);
     const own = await world.post("erase-person", { distinctId: DEVICE });
@@ -138,7 +138,7 @@ describe("an id that only claims by publishable keys reach", () => {
     expect(await propertiesOf(world, DEVICE)).toEqual([]);
   });
 
-  it("keeps what comes while it is being erased: that is stored when its erasure is done", async () => {
+  it("keeps events that arrive during its erasure, which are stored afterwards", async () => {
     const world = await linkedWorld();
     const { app, call, clock } = world;
     const ctx = makeCtx(app.environments.live, clock);
@@ -199,7 +199,7 @@ describe("an event of others", () => {
     },
   );
 
-  it("is answered for an erased id, its warnings included, as for one that was never seen", async () => {
+  it("gets the same response for an erased id, including warnings, as for a new id", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     await erase(world, { blockIds: [DEVICE] });

@@ -15,7 +15,7 @@ const WITHOUT_TRACE = [
 ];
 
 describe("an erasure", () => {
-  it("leaves nothing of a person in any column, whatever Purser holds about people", async () => {
+  it("leaves nothing of a person in any column, whatever data Purser has about people", async () => {
     const world = await erasureWorld();
     const { app, post, get } = world;
     await fillPerson(world);
@@ -49,7 +49,7 @@ describe("an erasure", () => {
     expect(again.body).toEqual({ erasureId, status: "completed", ...counts });
   });
 
-  it("erases nothing where the person has other ids than those given, and says which they are", async () => {
+  it("erases nothing if the person has other ids than those given, and returns them", async () => {
     const world = await erasureWorld();
     const { app, post } = world;
     await fillPerson(world);

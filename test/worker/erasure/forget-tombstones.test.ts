@@ -32,7 +32,7 @@ async function lostWorld() {
 }
 
 describe("forgetting the tombstones of a lost secret", () => {
-  it("lets the environment take writes again, of erased ids too, and is one act in the audit", async () => {
+  it("lets the environment accept writes again, for erased ids too, and is one row in the audit", async () => {
     const { app, call, forget, write, fingerprint } = await lostWorld();
     expectError(await write(), "erasure_unavailable");
     expect((await forget()).body).toEqual({ forgotten: expect.any(Number) });
@@ -44,7 +44,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expect(acts).toMatchObject([{ target: fingerprint, by: "api", userId: null, details: { mode: "live" } }]);
   });
 
-  it("counts the erased ids, and tells the erasure as lifted", async () => {
+  it("counts the erased ids, and shows the erasure as lifted", async () => {
     const { app, forget, call, erasureId } = await lostWorld();
     const count = await env.DB.prepare("SELECT count(*) AS n FROM tombstones WHERE environment_id = ?")
       .bind(app.environments.live.id)
@@ -54,7 +54,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expect(receipt.body.liftedAt).not.toBeNull();
   });
 
-  it("refuses while the secret is set, an unknown application, and another key than the admin token, and changes nothing", async () => {
+  it("refuses a secret that is set, an unknown application, and another key than the admin token, and changes nothing", async () => {
     const { app, clock, forget, write } = await lostWorld();
     expectError(await forget({}, env.ADMIN_TOKEN, makeClient(clock)), "invalid_request", "fingerprint");
     const asPrevious = makeClient(clock, { ERASURE_SECRET: LOST, ERASURE_SECRET_PREVIOUS: env.ERASURE_SECRET });
@@ -69,7 +69,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expect((await makeClient(clock)("POST", path, { key: env.ADMIN_TOKEN, body })).body).toEqual({ forgotten: 0 });
   });
 
-  it("waits for an erasure that is running", async () => {
+  it("is refused during a running erasure", async () => {
     const { app, forget } = await lostWorld();
     await env.DB.prepare(
       `INSERT INTO erasures (environment_id, id, keep_consent, actor, fingerprint, started_at_ms)
@@ -80,7 +80,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expectError(await forget(), "changed_meanwhile");
   });
 
-  it("happens once, whichever trip fails, before or after it landed", async () => {
+  it("happens once, whichever trip fails, before or after it was stored", async () => {
     for (const fault of FAULTS) {
       const { app, clock, forget, write } = await lostWorld();
       const faulty = faultyD1(env.DB);

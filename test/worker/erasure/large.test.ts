@@ -70,7 +70,7 @@ async function expectGone({ app, get }: ErasureWorld, erasureId: string, ids: nu
   expect(left).toEqual({ tombstones: ids, ids: 0 });
 }
 
-it("erases a person of more than 10,000 ids, by calls that each stay within D1's queries", {
+it("erases a person of more than 10,000 ids, by calls that each stay within D1's query limit", {
   timeout: 120_000,
 }, async () => {
   const world = await erasureWorld();
@@ -110,7 +110,7 @@ it("erases a person of more than 10,000 ids, by calls that each stay within D1's
   await expectGone(world, body.erasureId, IDS + 1);
 });
 
-it("erases such a person from the dashboard, unless it is another by then", { timeout: 120_000 }, async () => {
+it("erases such a person from the dashboard, unless the ids have changed", { timeout: 120_000 }, async () => {
   const world = await erasureWorld();
   const { app, clock } = world;
   await fillIds(world, 10_001);
@@ -144,7 +144,7 @@ it("erases such a person from the dashboard, unless it is another by then", { ti
   await expectGone(world, erasureId, 10_003);
 });
 
-it("erases rows of many pages, in one call within D1's queries", { timeout: 120_000 }, async () => {
+it("erases rows of many pages, in one call within D1's query limit", { timeout: 120_000 }, async () => {
   const world = await erasureWorld();
   const { app, clock } = world;
   const { live } = app.environments;

@@ -14,13 +14,13 @@ afterAll(expectLedgerInvariants);
 
 beforeEach(async () => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
-  // A run of the cron looks at a bounded number of pages, and none of another test's is to be among them.
+  // A run of the cron reads a limited number of pages, and none of them may belong to another test.
   await env.DB.prepare("DELETE FROM balance_expiries").run();
 });
 
 const input = { distinctId: ANA, dryRun: false, keepConsent: false };
 
-/** An environment that tells everything, with alerts and notices. */
+/** An environment with an endpoint for everything, alerts and notices. */
 async function watchedWorld(): Promise<ErasureWorld> {
   const world = await erasureWorld();
   const { app, call } = world;
@@ -36,7 +36,7 @@ async function watchedWorld(): Promise<ErasureWorld> {
 
 const cron = ({ clock }: ErasureWorld) => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
 
-/** What the environment tells: an erasure leaves one message alone, beside that of a payment, and neither names anybody. */
+/** The environment's messages: an erasure leaves only its own message and one of a payment, and neither names anybody. */
 async function expectErasedAlone({ app }: ErasureWorld, erasureId: string): Promise<void> {
   const messages = (await storedMessages(app.environments.live)).filter(({ type }) => type !== "payment.unmatched");
   expect(messages.map(({ id, ...message }) => message)).toEqual([
@@ -52,7 +52,7 @@ async function expectErasedAlone({ app }: ErasureWorld, erasureId: string): Prom
   expect(results).toEqual([{ type: "person.erased" }]);
 }
 
-it("is told once it is complete, by one message that names nobody; what was to be told of the person goes unsent", async () => {
+it("sends one message without personal data when it is complete; pending messages about the person are not sent", async () => {
   const world = await watchedWorld();
   const { app, post } = world;
   await fillPerson(world);
@@ -90,7 +90,7 @@ it("takes the deliveries of endpoints that were deleted before", async () => {
   expect(await all()).toBe(before - named);
 });
 
-it("is alone also where balances expire, alerts fall due and holds end while it runs", async () => {
+it("sends no other message, even if balances expire, alerts are due and holds end while it runs", async () => {
   const world = await watchedWorld();
   const { app, clock, post, get } = world;
   const expiresAt = new Date(clock.ms + 10 * DAY_MS).toISOString();
@@ -109,7 +109,7 @@ it("is alone also where balances expire, alerts fall due and holds end while it 
   await expectErasedAlone(world, output.erasureId ?? "");
 });
 
-it.each(FAULTS)("is told once, whichever trip of its end fails: %s", async (fault) => {
+it.each(FAULTS)("sends it once, whichever trip of its end fails: %s", async (fault) => {
   const world = await watchedWorld();
   const { app, clock, post } = world;
   const erased: string[] = [];

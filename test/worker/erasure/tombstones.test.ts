@@ -44,7 +44,7 @@ async function books({ app }: ErasureWorld): Promise<unknown> {
 }
 
 describe("an erased id", () => {
-  it("is refused by every write, also in an isolate that has its account in memory, and reads as unknown", async () => {
+  it("is refused by every write, even in an isolate that remembers its account, and is unknown to reads", async () => {
     const world = await erasureWorld();
     const { app, post, get, clock } = world;
     const { body: granted } = await post("credits/grant", { userId: ANA, packId: "Two" });
@@ -89,7 +89,7 @@ describe("an erased id", () => {
     expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
   });
 
-  it("is answered as ever in both dialects of analytics, and not stored; where others name it, it is cut out", async () => {
+  it("gets the usual response in both protocols of analytics, and is not stored; it is removed from others' events", async () => {
     const world = await erasureWorld();
     const { app, call } = world;
     await erase(world);
@@ -118,7 +118,7 @@ describe("an erased id", () => {
     expect(results.map(({ properties }) => JSON.parse(properties))).toEqual([{ kept: 1 }, { kept: 2 }]);
   });
 
-  it("counts for the day's limits of the environment as one that was never seen, in both dialects", async () => {
+  it("counts for the environment's daily limits like a new id, in both protocols", async () => {
     const world = await erasureWorld();
     const { app, call } = world;
     await erase(world);
@@ -158,7 +158,7 @@ describe("an erased id", () => {
     expect(await findInDatabase(TRACES, id)).toEqual([]);
   });
 
-  it("is nobody in an export by an old link, with the consent that was kept", async () => {
+  it("is nobody in an export by an old link, except for kept consent", async () => {
     const world = await erasureWorld();
     const { app, call, post } = world;
     await fillPerson(world);
@@ -190,7 +190,7 @@ describe("an erased id", () => {
   });
 });
 
-describe("an isolate that remembers somebody from before an erasure that was lifted", () => {
+describe("an isolate that remembers a user from before an erasure and its lift", () => {
   it("spends the new credits, and writes nothing into the old books", async () => {
     const world = await erasureWorld();
     const { app, clock, post, get } = world;
@@ -227,7 +227,7 @@ describe("an isolate that remembers somebody from before an erasure that was lif
     expectError(await post("usage/events", { eventId: "after", userId: ANA, ...chat }), "insufficient_credits");
   });
 
-  it("sets what was set before, and links what was linked", async () => {
+  it("sets the same properties and links the same ids again", async () => {
     const world = await erasureWorld();
     const { app, clock, call } = world;
     const other = makeClient(clock);
@@ -250,7 +250,7 @@ describe("an isolate that remembers somebody from before an erasure that was lif
 });
 
 describe("without the secret", () => {
-  it("nobody is erased, and while tombstones stand nothing is written for any id", async () => {
+  it("nobody is erased, and if there are tombstones nothing is written for any id", async () => {
     const world = await erasureWorld();
     const { app, clock } = world;
     const key = app.keys.sk_live;
@@ -284,7 +284,7 @@ describe("without the secret", () => {
   });
 });
 
-describe("an erasure that is cut", () => {
+describe("an interrupted erasure", () => {
   it.each([1, 2, 7])("is finished by the cron, in pages of %i rows", async (rows) => {
     const world = await erasureWorld();
     const { app, clock, post, get } = world;
@@ -306,7 +306,7 @@ describe("an erasure that is cut", () => {
     expect(await books(world)).toEqual(before);
   });
 
-  it.each(FAULTS)("is complete when it is asked for again, whichever trip failed: %s", async (fault) => {
+  it.each(FAULTS)("is completed by a repeated call, whichever trip failed: %s", async (fault) => {
     const world = await erasureWorld();
     const { app, clock, post } = world;
     for (let at = 1; at <= 6; at++) {
@@ -352,7 +352,7 @@ describe("an erasure that is cut", () => {
     },
   );
 
-  it("is one erasure, however many ask for it at once", async () => {
+  it("is one erasure for any number of concurrent calls", async () => {
     const world = await erasureWorld();
     const { app, clock, get } = world;
     await fillPerson(world);
@@ -371,7 +371,7 @@ describe("an erasure that is cut", () => {
     expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
   });
 
-  it("ends complete and once beside grants, debits, holds, analytics, consent, exports and a second erasure", async () => {
+  it("completes once among grants, debits, holds, analytics, consent, exports and a second erasure", async () => {
     const world = await erasureWorld();
     const { app, clock } = world;
     await fillPerson(world);

@@ -41,7 +41,7 @@ async function crowd(app: TestApp): Promise<void> {
 }
 
 describe("an export", () => {
-  it("costs two trips and two written rows while it is small, however many others there are", async () => {
+  it("costs two trips and two written rows if it is small, however many other people there are", async () => {
     const app = await makeApp();
     await crowd(app);
     await seedPerson(app.environments.live, {}, ["ana"]);
@@ -51,7 +51,7 @@ describe("an export", () => {
     expect(cost.rowsRead).toBeLessThanOrEqual(cost.rows + FIXED_ROWS);
   });
 
-  it("costs a trip a page and one more, and reads each row once", async () => {
+  it("costs one trip a page and one more, and reads each row once", async () => {
     const app = await makeApp();
     const { live } = app.environments;
     await crowd(app);
@@ -72,7 +72,7 @@ describe("an export", () => {
     expect(cost.rowsWritten).toBe(2);
   });
 
-  it("binds no value that D1 would not take, whatever the ids of balances weigh, and misses none", async () => {
+  it("binds only values that D1 accepts, for balance ids of any size, and misses none", async () => {
     const app = await makeApp();
     const { live } = app.environments;
     // 800 bytes each: a few thousand of them are more than the 2 MB that D1 takes of one value.

@@ -9,7 +9,7 @@ import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
   vi.spyOn(console, "error").mockImplementation(() => {});
@@ -57,7 +57,7 @@ describe.each([
   { name: "a document with a few heavy rows", events: 40 },
   { name: "a document of many pages", events: 2_300 },
 ])("$name", ({ events }) => {
-  it.each(FAULTS)("is whole, or is 5xx or does not parse, whichever trip to D1 fails: %s", async (fault) => {
+  it.each(FAULTS)("is complete, or is 5xx or does not parse, whichever trip to D1 fails: %s", async (fault) => {
     const app = await makeApp();
     await seed(app, events);
     const flawless = await attempt(app, null);

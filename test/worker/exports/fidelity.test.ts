@@ -7,7 +7,7 @@ import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
 const deep = (levels: number): string => `${'{"a":'.repeat(levels)}null${"}".repeat(levels)}`;
 
-/** JSON texts whose values a careless hand loses. */
+/** JSON texts whose values are easily lost. */
 const TEXTS: readonly string[] = [
   '{"__proto__":{"polluted":true},"constructor":{"prototype":1},"toString":"x"}',
   '{"line":"\u2028","paragraph":"\u2029","emoji":"👩‍🚀🦊","quote":"\\"","backslash":"\\\\","controls":"\\u0000\\u0001\\n\\u001f\u007f"}',
@@ -19,7 +19,7 @@ const TEXTS: readonly string[] = [
   deep(1_500),
 ];
 
-it("gives back the same JSON value as was stored, whatever it holds", async () => {
+it("returns the same JSON value as was stored, for any value", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, { properties: TEXTS[0] ?? "" }, ["Zoë", "Zoe\u0308"]);
@@ -34,7 +34,7 @@ it("gives back the same JSON value as was stored, whatever it holds", async () =
   expect(person?.distinctIds.map(({ distinctId }) => distinctId)).toEqual(["Zoë", "Zoe\u0308"]);
 });
 
-it("gives back properties of several ids digit by digit, each name from the nearest that has it", async () => {
+it("returns properties of several ids digit by digit, each name from the nearest id that has it", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, { properties: '{"n":9007199254740993,"__proto__":1}' }, ["ana", "crm"]);
@@ -48,7 +48,7 @@ it("gives back properties of several ids digit by digit, each name from the near
   expect(text).toContain('"properties":{"n":9007199254740993,"__proto__":1,"1":"one","huge":1e400,"constructor":-0.0}');
 });
 
-it("gives back what was captured, in every field", async () => {
+it("returns every field of captured events", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp();
@@ -69,7 +69,7 @@ it("gives back what was captured, in every field", async () => {
   }
 });
 
-it("tells ids apart that only normalisation makes equal", async () => {
+it("distinguishes ids that only normalisation makes equal", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const ids = ["Zo\u00eb", "Zoe\u0308"];
@@ -79,7 +79,7 @@ it("tells ids apart that only normalisation makes equal", async () => {
   expect(new Set(people.map((person) => person?.personId)).size).toBe(2);
 });
 
-it("holds events that are each too heavy for a page of them, in their order", async () => {
+it("returns events that are each too large for a page, in order", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, {}, ["heavy"]);

@@ -48,7 +48,7 @@ async function readCounting(app: TestApp, d1: D1Database, word: string) {
   return { status: response.status, words, isWhole: tail.endsWith("]}") };
 }
 
-describe("an export opens, and is whole, whatever the person holds", () => {
+describe("a large export is complete", () => {
   it("with many claimed ids", { timeout: timeoutOf(IDS, 5) }, async () => {
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
@@ -103,7 +103,7 @@ describe("properties", () => {
     return app;
   }
 
-  it("of many ids are one object: of one name, those of the nearest", async () => {
+  it("of many ids are one object, with each name from the nearest id", async () => {
     const app = await withProperties();
     const { d1, spent } = countingQueries();
     const { person } = await documentOf(app, "ana", new Clock(), d1);
@@ -112,7 +112,7 @@ describe("properties", () => {
     expect(spent()).toBeLessThanOrEqual(30);
   });
 
-  it("that were changed after the snapshot, and not read with it, leave a document without its end", async () => {
+  it("that changed after the snapshot, and were not read with it, leave the document incomplete", async () => {
     const app = await withProperties();
     const clock = new Clock();
     let trips = 0;
@@ -128,7 +128,7 @@ describe("properties", () => {
   });
 });
 
-it.each([1, 10, 40, 150, 151, 400])("costs at most 1.05 × rows + 8 an id for a person of %i ids", async (count) => {
+it.each([1, 10, 40, 150, 151, 400])("cost at most 1.05 × rows + 8 an id for a person of %i ids", async (count) => {
   const app = await makeApp();
   const { live } = app.environments;
   await seedPerson(live, {}, ["ana"]);

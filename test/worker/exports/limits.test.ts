@@ -44,15 +44,15 @@ async function seedMany(app: TestApp, distinctId: string, events: number, bytes:
 }
 
 /**
- * With `npm run soak` a million of each. Else fewer, whose events are said to weigh so much that the budget leaves them the
- * pages of a million: as many rows each.
+ * With `npm run soak` a million of each. Otherwise fewer events with a larger recorded size, so that their pages have as many
+ * rows as those of a million.
  */
 const { events, bytesSaid, tripsMax } = isSoak
   ? { events: 1_000_000, bytesSaid: 2_000_000, tripsMax: 891 }
   : { events: 40_000, bytesSaid: 1_632_000_000, tripsMax: 40 };
 
 it(
-  "takes at most 900 queries for a million analytics and a million usage events",
+  "takes at most 900 queries for a million analytics events and a million usage events",
   async () => {
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);

@@ -41,7 +41,7 @@ describeRefusals("POST /api/v1/export-person/revoke", {
 });
 
 describe("ending the links of an id", () => {
-  it("ends each link of that id alone, in that mode and application alone, and counts those that were valid", async () => {
+  it("ends only the links of that id, mode and application, and counts the valid ones", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const [app, other] = [await makeApp(), await makeApp()];
@@ -71,7 +71,7 @@ describe("ending the links of an id", () => {
     expectError(await call("GET", later), "invalid_or_expired_token");
   });
 
-  it("answers as a link that expired does, and notes no opening", async () => {
+  it("makes them answer like expired links, and records no opening", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -113,7 +113,7 @@ describe("ending the links of an id", () => {
     expectError(await call("GET", later), "invalid_or_expired_token");
   });
 
-  it("finishes a download that has begun, and opens nothing after the end, whatever races", async () => {
+  it("lets a running download finish, and opens nothing afterwards, even in a race", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -149,7 +149,7 @@ describe("ending the links of an id", () => {
     expect((await open(link, clock)).status).toBe(401);
   });
 
-  it("refuses an id that is empty or oversized, a misspelt field, and a deployment without a secret; nothing is written", async () => {
+  it("refuses an id that is empty or too long, a misspelt field, and a deployment without a secret; nothing is written", async () => {
     const call = makeClient(new Clock());
     const app = await makeApp();
     const { sk_live: key } = app.keys;
@@ -163,8 +163,8 @@ describe("ending the links of an id", () => {
   });
 });
 
-describe("a link that is not valid, in a browser", () => {
-  it("answers a short page that is always the same, with the status and the other headers of the refusal", async () => {
+describe("an invalid link in a browser", () => {
+  it("returns a short page that is always the same, with the refusal's status and other headers", async () => {
     const clock = new Clock();
     const path = "/api/v1/export-download?token=x";
     const get = (accept: string, method = "GET") =>

@@ -25,8 +25,8 @@ describeRefusals("POST /api/v1/export-person", {
   stranger: (answer) => expect(answer.body.format).toBe("json"),
 });
 
-describe("minting a link", () => {
-  it("answers a link on the origin it was asked at, good for 24 hours, and notes the key that asked", async () => {
+describe("creating a link", () => {
+  it("returns a link on the request's origin, valid for 24 hours, and records the key", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -44,7 +44,7 @@ describe("minting a link", () => {
     expect(JSON.stringify(results)).not.toContain(downloadUrl.split("token=")[1]);
   });
 
-  it("answers a link on the configured origin, whatever host the request names", async () => {
+  it("returns a link on the configured origin, whatever host the request names", async () => {
     const app = await makeApp();
     for (const PUBLIC_ORIGIN of ["https://credits.example.com", "https://credits.example.com/"]) {
       const call = makeClient(new Clock(), { PUBLIC_ORIGIN });
@@ -67,7 +67,7 @@ describe("minting a link", () => {
     },
   );
 
-  it("refuses an id that is empty, oversized or malformed, and a misspelt field", async () => {
+  it("refuses an id that is empty, too long or malformed, and a misspelt field", async () => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();
     const attempts = ["", "x".repeat(201), "🦊".repeat(201), "a\u0000b", "a\u007fb", "\ud800", 7, null, undefined];
@@ -85,7 +85,7 @@ describe("minting a link", () => {
     );
   });
 
-  it("fails closed without a secret of 16 characters, and so does a download; the rest works", async () => {
+  it("fails without a secret of 16 characters, and so does a download; the rest works", async () => {
     const app = await makeApp();
     const link = await linkTo(app, "ana", new Clock());
     for (const secret of ["", "fifteen-charact", "🦊".repeat(15)]) {
@@ -109,7 +109,7 @@ const HEADERS = {
 };
 
 describe("a link", () => {
-  it("opens as often as it is tried until it expires, with headers that keep it to its holder", async () => {
+  it("can be opened repeatedly until it expires, with headers that keep it private", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -128,7 +128,7 @@ describe("a link", () => {
     expectError(await call("GET", link), "invalid_or_expired_token");
   });
 
-  it("says its exact length when the document is small", async () => {
+  it("has its exact length if the document is small", async () => {
     const clock = new Clock();
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
@@ -140,7 +140,7 @@ describe("a link", () => {
     readDocument(new TextDecoder().decode(bytes));
   });
 
-  it("gives one and the same 401 for whatever is wrong with its token, and notes nothing", async () => {
+  it("gives the same 401 for any invalid token, and records nothing", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -173,7 +173,7 @@ describe("a link", () => {
     expect(await auditOf(app, "ana")).toEqual([]);
   });
 
-  it("is verified by HEAD, which reads whether it was ended and notes nothing", async () => {
+  it("is verified by HEAD, which reads whether it was ended and records nothing", async () => {
     const clock = new Clock();
     const app = await makeApp();
     const link = await linkTo(app, "ana", clock);
@@ -190,7 +190,7 @@ describe("a link", () => {
     expect(await auditOf(app, "ana")).toEqual([]);
   });
 
-  it("answers no other method", async () => {
+  it("supports no other method", async () => {
     const call = makeClient(new Clock());
     for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
       const answer = await call(method, "/api/v1/export-download?token=x");
@@ -200,7 +200,7 @@ describe("a link", () => {
     }
   });
 
-  it("keeps to its holder whatever else is answered at its address: no secret, a busy database, a bug", async () => {
+  it("keeps its headers in every response: without a secret, for a busy database, for a bug", async () => {
     for (const level of ["warn", "error"] as const) vi.spyOn(console, level).mockImplementation(() => {});
     const app = await makeApp();
     const link = await linkTo(app, "ana", new Clock());
@@ -218,7 +218,7 @@ describe("a link", () => {
     for (const { headers } of answers) expect(Object.fromEntries(headers)).toMatchObject(HEADERS);
   });
 
-  it("signed with the secret before the present one still opens", async () => {
+  it("signed with the previous secret still opens", async () => {
     const clock = new Clock();
     const call = makeClient(clock, {
       ANALYTICS_EXPORT_SECRET: "a-secret-that-came-later",
@@ -229,7 +229,7 @@ describe("a link", () => {
 });
 
 describe("the document", () => {
-  it("is person: null and empty lists where nothing is held; that somebody asked is nothing", async () => {
+  it("is person: null and empty lists without data; rows of the audit alone do not count", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -251,7 +251,7 @@ describe("the document", () => {
     expect(await documentOf(app, "nobody", clock)).toEqual(nothing);
   });
 
-  it("has a person without an id for whoever has credits, usage or consents alone", async () => {
+  it("has a person without an id for somebody with only credits, usage or consents", async () => {
     const clock = new Clock();
     const app = await makeApp();
     const { live } = app.environments;
@@ -265,7 +265,7 @@ describe("the document", () => {
     }
   });
 
-  it("tells all that its endpoints told, of all of the person's ids, and of none that claims them", async () => {
+  it("has everything that the endpoints received, of all ids of the person, and of no id that claims them", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -349,7 +349,7 @@ describe("the document", () => {
     expect(consentLog).toEqual([consented.body]);
   });
 
-  it("shows no twin: neither the other mode's nor another application's rows under the same ids", async () => {
+  it("has no rows of the other mode or of another application with the same ids", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
-it("exports the quantities that an event carried, and no unit that it did not", async () => {
+it("exports the quantities of an event, and no other unit", async () => {
   const call = makeClient(new Clock());
   const app = await makeApp();
   const key = app.keys.sk_live;

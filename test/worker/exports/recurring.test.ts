@@ -24,7 +24,7 @@ async function world() {
   return { ...credits, key, make, listOf, exported };
 }
 
-it("has a user's recurring grants, ended and suspended ones too, as the list has them", async () => {
+it("has a user's recurring grants, including ended and suspended ones, as in the list", async () => {
   const { app, call, clock, key, make, listOf, exported } = await world();
   expect((await documentOf(app, "u", clock)).person).toBeNull();
   await make("u", { recurringId: "rec_z", quantity: undefined });
@@ -34,14 +34,14 @@ it("has a user's recurring grants, ended and suspended ones too, as the list has
   expect(await exported("u")).toEqual(await listOf("u"));
 });
 
-it("is a person's who has nothing else yet", async () => {
+it("includes a person who has nothing else yet", async () => {
   const { make, listOf, exported } = await world();
   await make("u", { startsAt: "2026-03-01T00:00Z" });
   expect(await exported("u")).toHaveLength(1);
   expect(await exported("u")).toEqual(await listOf("u"));
 });
 
-it("tells what is written: a period that is due and not granted yet is not in it", async () => {
+it("has only written data: a period that is due but not granted yet is not in it", async () => {
   const { clock, make, listOf, exported } = await world();
   const made = await make("u", {});
   clock.advance(40 * DAY_MS);
@@ -49,7 +49,7 @@ it("tells what is written: a period that is due and not granted yet is not in it
   expect(await listOf("u")).toMatchObject([{ nextAt: "2026-03-15T12:00:00.000Z" }]);
 });
 
-it.each([2, 200])("has those of all of a person's %i ids, one id after another", async (count) => {
+it.each([2, 200])("has those of all %i ids of a person, one id after another", async (count) => {
   const { app, call, clock, key, make, listOf } = await world();
   const names = Array.from({ length: count - 1 }, (_, index) => `old ${String(index).padStart(3, "0")}`);
   const identify = (name: string) => ({

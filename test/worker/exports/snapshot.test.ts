@@ -40,7 +40,7 @@ async function readWhile(app: TestApp, clock: Clock, meanwhile: (trip: number) =
   return { status: response.status, text: await readAll(response) };
 }
 
-it("shows one moment, however much is written while it streams", async () => {
+it("shows one moment, however much is written while it is sent", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp();
@@ -74,7 +74,7 @@ it("shows one moment, however much is written while it streams", async () => {
   expect((await documentOf(app, "ana", clock)).person?.distinctIds).toHaveLength(3);
 });
 
-it("keeps the moment also of a balance that was revoked before it, and refilled and emptied since", async () => {
+it("shows that moment also for a balance that was revoked before it, or refilled and emptied since", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp();
@@ -167,7 +167,7 @@ it.each([
   },
 );
 
-it("notes one failure, and no more, when its reader leaves while a page is being read", async () => {
+it("records one failure, and no more, if its reader leaves while a page is being read", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await longLife(app);

@@ -129,7 +129,7 @@ describeMistakes("a field by another name", [
     "quantities.model",
     "at the top level, as `model`",
   ),
-  event("a unit that is none", { quantities: { token: 5 } }, "quantities.token", "write `tokens`"),
+  event("an invalid unit", { quantities: { token: 5 } }, "quantities.token", "write `tokens`"),
   event("credits", { quantities: { credits: 5 } }, "quantities.credits", "name the unit of the packs that pay"),
   event(
     "a unit that is nowhere near",
@@ -180,7 +180,7 @@ describeMistakes("a value of another form", [
   grant("an empty reference", { externalRef: "" }, "externalRef", "must not be empty"),
   grant("a null reference", { externalRef: null }, "externalRef", "must be a string, not null"),
   grant("a quantity as text", { packId: "Wallet", quantity: "5" }, "quantity", "must be a number, without quotes"),
-  grant("a source that is none", { source: "Purchased" }, "source", "purchase or grant or refund or manual"),
+  grant("an invalid source", { source: "Purchased" }, "source", "purchase or grant or refund or manual"),
   grant("a source in capitals", { source: "REFUND" }, "source", "purchase or grant or refund or manual"),
   grant("a date alone", { expiresAt: "2027-01-31" }, "expiresAt", "needs a time", "2026-01-31T12:00:00Z"),
   grant("a time without a zone", { expiresAt: "2027-01-31T12:00:00" }, "expiresAt", "Z or an offset at its end"),
@@ -248,7 +248,7 @@ describeMistakes("a value of another form", [
     "must be an object, not a string that holds JSON",
   ),
   event("properties as a list", { properties: [] }, "properties", "must be an object, not a list"),
-  event("a shortage that is none", { onShortage: "partly" }, "onShortage", "reject or partial"),
+  event("an invalid onShortage", { onShortage: "partly" }, "onShortage", "reject or partial"),
   event("an event without an id", { eventId: undefined }, "eventId", "is required"),
   wrong(
     "a list of 101",
@@ -281,7 +281,7 @@ describeMistakes("a value of another form", [
     "`res_`",
   ),
   wrong(
-    "a decision that is none",
+    "an invalid decision",
     () => ({ path: "/api/v1/consent", body: { distinctId: "ana", purpose: "ads", decision: "grant" } }),
     "decision",
     "granted or denied or withdrawn",
@@ -336,7 +336,7 @@ describeMistakes("a query string", [
     "from",
     "RFC 3339",
   ),
-  query("with escapes that are none", "/api/v1/credits?userId=%zz", "query", "escape"),
+  query("with invalid escapes", "/api/v1/credits?userId=%zz", "query", "escape"),
   wrong(
     "with the arguments in the body of a GET",
     () => ({ path: "/api/v1/credits", headers: { "content-type": "application/json" } }),
@@ -452,7 +452,7 @@ describeMistakes("a thing that is not there", [
 ]);
 
 describeMistakes("an argument of the administration", [
-  admin("a mode that is none", "/keys", "POST", { kind: "secret", mode: "production" }, "mode", "live or test"),
+  admin("an invalid mode", "/keys", "POST", { kind: "secret", mode: "production" }, "mode", "live or test"),
   admin("a kind in capitals", "/keys", "POST", { kind: "Secret", mode: "live" }, "kind", "secret or publishable"),
   admin(
     "a pack's name in snake_case",
@@ -545,7 +545,7 @@ describeMistakes("an argument of the administration", [
   ),
 ]);
 
-it("ignores unknown parameters of a query, include_expired too, and lets a browser read the request's id", async () => {
+it("ignores unknown query parameters, even include_expired, and lets a browser read the request's id", async () => {
   const { keys } = await makeApp();
   const answer = await makeClient(new Clock())("GET", "/api/v1/credits?userId=u&include_expired=true", {
     key: keys.sk_live,
@@ -561,7 +561,7 @@ it("ignores unknown parameters of a query, include_expired too, and lets a brows
   }
 });
 
-it("tells each element of a list what to change", async () => {
+it("says what to change in each element of a list", async () => {
   const { keys } = await makeApp();
   const call = makeClient(new Clock());
   const elements = [{ ...use, event_id: "e" }, { eventId: "e", ...use, tokens: 5 }, "e", null];
@@ -575,7 +575,7 @@ it("tells each element of a list what to change", async () => {
   expectError(await call("POST", EVENTS, { key: keys.sk_live, body: "[" }), "invalid_request", "body");
 });
 
-it("refuses another user's cursor, and says whose to send", async () => {
+it("refuses another user's cursor, and says which one to send", async () => {
   const { keys, appId } = await makeApp();
   await makePack(appId, "Starter", [{ amountSteps: 1_000, unit: "tokens" }]);
   const call = makeClient(new Clock());

@@ -22,7 +22,7 @@ const revoke = (body: unknown, headers: Record<string, string> = {}) =>
 const list = (query: string, headers: Record<string, string> = {}) =>
   call("GET", `${LIST}${query}`, { key: app.keys.sk_live, headers });
 
-describe("a path that is not there", () => {
+describe("an unknown path", () => {
   it.each([
     "/api",
     "/api/v1",
@@ -36,15 +36,15 @@ describe("a path that is not there", () => {
     expect((await call("HEAD", path)).status).toBe(404);
   });
 
-  it("is not_found when its percent-escapes are not UTF-8, or no escapes at all", async () => {
+  it("is not_found if its percent-escapes are not UTF-8, or not escapes at all", async () => {
     for (const path of ["/api/v1/credits%FF", "/api/v1/%", "/api/v1/%zz", "/%E0%A4%A", "/api/v1/credits%2Fgrant"]) {
       expectError(await call("GET", path), "not_found");
     }
   });
 });
 
-describe("a method that a path does not know", () => {
-  it("is told which it does, in Allow", async () => {
+describe("a wrong method", () => {
+  it("gets the allowed ones, in Allow", async () => {
     const answer = await call("GET", REVOKE);
     expectError(answer, "method_not_allowed");
     expect(answer.headers.get("allow")).toBe("POST");
@@ -63,7 +63,7 @@ describe("a method that a path does not know", () => {
 describe("a body", () => {
   const found = { balanceId: "crb_none" };
 
-  it("is weighed in bytes: 1 MiB passes, one byte more does not, however it is sent", async () => {
+  it("is measured in bytes: 1 MiB passes, one byte more does not, however it is sent", async () => {
     const text = JSON.stringify(found);
     const exact = text + " ".repeat(bodyBytesMax - text.length);
     const asStream = (body: string) => new Response(body).body;
@@ -78,14 +78,14 @@ describe("a body", () => {
     }
   });
 
-  it("that is no JSON is refused as a whole", async () => {
+  it("that is not JSON is refused as a whole", async () => {
     for (const body of ["", " ", "{", "{'a':1}", '{"balanceId":"x"} x', "NaN", "undefined", '{"balanceId":"x",}']) {
       expectError(await revoke(body), "invalid_request", "body");
     }
     expectError(await call("POST", REVOKE, { key: app.keys.sk_live }), "invalid_request", "body");
   });
 
-  it("that is no object is refused as a whole", async () => {
+  it("that is not an object is refused as a whole", async () => {
     for (const body of ["null", "[]", "[{}]", "1", "true", '"text"']) {
       expectError(await revoke(body), "invalid_request", "body");
     }
@@ -108,7 +108,7 @@ describe("a body", () => {
     expectError(await revoke(`\u{feff}${JSON.stringify(found)}`), "credit_balance_not_found");
   });
 
-  it("with a field that is not known names it, `__proto__` and the like included", async () => {
+  it("with an unknown field names it, including `__proto__` and similar names", async () => {
     for (const name of ["externalref", "__proto__", "constructor", "toString", "", " balanceId", "balanceid"]) {
       const answer = await revoke(`{"balanceId":"crb_none",${JSON.stringify(name)}:{"isAdmin":true}}`);
       expectError(answer, "invalid_request", name === "" ? "body" : name);
@@ -135,11 +135,11 @@ describe("a body", () => {
     expect(answer.body.error.message).toBe("source must be purchase or grant or refund or manual.");
   });
 
-  it("without a field that it must have says so", async () => {
+  it("without a required field names it", async () => {
     expect((await revoke({})).body.error).toMatchObject({ param: "balanceId", message: "balanceId is required." });
   });
 
-  it("that nests as deep as it may is refused, not fallen over", async () => {
+  it("with the maximum nesting is refused without a crash", async () => {
     expectError(await revoke(`{"balanceId":${"[".repeat(200_000)}${"]".repeat(200_000)}}`), "invalid_request", "body");
     const within = `{"balanceId":${"[".repeat(999)}${"]".repeat(999)}}`;
     expectError(await revoke(within), "invalid_request", "balanceId");
@@ -160,7 +160,7 @@ describe("a query", () => {
     }
   });
 
-  it("may carry parameters that nobody knows, once or often", async () => {
+  it("may have unknown parameters, once or repeatedly", async () => {
     const answer = await list("?userId=u&utm_source=mail&x=1&x=2&__proto__=1&__proto__=2&constructor=1");
     expect(answer.status).toBe(200);
   });
@@ -189,7 +189,7 @@ describe("a query", () => {
     },
   );
 
-  it("tells users apart that differ in one code unit, or in white space", async () => {
+  it("distinguishes users that differ in one code unit, or in white space", async () => {
     for (const userId of ["u", " u", "u ", "U", "u\u0301", "ú", "🦄".repeat(200)]) {
       expect((await list(`?userId=${encodeURIComponent(userId)}`)).status).toBe(200);
     }
@@ -217,8 +217,8 @@ describe("an upload that its client aborts", () => {
   });
 });
 
-describe("every answer", () => {
-  it("is kept by no cache and read as nothing but what it says that it is", async () => {
+describe("every response", () => {
+  it("is never cached, and read only as its declared type", async () => {
     const key = app.keys.sk_live;
     const answers = [
       await list("?userId=u"),
@@ -244,7 +244,7 @@ describe("every answer", () => {
 describe("a bug", () => {
   const secrets = ["alice@example.com", "TypeError", "SELECT", "sk_live_"];
 
-  it("is a 500 that tells nothing of its cause, and a log line without personal data", async () => {
+  it("is a 500 that does not reveal its cause, and a log line without personal data", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const cause = new TypeError(`no such row for alice@example.com\n    at alice@example.com`);
     const broken = {
@@ -267,7 +267,7 @@ describe("a bug", () => {
     }
   });
 
-  it("is not what a refusal is: nothing is logged for one", async () => {
+  it("is different from a refusal, for which nothing is logged", async () => {
     const log = vi.spyOn(console, "error");
     expectError(await revoke({ balanceId: "crb_none" }), "credit_balance_not_found");
     expect(log).not.toHaveBeenCalled();
@@ -288,23 +288,20 @@ describe("a 503", () => {
     ["database_unreachable", "D1_ERROR: Network connection lost."],
   ];
 
-  it.each(faults)(
-    "is one line of the log that names its fault, %s, and nothing of its request",
-    async (fault, words) => {
-      vi.spyOn(scheduler, "wait").mockResolvedValue();
-      const log = vi.spyOn(console, "warn").mockImplementation(() => {});
-      const bug = vi.spyOn(console, "error").mockImplementation(() => {});
-      const sick = makeClient(new Clock(), { DB: failing(words) });
-      const answer = await sick("GET", `${LIST}?userId=${USER}`, { key: app.keys.sk_live });
-      expectError(answer, "temporarily_unavailable");
-      const { requestId } = answer.body.error;
-      const line = JSON.stringify({ level: "warn", code: "temporarily_unavailable", fault, requestId });
-      expect(log.mock.calls).toEqual([[line]]);
-      expect(bug).not.toHaveBeenCalled();
-    },
-  );
+  it.each(faults)("is one log line that names its fault, %s, and nothing of its request", async (fault, words) => {
+    vi.spyOn(scheduler, "wait").mockResolvedValue();
+    const log = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const bug = vi.spyOn(console, "error").mockImplementation(() => {});
+    const sick = makeClient(new Clock(), { DB: failing(words) });
+    const answer = await sick("GET", `${LIST}?userId=${USER}`, { key: app.keys.sk_live });
+    expectError(answer, "temporarily_unavailable");
+    const { requestId } = answer.body.error;
+    const line = JSON.stringify({ level: "warn", code: "temporarily_unavailable", fault, requestId });
+    expect(log.mock.calls).toEqual([[line]]);
+    expect(bug).not.toHaveBeenCalled();
+  });
 
-  it("is told of the same way where it is no fault of the database", async () => {
+  it("is logged in the same way if the database is not at fault", async () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const options = { key: app.keys.sk_live, body: { distinctId: USER } };
     const unset = makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: "short" });
@@ -321,7 +318,7 @@ describe("a 503", () => {
 });
 
 describe("the request's own id", () => {
-  it("is on every answer, another each time, and in every error", async () => {
+  it("is in every response, different each time, and in every error", async () => {
     const answers = [
       await call("GET", "/health"),
       await call("GET", "/nowhere"),
@@ -340,7 +337,7 @@ describe("the request's own id", () => {
 });
 
 describe("a bookmark", () => {
-  it("of a refusal is no older than that of the answer before it", async () => {
+  it("of a refusal is not older than that of the previous response", async () => {
     await list("?userId=bookmarked");
     const body = { distinctId: "bookmarked", purpose: "ads", decision: "denied" };
     const written = await call("POST", "/api/v1/consent", { key: app.keys.sk_live, body });
@@ -354,7 +351,7 @@ describe("a bookmark", () => {
 
   const FORM = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/;
 
-  it("is on every answer to a valid key, whatever the answer is", async () => {
+  it("is in every response to a valid key", async () => {
     const large = "x".repeat(bodyBytesMax + 1);
     const history = (key: string) => call("GET", "/api/v1/credits/history?userId=u", { key });
     const answers = {
@@ -370,12 +367,12 @@ describe("a bookmark", () => {
     }
   });
 
-  it("is on no answer to anybody else", async () => {
+  it("is in no other response", async () => {
     const answers = [await call("GET", LIST), await call("GET", "/nowhere"), await call("GET", "/health")];
     for (const answer of answers) expect(answer.headers.get("x-d1-bookmark")).toBeNull();
   });
 
-  it("that this database never gave out is ignored, and handed to nobody: neither back, nor to D1, nor in a later answer", async () => {
+  it("that this database never issued is ignored, and passed to nobody: not back, not to D1, not in a later response", async () => {
     const given: string[] = [];
     const withSession = (start: string) => {
       given.push(start);
@@ -404,7 +401,7 @@ describe("a bookmark", () => {
     expect(new Set(given)).toEqual(new Set(["first-unconstrained", "first-primary"]));
   });
 
-  it("may be sent back, and is refused when it is malformed", async () => {
+  it("may be sent back, and is refused if it is malformed", async () => {
     const given = (await list("?userId=u")).headers.get("x-d1-bookmark") ?? "";
     const answer = await list("?userId=u", { "x-d1-bookmark": given });
     expect(answer.status).toBe(200);
@@ -448,7 +445,7 @@ describe("browsers", () => {
     expect(headers.get("access-control-allow-credentials")).toBeNull();
   });
 
-  it.each(forBrowsers)("may read what $method $path answers, errors included", async ({ method, path }) => {
+  it.each(forBrowsers)("may read the responses of $method $path, including errors", async ({ method, path }) => {
     const headers = { origin: "https://shop.example" };
     const answers = [
       await call(method.toUpperCase(), pathOf(path), { headers }),
@@ -471,7 +468,7 @@ describe("browsers", () => {
     expect([...corsOf(refused.headers), ...corsOf(answer.headers)]).toEqual([]);
   });
 
-  it("may not call a path that is not there", async () => {
+  it("may not call an unknown path", async () => {
     const refused = await preflight("/api/v1/nowhere");
     expectError(refused, "not_found");
     expect(corsOf(refused.headers)).toEqual([]);
@@ -479,7 +476,7 @@ describe("browsers", () => {
 });
 
 describe("the service's health", () => {
-  it("is ok while the database answers, and 503 with Retry-After when it does not", async () => {
+  it("is ok while the database answers, and otherwise 503 with Retry-After", async () => {
     expect((await call("GET", "/health")).body).toEqual({ status: "ok" });
     const broken = { ...env.DB, prepare: () => ({ first: () => Promise.reject(new Error("down")) }) };
     const sick = makeClient(new Clock(), {

@@ -167,7 +167,7 @@ describeMistakes("a path", [
   elsewhere("POST", "credits/deduct", "not_found", "`/api/v1/usage/events`?"),
 ]);
 
-it("tells a user without any balance from one whose balances do not fit, and of each that is skipped what it has", async () => {
+it("distinguishes a user without balances from one whose balances do not fit, and shows details of each skipped one", async () => {
   const { appId, keys } = await makeApp();
   const call = makeClient(new Clock());
   const use = () =>
@@ -187,7 +187,7 @@ it("tells a user without any balance from one whose balances do not fit, and of 
   ]);
 });
 
-it("names the nearest packs of the application to a secret key, for what recurs too", async () => {
+it("suggests similar packs of the application to a secret key, for recurring grants too", async () => {
   const { appId, keys } = await makeApp();
   const call = makeClient(new Clock());
   await makeLegacyPack(appId, "Top-up", "cents");

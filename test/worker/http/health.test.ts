@@ -5,7 +5,7 @@ import { expectError } from "../../support/refusals.ts";
 import { Clock, makeClient } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
 
-it("health asks D1 at most once a second, however many ask at once, and answers what it last said between (W15)", async () => {
+it("health asks D1 at most once a second, even for concurrent requests, and repeats its last result in between (W15)", async () => {
   const clock = new Clock();
   let isDown = false;
   let asked = 0;
@@ -31,7 +31,7 @@ it("health asks D1 at most once a second, however many ask at once, and answers 
   expect([(await health()).status, asked]).toEqual([200, 3]);
 });
 
-it("health of another isolate asks for itself", async () => {
+it("health in another isolate asks by itself", async () => {
   const { d1, spent } = countingD1(env.DB);
   const clock = new Clock();
   for (let isolate = 0; isolate < 3; isolate++) {

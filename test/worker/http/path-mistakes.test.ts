@@ -59,7 +59,7 @@ describeMistakes("a method that a path does not take", [
   wrongMethod("POST", "/api/v1/admin/apps/app_1/end-user-auth", "PUT"),
 ]);
 
-it("says nothing of a path that is near to none, but where all are described", async () => {
+it("suggests no path if none is similar, but links to the reference", async () => {
   for (const path of [
     "/favicon.ico",
     "/wp-login.php",
@@ -74,7 +74,7 @@ it("says nothing of a path that is near to none, but where all are described", a
   }
 });
 
-it("leads from / to the reference", async () => {
+it("redirects from / to the reference", async () => {
   const call = makeClient(new Clock());
   for (const method of ["GET", "HEAD"]) {
     const answer = await call(method, "/");

@@ -32,7 +32,7 @@ async function world() {
 }
 
 describe("a grant", () => {
-  it("warns of a quantity for a pack with items, also when it is repeated, and of none without one", async () => {
+  it("warns about a quantity for a pack with items, also on a replay, and not without one", async () => {
     const { app, post } = await world();
     await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
     const body = { userId: "ana", packId: "Items", externalRef: "order-1" };
@@ -44,7 +44,7 @@ describe("a grant", () => {
     }
   });
 
-  it("warns of a repeated externalRef with another quantity, whatever remains, and of no other repeat", async () => {
+  it("warns about a repeated externalRef with another quantity, whatever remains, and about no other replay", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Wallet", "tokens");
     const body = { userId: "ana", packId: "Wallet", externalRef: "order-1", quantity: 10 };
@@ -65,7 +65,7 @@ describe("a grant", () => {
 describe("usage", () => {
   const event = (eventId: string, quantities: object) => ({ eventId, userId: "ana", event: "chat", quantities });
 
-  it("warns when a balance in count pays the 1 of an event that names other quantities, also repeated, and in the plan", async () => {
+  it("warns if a balance in count pays the implied 1 of an event with other quantities, also on a replay, and in the plan", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Calls", "count");
     await post("credits/grant", { userId: "ana", packId: "Calls", quantity: 100 });
@@ -83,7 +83,7 @@ describe("usage", () => {
     }
   });
 
-  it("warns for holds and commits alike, and not where another balance pays or nothing is taken", async () => {
+  it("warns for holds and commits too, but not if another balance pays or nothing is taken", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Calls", "count");
     const refused = await post("usage/events", event("e0", { tokens: 5 }));
@@ -107,7 +107,7 @@ describe("usage", () => {
     expect(warningOf(await post("usage/events", event("e2", { tokens: 5 })))).toBeNull();
   });
 
-  it("warns once of a list, however many of its events it is about, and of those of several users", async () => {
+  it("warns once for a list, for any number of its events and users", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Calls", "count");
     for (const userId of ["ana", "bob"]) await post("credits/grant", { userId, packId: "Calls", quantity: 100 });
@@ -125,7 +125,7 @@ describe("usage", () => {
 });
 
 describe("administration", () => {
-  it("warns of a jwks setting without an audience", async () => {
+  it("warns about a jwks setting without an audience", async () => {
     const { admin } = await world();
     const url = "https://clerk.example/.well-known/jwks.json";
     const set = (setting: object | null) => admin("PUT", "end-user-auth", { mode: "live", setting });
@@ -137,7 +137,7 @@ describe("administration", () => {
     expect(warningOf(await set(null))).toBeNull();
   });
 
-  it("warns of an alert's percentage below 1", async () => {
+  it("warns about an alert's percentage below 1", async () => {
     const { admin } = await world();
     const add = (below: object) => admin("POST", "alerts", { mode: "live", name: "Low", unit: "tokens", below });
     expect(warningOf(await add({ percent: 0.2 }))).toMatch(PERCENT);
@@ -160,7 +160,7 @@ describe("a secret key's event under a device's id", () => {
     return { app, counting, post, v0, v1, server: app.keys.sk_live, page: app.keys.pk_live };
   }
 
-  it("warns when publishable keys' events made the id, in both dialects, once: it is a user then", async () => {
+  it("warns if publishable keys' events created the id, in both protocols, once, because it is a user then", async () => {
     for (const properties of [{}, personless, { $set: { a: 1 } }]) {
       const { v0, v1, server, page } = await captureWorld();
       for (const send of [v0, v1]) {
@@ -174,7 +174,7 @@ describe("a secret key's event under a device's id", () => {
     }
   });
 
-  it("warns for a relay key's events, and of no id that is a user already, is new or has no device's form", async () => {
+  it("warns for a relay key's events, and not for an id that is already a user, is new or has no device's form", async () => {
     const { app, post, v1, server, page } = await captureWorld();
     const relayed = crypto.randomUUID();
     await v1(await makeKey(app.environments.live, "relay"), [seen(relayed)]);

@@ -9,7 +9,7 @@ import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
 afterAll(expectLedgerInvariants);
 
 describe("a wallet", () => {
-  it("is topped up by what was paid for the goods, not by the subtotal", async () => {
+  it("is topped up by the price of the goods after discounts, not by the subtotal", async () => {
     const w = await paymentsWorld();
     const top = (id: string, discount: number) => {
       const details = { amount_discount: discount, amount_shipping: 70, amount_tax: 190 };
@@ -25,7 +25,7 @@ describe("a wallet", () => {
 });
 
 describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
-  it("grants a trial once a user and price, where its setting says so, and ignores one of nothing else", async () => {
+  it("grants a trial once a user and price if its setting says so, and ignores an invoice of nothing else", async () => {
     const { w, paid, basic, pro, tokens } = await plansShop(version, { basic: { trial: true } });
     expect(await w.deliver(paid("in_0", [pro("il_0", 0)]))).toBe("ignored");
     const free = { ...basic("il_1"), discount: 1000 };
@@ -40,7 +40,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await tokens("v")).toEqual([1000]);
   });
 
-  it("is taken back by the share of what its lines cost, whatever a customer's balance paid of it", async () => {
+  it("is taken back by the share of its lines' cost, whatever a customer's balance paid", async () => {
     const { w, paid, basic, tokens } = await plansShop(version);
     const about = { paymentIntent: "pi_1", paid: 400, total: 1000 };
     await w.deliver(paid("in_1", [basic("il_1")], about));
@@ -69,7 +69,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
 });
 
 describe("an event of Stripe Connect", () => {
-  it("is ignored, and leaves nothing", async () => {
+  it("is ignored, and stores nothing", async () => {
     const w = await paymentsWorld();
     const about = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
     const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", about));
@@ -81,7 +81,7 @@ describe("an event of Stripe Connect", () => {
 });
 
 describe("the setting", () => {
-  it("keeps a price's trial and full amount, and refuses what is no amount", async () => {
+  it("keeps a price's trial and full amount, and refuses an invalid amount", async () => {
     const w = await paymentsWorld();
     const price = { price: PRICES.items, packId: w.packs.items, expires: "pack" };
     const set = (more: object) => w.set({ signingSecrets: [SIGNING_SECRET], prices: [{ ...price, ...more }] });

@@ -44,7 +44,7 @@ function eventsOf(version: ApiVersion, nowS: number) {
 }
 
 describe.each(VERSIONS)("the events of Stripe's API version %s", (version) => {
-  it("are each read in their whole shape, and do what they say", async () => {
+  it("are each read completely, and have their effect", async () => {
     const w = await paymentsWorld();
     const told = eventsOf(version, w.nowS);
     const types = new Set(told.map(({ event }) => event.type));

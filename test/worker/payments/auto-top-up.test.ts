@@ -75,7 +75,7 @@ it("tops up once for each crossing, until the month's cap, and not above the thr
   expect([await cents(), charged.size]).toEqual([190, 5]);
 });
 
-it("grants nothing and switches off when the card is declined", async () => {
+it("grants nothing and is switched off if the card is declined", async () => {
   const { charged, state, spend, cents } = await shop();
   state.isDeclined = true;
   expect(await spend(150)).toEqual(["declined", "off"]);

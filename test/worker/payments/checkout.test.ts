@@ -36,7 +36,7 @@ describe("a checkout session", () => {
     expect(listed.body.credits).toHaveLength(2);
   });
 
-  it("is granted once by tens of deliveries at once, of two events", async () => {
+  it("grants once for dozens of concurrent deliveries of two events", async () => {
     const w = await paymentsWorld();
     const events = [
       eventOf(completed, w.nowS, session("cs_1", bought)),
@@ -100,7 +100,7 @@ describe("a checkout session", () => {
     }
   });
 
-  it("of more balances than test mode may hold is unmatched, and granted when it is sent again and there is room", async () => {
+  it("above the test quota is unmatched, and granted when it is sent again and there is room", async () => {
     const w = await paymentsWorld();
     const made = await w.set({ signingSecrets: [SIGNING_SECRET] }, "test");
     expect(made.status).toBe(200);
@@ -121,7 +121,7 @@ describe("a checkout session", () => {
     ]);
   });
 
-  it("of another product, or without a sale, is ignored and leaves nothing", async () => {
+  it("of another product, or without a sale, is ignored and stores nothing", async () => {
     const w = await paymentsWorld();
     for (const fields of [{ payment_intent: "pi_1" }, { ...bought, mode: "setup" }, { mode: "subscription" }]) {
       expect(await w.deliver(eventOf(completed, w.nowS, session("cs_1", fields)))).toBe("ignored");
@@ -130,7 +130,7 @@ describe("a checkout session", () => {
     expect((await w.stored()).flat()).toEqual([]);
   });
 
-  it("that comes after its refund is granted and taken back in one batch", async () => {
+  it("that arrives after its refund is granted and taken back in one batch", async () => {
     const w = await paymentsWorld();
     expect(await w.deliver(eventOf("charge.refunded", w.nowS + 9, charge("ch_1", "pi_1", 250)))).toBe("remembered");
     expect((await w.payments())[0]).toMatchObject({ paymentKey: "pi_1", status: "waiting", refunded: 250, grants: [] });
@@ -148,7 +148,7 @@ describe("a checkout session", () => {
     expect(await w.balances("u")).toEqual(both(400, 5, "active"));
   });
 
-  it("that was all taken back and restored was revoked at the moments between", async () => {
+  it("that was completely taken back and restored was revoked at the moments between", async () => {
     const w = await paymentsWorld();
     await w.deliver(eventOf(completed, w.nowS, session("cs_1", bought)));
     w.clock.advance(1_000);

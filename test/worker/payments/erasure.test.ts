@@ -14,7 +14,7 @@ afterAll(expectLedgerInvariants);
 const completed = "checkout.session.completed";
 const user = "ada-who-leaves";
 
-it("of a person takes the name and the customer off payments, and no later event brings them back", async () => {
+it("of a person removes the name and the customer from payments, and no later event restores them", async () => {
   const w = await paymentsWorld();
   const buy = (id: string, pack: string, at = w.nowS) =>
     eventOf(
@@ -71,7 +71,7 @@ it("of a person takes the name and the customer off payments, and no later event
   expect(of.grants).toMatchObject([{ initial: 1000, taken: 0 }]);
 });
 
-it("of a customer whose invoice waits: the invoice that Stripe sends again names the customer to nobody", async () => {
+it("of a customer whose invoice waits: a repeated invoice connects the customer with nobody", async () => {
   const w = await paymentsWorld();
   const at = (seconds: number) => w.nowS + seconds;
   const about = { customer: "cus_ada", lines: [{ id: "il_1", price: PRICES.items }] };
@@ -98,7 +98,7 @@ it("of a customer whose invoice waits: the invoice that Stripe sends again names
   ]);
 });
 
-it("of a person whose subscription goes on: an invoice that names the user keeps neither them nor their customer", async () => {
+it("of a person with an active subscription: an invoice that names the user stores neither the user nor the customer", async () => {
   const w = await paymentsWorld();
   await w.post("credits/grant", { userId: user, packId: "Wallet", quantity: 1 });
   expect((await w.post("erase-person", { distinctId: user })).body).toMatchObject({ status: "completed" });
@@ -112,7 +112,7 @@ it("of a person whose subscription goes on: an invoice that names the user keeps
   expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "person_erased", userId: null }]);
 });
 
-it("of a person who is refunded later: nothing is left to take, so nothing is told", async () => {
+it("of a person who is refunded later: nothing is left to take, and no message is sent", async () => {
   const w = await paymentsWorld();
   const { live } = w.app.environments;
   const about = { client_reference_id: user, metadata: { pack: "wallet" }, payment_intent: "pi_1" };
@@ -129,7 +129,7 @@ it("of a person who is refunded later: nothing is left to take, so nothing is to
   ]);
 });
 
-describe("an event amid whose taking its person is erased", () => {
+describe("an event whose person is erased during its processing", () => {
   const over = (at: number) => [{ id: "il_1", price: PRICES.period, period: { start: at - 9, end: at - 1 } }];
   const bill = (subscription: Readonly<Record<string, string>>) => (at: number) =>
     eventOf("invoice.paid", at, invoice("in_1", { customer: "cus_ada", lines: over(at), subscription }));
@@ -177,7 +177,7 @@ describe("an event amid whose taking its person is erased", () => {
           .bind(w.app.environments.live.id)
           .all();
         const text = JSON.stringify([await w.stored(), results]);
-        // The customer of an invoice that is nobody's is what Stripe says of it.
+        // An unmatched invoice keeps Stripe's id of its customer.
         const isNobodys = (await w.payments()).some(({ reason }: { reason: string }) => reason === "no_user");
         const found = [user, "cus_ada"].filter((name) => text.includes(name));
         expect([trip, status, ...found]).toEqual([trip, 200, ...(isNobodys ? ["cus_ada"] : [])]);

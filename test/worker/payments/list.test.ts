@@ -34,7 +34,7 @@ async function sevenPayments() {
 }
 
 describe("the list of payments", () => {
-  it("leaves those of a refund, a dispute, who granted, a user and a reference, and sums what it leaves", async () => {
+  it("filters by refund, dispute, granter, user and reference, and sums the result", async () => {
     const { list, keys } = await sevenPayments();
     expect(await keys("")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_5", "pi_6", "pi_7"]);
     expect(await keys("&refunds=part")).toEqual(["pi_2"]);
@@ -63,7 +63,7 @@ describe("the list of payments", () => {
     expect(of.payments).toMatchObject([{ refunds: "whole", isDisputed: false, settledBy: "stripe" }]);
   });
 
-  it("sums on the first page alone, and goes on behind its filters' cursor", async () => {
+  it("has sums only on the first page, and continues by the cursor with its filters", async () => {
     const { list } = await sevenPayments();
     const first = await list("&userId=u&limit=4");
     const next = await list(`&userId=u&limit=4&cursor=${first.nextCursor}`);
@@ -73,7 +73,7 @@ describe("the list of payments", () => {
     expect((await list(`&userId=v&cursor=${first.nextCursor}`)).error.code).toBe("invalid_request");
   });
 
-  it("leaves and sums what a model of random payments leaves, under every pair of filters", {
+  it("filters and sums like a model of random payments, for every pair of filters", {
     timeout: 90_000,
   }, async () => {
     const random = createRandom(33);
@@ -162,7 +162,7 @@ function sumsOf(payments: readonly Modelled[]) {
   });
 }
 
-it("tells the debt of a user and what each balance paid of it", async () => {
+it("shows a user's debt and what each balance paid of it", async () => {
   const { w, paid, spend, basic } = await plansShop(TODAY);
   const list = async (query: string) =>
     (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: ADMIN })).body;

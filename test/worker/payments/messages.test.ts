@@ -40,7 +40,7 @@ const cron = async (w: PaymentsWorld) => expect(await runPart(tellUnmatched, mak
 const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
 
 describe("the messages of a payment", () => {
-  it("tell of the grant, of what is taken and of what is given back, in the batch that does it", async () => {
+  it("report granted, taken and restored credits, in the batch of the effect", async () => {
     const w = await paymentsWorld();
     await listen(w);
     await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 100)));
@@ -64,7 +64,7 @@ describe("the messages of a payment", () => {
     ]);
   });
 
-  it("say nothing of a refund that takes nothing, and of its end that gives nothing back", async () => {
+  it("are not sent for a refund that takes nothing, or for its end that restores nothing", async () => {
     const w = await paymentsWorld();
     await listen(w);
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
@@ -86,7 +86,7 @@ describe("the messages of a payment", () => {
     ]);
   });
 
-  it("tell once that a payment is unmatched, when it still is after ten minutes", async () => {
+  it("report once that a payment is still unmatched after ten minutes", async () => {
     const w = await paymentsWorld();
     await listen(w);
     const gone = { ...fields, metadata: { pack: "gone" } };

@@ -22,7 +22,7 @@ const spend = (w: PaymentsWorld, eventId: string, cents: number) =>
   w.post("usage/events", { ...use, eventId, quantities: { count: 0, cents } });
 
 describe("refunds", () => {
-  it("take what is there, and give back what is no longer due", async () => {
+  it("take what remains, and restore what is no longer due", async () => {
     const w = await walletWorld();
     await spend(w, "e1", 600);
     expect(await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 300)))).toBe("taken");
@@ -41,7 +41,7 @@ describe("refunds", () => {
     ]);
   });
 
-  it("count by what Stripe said last, whatever comes last", async () => {
+  it("are decided by Stripe's newest event, in any order of arrival", async () => {
     const w = await walletWorld();
     expect(await w.deliver(eventOf("charge.refunded", w.nowS + 9, charge("ch_1", "pi_1", 500)))).toBe("taken");
     const stored = await w.stored();
@@ -60,7 +60,7 @@ describe("refunds", () => {
     expect(await w.balances("u")).toEqual([["cents", 900, "active"]]);
   });
 
-  it("of what is held are taken when the hold returns, and count as taken", async () => {
+  it("of held credits are taken when the hold returns, and count as taken", async () => {
     const w = await walletWorld();
     const held = await w.post("usage/reservations", { ...use, quantities: { cents: 700 }, reservationId: "res_1" });
     expect(held.status).toBe(200);
@@ -74,7 +74,7 @@ describe("refunds", () => {
     expect(await w.balances("u")).toEqual([["cents", 1000, "active"]]);
   });
 
-  it("give nothing back to what the operator revoked", async () => {
+  it("restore nothing to a balance that the operator revoked", async () => {
     const w = await walletWorld();
     const { credits } = (await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live })).body;
     await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 300)));
@@ -86,7 +86,7 @@ describe("refunds", () => {
     expect((await w.payments())[0].grants).toMatchObject([{ taken: 300, short: 0 }]);
   });
 
-  it("give nothing back to what the operator revoked after all of it had been taken, and keep the reason", async () => {
+  it("restore nothing to a balance that the operator revoked after everything was taken, and keep the reason", async () => {
     const w = await walletWorld();
     const { credits } = (await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live })).body;
     const { balanceId } = credits[0];
@@ -108,7 +108,7 @@ describe("refunds", () => {
     expect((await w.payments())[0].grants).toMatchObject([{ taken: 700, short: 0 }]);
   });
 
-  it("give back as far as the unit has room, with what is held", async () => {
+  it("restore as far as the unit has room, including holds", async () => {
     const w = await paymentsWorld();
     const most = 8_589_934_592;
     const fields = {
@@ -156,7 +156,7 @@ describe("refunds", () => {
 });
 
 describe("disputes", () => {
-  it("withhold and give back, also in part", async () => {
+  it("withhold and restore, also in part", async () => {
     const w = await walletWorld();
     await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 200)));
     const out = dispute("dp_1", "ch_1", "pi_1", 800, [-800]);
@@ -176,7 +176,7 @@ describe("disputes", () => {
     expect((await w.history("u"))[0].note).toBe("Stripe charge.dispute.funds_withdrawn: dp_2");
   });
 
-  it("in another currency withhold the part that is still out, and nothing once they are won", async () => {
+  it("in another currency withhold the part that is still missing, and nothing after they are won", async () => {
     const w = await walletWorld();
     const told = (moved: number[], status?: string) => dispute("dp_1", "ch_1", "pi_1", 600, moved, "eur", status);
     expect(await w.deliver(eventOf(withdrawn, w.nowS + 1, told([-540])))).toBe("taken");
@@ -188,7 +188,7 @@ describe("disputes", () => {
     expect(await w.balances("u")).toEqual([["cents", 1000, "active"]]);
   });
 
-  it("go by the amount that the session told while no charge is known", async () => {
+  it("use the session's amount while no charge is known", async () => {
     const w = await paymentsWorld();
     await w.deliver(eventOf(withdrawn, w.nowS, dispute("dp_1", "ch_1", "pi_1", 500, [-500])));
     const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };

@@ -22,7 +22,7 @@ async function unmatchedWorld() {
 }
 
 describe("a payment that is settled by hand", () => {
-  it("is granted once, with what is due back, and is refundable as any", async () => {
+  it("is granted once, with due refunds, and can be refunded like any other", async () => {
     const w = await unmatchedWorld();
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => w.settle("cs_1", { userId: "v", packId: "wallet" })),
@@ -41,7 +41,7 @@ describe("a payment that is settled by hand", () => {
     expect(audit.body.entries[0]).toMatchObject({ action: "payment.settled", target: "pi_1" });
   });
 
-  it("is refused for another request, an unknown payment, and what a grant refuses, without an effect", async () => {
+  it("is refused for another request, an unknown payment, and a refused grant, without an effect", async () => {
     const w = await unmatchedWorld();
     const stored = await w.stored();
     expectError(await w.settle("pi_2", { userId: "v", packId: "two" }), "not_found", "paymentKey");
@@ -59,7 +59,7 @@ describe("a payment that is settled by hand", () => {
     expectError(await w.settle("pi_2", { userId: "v", packId: "two" }), "idempotency_conflict", "paymentKey");
   });
 
-  it("warns of a quantity for a pack with items, and of none that counts", async () => {
+  it("warns about a quantity for a pack with items, and not about one that counts", async () => {
     const w = await unmatchedWorld();
     for (const repeat of [false, true]) {
       const { status, headers } = await w.settle("pi_1", { userId: "v", packId: "two", quantity: 3 });
@@ -75,7 +75,7 @@ describe("a payment that is settled by hand", () => {
     expect([counts.status, counts.headers.get("purser-warning")]).toEqual([200, null]);
   });
 
-  it("is matched by the same event once its pack is there", async () => {
+  it("is matched by the same event once its pack exists", async () => {
     const w = await unmatchedWorld();
     const body = { packName: "Gone", items: [{ amount: 8, unit: "count" }] };
     await w.admin("POST", `${w.path}/packs`, { key: ADMIN, body });
@@ -85,7 +85,7 @@ describe("a payment that is settled by hand", () => {
 });
 
 describe("the list of payments", () => {
-  it("has pages, newest first, and is narrowed by status", async () => {
+  it("has pages, newest first, and filters by status", async () => {
     const w = await paymentsWorld();
     for (let index = 0; index < 5; index++) {
       const pack = index % 2 === 0 ? "two" : "gone";
@@ -117,7 +117,7 @@ describe("the list of payments", () => {
 });
 
 describe("the setting", () => {
-  it("is read without its secrets, keeps them when they are left out, and rotates", async () => {
+  it("is read without its secrets, keeps them if they are left out, and rotates", async () => {
     const w = await paymentsWorld();
     const read = async () => (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: ADMIN })).body;
     expect(await read()).toMatchObject({
@@ -141,7 +141,7 @@ describe("the setting", () => {
     expect(JSON.stringify(audit.body)).not.toContain("whsec_");
   });
 
-  it("is refused, and stays, for what it cannot be", async () => {
+  it("is refused, and stays, if it is invalid", async () => {
     const w = await paymentsWorld();
     const before = (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: ADMIN })).body;
     const price = { price: "price_1", packId: "two" };
@@ -164,7 +164,7 @@ describe("the setting", () => {
 });
 
 describe("the route of Stripe's events", () => {
-  it("refuses in the order of its documentation, and leaves nothing", async () => {
+  it("refuses in the documented order, and stores nothing", async () => {
     const w = await paymentsWorld();
     const event = eventOf(completed, w.nowS, session("cs_1", { client_reference_id: "u", metadata: { pack: "two" } }));
     const post = async (body: string, signature: string | null, place = `${w.app.appId}/live`) =>
@@ -193,7 +193,7 @@ describe("the route of Stripe's events", () => {
     expect(await w.balances("u")).toEqual([]);
   });
 
-  it("knows the events that are to be chosen at Stripe", () => {
+  it("handles the events that the documentation lists", () => {
     expect(STRIPE_EVENTS).toHaveLength(10);
     expect(PRICES).toBeDefined();
   });

@@ -8,7 +8,7 @@ import { BEFORE, TODAY } from "../../support/stripe-versions.ts";
 afterAll(expectLedgerInvariants);
 
 describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version) => {
-  it("takes what is given back, and lets the new plan pay what was spent of it", async () => {
+  it("takes the credited share, and lets the new plan pay for the spent part", async () => {
     const { w, paid, spend, basic, pro, tokens, debts } = await plansShop(version);
     expect(await w.deliver(paid("in_1", [basic("il_1")]))).toBe("granted");
     await spend("e1", 900);
@@ -24,7 +24,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await w.stored()).toEqual(stored);
   });
 
-  it("grants by the full amount of the setting, else of a whole line beside it, else as the line tells it", async () => {
+  it("grants by the setting's full amount, else by a whole line beside it, else by the line's own price", async () => {
     const { w, paid, basic, pro, tokens, prices } = await plansShop(version);
     const half = [prorated({ ...basic("il_1", 500), unitAmount: 700 })];
     expect(await w.deliver(paid("in_1", half))).toBe("granted");
@@ -43,7 +43,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     }
   });
 
-  it("keeps a credit that comes before its grant, and takes it in the grant's batch", async () => {
+  it("stores a credit that comes before its grant, and takes it in the grant's batch", async () => {
     const { w, paid, basic, pro, tokens, debts } = await plansShop(version);
     const switched = paid("in_2", [credit(basic("il_2", 400), "in_1", ["il_1"]), prorated(pro("il_3", 1500))]);
     expect(await w.deliver(switched)).toBe("granted");
@@ -53,7 +53,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await debts()).toEqual([]);
   });
 
-  it("remembers a debt that nothing pays yet, which the customer's next line pays, of whichever user", async () => {
+  it("remembers an unpaid debt, which the customer's next line pays, of any user", async () => {
     const { w, paid, spend, basic, tokens, debts } = await plansShop(version);
     await w.deliver(paid("in_1", [basic("il_1")]));
     await spend("e1", 1000);
@@ -69,7 +69,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await debts()).toEqual([]);
   });
 
-  it("owes what was credited already when all of it is refunded too, and gives back when the refund fails", async () => {
+  it("owes the credited amount if everything is refunded too, and returns it if the refund fails", async () => {
     const { w, paid, basic, tokens, debts } = await plansShop(version);
     expect(await w.deliver(paid("in_1", [basic("il_1")], { paymentIntent: "pi_1" }))).toBe("granted");
     const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_1", "in_1", "pi_1"));
@@ -99,7 +99,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await debts()).toEqual([300]);
   });
 
-  it("credits the newest granted line of its price and subscription where it names none, and the same again", async () => {
+  it("credits the newest granted line of its price and subscription if it names none, and repeatedly", async () => {
     const { w, paid, basic, tokens } = await plansShop(version);
     const unnamed = { ...basic("il_9", -500), proration: true };
     expect(await w.deliver(paid("in_0", [{ ...unnamed, id: "il_0" }]))).toBe("ignored");
@@ -114,7 +114,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await tokens()).toEqual([500, 1000, 1000]);
   });
 
-  it("moves the grants of another user first", async () => {
+  it("changes the grants of another user first", async () => {
     const { w, paid, spend, basic, pro, tokens, debts } = await plansShop(version);
     await w.deliver(paid("in_1", [basic("il_1")], { subscription: { user: "v" } }));
     await spend("e1", 800, "v");
@@ -126,8 +126,8 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
   });
 });
 
-describe("who switches plans for credits", () => {
-  it("has no more of yearly to monthly and back, three times, than was paid for", async () => {
+describe("a customer who switches plans for credits", () => {
+  it("has no more after three switches between yearly and monthly than was paid for", async () => {
     const shop = await plansShop(TODAY, { basic: { amount: 1000 }, pro: { amount: 12_000 } });
     const { w, paid, basic, pro, total } = shop;
     // A year costs $120 for 4,000 tokens, a month $10 for 1,000.
@@ -144,7 +144,7 @@ describe("who switches plans for credits", () => {
     expect(await shop.debts()).toEqual([]);
   });
 
-  it("gets nothing by cancelling with proration and subscribing again from the balance, all spent between", async () => {
+  it("gains nothing by cancelling with proration and subscribing again from the balance, with everything spent between", async () => {
     const { w, paid, spend, basic, total, debts } = await plansShop(TODAY);
     await w.deliver(paid("in_0", [basic("il_0")]));
     await spend("e0", 1000);

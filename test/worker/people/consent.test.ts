@@ -33,7 +33,7 @@ describeRefusals(`POST ${PATH}`, {
 });
 
 describe("consent", () => {
-  it("is appended with all that was said of it, and answered as it is kept", async () => {
+  it("is appended with all its fields, and returned as it is stored", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -72,7 +72,7 @@ describe("consent", () => {
     expect((await exportOf(call, app, "ana")).consentLog).toEqual([first.body, second.body]);
   });
 
-  it("may be given in a browser, by the end-user alone", async () => {
+  it("may be given in a browser, only by the end-user", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp(SETTING);
@@ -100,7 +100,7 @@ describe("consent", () => {
     expectError(await call("POST", PATH, { key: unset.keys.pk_live, body }), "forbidden");
   });
 
-  it("loses none of thirty decisions made at once", async () => {
+  it("keeps all of thirty concurrent decisions", async () => {
     const call = makeClient(new Clock());
     const app = await makeApp();
     const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
@@ -111,7 +111,7 @@ describe("consent", () => {
     expect(await logOf(app, "ana")).toHaveLength(30);
   });
 
-  it("lands once when its answer is lost", async () => {
+  it("is stored once if its response is lost", async () => {
     const faulty = faultyD1(env.DB);
     const call = makeClient(new Clock(), { DB: faulty.d1 });
     const app = await makeApp();
@@ -144,7 +144,7 @@ describe("consent", () => {
   });
 });
 
-it("takes 80 grants of an id a UTC day from publishable keys, and 100 entries with what is denied or withdrawn", async () => {
+it("accepts 80 grants of an id a UTC day from publishable keys, and 100 entries including denied or withdrawn", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp(SETTING);
@@ -178,7 +178,7 @@ it("takes 80 grants of an id a UTC day from publishable keys, and 100 entries wi
   expect((await send("granted")).status).toBe(200);
 });
 
-it("takes as many entries of an environment a day from publishable keys as its limit of events, and any number from secret keys", async () => {
+it("accepts as many entries of an environment a day from publishable keys as its limit of events, and any number from secret keys", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp(SETTING);

@@ -31,7 +31,7 @@ async function grantTo(call: Client, app: TestApp, userId: string): Promise<void
 }
 
 describe("a publishable key", () => {
-  it("links a device to whom it is identified as, also when the device sends later, and tells how and when", async () => {
+  it("links a device to its identified user, even if the device sends later, and shows how and when", async () => {
     const { call, app, clock, page } = await world();
     const atMs = clock.ms;
     await send(call, page, [identify("ana", device(1))]);
@@ -52,7 +52,7 @@ describe("a publishable key", () => {
     ]);
   });
 
-  it("never brings the claimer's data to who is claimed", async () => {
+  it("never adds the claimer's data to the claimed id", async () => {
     const { call, app, page } = await world();
     await send(call, page, [identify("ana", device(1), { $set: { name: "Ana" } }), seen(device(1))]);
     const { person, events } = await exportOf(call, app, device(1));
@@ -84,7 +84,7 @@ describe("a publishable key", () => {
     },
   );
 
-  it("links no device that is a user: identified, with credits, usage or a consent of its own", async () => {
+  it("links no device that is a user: identified, or with its own credits, usage or consent", async () => {
     const clock = new Clock();
     const secret = "a-secret-of-32-bytes-and-no-less!";
     const app = await makeApp({ type: "hs256", secret });
@@ -114,14 +114,14 @@ describe("a publishable key", () => {
     expect(await claimsOf(app)).toEqual([`${device(5)} < ana`]);
   });
 
-  it("is heard first: whoever claims a device later gets nothing", async () => {
+  it("is accepted only from the first claimer: a later one gets nothing", async () => {
     const { call, app, page } = await world();
     await send(call, page, [identify("ana", device(1)), identify("bob", device(1))]);
     await send(call, page, [alias("bob", device(1)), alias("ana", device(1))]);
     expect(await claimsOf(app)).toEqual([`${device(1)} < ana`]);
   });
 
-  it("is one step, in one request or in several: no device claims another", async () => {
+  it("does not chain, in one request or in several: no device claims another", async () => {
     const { call, app, page } = await world();
     await send(call, page, [alias(device(1), device(2)), identify("ana", device(1)), alias(device(1), device(2))]);
     await send(call, page, [alias(device(1), device(3)), alias(device(3), device(1))]);
@@ -165,14 +165,14 @@ describe("a publishable key", () => {
     expect(made).toBe(first.length + fourth.length + 1);
   });
 
-  it("reads an alias the other way round when its own id is a device and its other id is none, or a user", async () => {
+  it("reverses an alias if its own id is a device and the other id is not one, or is a user", async () => {
     const { call, app, page } = await world();
     await send(call, page, [identify("ana"), alias(device(1), "ana")]);
     await send(call, page, [alias(device(2), "bob"), identify("bob"), identify(device(3), "ana")]);
     expect(await claimsOf(app)).toEqual([`${device(1)} < ana`, `${device(2)} < bob`]);
   });
 
-  it("loses its claim when the device becomes a user, and then keeps nothing of it", async () => {
+  it("loses its claim if the device becomes a user, and then keeps none of its data", async () => {
     const { call, app, page } = await world();
     await send(call, page, [identify("ana", device(1)), seen(device(1), { $set: { secret: 1 } })]);
     expect(await personIds(call, app, "ana")).toEqual(["ana", device(1)]);
@@ -189,7 +189,7 @@ describe("a publishable key", () => {
 });
 
 describe("a secret key", () => {
-  it("joins users, and ids of any form, by claims that are verified", async () => {
+  it("joins users, and ids of any form, by verified claims", async () => {
     const { call, app, server } = await world();
     await send(call, server, [identify("ana"), identify("bob"), alias("ana", "bob"), alias("bob", "crm-7")]);
     await grantTo(call, app, "bob");
@@ -210,7 +210,7 @@ describe("a secret key", () => {
     expect(events.analytics.map((event) => event.isVerified)).toEqual([true, false]);
   });
 
-  it("replaces a claim that is not verified, and makes one of its own verified; verified ones stay", async () => {
+  it("replaces an unverified claim, and verifies its own unverified one; verified ones stay", async () => {
     const { call, app, server, page } = await world();
     await send(call, page, [identify("mallory", device(1)), identify("ana", device(2))]);
     await send(call, server, [identify("ana", device(1)), identify("ana", device(2))]);
@@ -220,7 +220,7 @@ describe("a secret key", () => {
     expect(await claimsOf(app)).toEqual([`${device(1)} < ana!`, `${device(2)} < ana!`]);
   });
 
-  it("ends the unverified claim nearest above the claimer where it would close a circle", async () => {
+  it("ends the unverified claim nearest above the claimer if it would close a circle", async () => {
     for (const isOneRequest of [true, false]) {
       const { call, app, server, page } = await world();
       // 1 < 2 < 3 < 4, of which 2 < 3 is verified.
@@ -236,7 +236,7 @@ describe("a secret key", () => {
     }
   });
 
-  it("links nothing where all claims of the circle are verified, nor ids that many share", async () => {
+  it("has no effect if all claims of the circle are verified, or for shared ids", async () => {
     const { call, app, server } = await world();
     await send(call, server, [
       alias("a", "b"),
@@ -265,7 +265,7 @@ describe("a secret key", () => {
 });
 
 describe("a person", () => {
-  it("is whoever sent an event that was not personless, or claims, or is claimed", async () => {
+  it("is anybody who sent an event that is not personless, or is part of a claim", async () => {
     const { call, app, page, server } = await world();
     const personless = (id: string) => seen(id, { $process_person_profile: false, $set: { never: 1 } });
     await send(call, page, [personless("ghost"), personless("crm"), personless(device(1))]);
@@ -285,7 +285,7 @@ describe("a person", () => {
     expect((await exportOf(call, app, device(1))).person?.personId).toBeNull();
   });
 
-  it("has a name that stays the same, and differs from id to id and from application to application", async () => {
+  it("has a stable id, which differs between ids and between applications", async () => {
     const [one, other] = [await world(), await world()];
     for (const { call, page } of [one, other]) await send(call, page, [seen("ana"), seen("bob")]);
     const nameOf = async ({ call, app }: typeof one, id: string) => (await exportOf(call, app, id)).person?.personId;
@@ -313,7 +313,7 @@ describe("a person", () => {
     expect((await exportOf(call, app, device(1))).person?.properties).toMatchObject({ plan: "free", far: 1 });
   });
 
-  it("is whole whatever the shape of its claims: wide below narrow, and narrow beside wide", async () => {
+  it("is complete for any shape of claims: wide below narrow, and narrow beside wide", async () => {
     const { call, app, page, server } = await world();
     const links = [
       ...[1, 2, 3].map((n) => identify("ana", device(n))),
@@ -343,7 +343,7 @@ describe("a person", () => {
     expect(new Set(events.analytics.map((event) => event.uuid)).size).toBe(2 * links.length);
   });
 
-  it("of ten thousand claimed ids is exported whole", async () => {
+  it("with ten thousand claimed ids is exported completely", async () => {
     const { call, app, page, server } = await world();
     for (let start = 0; start < 10_000; start += 2_500) {
       await send(
@@ -359,8 +359,8 @@ describe("a person", () => {
   }, 60_000);
 });
 
-describe("requests at once", () => {
-  it("keep seq gapless, counts true and every property, however they interleave", async () => {
+describe("concurrent requests", () => {
+  it("keep seq gapless, counts correct and every property, in any order", async () => {
     const { call, app, page } = await world();
     const events = Array.from({ length: 40 }, (_, index): SentEvent => {
       const other = device(index % 3);
@@ -397,7 +397,7 @@ describe("requests at once", () => {
 
   // 1 claims 2, and 2 claims 3, when 3 is about to claim 1.
 
-  it("claim a device once: the first, whose claim nobody else overwrites", async () => {
+  it("claim a device once: the first claim stays", async () => {
     const { call, app, page } = await world();
     await Promise.all(Array.from({ length: 20 }, (_, n) => send(call, page, [identify(`user-${n}`, device(1))])));
     expect((await idOf(app, device(1)))?.version).toBe(1);
@@ -405,7 +405,7 @@ describe("requests at once", () => {
   });
 });
 
-it("takes $merge_dangerously as a plain event", async () => {
+it("stores $merge_dangerously as an ordinary event", async () => {
   const { call, app, server } = await world();
   await send(call, server, [{ event: "$merge_dangerously", distinct_id: "ana", properties: { alias: "bob" } }]);
   expect(await idOf(app, "bob")).toBeNull();

@@ -1,10 +1,11 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { claimsOf, eventsOf, idOf, idsOf, type SentEvent, send } from "../../support/people.ts";
+import { claimsOf, eventsOf, exportOf, idOf, idsOf, type SentEvent, send } from "../../support/people.ts";
 import { expectError } from "../../support/refusals.ts";
-import { Clock, makeApp, makeClient } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeKey } from "../../support/world.ts";
 
 const device = (n: number): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
+const times = <T>(count: number, make: (n: number) => T): T[] => Array.from({ length: count }, (_, n) => make(n));
 const identify = (id: string, other: string): SentEvent => ({
   event: "$identify",
   distinct_id: id,
@@ -21,7 +22,7 @@ describe("the claims of one id by publishable keys", () => {
   const star = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, n) => identify("ana", device(from + n)));
 
-  it("are a thousand at most, in however many requests: further ones link nothing", async () => {
+  it("are at most a thousand, in any number of requests: further ones have no effect", async () => {
     const { app, call, key } = await world();
     await send(call, key, star(0, 600));
     await send(call, key, star(500, 999));
@@ -37,13 +38,86 @@ describe("the claims of one id by publishable keys", () => {
     expect((await claimsOf(app)).filter((claim) => claim.endsWith("< bob"))).toHaveLength(1);
   });
 
-  it("are a thousand at most also when requests race", async () => {
+  it("are at most a thousand even if requests race", async () => {
     const { app, call, key } = await world();
     await send(call, key, star(0, 990));
     await Promise.all(Array.from({ length: 8 }, (_, n) => send(call, key, star(1_000 + 4 * n, 1_004 + 4 * n))));
     expect(await claimsOf(app)).toHaveLength(1_000);
     expect(await eventsOf(app, "ana")).toHaveLength(990 + 32);
   });
+});
+
+describe("a tree of ids below a user, made by publishable keys", () => {
+  /** A device's form of 200 characters. */
+  const long = (n: number) => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(176, "0")}`;
+
+  it("has one level of a thousand ids at most, and the user's export opens", async () => {
+    const { app, call, key } = await world();
+    await send(call, app.keys.sk_live, [{ event: "seen", distinct_id: "ana" }]);
+    const alias = (id: string, other: string): SentEvent => ({
+      ...identify(id, other),
+      event: "$create_alias",
+      properties: { alias: other },
+    });
+    await send(
+      call,
+      key,
+      times(999, (n) => identify("ana", long(n))),
+    );
+    // Each claims 999 more: by what makes it a user, by what does not, and under a user in between.
+    for (const request of [
+      times(999, (n) => identify(long(0), long(10_000 + n))),
+      times(999, (n) => alias(long(1), long(20_000 + n))),
+      times(999, (n) => alias(long(30_000 + n), long(2))),
+      [alias("ana", "bob"), identify("ana", "eve"), ...times(990, (n) => identify("bob", long(40_000 + n)))],
+      times(990, (n) => alias("eve", long(50_000 + n))),
+      [alias(long(3), "ana"), alias(long(4), long(3)), ...times(990, (n) => alias(long(4), long(60_000 + n)))],
+    ]) {
+      await send(call, key, request);
+    }
+    const { person } = await exportOf(call, app, "ana");
+    const ids = person?.distinctIds.map(({ distinctId }) => distinctId) ?? [];
+    expect(ids.length).toBeGreaterThan(900);
+    expect(ids.length).toBeLessThanOrEqual(1_001);
+    expect(ids.filter((id) => id !== "ana" && Number(id.slice(-6)) >= 1_000)).toEqual([]);
+  });
+});
+
+describe("the distinct ids that one request names", () => {
+  const seen = (n: number, more = {}): SentEvent => ({ event: "seen", distinct_id: `id ${n}`, ...more });
+  const v1 = (batch: readonly SentEvent[]) => batch.map((event) => ({ uuid: crypto.randomUUID(), ...event }));
+
+  it("are a thousand with a publishable or relay key; beyond, nothing is stored and clients send half", async () => {
+    const { app, call, key } = await world();
+    const relay = await makeKey(app.environments.live, "relay");
+    const tooMany = times(1_001, (n) => seen(n));
+    for (const sender of [key, relay]) {
+      expectError(await call("POST", "/batch/", { body: { api_key: sender, batch: tooMany } }), "payload_too_large");
+      const answer = await call("POST", "/i/v1/analytics/events", { key: sender, body: { batch: v1(tooMany) } });
+      expectError(answer, "payload_too_large");
+    }
+    expect(await eventsOf(app, "id 0")).toEqual([]);
+    await send(call, key, tooMany.slice(0, 1_000));
+    await send(
+      call,
+      key,
+      times(3_000, (n) => seen(n % 1_000)),
+    );
+    await send(call, app.keys.sk_live, tooMany);
+    expect(await eventsOf(app, "id 0")).toHaveLength(5);
+  });
+
+  it.each(["$anon_distinct_id", "alias", "$device_id", "$user_id", "distinct_id"])(
+    "are counted with those in the property %s",
+    async (property) => {
+      const { app, call, key } = await world();
+      const batch = times(500, (n) => seen(n, { properties: { [property]: `other ${n}` } }));
+      await send(call, key, batch);
+      const more = [...batch, seen(0, { properties: { [property]: "another" } })];
+      expectError(await call("POST", "/batch/", { body: { api_key: key, batch: more } }), "payload_too_large");
+      expect(await eventsOf(app, "id 0")).toHaveLength(1);
+    },
+  );
 });
 
 describe("ids that hold many properties", () => {
@@ -77,7 +151,7 @@ describe("ids that hold many properties", () => {
     }
   });
 
-  it("are refused as too much where no isolate should read them all, and half of them is taken", async () => {
+  it("are refused as too large if an isolate should not read them all, and half of them is accepted", async () => {
     const { app, call, key } = await world();
     await seed(app.environments.live.id, 400, 60_000);
     const batch = setting(400);

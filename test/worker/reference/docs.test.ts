@@ -19,7 +19,7 @@ describe("the reference at /docs", () => {
     expect(body).toMatch(/^<!DOCTYPE html>/i);
   });
 
-  it("tells every operation of openapi.json, with a request to paste, and every error code", async () => {
+  it("describes every operation of openapi.json, with an example request, and every error code", async () => {
     const { page } = await readPage();
     for (const { id, method, summary } of operations) {
       const section = page.split(`<section class="operation" id="${id}"`)[1]?.split("</section>")[0] ?? "";
@@ -30,7 +30,7 @@ describe("the reference at /docs", () => {
     for (const code of Object.keys(errorStatus)) expect(page).toContain(`<code>${code}</code>`);
   });
 
-  it("sends its examples to where it is read, whatever that host is called", async () => {
+  it("uses its own origin in examples, for any host name", async () => {
     const { page } = await readPage();
     expect(page).toContain("<code>http://localhost</code>");
     expect(page).toContain("curl &quot;http://localhost/health&quot;");
@@ -39,7 +39,7 @@ describe("the reference at /docs", () => {
     expect(body).not.toContain("origin.invalid");
   });
 
-  it("links to nothing within itself that is not there", async () => {
+  it("links only to existing places within itself", async () => {
     const { page } = await readPage();
     const ids = new Set([...page.matchAll(/ id="([^"]+)"/g)].map((match) => match[1]));
     const targets = [...page.matchAll(/href="#([^"]+)"/g)].map((match) => match[1]);
@@ -59,7 +59,7 @@ describe("the reference at /docs", () => {
     expect(policy).not.toContain("unsafe");
   });
 
-  it("lets in its one style sheet by the hash of what stands in the page", async () => {
+  it("allows its one style sheet by the hash of its contents", async () => {
     const { page, policy } = await readPage();
     const style = page.split("<style>")[1]?.split("</style>")[0] ?? "";
     const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(style));
@@ -68,7 +68,7 @@ describe("the reference at /docs", () => {
 });
 
 describe("/llms.txt", () => {
-  it("is text that names this origin, and paths and links that are there", async () => {
+  it("is text that names this origin, and existing paths and links", async () => {
     const { status, headers, body } = await read("https://purser.example/llms.txt");
     expect([status, headers.get("content-type")]).toEqual([200, "text/plain; charset=UTF-8"]);
     expect(body).toMatch(/^# Purser\n\n> /);

@@ -23,7 +23,7 @@ async function costs(types?: readonly string[]) {
   return { grant, first: await spend("e1"), second: await spend("e2") };
 }
 
-it("an endpoint costs a write that it does not want to hear of not a row and not a trip", async () => {
+it("an endpoint costs a write whose messages it does not receive no row and no trip", async () => {
   const none = await costs();
   expect(none.second.roundTrips).toBe(1);
   expect(await costs(["credits.revoked"])).toEqual(none);

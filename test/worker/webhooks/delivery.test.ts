@@ -27,7 +27,7 @@ async function granting(answer?: Parameters<typeof receiverWorld>[0]) {
 }
 
 describe("a message", () => {
-  it("is sent after the response that caused it, signed as Standard Webhooks says, and is delivered once", async () => {
+  it("is sent after the response that caused it, signed as in Standard Webhooks, and is delivered once", async () => {
     const { app, clock, received, grant, settled, create, deliveries, cron } = await granting();
     const { webhookId, secret } = await create();
     const { balanceId } = await grant();
@@ -63,7 +63,7 @@ describe("a message", () => {
     expect(received).toHaveLength(1);
   });
 
-  it("is signed by the new secret and the one before for a day, then by the new one alone", async () => {
+  it("is signed by the new and the previous secret for a day, then by the new one alone", async () => {
     const { clock, received, create, admin, settled } = await granting();
     const { webhookId, secret: first } = await create();
     const path = `/webhooks/${webhookId}`;
@@ -181,7 +181,7 @@ describe("a message", () => {
     },
   );
 
-  it("is delivered though the answer has ten megabytes, which nobody reads", async () => {
+  it("is delivered even if the response has ten megabytes, which are not read", async () => {
     let isCancelled = false;
     const endless = () =>
       new Response(
@@ -218,7 +218,7 @@ describe("a message", () => {
     if (ms > 0) expect(Date.parse(nextAttemptAt) - startMs).toBe(ms);
   });
 
-  it("switches its endpoint off by a 410, and what was pending fails; nothing more is written for it", async () => {
+  it("disables its endpoint after a 410, and pending ones fail; nothing more is written for it", async () => {
     let status = 500;
     const { clock, grant, settled, create, deliveries, admin } = await granting(() => status);
     const { webhookId } = await create();
@@ -242,7 +242,7 @@ describe("a message", () => {
     expect(messages).toBe(2);
   });
 
-  it("switches its endpoint off when none was delivered for five days, and not when one was", async () => {
+  it("disables its endpoint if none was delivered for five days, and not if one was", async () => {
     let status = 500;
     const { clock, grant, settled, create, admin } = await granting(() => status);
     await create();
@@ -263,7 +263,7 @@ describe("a message", () => {
     expect(await attempt(500)).toBe(false);
   });
 
-  it("waits without SETTINGS_SECRET, and its attempts say so", async () => {
+  it("waits without SETTINGS_SECRET, with that reason in its attempts", async () => {
     const { grant, create, deliveries, cron, received, root } = await granting();
     const { webhookId } = await create();
     await grant();
@@ -286,7 +286,7 @@ const forget = ({ environments: { live } }: { readonly environments: { readonly 
   ]);
 
 describe("the cron", () => {
-  it("never makes an attempt twice, however many run at once, nor one that an answer's own invocation makes", async () => {
+  it("never makes an attempt twice, however many runs there are, nor one of a request's own invocation", async () => {
     const { received, grant, settled, create, cron, clock } = await granting();
     await create();
     await create({ url: "https://second.example/" });
@@ -298,7 +298,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(10);
   });
 
-  it("makes the attempts of a replay beyond the twentieth", async () => {
+  it("makes the attempts of a replay above the twentieth", async () => {
     const { admin, create, received, settled, cron, clock } = await granting();
     const { webhookId } = await create();
     const from = new Date(clock.ms).toISOString();
@@ -314,7 +314,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(50);
   });
 
-  it("makes the first attempts beyond the twentieth of an invocation", async () => {
+  it("makes the first attempts above the twentieth of an invocation", async () => {
     const { app, call, received, grant, settled, create, cron } = await granting();
     await create({ types: ["usage.recorded"] });
     await grant();
@@ -329,7 +329,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(30);
   });
 
-  it("makes at once the attempts that an invocation leaves, also of few messages to many endpoints", async () => {
+  it("immediately makes the attempts that an invocation leaves, even of few messages to many endpoints", async () => {
     const { received, grant, settled, create, cron } = await granting();
     for (let n = 0; n < 7; n++) await create({ url: `https://receiver.example/${n}` });
     const packs = await Promise.all([grant("a"), grant("b"), grant("c")]);
@@ -340,7 +340,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(21);
   });
 
-  it("makes the attempts of others while a dead endpoint has a thousand that are due, which it asks once", async () => {
+  it("makes the attempts of others although a dead endpoint has a thousand due ones, and asks that endpoint once", async () => {
     const answered: string[] = [];
     let startMs = 0;
     const others = Promise.withResolvers<void>();
@@ -376,7 +376,7 @@ describe("the cron", () => {
     expect(await runPart(deliverDue, root())).toEqual([]);
   });
 
-  it("gives up what is pending for an endpoint that is switched off or deleted in steps, and goes on where a request ended", async () => {
+  it("fails pending deliveries of a disabled or deleted endpoint in steps, and continues where a request ended", async () => {
     const { app, create, admin, root, deliveries } = await granting();
     const [off, gone] = [await create(), await create({ url: "https://gone.example/" })];
     const count = 23_500;
@@ -412,7 +412,7 @@ describe("the cron", () => {
     await forget(app);
   });
 
-  it("gives up all that was pending before an endpoint is on again, or says that it has to wait", async () => {
+  it("fails all pending deliveries before an endpoint is enabled again, or says that it has to wait", async () => {
     const { app, create, admin, root, deliveries } = await granting();
     const { webhookId } = await create();
     await env.DB.batch([
@@ -463,7 +463,7 @@ describe("the cron", () => {
 });
 
 describe("the log", () => {
-  it("is listed newest first, by status, in pages that hold while messages are written", async () => {
+  it("is listed newest first, by status, in pages that stay stable while messages are written", async () => {
     let status = 200;
     const { admin, create, clock, deliveries, settled } = await granting(() => status);
     const { webhookId } = await create();
@@ -556,7 +556,7 @@ describe("the log", () => {
     expectError(await admin("POST", `/webhooks/${webhookId}/deliveries/msg_none/resend`), "not_found", "messageId");
   });
 
-  it("replays what was written in a time, its end excluded, whatever became of it", async () => {
+  it("replays the messages of a span, its end excluded, whatever their status", async () => {
     const { admin, create, received, settled, clock } = await granting();
     const { webhookId } = await create();
     const path = `/webhooks/${webhookId}`;
@@ -584,7 +584,7 @@ describe("the log", () => {
 });
 
 describe("person.exported", () => {
-  it("tells of a link that was minted, and of each opening, and writes nothing where nobody listens", async () => {
+  it("reports a created link, and each opening, and writes nothing if nobody receives it", async () => {
     const { app, call, received, settled, create, clock } = await granting();
     const mint = () => call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId: "ana" } });
     await mint();

@@ -12,7 +12,7 @@ const createdAt = "2026-01-15T12:00:00.000Z";
 const url = "https://example.com/hook?a=b";
 
 describe("endpoints", () => {
-  it("are made with a secret that is shown once, listed for their mode, changed and deleted", async () => {
+  it("are created with a secret that is shown once, listed for their mode, changed and deleted", async () => {
     const { app, admin } = await receiverWorld();
     const made = (await admin("POST", "/webhooks", { mode: "live", url, types: ["credits.*"], description: "Mine" }))
       .body;
@@ -103,7 +103,7 @@ describe("endpoints", () => {
     ["no scheme", "example.com/hook"],
     ["http", "http://example.com/"],
     ["no host", "https:///hook"],
-    ["a host that is none", "https://exa mple.com/"],
+    ["an invalid host", "https://exa mple.com/"],
     ["a host with an empty label", "https://a..example/"],
     ["a host of a hyphen", "https://-/"],
     ["a user", "https://me@example.com/"],
@@ -157,11 +157,11 @@ describe("endpoints", () => {
   it.each([
     ["no types", { types: [] }, "types"],
     ["an empty type", { types: [""] }, "types[0]"],
-    ["a type that is none", { types: ["credits.*", "credit.low"] }, "types[1]"],
-    ["a type that is none", { types: "credits.*" }, "types"],
-    ["a mode that is none", { mode: "both" }, "mode"],
+    ["an invalid type", { types: ["credits.*", "credit.low"] }, "types[1]"],
+    ["an invalid type", { types: "credits.*" }, "types"],
+    ["an invalid mode", { mode: "both" }, "mode"],
     ["a secret of the caller's", { secret: "whsec_x" }, "secret"],
-    ["a flag that is none", { isEnabled: true }, "isEnabled"],
+    ["an invalid flag", { isEnabled: true }, "isEnabled"],
   ])("are refused with %s", async (_, fields, param) => {
     const { admin } = await receiverWorld();
     expectError(await admin("POST", "/webhooks", { mode: "live", url, ...fields }), "invalid_request", param);

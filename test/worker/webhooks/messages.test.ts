@@ -38,8 +38,8 @@ async function world(types: readonly string[] | null = ["**"], mode: Mode = "liv
   return { clock, app, environment, call, key, post, packId, webhookId, adjust, messages };
 }
 
-describe("messages of what moves credits", () => {
-  it("tell a grant, an event, an adjustment, a refund and a revoke, with the seq of each one's last entry", async () => {
+describe("messages about changed credits", () => {
+  it("report a grant, an event, an adjustment, a refund and a revoke, with the seq of each one's last entry", async () => {
     const { app, post, packId, adjust, messages } = await world();
     const granted = await post("/credits/grant", { userId: "u", packId, externalRef: "order", source: "purchase" });
     const [tokens, cents] = granted.balances;
@@ -101,7 +101,7 @@ describe("messages of what moves credits", () => {
     expect(await storedMessages(app.environments.test)).toEqual([]);
   });
 
-  it("tell a commit, a charge, an expiry, and what a list recorded, each with its own seq", async () => {
+  it("report a commit, a charge, an expiry, and a list's events, each with its own seq", async () => {
     const { clock, environment, post, packId, messages } = await world(["usage.*", "reservation.*"]);
     await post("/credits/grant", { userId: "u", packId });
     const hold = { userId: "u", event: "chat", model: "m", quantities: { tokens: 10 }, expiresInSeconds: 60 };
@@ -164,7 +164,7 @@ describe("messages of what moves credits", () => {
     expect(results[1].error.code).toBe("insufficient_credits");
   });
 
-  it("tell of usage when it was and its properties, up to 16 KiB", async () => {
+  it("report usage with its time and its properties, up to 16 KiB", async () => {
     const { post, messages } = await world(["usage.*"]);
     const event = { userId: "u", event: "chat", onShortage: "partial", occurredAt: "2026-01-10T00:00:00.000Z" };
     const sent = [{ a: 1 }, { text: "x".repeat(5_000) }, { text: "x".repeat(17_000) }, undefined];
@@ -177,7 +177,7 @@ describe("messages of what moves credits", () => {
     );
   });
 
-  it("are written once, however often the effect is asked for, and by whoever wants them alone", async () => {
+  it("are written once, however often the effect is requested, and only for endpoints that receive them", async () => {
     const { post, packId, messages } = await world(["credits.*"]);
     for (let n = 0; n < 3; n++) await post("/credits/grant", { userId: "u", packId, externalRef: "order" });
     await post("/usage/events", { userId: "u", eventId: "e", event: "chat", quantities: { count: 0, cents: 1 } });
@@ -202,7 +202,7 @@ describe("messages of what moves credits", () => {
 });
 
 describe("a message whose data are known", () => {
-  it("is written once, however often its batch is sent, and is attempted first by whoever wrote it", async () => {
+  it("is written once, however often its batch is sent, and is attempted first by its writer", async () => {
     const { clock, environment } = await world();
     const outbox: Outbox = [];
     const ctx = { ...makeCtx(environment, clock), outbox };

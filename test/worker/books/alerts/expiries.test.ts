@@ -14,7 +14,7 @@ import { bound, Clock, makeApp, makeClient, makePack } from "../../../support/wo
 
 afterAll(expectLedgerInvariants);
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -22,7 +22,7 @@ beforeEach(() => {
 let events = 0;
 
 async function world({ endpointAtMs = 0 }: { endpointAtMs?: number | null } = {}) {
-  // A run of the cron looks at a bounded number of pages, and none of another test's is to be among them.
+  // A run of the cron reads a limited number of pages, and none of them may belong to another test.
   await env.DB.prepare("DELETE FROM balance_expiries").run();
   const clock = new Clock();
   const app = await makeApp();
@@ -315,7 +315,7 @@ describe("what the cron's search costs", () => {
 
 it("is a part of the cron's work, once a minute", async () => {
   const { app, clock, runtime, grant } = await world();
-  // An endpoint that wants nothing of it, so that nothing is sent.
+  // An endpoint for other messages, so that nothing is sent.
   await env.DB.prepare("UPDATE environments SET features = NULL WHERE id = ?").bind(app.environments.live.id).run();
   await grant(1);
   clock.advance(DAY_MS);

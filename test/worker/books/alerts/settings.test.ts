@@ -24,7 +24,7 @@ async function office() {
 const low = { mode: "live", name: "Low", unit: "tokens", below: { amount: 0.5 } };
 
 describe("alerts", () => {
-  it("are made, listed oldest first for their mode, and deleted", async () => {
+  it("are created, listed oldest first for their mode, and deleted", async () => {
     const { send, alerts, clock } = await office();
     const first = await send("POST", "/alerts", low);
     const createdAt = "2026-01-15T12:00:00.000Z";
@@ -101,7 +101,7 @@ describe("alerts", () => {
   });
 
   it.each([
-    ["a unit that is none", { unit: "dollars" }, "unit"],
+    ["an invalid unit", { unit: "dollars" }, "unit"],
     ["no unit", { unit: undefined }, "unit"],
     ["an amount of 0", { below: { amount: 0 } }, "below.amount"],
     ["an amount below 0", { below: { amount: -1 } }, "below.amount"],
@@ -171,7 +171,7 @@ describe("alerts", () => {
 });
 
 describe("notices of expiry", () => {
-  it("are none until they are set, the most days first, each mode for itself", async () => {
+  it("are empty until they are set, are sorted by days in descending order, and are separate for each mode", async () => {
     const { appId, send } = await office();
     const read = async (mode: string) => (await send("GET", `/expiry-notices?mode=${mode}`)).body;
     expect(await read("live")).toEqual({ appId, mode: "live", days: [] });

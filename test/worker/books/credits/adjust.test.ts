@@ -59,7 +59,7 @@ describe("an adjustment", () => {
     ]);
   });
 
-  it("refuses to leave less than nothing", async () => {
+  it("refuses an amount below 0", async () => {
     const balance = await issue("count", 5);
     expectError(await balance.adjust(-5.001), "invalid_quantity", "delta");
     expect(await balance.entries()).toHaveLength(1);
@@ -189,7 +189,7 @@ describe("an adjustment", () => {
     }
   });
 
-  it("under one id takes effect once of thirty that race, and only one response is not a replay", async () => {
+  it("under one id takes effect once when thirty equal ones race, and only one response is not a replay", async () => {
     const balance = await issue("count", 20);
     const answers = await Promise.all(
       Array.from({ length: 30 }, () => balance.adjust(-1, "same", { adjustmentId: "adj_race" })),
@@ -201,7 +201,7 @@ describe("an adjustment", () => {
     expect(await balance.entries()).toHaveLength(2);
   });
 
-  it("under one id takes effect once of thirty that race with thirty others", async () => {
+  it("under one id takes effect once when thirty others race", async () => {
     const balance = await issue("count", 100);
     const answers = await Promise.all(
       Array.from({ length: 60 }, (_, index) =>

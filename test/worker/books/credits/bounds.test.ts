@@ -51,7 +51,7 @@ async function fullWorld(count: number) {
   return { ...w, one, two };
 }
 
-describe("a user of as many balances as there may be", () => {
+describe("a user with the maximum number of balances", () => {
   it("gets its last balance once, from one of several racing grants and its replay", TIMEOUT, async () => {
     const w = await fullWorld(ROOM - 1);
     expectFull(await w.grant({ packId: w.two }));
@@ -134,7 +134,7 @@ describe("a user of 10,000 balances", () => {
   });
 });
 
-describe("more due holds than are read at a time", () => {
+describe("more due holds than one read returns", () => {
   const HOLDS = 2 * DUE_HOLDS_MAX + 7;
 
   /** Half of them are charged. */

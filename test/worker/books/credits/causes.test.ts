@@ -31,7 +31,7 @@ async function grantedWorld() {
   return { ...w, balanceId, reserve, settle, refundOf };
 }
 
-describe("a ledger entry's cause and whose call it was", () => {
+describe("the cause and the author of a ledger entry", () => {
   it("are those of usage, holds, adjustments, refunds and payments of owed amounts", async () => {
     const w = await grantedWorld();
     await w.post("usage/events", { ...use, eventId: "e" });

@@ -88,7 +88,7 @@ describe("a grant of a pack with items", () => {
     expect(await storedBalances(w.app, "u")).toEqual([]);
   });
 
-  it("changes nothing issued when the pack is edited later", async () => {
+  it("changes no issued balance when the pack is edited later", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     await w.grant({ userId: "u", packId });
@@ -149,7 +149,7 @@ describe("a grant of a legacy pack", () => {
     expect(await storedBalances(w.app, "u")).toEqual([]);
   });
 
-  it("counts decimals by its unit: cents take six, and no seventh", async () => {
+  it("accepts six decimals for cents, and refuses a seventh", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "cents");
     expect((await w.grant({ userId: "u", packId: "legacy", quantity: 0.123456 })).body.remaining).toBe(0.123456);
@@ -171,7 +171,7 @@ describe("the pack of a grant", () => {
     for (const credit of credits) expect(credit).toMatchObject({ packId, packName: name });
   });
 
-  it("is credit_pack_not_found when unknown, archived, another application's, or nearly the name", async () => {
+  it("is credit_pack_not_found if unknown, archived, of another application, or with a similar name", async () => {
     const w = await creditsWorld();
     const other = await creditsWorld();
     const archived = await makePack(w.app.appId, "Old", items);
@@ -184,13 +184,13 @@ describe("the pack of a grant", () => {
     expect(await storedBalances(w.app, "u")).toEqual([]);
   });
 
-  it("is credit_pack_not_found before its quantity or expiry is judged", async () => {
+  it("is credit_pack_not_found before its quantity or expiry is checked", async () => {
     const w = await creditsWorld();
     const body = { userId: "u", packId: "nobody", quantity: -1, expiresAt: "2001-01-01T00:00Z" };
     expectError(await w.grant(body), "credit_pack_not_found");
   });
 
-  it("is the one of that id, even when another pack bears the id as its name", async () => {
+  it("is found by id first, even if another pack has this id as its name", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "First", items.slice(0, 1));
     await makePack(w.app.appId, packId, items);
@@ -199,7 +199,7 @@ describe("the pack of a grant", () => {
     expect((await w.grant({ userId: "u", packId: packId.toUpperCase() })).body.balances).toHaveLength(3);
   });
 
-  it("is the living one of that name when archived ones bore it too", async () => {
+  it("is the active pack of that name, even if archived packs had it too", async () => {
     const w = await creditsWorld();
     for (let count = 0; count < 3; count++) await archive(await makePack(w.app.appId, "Gold", items));
     const packId = await makePack(w.app.appId, "Gold", items);
@@ -207,7 +207,7 @@ describe("the pack of a grant", () => {
     expect((await w.list({ userId: "u" })).body.credits[0].packId).toBe(packId);
   });
 
-  it("serves both modes, whose balances stay apart", async () => {
+  it("serves both modes, with separate balances", async () => {
     const w = await creditsWorld("live");
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "order-1" };
@@ -222,7 +222,7 @@ describe("the pack of a grant", () => {
 });
 
 describe("the expiry of a grant", () => {
-  it("is the pack's default when omitted, never when null, and what is given otherwise", async () => {
+  it("is the pack's default if omitted, never if null, and otherwise the given time", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     await setDefaultExpiry(packId, 30);
@@ -234,7 +234,7 @@ describe("the expiry of a grant", () => {
     expect(await expiry({ expiresAt: "9999-12-31T23:59:59.999Z" })).toBe("9999-12-31T23:59:59.999Z");
   });
 
-  it("is never where the pack has no default and none is given", async () => {
+  it("is never if the pack has no default and none is given", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     expect((await w.grant({ userId: "u", packId })).body.expiresAt).toBeNull();
@@ -249,7 +249,7 @@ describe("the expiry of a grant", () => {
     );
   });
 
-  it("is refused in the past and at this very moment, and taken one millisecond ahead", async () => {
+  it("is refused in the past and at this millisecond, and accepted one millisecond ahead", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const at = (ms: number) => w.grant({ userId: "u", packId, expiresAt: new Date(w.clock.ms + ms).toISOString() });
@@ -277,7 +277,7 @@ describe("the expiry of a grant", () => {
 });
 
 describe("source and notes of a grant", () => {
-  it("are kept; the source is purchase unless given", async () => {
+  it("are stored; the default source is purchase", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "count");
     const body = { userId: "u", packId: "legacy", quantity: 1 };
@@ -300,7 +300,7 @@ describe("source and notes of a grant", () => {
     expect((await storedLedger(w.app, "u")).map((row) => row[3])).toEqual(rows.map((row) => row.notes));
   });
 
-  it("are refused when they are none", async () => {
+  it("are refused if they are invalid", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     for (const source of ["gift", "", "Purchase", null, 1]) {
@@ -352,7 +352,7 @@ describe("the arguments of a grant", () => {
     expectError(await w.grant(body), "invalid_request", "body");
   });
 
-  it("keep users apart who differ by case, by spaces, by normal form or by their last code point", async () => {
+  it("distinguish users that differ in case, spaces, normal form or the last code point", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "count");
     const users = [
@@ -382,7 +382,7 @@ describe("the arguments of a grant", () => {
 });
 
 describe("an externalRef", () => {
-  it("makes a repeat answer the same balances with idempotent-replayed, and create none", async () => {
+  it("makes a repeat return the same balances with idempotent-replayed, and creates none", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "order-1", notes: "first", source: "manual" };
@@ -404,7 +404,7 @@ describe("an externalRef", () => {
     expect(await storedLedger(w.app, "u")).toHaveLength(3);
   });
 
-  it("replays a legacy grant whatever quantity the repeat names, even none or a bad one", async () => {
+  it("replays a legacy grant for any quantity of the repeat, even none or an invalid one", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "tokens");
     const body = { userId: "u", packId: "legacy", externalRef: "order-1" };
@@ -416,7 +416,7 @@ describe("an externalRef", () => {
     }
   });
 
-  it("replays at what remains now: consumed, revoked and expired balances show as they are", async () => {
+  it("replays with the current remaining amounts: consumed, revoked and expired balances are shown as they are", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "order-1", expiresAt: "2026-02-01T00:00Z" };
@@ -429,7 +429,7 @@ describe("an externalRef", () => {
     expect(again).toMatchObject({ remaining: 2, expiresAt: "2026-02-01T00:00:00.000Z" });
   });
 
-  it("replays after the pack gained an item, lost one, was renamed and was archived", async () => {
+  it("replays after the pack gained or lost an item, was renamed and was archived", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const byId = { userId: "u", packId, externalRef: "order-1" };
@@ -459,7 +459,7 @@ describe("an externalRef", () => {
     expect(await storedBalances(w.app, "u")).toHaveLength(3);
   });
 
-  it("replays by name after the pack was archived and another took its name", async () => {
+  it("replays by name after the pack was archived and another pack took its name", async () => {
     const w = await creditsWorld();
     const old = await makePack(w.app.appId, "Gold", items.slice(0, 1));
     const body = { userId: "u", packId: "gold", externalRef: "order-1" };
@@ -474,7 +474,7 @@ describe("an externalRef", () => {
     expect((await w.grant({ ...body, packId: old })).body).toEqual(first);
   });
 
-  it("is another grant's for another user, pack, application or mode", async () => {
+  it("is independent for another user, pack, application or mode", async () => {
     const w = await creditsWorld();
     const other = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items.slice(0, 1));
@@ -497,7 +497,7 @@ describe("an externalRef", () => {
     expect(new Set(grants.map((answer) => answer.body.balanceId)).size).toBe(grants.length);
   });
 
-  it("is what makes the difference: without one, every call creates new rows", async () => {
+  it("is required for idempotency: without one, every call creates new rows", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const ids = [
@@ -508,7 +508,7 @@ describe("an externalRef", () => {
     expect(await storedBalances(w.app, "u")).toHaveLength(6);
   });
 
-  it("may be 500 code points long, of any script", async () => {
+  it("may have 500 code points of any script", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "😀".repeat(500) };
@@ -519,7 +519,7 @@ describe("an externalRef", () => {
 });
 
 describe("racing grants", () => {
-  it("50 identical ones make one set of rows and get 50 equal answers, 49 of them replays", async () => {
+  it("50 identical ones create one set of rows and get 50 equal answers, 49 of them replays", async () => {
     const w = await creditsWorld("test");
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "order-1" };
@@ -537,7 +537,7 @@ describe("racing grants", () => {
     expect(counter).toEqual({ count: 3 });
   });
 
-  it("20 without externalRef all land, with a ledger that has no gaps", async () => {
+  it("20 without externalRef are all stored, with a ledger without gaps", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const answers = await Promise.all(Array.from({ length: 20 }, () => w.grant({ userId: "u", packId })));
@@ -548,7 +548,7 @@ describe("racing grants", () => {
 });
 
 describe("the test quota", () => {
-  it("lets one of two grants that race for the last place pass, and none of the other's balances", async () => {
+  it("lets one of two grants pass that race for the last place, and none of the other's balances", async () => {
     for (let round = 0; round < 5; round++) {
       const w = await creditsWorld("test", { TEST_BALANCE_QUOTA: "5" });
       const packId = await makePack(w.app.appId, "Starter", items);
@@ -559,7 +559,7 @@ describe("the test quota", () => {
     }
   });
 
-  it("is the application's, over all of its users, and takes no part of a grant", async () => {
+  it("counts for the whole application and all of its users, and never grants in part", async () => {
     const w = await creditsWorld("test", { TEST_BALANCE_QUOTA: "4" });
     const packId = await makePack(w.app.appId, "Starter", items);
     await makeLegacyPack(w.app.appId, "Legacy", "count");
@@ -573,7 +573,7 @@ describe("the test quota", () => {
     expect((await other.grant({ userId: "a", packId: "starter" })).status).toBe(200);
   });
 
-  it("lets a replay pass when it is full, and is not freed by a revoke", async () => {
+  it("allows a replay when it is full, and is not freed by a revoke", async () => {
     const w = await creditsWorld("test", { TEST_BALANCE_QUOTA: "3" });
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "order-1" };
@@ -583,7 +583,7 @@ describe("the test quota", () => {
     expectError(await w.grant({ ...body, externalRef: "order-2" }), "test_quota_exceeded");
   });
 
-  it("is 1,000 unless set, and follows the setting", async () => {
+  it("is 1,000 by default, and follows the setting", async () => {
     const w = await creditsWorld("test");
     const packId = await makePack(w.app.appId, "Starter", items);
     await env.DB.prepare("UPDATE environments SET test_balance_count = 998, test_balance_quota = 998 WHERE id = ?")
@@ -596,7 +596,7 @@ describe("the test quota", () => {
     }
   });
 
-  it("is none in live mode", async () => {
+  it("does not apply in live mode", async () => {
     const w = await creditsWorld("live", { TEST_BALANCE_QUOTA: "0" });
     const packId = await makePack(w.app.appId, "Starter", items);
     expect((await w.grant({ userId: "u", packId })).status).toBe(200);

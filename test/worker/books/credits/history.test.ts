@@ -38,7 +38,7 @@ async function worldWithLedger(motions: number) {
 }
 
 describe("a ledger entry", () => {
-  it("has the interface's fields, and note, unit, cause and by", async () => {
+  it("has the API's fields, and note, unit, cause and by", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", [{ amountSteps: 2_500_000, unit: "cents" }]);
     const { balanceId } = (await w.grant({ userId: "u", packId, notes: "welcome" })).body;
@@ -71,7 +71,7 @@ describe("a ledger entry", () => {
     });
   });
 
-  it("has an id of its own, the same in every page that shows it", async () => {
+  it("has a unique id, the same on every page that shows it", async () => {
     const w = await worldWithLedger(12);
     const whole = (await w.walk({})).flat();
     expect(new Set(whole.map((entry) => entry.id)).size).toBe(12);
@@ -82,7 +82,7 @@ describe("a ledger entry", () => {
 });
 
 describe("a page of history", () => {
-  it("is the newest first, 50 unless asked otherwise, up to 500", async () => {
+  it("is newest first, 50 by default, up to 500", async () => {
     const w = await worldWithLedger(60);
     const first = (await w.history({ userId: "u" })).body;
     expect(first.entries).toHaveLength(50);
@@ -94,7 +94,7 @@ describe("a page of history", () => {
     expect(all.entries.slice(-2).map((entry: Entry) => entry.reason)).toEqual(["grant", "grant"]);
   });
 
-  it.each([1, 2, 5, 11, 12, 13])("of %d leads to every entry once, and ends with nextCursor null", async (limit) => {
+  it.each([1, 2, 5, 11, 12, 13])("of %d reaches every entry once, and ends with nextCursor null", async (limit) => {
     const w = await worldWithLedger(12);
     const whole = (await w.history({ userId: "u" })).body.entries;
     const pages = await w.walk({ limit: String(limit) });
@@ -118,7 +118,7 @@ describe("a page of history", () => {
     expect(pages.flat()).toEqual(whole);
   });
 
-  it("may be read again by the same cursor, and with another limit", async () => {
+  it("can be read again with the same cursor, and with another limit", async () => {
     const w = await worldWithLedger(12);
     const whole = (await w.history({ userId: "u" })).body.entries;
     const { nextCursor } = (await w.history({ userId: "u", limit: "3" })).body;
@@ -136,7 +136,7 @@ describe("a page of history", () => {
     },
   );
 
-  it("takes the limits 1 and 500", async () => {
+  it("accepts the limits 1 and 500", async () => {
     const w = await creditsWorld();
     for (const limit of ["1", "500"]) expect((await w.history({ userId: "u", limit })).status).toBe(200);
   });
@@ -155,14 +155,14 @@ describe("a page of history", () => {
     expectError(await w.history(query), "invalid_request", param);
   });
 
-  it("of a user whom nobody knows is empty, and no error", async () => {
+  it("of an unknown user is empty, and not an error", async () => {
     const w = await creditsWorld();
     expect((await w.history({ userId: "nobody" })).body).toEqual({ entries: [], nextCursor: null });
   });
 });
 
 describe("a cursor", () => {
-  it("is refused when tampered with, at every place", async () => {
+  it("is refused if any character is altered", async () => {
     const w = await worldWithLedger(5);
     const cursor: string = (await w.history({ userId: "u", limit: "2" })).body.nextCursor;
     const other = (character: string | undefined) => (character === "A" ? "B" : "A");
@@ -201,7 +201,7 @@ describe("a cursor", () => {
 });
 
 describe("history narrowed by balanceId", () => {
-  it("tells that balance alone, newest first, page by page", async () => {
+  it("shows only that balance, newest first, page by page", async () => {
     const w = await worldWithLedger(9);
     const pages = await w.walk({ balanceId: w.odd, limit: "2" });
     expect(pages.map((page) => page.map((entry) => entry.delta))).toEqual([
@@ -212,7 +212,7 @@ describe("history narrowed by balanceId", () => {
     expect(new Set(pages.flat().map((entry) => entry.balanceId))).toEqual(new Set([w.odd]));
   });
 
-  it("is credit_balance_not_found for an unknown balance, and another user's, application's or mode's", async () => {
+  it("is credit_balance_not_found for an unknown balance, or one of another user, application or mode", async () => {
     const w = await worldWithLedger(3);
     const stranger = await creditsWorld();
     const tried = [
@@ -226,14 +226,14 @@ describe("history narrowed by balanceId", () => {
     for (const answer of await Promise.all(tried)) expectError(answer, "credit_balance_not_found", "balanceId");
   });
 
-  it("refuses a bad cursor or limit before it looks for the balance", async () => {
+  it("refuses an invalid cursor or limit before it looks for the balance", async () => {
     const w = await creditsWorld();
     expectError(await w.history({ userId: "u", balanceId: "crb_unknown", cursor: "x" }), "invalid_request", "cursor");
     expectError(await w.history({ userId: "u", balanceId: "crb_unknown", limit: "0" }), "invalid_request", "limit");
   });
 });
 
-it("history tells one user alone, of one application and mode", async () => {
+it("history shows only one user, of one application and mode", async () => {
   const w = await worldWithLedger(4);
   const mine = (await w.history({ userId: "u" })).body.entries;
   await w.grant({ userId: "v", packId: "legacy", quantity: 1 });

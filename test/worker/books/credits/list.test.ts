@@ -28,7 +28,7 @@ async function worldOfRules(rules: Readonly<Record<string, readonly MatchRule[]>
 }
 
 describe("a listed balance", () => {
-  it("has exactly the interface's fields", async () => {
+  it("has exactly the API's fields", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", [
       {
@@ -79,7 +79,7 @@ describe("a listed balance", () => {
     });
   });
 
-  it("of a user whom nobody knows is none, and no error", async () => {
+  it("does not exist for an unknown user, without an error", async () => {
     const w = await creditsWorld();
     const answer = await w.list({ userId: "nobody", includeExpired: "true", event: "x*" });
     expect(answer.status).toBe(200);
@@ -88,7 +88,7 @@ describe("a listed balance", () => {
 });
 
 describe("the status", () => {
-  it("turns to expired in the millisecond of expiresAt, and only includeExpired shows it then", async () => {
+  it("becomes expired in the millisecond of expiresAt, and then only includeExpired shows it", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "count");
     const expiresAt = new Date(w.clock.ms + 1_000).toISOString();
@@ -101,7 +101,7 @@ describe("the status", () => {
     expect([await statuses("false"), await statuses("true")]).toEqual([[], ["expired"]]);
   });
 
-  it("is judged at one moment: a list of the active never shows one that expired while it was read", async () => {
+  it("uses one moment: a list of active balances never shows one that expired during the read", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "count");
     const expiresAt = new Date(w.clock.ms + 5).toISOString();
@@ -117,7 +117,7 @@ describe("the status", () => {
     expect(credits.map((credit) => credit.status)).toEqual(["active"]);
   });
 
-  it("is revoked before expired, expired before depleted, depleted before active", async () => {
+  it("prefers revoked to expired, expired to depleted, and depleted to active", async () => {
     const w = await creditsWorld();
     const expiresAt = new Date(w.clock.ms + 1_000).toISOString();
     const make = async (name: string, more: object, after: (balanceId: string) => Promise<unknown>) => {
@@ -146,7 +146,7 @@ describe("the status", () => {
 });
 
 describe("the order of list", () => {
-  it("is that of spending: priority, rules before none, expiry with never last, age, id", async () => {
+  it("is the order of spending: priority, rules before none, expiry with never last, age, id", async () => {
     const w = await creditsWorld();
     const rules = [{ event: "chat" }];
     const packs: Record<string, { priority: number; matches: readonly MatchRule[] }> = {
@@ -184,7 +184,7 @@ describe("the order of list", () => {
     ]);
   });
 
-  it("is by balanceId among balances that are alike in all else", async () => {
+  it("uses balanceId for balances that are otherwise equal", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "count");
     for (let count = 0; count < 10; count++) await w.grant({ userId: "u", packId: "legacy", quantity: 1 });
@@ -224,14 +224,14 @@ describe("the event filter", () => {
     expect(await w.passing(event)).toEqual(names);
   });
 
-  it("narrows what includeExpired adds as well", async () => {
+  it("also filters the balances that includeExpired adds", async () => {
     const w = await worldOfRules({ chat: [{ event: "chat" }], image: [{ event: "image" }] });
     const { credits } = (await w.list({ userId: "u" })).body;
     for (const { balanceId } of credits) await w.revoke({ balanceId });
     expect(namesOf(await w.list({ userId: "u", event: "chat", includeExpired: "true" }))).toEqual(["chat"]);
   });
 
-  it("finishes on hostile globs of the longest length that is let in", async () => {
+  it("finishes on hostile globs of the maximum length", async () => {
     const w = await worldOfRules({ hostile: [{ event: `${"a*".repeat(99)}b` }], fits: [{ event: "*a".repeat(100) }] });
     expect(await w.passing("a".repeat(200))).toEqual(["fits"]);
     expect(await w.passing(`${"*a".repeat(99)}*c`)).toEqual([]);
@@ -261,19 +261,19 @@ describe("the arguments of list", () => {
     expectError(await w.list(query), "invalid_request", param);
   });
 
-  it("may stand among parameters that are not known, once or twice", async () => {
+  it("may be mixed with unknown parameters, once or twice", async () => {
     const w = await creditsWorld();
     expect((await w.list("utm=1&userId=u&utm=2&_=5&constructor=x&__proto__=y")).status).toBe(200);
   });
 
-  it("take a userId of 200 code points, of any script", async () => {
+  it("include a userId of 200 code points of any script", async () => {
     const w = await creditsWorld();
     expect((await w.list({ userId: "😀".repeat(200) })).status).toBe(200);
     expectError(await w.list({ userId: "😀".repeat(201) }), "invalid_request", "userId");
   });
 });
 
-it("list shows one user's balances alone, of one application and mode", async () => {
+it("list shows only one user's balances, of one application and mode", async () => {
   const w = await creditsWorld();
   const other = await creditsWorld();
   for (const { app, grant } of [w, other]) {

@@ -63,8 +63,8 @@ async function makeWorld() {
   };
 }
 
-describe("what a refund falls short of because it is held", () => {
-  it("is taken when the hold is released, under the refund's note", async () => {
+describe("the amount that a refund cannot take because it is held", () => {
+  it("is taken when the hold is released, with the refund's note", async () => {
     const w = await makeWorld();
     await w.hold("a", 1_000);
     expect(await w.refund("re-1", 90)).toMatchObject({ taken: 0, short: 900, remaining: 0 });
@@ -80,7 +80,7 @@ describe("what a refund falls short of because it is held", () => {
     expect((await w.verified()).isSound).toBe(true);
   });
 
-  it("is lowered by a commit only where the hold then has less", async () => {
+  it("is lowered by a commit only if the hold then has less", async () => {
     const w = await makeWorld();
     await w.hold("a", 1_000);
     await w.refund("re-1", 90);
@@ -90,7 +90,7 @@ describe("what a refund falls short of because it is held", () => {
     expect((await w.entries(3)).map(([delta]) => delta)).toEqual([1_000, -40, -900]);
   });
 
-  it("stays forgiven as far as it was spent", async () => {
+  it("is forgiven as far as it was spent", async () => {
     const w = await makeWorld();
     await w.hold("a", 600);
     const spent = { userId: "u", event: "chat", eventId: "e1", quantities: { count: 0, tokens: 400 } };
@@ -102,7 +102,7 @@ describe("what a refund falls short of because it is held", () => {
     expect(await w.owed()).toEqual([]);
   });
 
-  it("is not paid by what was held after the refund", async () => {
+  it("is not paid by amounts held after the refund", async () => {
     const w = await makeWorld();
     await w.hold("a", 900);
     await w.refund("re-1", 50);
@@ -137,7 +137,7 @@ describe("what a refund falls short of because it is held", () => {
     ]);
   });
 
-  it("falls to what the other hold still has when one is used up", async () => {
+  it("decreases to what the other hold still has after one is used up", async () => {
     const w = await makeWorld();
     await w.hold("a", 600);
     await w.hold("b", 400);
@@ -165,7 +165,7 @@ describe("what a refund falls short of because it is held", () => {
     expect((await w.verified()).isSound).toBe(true);
   });
 
-  it("ends when the balance is revoked: all of the return is taken in one row", async () => {
+  it("ends when the balance is revoked: one entry takes the whole return", async () => {
     const w = await makeWorld();
     await w.hold("a", 1_000);
     await w.refund("re-1", 90);
@@ -188,7 +188,7 @@ describe("what a refund falls short of because it is held", () => {
     expect((await w.verified()).isSound).toBe(true);
   });
 
-  it("is told as an adjustment with the refund's note, and sets off an alert", async () => {
+  it("sends credits.adjusted with the refund's note, and can fire an alert", async () => {
     const w = await makeWorld();
     await makeEndpoint(w.app.environments.live);
     const alert = { mode: "live", name: "low", unit: "tokens", below: { amount: 200 } };
@@ -208,7 +208,7 @@ describe("what a refund falls short of because it is held", () => {
     ]);
   });
 
-  it("leaves an isolate that remembers the account exact", async () => {
+  it("leaves an isolate exact that remembers the account", async () => {
     const w = await makeWorld();
     await w.hold("a", 400);
     await w.hold("b", 400);
@@ -224,7 +224,7 @@ describe("what a refund falls short of because it is held", () => {
     expect(await w.owed()).toEqual([]);
   });
 
-  it("costs a row for each refund that owes, and three for each that is paid, in one trip", async () => {
+  it("costs a row for each refund that is owed, and three for each that is paid, in one trip", async () => {
     const w = await makeWorld();
     const counting = countingD1(env.DB);
     const call = makeClient(w.clock, { DB: counting.d1 });
@@ -252,7 +252,7 @@ describe("what a refund falls short of because it is held", () => {
     expect(released.rowsWritten).toBeLessThanOrEqual(4);
   });
 
-  it("is a flaw of the verification where it is more than open holds have", async () => {
+  it("is a flaw in the verification if it is more than open holds have", async () => {
     const w = await makeWorld();
     await w.hold("a", 1_000);
     await w.refund("re-1", 90);
@@ -270,7 +270,7 @@ describe("what a refund falls short of because it is held", () => {
     expect([await w.remaining(), await w.owed(), (await w.verified()).isSound]).toEqual([0, [], true]);
   });
 
-  it("is kept by the database: of an entry of a balance that lives, only falling, never 0", async () => {
+  it("is guarded by the database: only for an entry of a balance that is not revoked, only decreasing, never 0", async () => {
     const w = await makeWorld();
     await w.hold("a", 1_000);
     await w.refund("re-1", 90);
@@ -288,7 +288,7 @@ describe("what a refund falls short of because it is held", () => {
   });
 });
 
-describe("what a payment falls short of because it is held", () => {
+describe("the amount that a payment cannot take back because it is held", () => {
   async function heldWallet() {
     const w = await paymentsWorld();
     const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
@@ -300,7 +300,7 @@ describe("what a payment falls short of because it is held", () => {
     return w;
   }
 
-  it("is taken when the hold is released, counts as taken, and is told as payment.taken", async () => {
+  it("is taken when the hold is released, counts as taken, and sends payment.taken", async () => {
     const w = await heldWallet();
     await w.post("usage/reservations/res_a/release", {});
     expect(await w.balances("u")).toEqual([["cents", 100, "active"]]);
@@ -316,7 +316,7 @@ describe("what a payment falls short of because it is held", () => {
     expect(await w.balances("u")).toEqual([["cents", 1000, "active"]]);
   });
 
-  it("is owed no more when less is due", async () => {
+  it("is no longer owed when less is due", async () => {
     const w = await heldWallet();
     const failed = refund("re_2", "ch_1", "pi_1", 900, "failed");
     await w.deliver(eventOf("refund.failed", w.nowS + 3, failed));

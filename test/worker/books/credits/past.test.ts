@@ -35,7 +35,7 @@ async function makeWorld() {
 }
 
 describe("a list by reference", () => {
-  it("has what was granted under it, live or not, of every pack, and of nobody else", async () => {
+  it("has all balances granted under it, of any status and pack, and of no other user", async () => {
     const w = await makeWorld();
     const any = await w.balance("Any", "order-1");
     const chat = await w.balance("Chat", "order-1", { expiresAt: iso(w.clock.ms + 1_000) });
@@ -61,7 +61,7 @@ describe("a list by reference", () => {
 });
 
 describe("a list as of a moment", () => {
-  it("has every balance that was issued by then, as it was, that very millisecond included", async () => {
+  it("has every balance that was issued by then, with its state at the end of that millisecond", async () => {
     const w = await makeWorld();
     const start = w.clock.ms;
     const first = await w.balance("Any", "order-1", { expiresAt: iso(start + 30) });
@@ -82,7 +82,7 @@ describe("a list as of a moment", () => {
     expect(await at(w.clock.ms)).toEqual({ [first]: [6, "expired"], [second]: [0, "revoked"] });
   });
 
-  it("narrows with the reference and the event, and takes any offset", async () => {
+  it("can be combined with the reference and the event, and accepts any offset", async () => {
     const w = await makeWorld();
     const chat = await w.balance("Chat", "order-1");
     const any = await w.balance("Any", "order-1");
@@ -102,7 +102,7 @@ describe("a list as of a moment", () => {
     expect(Object.keys(shown(narrowed))).toEqual([any]);
   });
 
-  it("shows what a hold took, and nothing of its return, before that was written", async () => {
+  it("shows the amount that a hold took, and its return only from the time of its writing", async () => {
     const w = await makeWorld();
     const any = await w.balance("Any", "order-1");
     const body = { userId: "u", event: "e", quantities: { count: 0, tokens: 3 }, expiresInSeconds: 1 };
@@ -114,7 +114,7 @@ describe("a list as of a moment", () => {
     expect([await at(w.clock.ms - 5_001), await at(w.clock.ms - 1), await at(w.clock.ms)]).toEqual([10, 7, 9.5]);
   });
 
-  it("is refused for the future, and for what is no time", async () => {
+  it("is refused for the future, and for an invalid time", async () => {
     const w = await makeWorld();
     for (const asOf of [iso(w.clock.ms + 1), "yesterday", "", "2026-01-15"]) {
       expectError(await w.list({ userId: "u", asOf }), "invalid_request", "asOf");
@@ -131,7 +131,7 @@ describe("a list as of a moment", () => {
 });
 
 describe("the time of a ledger entry", () => {
-  it("never falls along a user's ledger, however the clocks of the machines differ", async () => {
+  it("never decreases within a user's ledger, even if the clocks of machines differ", async () => {
     const app = await makeApp();
     await makePack(app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
     const clocks = [new Clock(), new Clock(), new Clock()];
@@ -164,10 +164,10 @@ describe("the time of a ledger entry", () => {
   });
 });
 
-describe("what the past costs", () => {
+describe("the cost of lists of the past", () => {
   const clock = new Clock();
 
-  it("by reference is one trip and 2n + 5 rows, whatever else the user has", async () => {
+  it("by reference is one trip and 2n + 5 rows, however many other balances the user has", async () => {
     const { d1, spent } = countingD1(env.DB);
     const app = await makeApp();
     const account = { environmentId: app.environments.live.id, userId: "u" };
@@ -180,7 +180,7 @@ describe("what the past costs", () => {
     expect(spent()).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= 7), rowsWritten: 0 });
   });
 
-  it("as of a moment is one trip and rows as the balances and their motions since", async () => {
+  it("as of a moment is one trip, with rows for the balances and their later entries", async () => {
     const { d1, spent } = countingD1(env.DB);
     const app = await makeApp();
     const account = { environmentId: app.environments.live.id, userId: "u" };
@@ -208,7 +208,7 @@ describe("what the past costs", () => {
   });
 });
 
-describe("a publishable key that asks about the past", () => {
+describe("a publishable key in a list of the past", () => {
   it.each(["externalRef=order-1", "asOf=2026-01-15T12:00:00Z", "asOf=", "externalRef="])(
     "is told that it takes a secret one, with a user token that verifies or without: %s",
     async (query) => {

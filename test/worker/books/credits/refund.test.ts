@@ -60,7 +60,7 @@ async function expectRefused(w: World, body: object, code: Parameters<typeof exp
 }
 
 describe("a refund", () => {
-  it("takes back the share of what each balance was issued with, one entry each with the reason, in their first order", async () => {
+  it("takes back the share of each balance's issued amount, with one entry each and the reason, in their original order", async () => {
     const w = await makeWorld();
     const answer = await w.refund({ share: { part: 500, of: 1_500 }, reason: "refunded in part" });
     expect(answer.status).toBe(200);
@@ -81,7 +81,7 @@ describe("a refund", () => {
     expect(await w.listed()).toEqual({ [`${w.tokens}`]: [266.667, "active"], [`${w.cents}`]: [3.333334, "active"] });
   });
 
-  it("adds up exactly with the others of its reference, and revokes at 1 with the very row that takes the last", async () => {
+  it("adds up exactly with the others of its reference, and at 1 revokes with the entry that takes the rest", async () => {
     const w = await makeWorld();
     const share = { part: 1, of: 3 };
     expect(amounts(await w.refund({ share }))[0]).toEqual([133.333, 0, 266.667]);
@@ -91,7 +91,7 @@ describe("a refund", () => {
     expect(await storedLedger(w.app, "u")).toHaveLength(8);
   });
 
-  it("without a share takes all that is left of 1; then nothing is left to refund", async () => {
+  it("without a share takes the whole rest; then nothing is left to refund", async () => {
     const w = await makeWorld();
     await w.refund({ share: { part: 1, of: 4 } });
     expect(amounts(await w.refund({ refundRef: "re-2" }))).toEqual([
@@ -108,7 +108,7 @@ describe("a refund", () => {
     );
   });
 
-  it("takes as far as it is there, says what was spent or held as short, and asks no later refund for that", async () => {
+  it("takes what remains, reports spent or held amounts as short, and later refunds do not take these", async () => {
     const w = await makeWorld();
     await w.spend("e1", { tokens: 300 });
     const held = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
@@ -125,7 +125,7 @@ describe("a refund", () => {
     await expectRefused(w, { refundRef: "re-4" }, "invalid_request", "share");
   });
 
-  it("counts what an adjustment added as taken when the share comes to 1", async () => {
+  it("counts an adjustment's amount as taken when the shares add up to 1", async () => {
     const w = await makeWorld();
     const path = `/api/v1/admin/balances/${w.tokens}/adjust`;
     const adjusted = await w.call("POST", path, { key: env.ADMIN_TOKEN, body: { delta: 100, note: "sorry" } });
@@ -133,7 +133,7 @@ describe("a refund", () => {
     expect(amounts(await w.refund())[0]).toEqual([500, 0, 0]);
   });
 
-  it("of a revoked balance writes its row of delta 0, with the reason, and is short of all that was due", async () => {
+  it("of a revoked balance writes an entry of delta 0 with the reason, and the whole due amount is short", async () => {
     const w = await makeWorld();
     await w.revoke({ balanceId: w.tokens, reason: "fraud" });
     expect(amounts(await w.refund({ share: { part: 1, of: 2 }, reason: "refunded" }))).toEqual([
@@ -147,7 +147,7 @@ describe("a refund", () => {
     expect(await w.listed()).toMatchObject({ [`${w.tokens}`]: [0, "revoked"] });
   });
 
-  it("gives back nothing to a balance that it revoked: what was held of it comes back and goes, under its note", async () => {
+  it("restores nothing to a balance that it revoked: a held amount returns and is taken, with its note", async () => {
     const w = await makeWorld();
     const held = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
     await w.post("usage/reservations", held);
@@ -161,7 +161,7 @@ describe("a refund", () => {
     expect((await w.revoke({ balanceId: w.tokens })).body.remaining).toBe(0);
   });
 
-  it("finds due holds returned, and takes from them", async () => {
+  it("treats due holds as returned, and takes from them", async () => {
     const w = await makeWorld();
     const held = { userId: "u", event: "chat", quantities: { count: 0, tokens: 400 }, expiresInSeconds: 1 };
     expect((await w.post("usage/reservations", held)).status).toBe(200);
@@ -179,7 +179,7 @@ describe("a refund by pack", () => {
     return { ...w, second };
   }
 
-  it("takes from the balances of that pack alone, by id or by the name of their issue, also when it is archived or renamed", async () => {
+  it("takes only from that pack's balances, by id or by the name at issue, even if it is archived or renamed", async () => {
     const w = await withSecond();
     const third = { part: 1, of: 3 };
     expect(amounts(await w.refund({ packId: w.second, share: third }))).toEqual([[3, 0, 6]]);
@@ -191,7 +191,7 @@ describe("a refund by pack", () => {
     await expectRefused(w, { packId: "strasse", refundRef: "re-3" }, "credit_balance_not_found", "packId");
   });
 
-  it("counts for these balances alone; a sum above 1 of one balance refuses the refund of all", async () => {
+  it("counts only for these balances; if one balance would exceed 1, the refund of all is refused", async () => {
     const w = await withSecond();
     await w.refund({ packId: "straße", share: { part: 3, of: 4 } });
     await expectRefused(w, { refundRef: "re-2", share: { part: 1, of: 2 } }, "invalid_request", "share");
@@ -209,8 +209,8 @@ describe("a refund by pack", () => {
   });
 });
 
-describe("a refund that is sent again", () => {
-  it("is answered as the first time, whatever happened since, in whatever order its fields stand", async () => {
+describe("a repeated refund", () => {
+  it("gets the first response, whatever happened since, in any order of its fields", async () => {
     const w = await makeWorld();
     const first = await w.refund({ share: { part: 1, of: 3 }, reason: "a" });
     await w.spend("e1", { tokens: 10 });
@@ -242,7 +242,7 @@ describe("a refund that is sent again", () => {
     expect(answer.body.error.details).toEqual({ differs });
   });
 
-  it("is another refund under another reference, or for another user", async () => {
+  it("is another refund with another reference, or for another user", async () => {
     const w = await makeWorld();
     await w.grant({ userId: "u", packId: "Two", externalRef: "order-2" });
     await w.grant({ userId: "v", packId: "Two", externalRef: "order-1" });
@@ -253,7 +253,7 @@ describe("a refund that is sent again", () => {
     }
   });
 
-  it("is one refund when twenty race, and so are twenty that differ when they come to more than 1", async () => {
+  it("is one refund when twenty race, and so are twenty different ones that exceed 1 together", async () => {
     const w = await makeWorld();
     const same = await Promise.all(Array.from({ length: 20 }, () => w.refund({ share: { part: 1, of: 2 } })));
     expect(new Set(same.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1);
@@ -266,7 +266,7 @@ describe("a refund that is sent again", () => {
   });
 });
 
-describe("a refund that is refused", () => {
+describe("a refused refund", () => {
   it.each([
     [{ share: { part: 0, of: 3 } }, "share.part"],
     [{ share: { part: 1.5, of: 3 } }, "share.part"],
@@ -285,14 +285,14 @@ describe("a refund that is refused", () => {
     await expectRefused(w, body, "invalid_request", param);
   });
 
-  it("for a reference under which nothing was granted to this user, is credit_balance_not_found", async () => {
+  it("for a reference without grants to this user is credit_balance_not_found", async () => {
     const w = await makeWorld();
     await expectRefused(w, { externalRef: "order-2" }, "credit_balance_not_found", "externalRef");
     await expectRefused(w, { userId: "nobody" }, "credit_balance_not_found", "externalRef");
     await expectRefused(w, { packId: "Other" }, "credit_balance_not_found", "packId");
   });
 
-  it("after the hundredth of a reference, says how many there may be", async () => {
+  it("after the hundredth of a reference, names the limit", async () => {
     const w = await makeWorld();
     for (let n = 1; n <= 100; n++) {
       expect((await w.refund({ refundRef: `n${n}`, share: { part: 1, of: 101 } })).status).toBe(200);
@@ -304,7 +304,7 @@ describe("a refund that is refused", () => {
     );
   });
 
-  it("returns due holds all the same", async () => {
+  it("still returns due holds", async () => {
     const w = await makeWorld();
     await w.post("usage/reservations", {
       userId: "u",
@@ -319,7 +319,7 @@ describe("a refund that is refused", () => {
 });
 
 describe("a reference that begins with stripe:", () => {
-  it("is refused on a grant, in this spelling alone", async () => {
+  it("is refused on a grant, but only in this exact spelling", async () => {
     const w = await makeWorld();
     const grant = (externalRef: string) => w.grant({ userId: "v", packId: "Two", externalRef });
     for (const ref of ["stripe:", "stripe:pi_1"]) expectError(await grant(ref), "invalid_request", "externalRef");

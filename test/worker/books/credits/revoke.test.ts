@@ -20,7 +20,7 @@ async function worldWithBalance(quantity = 5, more: object = {}) {
 }
 
 describe("a revoke", () => {
-  it("brings the balance to 0, keeps its row, and writes the reversal with the reason given", async () => {
+  it("sets the balance to 0, keeps its row, and writes the reversal with the given reason", async () => {
     const w = await worldWithBalance(5);
     const answer = await w.revoke({ balanceId: w.balanceId, reason: "charge back" });
     expect(answer.status).toBe(200);
@@ -35,7 +35,7 @@ describe("a revoke", () => {
     ]);
   });
 
-  it("takes back the remainder alone of a partly consumed balance: what was spent stays spent", async () => {
+  it("takes only the rest of a partly consumed balance: spent credits stay spent", async () => {
     const w = await worldWithBalance(5);
     await consume(w.balanceId, 1_250);
     await w.revoke({ balanceId: w.balanceId });
@@ -46,7 +46,7 @@ describe("a revoke", () => {
     ]);
   });
 
-  it("of a depleted balance keeps the reason in a row of delta 0", async () => {
+  it("of a depleted balance records the reason in an entry of delta 0", async () => {
     const w = await worldWithBalance(5);
     await consume(w.balanceId, 5_000);
     expect(await w.status()).toBe("depleted");
@@ -58,7 +58,7 @@ describe("a revoke", () => {
     expect(await w.status()).toBe("revoked");
   });
 
-  it("of an expired balance takes its remainder, and its status is then revoked", async () => {
+  it("of an expired balance takes its rest, and its status is then revoked", async () => {
     const w = await worldWithBalance(5, { expiresAt: "2026-01-20T00:00Z" });
     w.clock.advance(30 * 86_400_000);
     expect(await w.status()).toBe("expired");
@@ -67,7 +67,7 @@ describe("a revoke", () => {
     expect(await w.status()).toBe("revoked");
   });
 
-  it("repeated answers 200 and writes no second row, also when five race", async () => {
+  it("repeated returns 200 and writes no second entry, even if five race", async () => {
     const w = await worldWithBalance(5);
     const answers = await Promise.all(
       ["a", "b", "c", "d", "e"].map((reason) => w.revoke({ balanceId: w.balanceId, reason })),
@@ -90,7 +90,7 @@ describe("a revoke", () => {
     expect((await storedBalances(w.app, "u")).map((row) => row.remaining_steps)).toEqual([0, 2_000]);
   });
 
-  it("keeps the reason as free text: long, of several lines, empty, of any script", async () => {
+  it("stores the reason as free text: long, of several lines, empty, of any script", async () => {
     for (const reason of ["x".repeat(2_000), "line\nline\t\"'--", "", "退款 😀"]) {
       const w = await worldWithBalance();
       expect((await w.revoke({ balanceId: w.balanceId, reason })).status).toBe(200);
@@ -98,7 +98,7 @@ describe("a revoke", () => {
     }
   });
 
-  it("is credit_balance_not_found for an id that nobody has, of another form, in another case", async () => {
+  it("is credit_balance_not_found for an unknown or malformed id, or one in another case", async () => {
     const w = await worldWithBalance();
     const ids = [
       "crb_unknown",
@@ -149,7 +149,7 @@ describe("a revoke", () => {
     expect((await w.revoke({ ...body, reason: "😀".repeat(2_000) })).status).toBe(200);
   });
 
-  it("records the moment in milliseconds, on the ledger row and on the balance alike", async () => {
+  it("records the time in milliseconds, equal in the ledger row and the balance", async () => {
     const w = await worldWithBalance();
     w.clock.ms += 1_234;
     await w.revoke({ balanceId: w.balanceId });

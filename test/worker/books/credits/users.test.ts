@@ -38,7 +38,7 @@ async function makeWorld() {
 }
 
 describe("the list of users", () => {
-  it("says of who can pay how many balances, what remains by unit, exactly, and what expires next", async () => {
+  it("shows for each user the number of spendable balances, the exact amounts by unit, and the next expiry", async () => {
     const w = await makeWorld();
     await w.give("u", "tokens", 0.1);
     await w.give("u", "tokens", 0.2, iso(w.clock.ms + 2_000));
@@ -69,7 +69,7 @@ describe("the list of users", () => {
     ]);
   });
 
-  it("has no user whose balances are all dead, and each other once, in the order of code points, whatever the pages", async () => {
+  it("has no user without active balances, and each other user once, in the order of code points, for any page size", async () => {
     const w = await makeWorld();
     // The last two are in the other order by code units.
     const living = ["B", "a", "aa", "b", "z", "é", "\uffee", "\u{1f600}"];
@@ -89,7 +89,7 @@ describe("the list of users", () => {
     }
   });
 
-  it("judges who is live as each page is read, and goes on where it was", async () => {
+  it("uses the state at the time of each page, and continues from the cursor", async () => {
     const w = await makeWorld();
     for (const userId of ["a", "b", "c"]) await w.give(userId, "tokens", 1, iso(w.clock.ms + 1_000));
     const first = (await w.get("?limit=1")).body;
@@ -100,7 +100,7 @@ describe("the list of users", () => {
     expect(second.users.map(({ userId }: { userId: string }) => userId)).toEqual(["aa"]);
   });
 
-  it("refuses a limit beyond bounds, and a cursor that was altered or is another list's", async () => {
+  it("refuses a limit out of bounds, an altered cursor, and a cursor of another list", async () => {
     const w = await makeWorld();
     for (const userId of ["a", "b"]) await w.give(userId, "tokens", 1);
     for (const limit of ["0", "501", "x", "1.5"])
@@ -112,8 +112,8 @@ describe("the list of users", () => {
   });
 });
 
-describe("what a page of users costs", () => {
-  it("is one trip and rows as its users and their live balances, however many are dead", async () => {
+describe("the cost of a page of users", () => {
+  it("is one trip, with rows for its users and their active balances, however many others there are", async () => {
     const { d1, spent } = countingD1(env.DB);
     const app = await makeApp();
     const environmentId = app.environments.live.id;
@@ -136,7 +136,7 @@ describe("what a page of users costs", () => {
     }
   });
 
-  it("brings a row for each unit of a user, however many balances they have", async () => {
+  it("returns a row for each unit of a user, however many balances there are", async () => {
     let rows = 0;
     const d1 = wrappedD1(env.DB, async (send, statements) => {
       const results = await send(statements);

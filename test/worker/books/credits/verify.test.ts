@@ -9,7 +9,7 @@ import { entriesSql, liveBalancesSql, seededId } from "../../../support/seed.ts"
 import { Clock, home, makeClient, makeCtx } from "../../../support/world.ts";
 
 const clock = new Clock();
-// A database of its own: what is planted here breaks what every other file holds of its ledgers.
+// A separate database, because the flaws of this test would break the checks of all other files.
 const DB = env.FLAWED;
 const call = makeClient(clock, { DB });
 const admin = (method: string, path: string, body: object) =>
@@ -52,7 +52,7 @@ async function pagesOf(app: App, userId: string) {
 const named = (flaws: readonly Flaw[]) =>
   [...new Set(flaws.map(({ balanceId, kind }) => `${kind} of ${balanceId}`))].sort();
 
-/** The flaws that a verification finds, after something was done that the triggers would not let happen. */
+/** The flaws that a verification finds after a write that the triggers would refuse. */
 async function flawsAfter(app: App, userId: string, ...planted: readonly string[]): Promise<string[]> {
   const account = `(SELECT id FROM accounts WHERE environment_id = ${app.environment.id} AND user_id = '${userId}')`;
   for (const sql of planted) {
@@ -83,7 +83,7 @@ async function makeUser() {
   return { app, a: a ?? "", b: b ?? "" };
 }
 
-/** Users of more than a page: where each balance stands at its end fits into a cursor, or not. */
+/** Users with more than one page, whose balances fit into a cursor, or do not. */
 const LONG = [
   { balances: 20, rounds: 501 },
   { balances: 450, rounds: 22 },
@@ -140,20 +140,20 @@ beforeAll(async () => {
 }, 60_000);
 
 describe("the verification of a user", () => {
-  it("counts the balances and entries, and finds nothing in sound books", async () => {
+  it("counts the balances and entries, and finds nothing in correct books", async () => {
     const { app } = await makeUser();
     const [page, ...others] = await pagesOf(app, "u");
     expect(page).toEqual({ userId: "u", balances: 2, entries: 6, isSound: true, flaws: [], nextCursor: null });
     expect(others).toEqual([]);
   });
 
-  it("finds nothing of an unknown user", async () => {
+  it("finds nothing for an unknown user", async () => {
     const { app } = await makeUser();
     const empty = { userId: "nobody", balances: 0, entries: 0, isSound: true, flaws: [], nextCursor: null };
     expect(await pagesOf(app, "nobody")).toEqual([empty]);
   });
 
-  it("is sound after refunds, revokes, holds that return to a revoked balance, and adjustments", async () => {
+  it("finds nothing after refunds, revokes, holds that return to a revoked balance, and adjustments", async () => {
     const { app, a, b } = await makeUser();
     const post = (path: string, body: object, key: string = app.key) => call("POST", `/api/v1/${path}`, { key, body });
     const hold = { userId: "u", event: "e", reservationId: `res_${app.appId}`, quantities: { count: 0, tokens: 5 } };
@@ -168,7 +168,7 @@ describe("the verification of a user", () => {
     expect(page).toMatchObject({ balances: 4, entries: 17, isSound: true, flaws: [] });
   });
 
-  it("has pages of bounded rows, also of a user with more balances than a cursor holds", async () => {
+  it("has pages of bounded rows, even if a user has more balances than a cursor can carry", async () => {
     const { app, account } = many;
     for (const sql of [...liveBalancesSql(account, MANY), ...entriesSql(account, MANY, 1)]) await DB.prepare(sql).run();
     const { pages, sum } = await pagesOfMany(app);
@@ -176,7 +176,7 @@ describe("the verification of a user", () => {
     expect(pages.every(({ isSound }) => isSound)).toBe(true);
   });
 
-  it("finds nothing wrong with a balance that had ended on one page and moved before the next was read", async () => {
+  it("finds nothing wrong with a balance that ended on one page and changed before the next was read", async () => {
     const app = await makeOwnApp();
     const account = { environmentId: app.environment.id, userId: "busy" };
     const run = async (statements: readonly string[]) => {
@@ -192,7 +192,7 @@ describe("the verification of a user", () => {
     expect(second).toMatchObject({ entries: 202, isSound: true, flaws: [], nextCursor: null });
   });
 
-  it("refuses a cursor that was altered, or is another user's or list's", async () => {
+  it("refuses an altered cursor, or one of another user or list", async () => {
     const app = await makeOwnApp();
     const verify = (query: string) => call("GET", `/api/v1/credits/verify?${query}`, { key: app.key });
     for (const cursor of ["", "x", "MTIzNDU2NzhbMF0"]) {
@@ -202,7 +202,7 @@ describe("the verification of a user", () => {
   });
 });
 
-describe("behind the triggers' back", () => {
+describe("flaws written without the triggers", () => {
   // Made while the triggers keep the books.
   const users: Awaited<ReturnType<typeof makeUser>>[] = [];
   const takeUser = () => {
@@ -319,38 +319,35 @@ describe("behind the triggers' back", () => {
     expect(told.sort()).toEqual([...flaws].sort());
   });
 
-  it.each(LONG)(
-    "finds a flaw on either side of the end of a page, and nothing else: $balances balances",
-    async (long) => {
-      const { app, nameOf } = longUser(long);
-      const pages = await pagesOf(app, "long");
-      expect(pages.map(({ entries, isSound, balances }) => [entries, isSound, balances])).toEqual([
-        [10_000, true, long.balances],
-        [long.balances * (long.rounds + 1) - 10_000, true, 0],
-      ]);
-      for (const seq of [10_000, 10_001, 10_002]) {
-        const mended = (what: string, back: string) =>
-          [set("credit_ledger", what, `seq = ${seq}`), set("credit_ledger", back, `seq = ${seq}`)] as const;
-        const [delta, undoDelta] = mended("delta_steps = delta_steps - 1", "delta_steps = delta_steps + 1");
-        expect(await flawsAfter(app, "long", delta)).toEqual([`chain of ${nameOf(seq)}`, `sum of ${nameOf(seq)}`]);
-        expect(await flawsAfter(app, "long", undoDelta)).toEqual([]);
-        const [link, undoLink] = mended("previous_seq = previous_seq - 1", "previous_seq = previous_seq + 1");
-        expect(await flawsAfter(app, "long", link)).toEqual([`chain of ${nameOf(seq)}`]);
-        expect(await flawsAfter(app, "long", undoLink)).toEqual([]);
-      }
-      const after = set("credit_ledger", "balance_after_steps = balance_after_steps - 1", "seq = 9999");
-      expect(await flawsAfter(app, "long", after)).toEqual([`chain of ${nameOf(9_999)}`]);
-    },
-  );
+  it.each(LONG)("are found on either side of a page's end, and nothing else: $balances balances", async (long) => {
+    const { app, nameOf } = longUser(long);
+    const pages = await pagesOf(app, "long");
+    expect(pages.map(({ entries, isSound, balances }) => [entries, isSound, balances])).toEqual([
+      [10_000, true, long.balances],
+      [long.balances * (long.rounds + 1) - 10_000, true, 0],
+    ]);
+    for (const seq of [10_000, 10_001, 10_002]) {
+      const mended = (what: string, back: string) =>
+        [set("credit_ledger", what, `seq = ${seq}`), set("credit_ledger", back, `seq = ${seq}`)] as const;
+      const [delta, undoDelta] = mended("delta_steps = delta_steps - 1", "delta_steps = delta_steps + 1");
+      expect(await flawsAfter(app, "long", delta)).toEqual([`chain of ${nameOf(seq)}`, `sum of ${nameOf(seq)}`]);
+      expect(await flawsAfter(app, "long", undoDelta)).toEqual([]);
+      const [link, undoLink] = mended("previous_seq = previous_seq - 1", "previous_seq = previous_seq + 1");
+      expect(await flawsAfter(app, "long", link)).toEqual([`chain of ${nameOf(seq)}`]);
+      expect(await flawsAfter(app, "long", undoLink)).toEqual([]);
+    }
+    const after = set("credit_ledger", "balance_after_steps = balance_after_steps - 1", "seq = 9999");
+    expect(await flawsAfter(app, "long", after)).toEqual([`chain of ${nameOf(9_999)}`]);
+  });
 
-  it("finds an entry that moved nothing, the first of a page whose balances had all ended before it", async () => {
+  it("are found for an entry that changed nothing, the first of a page whose balances had all ended before it", async () => {
     const { app, nameOf } = longUser(EXACT);
     expect(await flawsAfter(app, "long", insert(10_001, nameOf(10_000), -7, 999_501 - 7, 10_000))).toEqual([
       `sum of ${nameOf(10_000)}`,
     ]);
   });
 
-  it("finds flaws of the first, some and the last of many balances, whichever pass they are in", async () => {
+  it("are found for the first, some and the last of many balances, in every round", async () => {
     const flawed = [0, 6_000, MANY - 1].map((i) => seededId(many.account, "live", i));
     const sql =
       "UPDATE credit_balances SET remaining_steps = remaining_steps + 1 WHERE id IN (SELECT value FROM json_each(?))";
@@ -359,7 +356,7 @@ describe("behind the triggers' back", () => {
     expect(named(pages.flatMap(({ flaws }) => flaws))).toEqual(flawed.map((id) => `sum of ${id}`).sort());
   });
 
-  it("finds users with flaws among an application's, in pages", async () => {
+  it("are found for users of an application, in pages", async () => {
     const [user] = users;
     if (user === undefined) throw new Error("a user is left");
     const { app, a } = user;
@@ -382,7 +379,7 @@ describe("behind the triggers' back", () => {
 describe("the verification of an application", () => {
   const verify = (appId: string, body: object) => admin("POST", `/${appId}/verify`, body);
 
-  it("goes on within a user of more than a page, has at most fifty users a page, and writes no row into the audit", async () => {
+  it("continues within a user of more than a page, has at most fifty users a page, and writes no row into the audit", async () => {
     const { app } = longUser(LONG[0]);
     const acts = () =>
       DB.prepare("SELECT count(*) AS count FROM admin_audit WHERE app_id = ?").bind(app.appId).first("count");
@@ -413,7 +410,7 @@ describe("the verification of an application", () => {
     expect(await acts()).toBe(before);
   });
 
-  it("refuses an application that is not there, a mode that is none, and a cursor that was altered or is another's", async () => {
+  it("refuses an unknown application, an invalid mode, and an altered or foreign cursor", async () => {
     const { app } = longUser(LONG[0]);
     expectError(await verify("app_0000000000000000000000", { mode: "live" }), "not_found");
     expectError(await verify(app.appId, {}), "invalid_request", "mode");
@@ -428,8 +425,8 @@ describe("the verification of an application", () => {
   });
 });
 
-describe("what a verification costs", () => {
-  it("is one trip a page, and rows as its entries and the balances that they move", async () => {
+describe("the cost of a verification", () => {
+  it("is one trip a page, with rows for its entries and their balances", async () => {
     const { d1, spent } = countingD1(DB);
     for (const long of LONG) {
       const ctx = makeCtx(longUser(long).app.environment, clock, d1);

@@ -20,7 +20,7 @@ import { makeCtx } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -63,7 +63,7 @@ const exceedQuota = query((value: ValueOf<{ environmentId: number }>) =>
 );
 
 type Verb = Omit<UserWrite<[], string>, "user" | "nonce" | "read">;
-/** Every way in which a verb may end, and what it does then. */
+/** Every possible end of a verb. */
 const ENDS: Readonly<Record<string, (spender: Spender) => Verb>> = {
   write: (spender) => ({ decide: (_, account) => writeAll(debit(spender, account), () => "written") }),
   replay: () => ({ decide: () => replay("replayed") }),
@@ -96,7 +96,7 @@ describe.each([
     expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries]);
   };
 
-  it("returns the holds that are due, of a user named in any way", async () => {
+  it("returns the due holds of a user who is identified in any way", async () => {
     const ways: readonly ((spender: Spender) => User | Promise<User>)[] = [
       ({ userId }) => ({ userId }),
       () => ({ reservationId: "res_due" }),
@@ -113,14 +113,14 @@ describe.each([
     }
   });
 
-  it("leaves holds alone that are not due, to the millisecond", async () => {
+  it("does not return holds that are not due, to the millisecond", async () => {
     const spender = await overdue();
     spender.clock.advance(-1);
     expect(await run(ctxOf(spender), { userId: spender.userId }, verbOf(spender))).toBe(answer);
     expect(await reasonsOf(spender)).not.toContain("reservation_expired");
   });
 
-  it("returns them once when somebody else does so in between, before any of its writes", async () => {
+  it("returns them once if another writer does so in between, before any of its writes", async () => {
     const trips = end === "refusal by a constraint" ? [2, 3] : [2];
     for (const at of trips) {
       const spender = await overdue();
@@ -133,7 +133,7 @@ describe.each([
     }
   });
 
-  it("returns them once when ten of it race", async () => {
+  it("returns them once when ten writes race", async () => {
     const spender = await overdue();
     const user = { userId: spender.userId };
     const answers = await Promise.all(Array.from({ length: 10 }, () => run(ctxOf(spender), user, verbOf(spender))));
@@ -143,7 +143,7 @@ describe.each([
     expect(await spender.remaining()).toEqual([end === "write" ? 0 : 10]);
   });
 
-  it("returns them once, or not at all with 503, whichever trip fails, and however", async () => {
+  it("returns them once, or not at all with 503, whichever trip fails", async () => {
     const trips = end === "refusal by a constraint" ? 3 : 2;
     for (const fault of FAULTS) {
       for (let at = 1; at <= trips; at++) {
@@ -156,7 +156,7 @@ describe.each([
           expect(said).toBe("temporarily_unavailable");
           expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
         } else if (end === "write" && fault === "after" && at === 2) {
-          // This verb has no id by which it would know its own write: it is made again, and the return is not.
+          // This verb has no id to recognise its own write, so it writes again, but the return does not.
           expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries, "event_committed"]);
         } else {
           expect(said).toBe(answer);
@@ -168,7 +168,7 @@ describe.each([
 });
 
 describe("a conflict", () => {
-  it("is decided anew, on what there is by then, at the moment of then", async () => {
+  it("is decided again, on the state and at the time of the new attempt", async () => {
     const spender = await makeSpender([wallet]);
     const { userId, clock } = spender;
     const startMs = clock.ms;
@@ -201,7 +201,7 @@ describe("a conflict", () => {
     expect((await spender.ledger()).map(({ delta }) => delta)).toEqual([-2, -8, 10]);
   });
 
-  it("is none when the constraint means a refusal to this verb, and an error of any other kind is thrown at once", async () => {
+  it("is not a constraint that this verb treats as a refusal; any other error is thrown at once", async () => {
     const spender = await makeSpender([wallet]);
     const { userId } = spender;
     const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll([exceedQuota(account)], () => "written"));
@@ -215,7 +215,7 @@ describe("a conflict", () => {
     expect(decide).toHaveBeenCalledTimes(2);
   });
 
-  it("throws a bug in the verb as it is, and returns no hold for it", async () => {
+  it("does not hide a bug in the verb, which is thrown unchanged and returns no hold", async () => {
     const spender = await overdue();
     const broken = () => {
       throw new TypeError("a bug");
@@ -225,8 +225,8 @@ describe("a conflict", () => {
   });
 });
 
-describe("a user whom nobody knows", () => {
-  it("by a reservation, a balance or an account, of nobody or of another environment, is null and nothing is written", async () => {
+describe("an unknown user", () => {
+  it("by an unknown or foreign reservation, balance or account, is null and nothing is written", async () => {
     const spender = await overdue();
     const stranger = await makeSpender([]);
     const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).first();
@@ -251,7 +251,7 @@ describe("a user whom nobody knows", () => {
     expect(await run(inTest, { balanceId }, { decide })).toBeNull();
   });
 
-  it("by id gets an account with the first write, one even when ten race, and none by a replay or a refusal", async () => {
+  it("by id gets an account with the first write, only one when ten race, and none by a replay or a refusal", async () => {
     const spender = await makeSpender([]);
     const ctx = ctxOf(spender);
     const accounts = async () =>
@@ -286,8 +286,8 @@ describe("a user whom nobody knows", () => {
   });
 });
 
-describe("the moment of an attempt", () => {
-  it("is one, however the clock jumps: of what is returned, reversed, settled and marked", async () => {
+describe("the time of an attempt", () => {
+  it("is the same for everything that it returns, reverses, settles and marks, even if the clock jumps", async () => {
     const spender = await overdue();
     const { clock } = spender;
     const jumping: TenantCtx = {

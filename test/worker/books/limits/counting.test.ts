@@ -11,7 +11,7 @@ import { bound, inTurn } from "../../../support/world.ts";
 afterAll(expectLedgerInvariants);
 
 describe("events", () => {
-  it("refuses the event that would pass the amount, says everything, and writes nothing", async () => {
+  it("above the amount are refused with all details, and nothing is written", async () => {
     const { use, event, used, limitIds, done } = await limitsWorld();
     await use(10);
     const refused = await event(0.5, { eventId: "refused" });
@@ -33,7 +33,7 @@ describe("events", () => {
     expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
-  it("counts replays once, and refuses after them", async () => {
+  it("count replays once, and are refused after them", async () => {
     const { use, event, used } = await limitsWorld();
     await use(10, { eventId: "once" });
     expect((await event(10, { eventId: "once" })).headers.get("idempotent-replayed")).toBe("true");
@@ -41,13 +41,13 @@ describe("events", () => {
     expect((await event(1, { eventId: "once" })).status).toBe(409);
   });
 
-  it("refuses by a limit before a shortage", async () => {
+  it("are refused by a limit before a shortage", async () => {
     const { event } = await limitsWorld({ items: [{ amountSteps: 1_000, unit: "count" }] });
     expect((await event(11)).body.error.code).toBe("usage_limit_reached");
     expect((await event(5)).body.error.code).toBe("insufficient_credits");
   });
 
-  it("counts count as 1 unless it is said, and only in its own unit", async () => {
+  it("have a count of 1 by default, and count only in the limit's unit", async () => {
     const { use, used } = await limitsWorld({
       limits: [{}, { unit: "tokens", amount: 5 }],
       items: [{ amountSteps: 1_000_000, unit: "tokens" }],
@@ -56,7 +56,7 @@ describe("events", () => {
     expect(await used()).toEqual([1, 5]);
   });
 
-  it("does not judge by a limit to which an event adds nothing", async () => {
+  it("that add nothing to a limit are not refused by it", async () => {
     const { use, used } = await limitsWorld({
       limits: [
         { unit: "tokens", amount: 0 },
@@ -67,7 +67,7 @@ describe("events", () => {
     expect(await used()).toEqual([0, 0]);
   });
 
-  it("counts by the rules, models too", async () => {
+  it("are counted by the rules, including models", async () => {
     const limits = [
       { matches: [{ event: "chat.*" }] },
       { matches: [{ event: "*", model: "large-*" }] },
@@ -80,14 +80,14 @@ describe("events", () => {
     expect(await used()).toEqual([4, 2, 6]);
   });
 
-  it("takes what is partial above the amount, and counts what is uncovered", async () => {
+  it("that are partial may exceed the amount, and count with their uncovered part", async () => {
     const { use, event, used } = await limitsWorld({ items: [{ amountSteps: 5_000, unit: "count" }] });
     expect((await use(12, { onShortage: "partial" })).uncovered).toEqual({ count: 7 });
     expect(await used()).toEqual([12]);
     expect((await event(1)).body.error.details).toMatchObject({ used: 12, asked: 1 });
   });
 
-  it("tells of several limits the one that resets last", async () => {
+  it("refused by several limits report the one that resets last", async () => {
     const { event } = await limitsWorld({
       limits: [
         { every: "hour", amount: 1 },
@@ -102,7 +102,7 @@ describe("events", () => {
     expect((await event(2)).body.error.details).toMatchObject({ name: "Limit 2" });
   });
 
-  it("goes by when an event was recorded, not by when it occurred", async () => {
+  it("count by the time of recording, not of occurring", async () => {
     const { use, used, clock } = await limitsWorld();
     await use(3, { occurredAt: "2026-01-10T00:00:00Z" });
     expect(await used()).toEqual([3]);
@@ -115,7 +115,7 @@ describe("events", () => {
     expect(await used()).toEqual([10]);
   });
 
-  it("judges a list one after another, in one trip where it is warm", async () => {
+  it("of a list are judged one after another, in one trip if warm", async () => {
     const { d1, spent } = countingD1(env.DB);
     const { call, key, used, use } = await limitsWorld({ bindings: { DB: d1 } });
     await use(1);
@@ -134,7 +134,7 @@ describe("events", () => {
     expect(await used()).toEqual([10]);
   });
 
-  it("lets ten of a hundred parallel events pass a limit of ten, in three isolates", async () => {
+  it("pass ten of a hundred times at a limit of ten, in three isolates", async () => {
     const { event, used, use } = await limitsWorld({ limits: [{ amount: 13 }], pick: inTurn(3) });
     for (const _ of [1, 2, 3]) await use(1);
     const answers = await Promise.all(Array.from({ length: 100 }, () => event(1)));
@@ -145,7 +145,7 @@ describe("events", () => {
 });
 
 describe("holds", () => {
-  it("counts an open hold, replaces it by its commit and gives back what is released", async () => {
+  it("count while open, are replaced by their commit, and are subtracted on release", async () => {
     const { held, hold, commit, release, used } = await limitsWorld();
     const first = await held(6);
     expect(await used()).toEqual([6]);
@@ -159,7 +159,7 @@ describe("holds", () => {
     expect(await used()).toEqual([8]);
   });
 
-  it("never refuses a commit", async () => {
+  it("are never refused a commit", async () => {
     const { held, commit, used, use } = await limitsWorld();
     const reservation = await held(1);
     await use(9);
@@ -167,7 +167,7 @@ describe("holds", () => {
     expect(await used()).toEqual([29]);
   });
 
-  it("counts a commit of a later window there, and takes back nothing of it", async () => {
+  it("with a commit in a later window count there, and are not subtracted from it", async () => {
     const { held, commit, release, used, use, clock } = await limitsWorld();
     const [committed, released] = [
       await held(4, { expiresInSeconds: 86_400 }),
@@ -181,7 +181,7 @@ describe("holds", () => {
     expect(await used()).toEqual([3]);
   });
 
-  it("counts a due hold until it is settled, and judges as if it had returned", async () => {
+  it("count until they are settled if due, but are judged as returned", async () => {
     const { held, used, use, done, clock } = await limitsWorld();
     await held(10);
     clock.advance(60_000);
@@ -193,7 +193,7 @@ describe("holds", () => {
     expect(await used()).toEqual([10]);
   });
 
-  it("gives back what expired when the next write is refused", async () => {
+  it("that expired are subtracted when the next write is refused", async () => {
     const { held, used, event, clock } = await limitsWorld();
     await held(4);
     clock.advance(60_000);
@@ -201,7 +201,7 @@ describe("holds", () => {
     expect(await used()).toEqual([0]);
   });
 
-  it("counts a late commit as an event", async () => {
+  it("with a late commit count it as an event", async () => {
     const { held, used, use, commit, clock } = await limitsWorld();
     const reservation = await held(4);
     clock.advance(60_000);
@@ -210,7 +210,7 @@ describe("holds", () => {
     expect(await used()).toEqual([12]);
   });
 
-  it("leaves what a charged hold counted in its window, and counts nothing more", async () => {
+  it("that are charged keep their count in their window, and count nothing more", async () => {
     const { held, used, use, clock, done } = await limitsWorld();
     await held(4, { onExpiry: "charge" });
     clock.advance(60_000);
@@ -224,7 +224,7 @@ describe("holds", () => {
     expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
-  it("counts the same when the cron settles", async () => {
+  it("count the same when the cron settles them", async () => {
     const { held, used, clock } = await limitsWorld();
     await held(4, { onExpiry: "charge" });
     await held(3);
@@ -234,8 +234,8 @@ describe("holds", () => {
   });
 });
 
-describe("own amounts", () => {
-  it("judges by a user's own amount at once, and by none where there is none", async () => {
+describe("a user's own amount", () => {
+  it("takes effect at once, and none removes the limit", async () => {
     const { use, event, standings, done, limitIds, used } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
     await use(8);
@@ -254,7 +254,7 @@ describe("own amounts", () => {
     expect(await used()).toEqual([108]);
   });
 
-  it("makes a user of an id, but not where it gives one back", async () => {
+  it("makes the id a user, but not when it is removed", async () => {
     const { done, limitIds } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
     await done("DELETE", `${path}?userId=nobody`);
@@ -264,7 +264,7 @@ describe("own amounts", () => {
   });
 });
 
-describe("messages", () => {
+describe("usage.limit_reached", () => {
   const told = async (environmentId: number) => {
     const { results } = await env.DB.prepare(
       "SELECT data FROM webhook_messages WHERE environment_id = ? AND type = 'usage.limit_reached' ORDER BY id",
@@ -274,7 +274,7 @@ describe("messages", () => {
     return results.map(({ data }) => JSON.parse(data));
   };
 
-  it("tells once a window that a user has reached the amount", async () => {
+  it("is sent once a window when a user reaches the amount", async () => {
     const world = await limitsWorld();
     await makeEndpoint(world.app.environments.live, ["*"], world.clock.ms);
     const all = () => told(world.app.environments.live.id);
@@ -297,7 +297,7 @@ describe("messages", () => {
     expect(await all()).toMatchObject([{}, { amount: 12, used: 12, seq: 6 }]);
   });
 
-  it("tells of a list once, of a hold, and of a commit that is no more than its hold", async () => {
+  it("is sent once for a list, for a hold, and for a commit that does not exceed its hold", async () => {
     const world = await limitsWorld({ limits: [{ amount: 5 }, { amount: 5, every: "month" }] });
     await makeEndpoint(world.app.environments.live, null, world.clock.ms);
     const used = async () => (await told(world.app.environments.live.id)).map((data) => data.used);
@@ -320,7 +320,7 @@ describe("messages", () => {
   });
 });
 
-it("costs one trip warm, a row written for each limit, and nothing where there are none", async () => {
+it("costs one trip warm and a row for each limit, and nothing without limits", async () => {
   const { d1, spent } = countingD1(env.DB);
   const warm = async (limits: readonly object[]) => {
     const world = await limitsWorld({ limits, bindings: { DB: d1 } });

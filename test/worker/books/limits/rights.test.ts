@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { writeKey } from "../../../../src/auth/key.ts";
 import type { ErrorCode } from "../../../../src/errors.ts";
-import { sha256 } from "../../../../src/lib/hash.ts";
+import { sha256 } from "../../../../src/lib/encoding.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { documentOf } from "../../../support/exports.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -15,7 +15,7 @@ afterAll(expectLedgerInvariants);
 type World = Awaited<ReturnType<typeof limitsWorld>>;
 const amountPath = ({ limitIds }: World) => `/usage/limits/${limitIds[0]}/amount`;
 
-it("exports how a person stands with each limit, as the list has it, and an empty list where there is no limit", async () => {
+it("exports a person's use of each limit, as the list shows it, and an empty list without limits", async () => {
   const world = await limitsWorld({ limits: [{ amount: 50 }, { unit: "tokens", amount: 9, every: "month" }] });
   await world.use(12);
   await world.done("PUT", amountPath(world), { userId: "u", amount: null });
@@ -29,7 +29,7 @@ it("exports how a person stands with each limit, as the list has it, and an empt
   expect((await documentOf(without.app, "u", without.clock)).person?.usageLimits).toEqual([]);
 });
 
-it("keeps neither own amounts nor what was used of an erased person, who counts from 0 once the erasure is lifted", async () => {
+it("deletes own amounts and counters of an erased person, who starts from 0 after the erasure is lifted", async () => {
   const world = await limitsWorld();
   await world.use(3);
   await world.held(2);
@@ -51,7 +51,7 @@ it("keeps neither own amounts nor what was used of an erased person, who counts 
   expect((await world.event(1)).body.error.details).toMatchObject({ used: 10, amount: 10 });
 });
 
-it("finds a counter that is not the sum of what counts, names its limit, and is sound again with the sum", async () => {
+it("finds a counter that is not the sum of counted usage, names its limit, and finds nothing after the correction", async () => {
   const world = await limitsWorld({ limits: [{}, { every: "month" }] });
   await world.use(3);
   await world.held(2);
@@ -73,7 +73,7 @@ it("finds a counter that is not the sum of what counts, names its limit, and is 
   expect((await world.done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
 });
 
-it("sets and removes a user's amount by the application's own secret key alone, and writes nothing otherwise", async () => {
+it("sets and removes a user's amount only with the application's own secret key, and writes nothing otherwise", async () => {
   const world = await limitsWorld();
   const { app, limitIds } = world;
   const revoked = await makeKey(app.environments.live, "secret");

@@ -23,7 +23,7 @@ async function rowsOf({ app }: Awaited<ReturnType<typeof limitsWorld>>) {
 }
 
 describe("usage limits", () => {
-  it("are made, listed in the order of their making for their mode, changed and deleted, each an act of the audit", async () => {
+  it("are created, listed in the order of creation for their mode, changed and deleted, each with a row of the audit", async () => {
     const world = await limitsWorld({ limits: [] });
     const { admin, app, use, used, event } = world;
     const first = await admin("POST", "/usage-limits", { ...free, matches: [{ event: "chat" }] });
@@ -64,7 +64,7 @@ describe("usage limits", () => {
     ]);
   });
 
-  it("forgets a deleted limit also where open holds counted in it, and counts a new one from its making", async () => {
+  it("are forgotten when deleted, even if open holds counted in them, and a new one counts from its creation", async () => {
     const { admin, held, release, use, used, limitIds, makeLimit } = await limitsWorld();
     const reservation = await held(4);
     await admin("DELETE", `/usage-limits/${limitIds[0]}`);
@@ -76,8 +76,8 @@ describe("usage limits", () => {
   });
 
   it.each<[string, object, string]>([
-    ["a unit that is none", { unit: "minutes" }, "unit"],
-    ["a window that is none", { every: "year" }, "every"],
+    ["an invalid unit", { unit: "minutes" }, "unit"],
+    ["an invalid window", { every: "year" }, "every"],
     ["an amount below 0", { amount: -1 }, "amount"],
     ["an amount of a part of a step", { amount: 0.0001 }, "amount"],
     ["an amount above the bound", { amount: 9e15 }, "amount"],
@@ -89,7 +89,7 @@ describe("usage limits", () => {
       "matches",
     ],
     ["an empty name", { name: "" }, "name"],
-    ["a mode that is none", { mode: "staging" }, "mode"],
+    ["an invalid mode", { mode: "staging" }, "mode"],
     ["a field that it does not have", { amounts: 3 }, "amounts"],
   ])("refuses %s, and writes nothing", async (_, fields, param) => {
     const world = await limitsWorld({ limits: [] });
@@ -97,7 +97,7 @@ describe("usage limits", () => {
     expect(await rowsOf(world)).toEqual({ limits: 0, counters: 0, acts: 0 });
   });
 
-  it("refuses a 21st of an environment, and a name that another has in other letters", async () => {
+  it("are refused above 20 in an environment, and with a name that differs only in case", async () => {
     const world = await limitsWorld({ limits: Array.from({ length: 20 }, () => ({})) });
     const { admin, limitIds } = world;
     const more = await admin("POST", "/usage-limits", free);
@@ -114,7 +114,7 @@ describe("usage limits", () => {
 });
 
 describe("a user's own amount", () => {
-  it("is refused for a limit of another mode, application or none, below 0 and in parts of a step; nothing is written", async () => {
+  it("is refused for a limit of another mode or application, or an unknown one, below 0 and in fractions of a step; nothing is written", async () => {
     const world = await limitsWorld();
     const { ask, limitIds, makeLimit } = world;
     const other = await limitsWorld();
@@ -132,7 +132,7 @@ describe("a user's own amount", () => {
   });
 });
 
-it("answers a publishable key about its own user alone", async () => {
+it("is shown to a publishable key only for its own user", async () => {
   const app = await makeApp(END_USER_SETTING);
   const { clock } = await limitsWorld({ limits: [] });
   const call = makeClient(clock);

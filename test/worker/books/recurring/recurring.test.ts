@@ -1,11 +1,13 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
+import { countingD1 } from "../../../support/counting-d1.ts";
 import { creditsWorld, storedBalances } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { ADMIN } from "../../../support/payments.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
-import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
+import { Clock, makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
 
 const RECURRING = "/api/v1/credits/recurring";
 const DAY_MS = 86_400_000;
@@ -37,8 +39,8 @@ async function recurringWorld(mode: "live" | "test" = "live", bindings: Partial<
   };
 }
 
-describe("making a recurring grant", () => {
-  it("grants the first period with the call, and answers R1's fields", async () => {
+describe("creating a recurring grant", () => {
+  it("grants the first period with the call, and returns the fields of R1", async () => {
     const world = await recurringWorld();
     const made = await world.make({ recurringId: "rec_a" });
     expect(made.status).toBe(200);
@@ -70,7 +72,7 @@ describe("making a recurring grant", () => {
     await expectLedgerInvariants();
   });
 
-  it("answers the first answer again, and 409 to another body", async () => {
+  it("returns the first response again, and 409 for another body", async () => {
     const world = await recurringWorld();
     const made = await world.make({ recurringId: "rec_a" });
     world.clock.advance(40 * DAY_MS);
@@ -82,7 +84,7 @@ describe("making a recurring grant", () => {
     expect(other.body.error.details.differs).toEqual(["every"]);
   });
 
-  it("makes one of ten that race under one id", async () => {
+  it("creates one when ten race with one id", async () => {
     const world = await recurringWorld();
     const all = await Promise.all(Array.from({ length: 10 }, () => world.make({ recurringId: "rec_a" })));
     expect(all.map(({ status }) => status)).toEqual(Array(10).fill(200));
@@ -90,7 +92,7 @@ describe("making a recurring grant", () => {
     expect(await world.recurring()).toHaveLength(1);
   });
 
-  it("refuses what a grant would refuse, and times that are none, and writes nothing", async () => {
+  it("refuses what a grant would refuse, and invalid times, and writes nothing", async () => {
     const world = await recurringWorld();
     await makeLegacyPack(world.app.appId, "Wallet", "cents");
     const refusals: [object, string, string | undefined][] = [
@@ -100,6 +102,7 @@ describe("making a recurring grant", () => {
       [{ startsAt: "2024-12-31T00:00Z" }, "invalid_request", "startsAt"],
       [{ startsAt: "2027-01-16T00:00Z" }, "invalid_request", "startsAt"],
       [{ endsAt: JANUARY_15 }, "invalid_request", "endsAt"],
+      [{ startsAt: "2026-03-01T00:00Z", endsAt: "2026-02-01T00:00Z" }, "invalid_request", "endsAt"],
       [{ rolloverPeriods: 13 }, "invalid_request", "rolloverPeriods"],
       [{ rolloverPeriods: -1 }, "invalid_request", "rolloverPeriods"],
       [{ every: "hour" }, "invalid_request", "every"],
@@ -130,7 +133,7 @@ describe("making a recurring grant", () => {
     expect((await world.make({ recurringId: "rec_more" })).status).toBe(200);
   });
 
-  it("counts each item once in the test quota, also of one that begins later", async () => {
+  it("counts each item once in the test quota, even if it begins later", async () => {
     const world = await recurringWorld("test", { TEST_BALANCE_QUOTA: "3" });
     expect((await world.make({ every: "day", startsAt: "2026-02-01T00:00Z" })).status).toBe(200);
     expect((await world.make({})).body.error.code).toBe("test_quota_exceeded");
@@ -144,7 +147,7 @@ describe("making a recurring grant", () => {
 });
 
 describe("a due period", () => {
-  it("is shown by a list before anybody writes it, with the ids that it gets, and written by the next debit", async () => {
+  it("is shown by a list before it is written, with its later ids, and written by the next debit", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
     await world.use("e1", 30);
@@ -196,7 +199,7 @@ describe("a due period", () => {
     await expectLedgerInvariants();
   });
 
-  it("is granted by the cron, of many users in one batch", async () => {
+  it("is granted by the cron, for many users in one batch", async () => {
     const world = await recurringWorld();
     for (let n = 0; n < 30; n++) await world.make({ userId: `user${n}` });
     world.clock.advance(31 * DAY_MS);
@@ -205,7 +208,41 @@ describe("a due period", () => {
     await expectLedgerInvariants();
   });
 
-  it("is skipped where its credits would have expired, and granted where they roll over", async () => {
+  it("is granted to many users in one batch beside an endpoint, an alert that fired and an erased person", async () => {
+    const world = await recurringWorld();
+    const { live } = world.app.environments;
+    // Periods of other tests are granted first, so that this one counts only its own.
+    const later = new Clock();
+    later.advance(31 * DAY_MS);
+    await runPart(grantDuePeriods, makeAdminCtx(later));
+    await makeEndpoint(live, ["credits.granted", "credits.low"]);
+    const users = Array.from({ length: 40 }, (_, n) => `user${n}`);
+    for (const [n, userId] of users.entries()) await world.make({ userId, recurringId: `rec_${n}` });
+    const low = { mode: "live", name: "Low", unit: "tokens", below: { amount: 10 } };
+    const made = await world.call("POST", `/api/v1/admin/apps/${world.app.appId}/alerts`, { key: ADMIN, body: low });
+    expect(made.status).toBe(200);
+    const spend = (eventId: string) => world.use(eventId, 95, { userId: "user3" });
+    await spend("before");
+    await world.call("POST", "/api/v1/erase-person", { key: world.key, body: { distinctId: "user39" } });
+    world.clock.advance(31 * DAY_MS);
+    const counted = countingD1(env.DB);
+    await runPart(grantDuePeriods, makeAdminCtx(world.clock, counted.d1));
+    expect(counted.spent().roundTrips).toBe(2);
+    const granted = (await storedMessages(live)).filter(({ type, data }) => type === "credits.granted" && data.seq > 2);
+    expect(granted.map(({ data }) => data.userId).sort()).toEqual(users.slice(0, 39).sort());
+    for (const { data } of granted) {
+      const stored = await storedBalances(world.app, data.userId);
+      expect(data.seq).toBe(stored.at(-1)?.grant_seq);
+      expect(data.recurringId).toBe(`rec_${data.userId.slice(4)}`);
+    }
+    const lows = async () => (await storedMessages(live)).filter(({ type }) => type === "credits.low").length;
+    expect(await lows()).toBe(1);
+    await spend("after");
+    expect(await lows()).toBe(2);
+    await expectLedgerInvariants();
+  });
+
+  it("is skipped if its credits would have expired, and granted if they roll over", async () => {
     const world = await recurringWorld();
     await world.make({ userId: "plain", recurringId: "rec_p", every: "day" });
     await world.make({ userId: "rolls", recurringId: "rec_r", every: "day", rolloverPeriods: 2 });
@@ -221,7 +258,7 @@ describe("a due period", () => {
     expect(await world.balances("rolls")).toHaveLength(6);
   });
 
-  it("is written when it is written: granted at its beginning, in the ledger now", async () => {
+  it("has its beginning as the time of the grant, and the current time in the ledger", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
     world.clock.advance(35 * DAY_MS);
@@ -237,7 +274,7 @@ describe("a due period", () => {
     expect(rows.results).toEqual(Array(2).fill({ granted, occurred: world.clock.ms }));
   });
 
-  it("ends with the last that begins before the end, which runs to its own end", async () => {
+  it("is granted if it begins before the end, and runs to its own end", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a", endsAt: "2026-02-20T00:00Z" });
     world.clock.ms = Date.parse("2026-02-15T12:00:00.000Z");
@@ -253,7 +290,7 @@ describe("a due period", () => {
 });
 
 describe("a refused period", () => {
-  it("suspends its recurring grant, and resume takes it up with the period that runs", async () => {
+  it("suspends its recurring grant, and resume continues with the current period", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
     await env.DB.prepare("UPDATE credit_packs SET archived_at_ms = 1, version = version + 1 WHERE id = ?")
@@ -283,7 +320,7 @@ describe("a refused period", () => {
 });
 
 describe("cancelling", () => {
-  it("leaves what was granted, or revokes it now, also what is due and what is spent", async () => {
+  it("keeps granted credits, or revokes them now, including due and partly spent ones", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
     await world.use("e1", 100);
@@ -315,8 +352,8 @@ describe("cancelling", () => {
   });
 });
 
-describe("what else knows of periods", () => {
-  it("refunds a period by its reference, and tells the cause in the history", async () => {
+describe("other calls about periods", () => {
+  it("refund a period by its reference, and show the cause in the history", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
     world.clock.advance(31 * DAY_MS);
@@ -340,7 +377,44 @@ describe("what else knows of periods", () => {
     await expectLedgerInvariants();
   });
 
-  it("tells each period with its recurringId and the seq of its last entry, and a suspension", async () => {
+  it("leave out a due period until it is written: balances as of a moment, history, verification, revoke", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    const madeAt = new Date(world.clock.ms).toISOString();
+    world.clock.advance(31 * DAY_MS);
+    const { key, call } = world;
+    const due = await world.balances();
+    const asOf = async (time: string) =>
+      (await call("GET", `/api/v1/credits?userId=u&asOf=${time}`, { key })).body.credits.map(
+        ({ balanceId, status }: { balanceId: string; status: string }) => ({ balanceId, status }),
+      );
+    const now = () => new Date(world.clock.ms).toISOString();
+    const first = await asOf(madeAt);
+    expect(first.map(({ status }: { status: string }) => status)).toEqual(["active", "active"]);
+    expect((await asOf(now())).map(({ status }: { status: string }) => status)).toEqual(["expired", "expired"]);
+    const history = await call("GET", "/api/v1/credits/history?userId=u", { key });
+    expect(history.body.entries).toHaveLength(2);
+    const verified = await call("GET", "/api/v1/credits/verify?userId=u", { key });
+    expect(verified.body).toMatchObject({ balances: 2, isSound: true });
+    const balanceId = due[0].balanceId;
+    const unwritten = await call("GET", `/api/v1/credits/history?userId=u&balanceId=${balanceId}`, { key });
+    expect(unwritten.body.error?.code).toBe("credit_balance_not_found");
+    expect(await storedBalances(world.app, "u")).toHaveLength(2);
+    await world.cron();
+    expect((await asOf(now())).map(({ status }: { status: string }) => status).sort()).toEqual([
+      "active",
+      "active",
+      "expired",
+      "expired",
+    ]);
+    expect((await call("GET", "/api/v1/credits/history?userId=u", { key })).body.entries).toHaveLength(4);
+    expect((await call("POST", "/api/v1/credits/revoke", { key, body: { balanceId } })).body).toEqual({
+      balanceId,
+      remaining: 0,
+    });
+  });
+
+  it("send each period with its recurringId and the seq of its last entry, and a suspension", async () => {
     const world = await recurringWorld();
     await makeEndpoint(world.app.environments.live);
     await world.make({ recurringId: "rec_a" });

@@ -37,7 +37,7 @@ async function world() {
 }
 
 describe("the statement of a month", () => {
-  it("takes two trips a page, and reads what remains and what moved since the month began, not older balances", async () => {
+  it("takes two trips a page, and reads balances and entries since the month began, not older balances", async () => {
     const { clock, ask, make, post, packId } = await world();
     // Statements that others asked for are made before.
     await make();
@@ -61,7 +61,7 @@ describe("the statement of a month", () => {
     expect(rowsRead).toBeLessThanOrEqual(8 * before + 36);
   });
 
-  it("is asked for from an hour after the month's end, made by the cron, and the same when it is asked for again", async () => {
+  it("can be requested from an hour after the month's end, is made by the cron, and is the same for a repeated request", async () => {
     const { app, clock, ask, admin, make, post, use, packId } = await world();
     await post("credits/grant", { userId: "ana", packId, source: "purchase" });
     await use(300, "e1");
@@ -106,7 +106,7 @@ describe("the statement of a month", () => {
     ]);
   });
 
-  it("is CSV that a spreadsheet opens: a header, plain numbers, and no formula", async () => {
+  it("is CSV that a spreadsheet can open: a header, plain numbers, and no formula", async () => {
     const { clock, call, ask, make, path, post, use, packId } = await world();
     await post("credits/grant", { userId: "ana", packId, source: "manual" });
     await use(0.5, "e1");
@@ -123,7 +123,7 @@ describe("the statement of a month", () => {
     );
   });
 
-  it("counts what expired in the month, and opens as the month before closed", async () => {
+  it("counts credits that expired in the month, and opens with the previous month's closing", async () => {
     const { clock, ask, make, post, packId } = await world();
     await post("credits/grant", { userId: "ana", packId, expiresAt: "2026-02-10T00:00:00Z" });
     clock.ms = Date.UTC(2026, 2, 1) + HOUR_MS;
@@ -134,7 +134,7 @@ describe("the statement of a month", () => {
     expect(await lineOf(february)).toMatchObject({ opening: 1000.5, closing: 0, expired: 1000.5 });
   });
 
-  it("has no line of zeros, and none where nothing was", async () => {
+  it("has no line of zeros, and no lines for an empty month", async () => {
     const { clock, ask, make, admin } = await world();
     clock.ms = FEBRUARY + HOUR_MS;
     const { statementId } = (await ask("2025-03")).body;
@@ -146,7 +146,7 @@ describe("the statement of a month", () => {
     expect((await admin("GET", "?mode=test")).body).toEqual({ statements: [] });
   });
 
-  it("is refused for months that are none, and ids that are nobody's or another application's, and nothing is written", async () => {
+  it("is refused for invalid months and unknown or foreign ids, and nothing is written", async () => {
     const { clock, ask, admin } = await world();
     clock.ms = FEBRUARY + HOUR_MS;
     for (const month of ["2026-13", "2026-1", "January", "", "2026-01-01"]) {
@@ -163,7 +163,7 @@ describe("the statement of a month", () => {
     expectError(await admin("GET", `/${statementId}`), "not_found", "statementId");
   });
 
-  it("is of the test clock's time, where the environment has one", async () => {
+  it("uses the test clock's time if the environment has a clock", async () => {
     const w = await clockWorld();
     await w.grant();
     await w.move(62 * DAY_MS);
@@ -176,7 +176,7 @@ describe("the statement of a month", () => {
     });
   });
 
-  it("counts each user of several pages once, also while credits move", async () => {
+  it("counts each user of several pages once, even if credits change meanwhile", async () => {
     const { clock, ask, make, post, packId } = await world();
     const users = Array.from({ length: 210 }, (_, n) => `user ${n}`);
     await Promise.all(users.map((userId) => post("credits/grant", { userId, packId, source: "grant" })));
@@ -190,7 +190,7 @@ describe("the statement of a month", () => {
     expect((await ask()).body.lines).toMatchObject([{ granted: { grant: 210_105 }, closing: 210_105 }]);
   });
 
-  it("is one, whoever asks at once", async () => {
+  it("is created once by concurrent requests", async () => {
     const { clock, ask, admin } = await world();
     clock.ms = FEBRUARY + HOUR_MS;
     const answers = await Promise.all(Array.from({ length: 10 }, () => ask()));
@@ -198,7 +198,7 @@ describe("the statement of a month", () => {
     expect((await admin("GET", "?mode=live")).body.statements).toHaveLength(1);
   });
 
-  it("counts each page once, whichever trip of the cron fails, and however many crons run at once", async () => {
+  it("counts each page once, whichever trip of the cron fails, and with any number of concurrent crons", async () => {
     for (const fault of FAULTS) {
       for (let at = 1; at <= 5; at++) {
         const { clock, ask, make, post, packId } = await world();

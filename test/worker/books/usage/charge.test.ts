@@ -65,8 +65,8 @@ const ways: readonly {
   { name: "an event under its id", act: ({ spend }) => spend("res_1", cents(1)), code: "idempotency_conflict" },
 ];
 
-describe("a reservation that is charged when nobody settles it", () => {
-  it.each(ways)("is committed with what was reserved, once, by $name", async ({ act, code }) => {
+describe("a reservation that is charged if nobody settles it", () => {
+  it.each(ways)("is committed with the reserved quantities, once, by $name", async ({ act, code }) => {
     const spender = await dueCharge();
     const { clock, balanceIds } = spender;
     const expiresAtMs = clock.ms - 1_000;
@@ -126,7 +126,7 @@ describe("a reservation that is charged when nobody settles it", () => {
     expect((await motions(spender)).at(-1)).toBe("-1 event_committed res_3");
   });
 
-  it("may be committed in time by an event of its own id, which replays", async () => {
+  it("may be committed in time by an event with its own id, which replays", async () => {
     const spender = await makeSpender([wallet]);
     await charged(spender, "res_1", 4);
     const first = await commit(spender, "res_1", 3);
@@ -137,7 +137,7 @@ describe("a reservation that is charged when nobody settles it", () => {
     expect(again.body).toEqual(first.body);
   });
 
-  it("returns where an event of its id exists already, and may then be committed late", async () => {
+  it("returns if an event with its id already exists, and may then be committed late", async () => {
     const spender = await makeSpender([wallet]);
     await charged(spender, "res_1", 4);
     await spender.spend("res_1", cents(1));
@@ -150,7 +150,7 @@ describe("a reservation that is charged when nobody settles it", () => {
     expect(await spender.remaining()).toEqual([8]);
   });
 
-  it("is not paid by what was granted later, and is by what expired since", async () => {
+  it("is not paid by balances granted later, but by balances that have expired since", async () => {
     const { reserve, post, get, clock, userId, app } = await makeSpender([]);
     await makeLegacyPack(app.appId, "Wallet", "cents");
     const grant = (more: object) => post("/api/v1/credits/grant", { userId, packId: "Wallet", quantity: 10, ...more });
@@ -169,7 +169,7 @@ describe("a reservation that is charged when nobody settles it", () => {
     );
   });
 
-  it("is charged as far as credits go: its balance was revoked, others pay, and the rest is uncovered", async () => {
+  it("is charged as far as credits suffice: its balance was revoked, others pay, and the rest is uncovered", async () => {
     const spender = await makeSpender([
       { ...wallet, priority: 1 },
       { amountSteps: 3_000_000, unit: "cents", priority: 2 },
@@ -216,7 +216,7 @@ describe("a reservation that is charged when nobody settles it", () => {
     expect((await totals(spender)).at(-1)).toMatchObject({ unit: "cents", amount: 410 });
   }, 60_000);
 
-  it("counts as charged in a plan before it is, and in the reasons of a refusal", async () => {
+  it("counts as charged in an earlier plan, and in the reasons of a refusal", async () => {
     const spender = await dueCharge();
     const { post, userId, balanceIds } = spender;
     const plan = await post("/api/v1/credits/plan", { userId, event: "x", ...cents(7) });
@@ -229,7 +229,7 @@ describe("a reservation that is charged when nobody settles it", () => {
     });
   });
 
-  it("is refused with a word that is neither, and is another reservation with the other", async () => {
+  it("is refused with an unknown onExpiry, and is another reservation with the other value", async () => {
     const { reserve } = await makeSpender([wallet]);
     for (const onExpiry of ["keep", null, true]) {
       expectError(await reserve({ onExpiry, ...cents(1) }), "invalid_request", "onExpiry");
@@ -241,7 +241,7 @@ describe("a reservation that is charged when nobody settles it", () => {
   });
 });
 
-describe("a charge and whatever comes at the same moment", () => {
+describe("a charge that races", () => {
   /** The same user, whose requests go over another D1. */
   const over = ({ app, clock }: Spender, d1: D1Database): Pick<Spender, "post"> => {
     const call = makeClient(clock, { DB: d1 });
@@ -254,7 +254,7 @@ describe("a charge and whatever comes at the same moment", () => {
     });
 
   // The cron reads who is due, the account, and the balances, and then writes.
-  it.each([2, 3, 4])("has one winner: a commit in time, before trip %i of the cron", async (trip) => {
+  it.each([2, 3, 4])("loses against a commit in time, before trip %i of the cron", async (trip) => {
     const spender = await makeSpender([wallet]);
     await charged(spender, "res_1", 4);
     spender.clock.advance(60_000);
@@ -269,7 +269,7 @@ describe("a charge and whatever comes at the same moment", () => {
     expect(await read(spender)).toMatchObject({ status: "committed", eventId: "e1" });
   });
 
-  it.each([1, 2, 3, 4])("has one winner: the cron, before trip %i of a late commit", async (trip) => {
+  it.each([1, 2, 3, 4])("by the cron wins before trip %i of a late commit", async (trip) => {
     const spender = await dueCharge();
     const answer = await commit(
       over(
@@ -281,7 +281,7 @@ describe("a charge and whatever comes at the same moment", () => {
     expect(await motions(spender)).toEqual(CHARGED);
   });
 
-  it.each([2, 3, 4])("has one winner: an extension in time, before trip %i of the cron", async (trip) => {
+  it.each([2, 3, 4])("loses against an extension in time, before trip %i of the cron", async (trip) => {
     const spender = await makeSpender([wallet]);
     await charged(spender, "res_1", 4);
     spender.clock.advance(60_000);
@@ -296,7 +296,7 @@ describe("a charge and whatever comes at the same moment", () => {
     expect(await read(spender)).toMatchObject({ status: "open", settledAt: null });
   });
 
-  it("has one winner: another user's event of its id between its read and its write", async () => {
+  it("loses against another user's event with its id between its read and its write", async () => {
     const spender = await dueCharge();
     const body = { eventId: "res_1", userId: "another", event: "x", quantities: { count: 0 } };
     await cron(
@@ -307,7 +307,7 @@ describe("a charge and whatever comes at the same moment", () => {
     expect(await read(spender)).toMatchObject({ status: "expired", eventId: null });
   });
 
-  it("is planned again when its balance is revoked between its read and its write", async () => {
+  it("is planned again if its balance is revoked between its read and its write", async () => {
     const spender = await makeSpender([wallet, { amountSteps: 1_000_000, unit: "cents", priority: 200 }]);
     await charged(spender, "res_1", 4);
     spender.clock.advance(60_000);
@@ -326,7 +326,7 @@ describe("a charge and whatever comes at the same moment", () => {
     ]);
   });
 
-  it("lets fifty requests and crons charge it once", async () => {
+  it("happens once with fifty requests and crons", async () => {
     const spender = await dueCharge();
     const acts = ways.map(({ act }) => act);
     await Promise.all(

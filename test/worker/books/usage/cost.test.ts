@@ -87,7 +87,7 @@ const commit = (id: string, amount: number) => (spender: Spender) =>
 const reserve = (reservationId: string, amount: number) => (spender: Spender) =>
   spender.reserve({ reservationId, ...cents(amount) });
 
-describe.each([1, 10, 100])("with %i live balances and thousands of dead ones", (live) => {
+describe.each([1, 10, 100])("with %i active balances and thousands of others", (live) => {
   it("an event costs two trips and 2p + 3 rows, one more for each balance emptied; a replay one trip and no row", async () => {
     const { cold } = await measured(live);
     expectWithin(await cold((at) => at.spend("e1", cents(1))), live, { trips: 2, moved: 1, writtenMax: 5 });
@@ -107,14 +107,14 @@ describe.each([1, 10, 100])("with %i live balances and thousands of dead ones", 
     expectWithin(await warm(large("e2")), live, { trips: 1, moved: 1, writtenMax: 7 });
   });
 
-  it("an event costs one trip, and no more rows, where the isolate has just written for the user", async () => {
+  it("an event costs one trip, and no more rows, if the isolate has just written for the user", async () => {
     const { warm } = await measured(live);
     expectWithin(await warm((at) => at.spend("e1", cents(1))), live, { trips: 1, moved: 1, writtenMax: 5 });
     const most = (at: Spender) => at.spend("e2", cents(10 * live - 2));
     expectWithin(await warm(most), live, { trips: 1, moved: live, writtenMax: 2 * live + 3, turned: live });
   });
 
-  it("an event of many pays no more for the many that came before it", async () => {
+  it("an event of many costs no more because of the earlier ones", async () => {
     const { spender, cold, warm } = await measured(live);
     for (let index = 0; index < 20; index++) await spender.spend(`before${index}`, cents(0.1));
     expectWithin(await warm((at) => at.spend("e1", cents(1))), live, { trips: 1, moved: 1, writtenMax: 5 });
@@ -142,7 +142,7 @@ describe.each([1, 10, 100])("with %i live balances and thousands of dead ones", 
     },
   );
 
-  it("a user's first event costs 3 rows more, of which one is the mark of the day sums", async () => {
+  it("a user's first event costs 3 more rows, including the mark of the day sums", async () => {
     const { cold } = await measured(live);
     const event = (eventId: string) => (at: Spender) =>
       at.spend(eventId, { userId: "newcomer", ...cents(1), onShortage: "partial" });
@@ -152,7 +152,7 @@ describe.each([1, 10, 100])("with %i live balances and thousands of dead ones", 
     expect(first.rowsWritten - other.rowsWritten).toBe(3);
   });
 
-  it("totals read the events from `from` on alone", async () => {
+  it("totals read only the events since `from`", async () => {
     const { spender, cold } = await measured(live);
     for (let index = 0; index < 20; index++) {
       spender.clock.advance(60_000);
@@ -164,7 +164,7 @@ describe.each([1, 10, 100])("with %i live balances and thousands of dead ones", 
     expect(read.rowsRead).toBeLessThanOrEqual(3 * 5 + 5 + OF_THE_KEY);
   });
 
-  it("a due charge adds three trips, and the rows of a commit, to the event that meets it", async () => {
+  it("a due charge adds three trips, and the rows of a commit, to the next event", async () => {
     const { spender, cold } = await measured(live);
     await spender.reserve({ reservationId: "res_1", onExpiry: "charge", expiresInSeconds: 1, ...cents(10 * live - 2) });
     spender.clock.advance(1_000);
@@ -193,7 +193,7 @@ describe.each([1, 10, 100])("with %i live balances and thousands of dead ones", 
     }
   });
 
-  it("an event costs the same beside many open reservations and after many settled ones", async () => {
+  it("an event costs the same with many open and many settled reservations", async () => {
     const { spender, cold } = await measured(live);
     const lone = await cold((at) => at.spend("e0", cents(0.1)));
     for (let index = 0; index < 20; index++) {

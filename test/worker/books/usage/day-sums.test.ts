@@ -58,7 +58,7 @@ describe("a run of the cron", () => {
     expect([await marks(busy), await summed(busy)]).toEqual([0, 2 * (2 * EVENTS_A_PAGE + 1)]);
   });
 
-  it("moves a mark to the first event that it left, whose time then tells up to when the sums are complete", async () => {
+  it("moves a mark to the first event that it left, so that its time tells up to when the sums are complete", async () => {
     await runOn(env.DB);
     const busy = await makeApp();
     await insertUsage(busy, 1, EVENTS_A_PAGE + 5);
@@ -80,7 +80,7 @@ describe("a run of the cron", () => {
     expect(await summed(busy)).toBe(EVENTS_A_PAGE + 5);
   });
 
-  it("reaches every user within so many minutes as there are pages, where each run has one page", async () => {
+  it("reaches every user within as many minutes as there are pages, if each run has one page", async () => {
     await runOn(env.DB);
     const app = await makeApp();
     await insertUsage(app, 60, 50);
@@ -104,13 +104,13 @@ describe("a run of the cron", () => {
   });
 });
 
-describe("what sums cost", () => {
+describe("the cost of day sums", () => {
   it.each([
     [1, 1],
     [1, 50],
     [50, 1],
     [100, 3],
-  ])("of %d users with %d events are two trips a page, and the rows that the table allows", async (users, events) => {
+  ])("for %d users with %d events is two trips a page, and the rows of the table", async (users, events) => {
     await runOn(env.DB);
     const app = await makeApp();
     await insertUsage(app, users, events);

@@ -94,7 +94,7 @@ describe("the usage of an environment", () => {
     ]);
   });
 
-  it("tells up to when it is complete: the making of the application, the oldest mark, a minute ago", async () => {
+  it("says up to when it is complete: the application's creation, the oldest mark, a minute ago", async () => {
     const { app, clock, use, cron, ask } = await makeWorld();
     const upTo = async () => (await ask("day")).body.upTo;
     await env.DB.prepare("UPDATE apps SET created_at_ms = ? WHERE id = ?")
@@ -117,7 +117,7 @@ describe("the usage of an environment", () => {
     expect(await upTo()).toBe(iso(clock.ms - 60_000));
   });
 
-  it("shows sums beyond a double's digits with all of them", async () => {
+  it("shows all digits of sums that exceed a double", async () => {
     const { app, clock, use, cron } = await makeWorld();
     const most = 8_796_093_022_208;
     await use("ann", { quantities: { tokens: most } });
@@ -161,7 +161,7 @@ describe("the usage of an environment", () => {
     expect(await totals("event")).toEqual([{ event: "chat", events: 2, quantities: { count: 2, tokens: 7 } }]);
   });
 
-  it("goes by a test clock's days, and by its time", async () => {
+  it("uses a test clock's days and time", async () => {
     const { app, clock, call, use, cron, totals, ask } = await makeWorld();
     const nowMs = clock.ms + 40 * DAY_MS;
     const path = `/api/v1/admin/apps/${app.appId}/clock`;
@@ -177,7 +177,7 @@ describe("the usage of an environment", () => {
 });
 
 describe("the largest users", () => {
-  it("are the 100 by events and the 100 by each unit together, by events, then by id", async () => {
+  it("are the 100 by events and the 100 by each unit in one list, sorted by events, then by id", async () => {
     const { app, cron, totals } = await makeWorld();
     const { id } = app.environments.live;
     await env.DB.prepare(
@@ -207,7 +207,7 @@ describe("the largest users", () => {
 });
 
 describe("the usage of an environment is refused", () => {
-  it("without a field, with a time that begins no day in UTC, and with the wrong order", async () => {
+  it("without a field, with a time that is not the start of a day in UTC, and with the wrong order", async () => {
     const { app, call, ask } = await makeWorld();
     const path = `/api/v1/admin/apps/${app.appId}/usage`;
     const whole: Record<string, string> = { mode: "live", from: FROM, to: TO, groupBy: "day" };
@@ -232,7 +232,7 @@ describe("the usage of an environment is refused", () => {
     expect((await ask("day", { from: "2026-01-01T01:00:00%2B01:00" })).status).toBe(200);
   });
 
-  it("for an application that is not there, and for whoever is no administrator", async () => {
+  it("for an unknown application, and for callers other than the administrator", async () => {
     const { app, call } = await makeWorld();
     const query = `usage?mode=live&from=${FROM}&to=${TO}&groupBy=day`;
     expectError(await call("GET", `/api/v1/admin/apps/app_none0/${query}`, { key: ADMIN }), "not_found", "appId");
@@ -241,7 +241,7 @@ describe("the usage of an environment is refused", () => {
     }
   });
 
-  it("for a span of more than 2,000,000 sums, whatever the groups", { timeout: 120_000 }, async () => {
+  it("for a span of more than 2,000,000 sums, with any groups", { timeout: 120_000 }, async () => {
     const { app, ask, use } = await makeWorld();
     await use("ann");
     // The last day has one sum.

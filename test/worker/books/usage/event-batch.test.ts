@@ -11,7 +11,7 @@ const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const asBatch = { "content-type": "application/cloudevents-batch+json" };
 const asOne = { "content-type": "application/cloudevents+json" };
 
-it("takes a list at its own path as it does beside single events, and each repeats the other's", async () => {
+it("accepts a list on its own path and on the path of single events, as replays of each other", async () => {
   const { post, userId, remaining } = await makeSpender([wallet]);
   const event = (eventId: string) => ({ eventId, userId, event: "tick", quantities: { cents: 1 } });
   const list = [event("a"), event("b"), { ...event("c"), user_id: "x" }];
@@ -28,7 +28,7 @@ it("takes a list at its own path as it does beside single events, and each repea
   expect((await post(BATCH, [])).body).toEqual({ results: [] });
 });
 
-it("takes CloudEvents at the lists' own path, and says which type of content they have", async () => {
+it("accepts CloudEvents on the path of lists, and names their content type", async () => {
   const { post, userId, remaining } = await makeSpender([wallet]);
   const data = { quantities: { cents: 1 } };
   const cloud = { specversion: "1.0", id: "e1", source: "/meter", type: "tick", subject: userId, data, extension: "x" };
@@ -41,7 +41,7 @@ it("takes CloudEvents at the lists' own path, and says which type of content the
   expect(await remaining()).toEqual([9]);
 });
 
-it("takes nothing but a list at the lists' own path", async () => {
+it("accepts only a list on the path of lists", async () => {
   const { post, userId, remaining } = await makeSpender([wallet]);
   const event = { eventId: "a", userId, event: "tick", quantities: { cents: 1 } };
   for (const body of [event, { events: [event] }, "text", null, 5]) {

@@ -56,7 +56,7 @@ const codesOf = ({ body }: Answer): (string | null)[] =>
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
 describe("a list of 100 events", () => {
-  it("of one user takes 2 trips where nothing is known, 1 right after a write, and 1 when it is sent again", async () => {
+  it("of one user takes 2 trips if nothing is known, 1 right after a write, and 1 for a repeat", async () => {
     const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
     const { send, isolate, remaining } = await enter({ users: ["u"], d1 });
     const list = (tag: string) => times(100, (index) => event("u", `${tag}${index}`, 0.01));
@@ -69,7 +69,7 @@ describe("a list of 100 events", () => {
     expect(await remaining("u")).toBe(8);
   });
 
-  it("of 100 users takes 18 trips in sequence at most, 101 in all, and 1 when it is sent again", async () => {
+  it("of 100 users takes at most 18 trips in sequence, 101 in all, and 1 for a repeat", async () => {
     const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
     // Half of them have never been seen.
     const users = times(100, (index) => `u${index}`);
@@ -83,7 +83,7 @@ describe("a list of 100 events", () => {
     expect(spent()).toMatchObject({ inSequence: 1, primary: 1 });
   });
 
-  it("sends at most six batches at a time, and asks fewer than 1,000 statements", async () => {
+  it("sends at most six batches at a time, and fewer than 1,000 statements", async () => {
     let [now, most, statements] = [0, 0, 0];
     const d1 = hookedD1(env.DB, async (_, count) => {
       statements += count;
@@ -98,7 +98,7 @@ describe("a list of 100 events", () => {
     expect(statements).toBeLessThan(600);
   });
 
-  it("costs the rows of its events: 2p + 3 written each, and few read beside the user's balances", async () => {
+  it("costs the rows of its events: 2p + 3 written each, and few read in addition to the user's balances", async () => {
     const { d1, spent } = countingD1(env.DB);
     const { send, isolate } = await enter({ users: ["u"], items: times(100, () => wallet), d1 });
     await send([event("u", "first", 1)]);
@@ -113,7 +113,7 @@ describe("a list of 100 events", () => {
 });
 
 describe("events of one list", () => {
-  it("see the balances as the events before them leave them, and one that is refused leaves the others", async () => {
+  it("see the balances after the earlier events, and a refused one does not affect the others", async () => {
     const { send, remaining } = await enter({ users: ["u"], items: [chat, wallet] });
     const answer = await send([
       event("u", "a", 3),
@@ -156,7 +156,7 @@ describe("events of one list", () => {
     expect([await remaining("u"), await remaining("v")]).toEqual([6, 10]);
   });
 
-  it("land nothing under an id of which an earlier one could not be recorded, and are recorded in order when they are sent again", async () => {
+  it("are not stored under an id whose earlier event could not be recorded, and are recorded in order on a repeat", async () => {
     let isBusy = true;
     // D1 is overloaded for the first batch that records the event `a`.
     const d1 = wrappedD1(env.DB, async (sendOn, statements) => {
@@ -181,7 +181,7 @@ describe("events of one list", () => {
     expect(await Promise.all(["u", "v", "w"].map(remaining))).toEqual([9, 7, 9]);
   });
 
-  it("are answered by what landed where the answer of their batch was lost, also an event that it refused", async () => {
+  it("are answered by the stored result if their batch's response is lost, even an event that it refused", async () => {
     const faulty = faultyD1(env.DB);
     const { send, remaining } = await enter({ users: ["u"], d1: faulty.d1 });
     faulty.plan({ fault: "after", at: 2 });
@@ -191,14 +191,14 @@ describe("events of one list", () => {
     expect(await remaining("u")).toBe(6);
   });
 
-  it("meet an id in the order of the list, whichever users name it", async () => {
+  it("with one id are decided in the order of the list, whichever users name it", async () => {
     const { send, remaining } = await enter({ users: ["u", "v"] });
     const answer = await send([event("u", "a", 11), event("v", "a", 1), event("u", "a", 11), event("u", "b", 1)]);
     expect(codesOf(answer)).toEqual(["insufficient_credits", null, "idempotency_conflict", null]);
     expect([await remaining("u"), await remaining("v")]).toEqual([9, 9]);
   });
 
-  it("meet the event of a reservation that an event before them charges, and return its hold where they come first", async () => {
+  it("conflict with an earlier event's charge of a reservation, and return its hold if they come first", async () => {
     for (const isFirst of [false, true]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
       const held = { event: "chat.x", quantities: cents(9), expiresInSeconds: 1, onExpiry: "charge" };
@@ -233,7 +233,7 @@ describe("events of one list", () => {
     }
   });
 
-  it("of a user with more balances than are read together, and of those after that user, are read by themselves", async () => {
+  it("of a user with more balances than are read together, and of later users, are read separately", async () => {
     const { app, send } = await enter({ users: ["poor", "rich", "later"] });
     const { id: environmentId } = app.environments.live;
     for (const sql of liveBalancesSql({ environmentId, userId: "rich" }, 5_000)) await env.DB.prepare(sql).run();

@@ -13,7 +13,7 @@ const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const tokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
 
 describe("an event", () => {
-  it("is paid by several balances, each its share in its own unit, and told in the ledger", async () => {
+  it("is paid by several balances, each its share in its own unit, with a ledger entry each", async () => {
     const { spend, balanceIds, ledger, remaining } = await makeSpender([tokens, wallet]);
     const answer = await spend("e1", { quantities: { tokens: 1_200, cents: 3.6 } });
     expect(answer.status).toBe(200);
@@ -38,7 +38,7 @@ describe("an event", () => {
     ]);
   });
 
-  it("counts 1 when it says no quantity, and nothing when it says count 0", async () => {
+  it("has a count of 1 without quantities, and counts nothing with count 0", async () => {
     const { spend, remaining } = await makeSpender([{ amountSteps: 2_000, unit: "count" }]);
     expect((await spend("e1")).body.debits).toMatchObject([{ unit: "count", amount: 1, remaining: 1 }]);
     expect((await spend("e2", { quantities: { count: 0 } })).body).toEqual({
@@ -49,7 +49,7 @@ describe("an event", () => {
     expect(await remaining()).toEqual([1]);
   });
 
-  it("is refused with 402 when credits are short, leaves no trace, and may be tried again", async () => {
+  it("is refused with 402 if credits are short, stores nothing, and may be tried again", async () => {
     const { spend, remaining, post, ledger } = await makeSpender([wallet]);
     const short = await spend("e1", { quantities: { cents: 10.000001 } });
     expectError(short, "insufficient_credits");
@@ -60,7 +60,7 @@ describe("an event", () => {
     expect((await post(EVENTS, { eventId: "e9", userId: "nobody", event: "chat" })).status).toBe(402);
   });
 
-  it("is recorded when short with partial, debits what there is, and says what is uncovered", async () => {
+  it("is recorded with partial if credits are short, debits the rest of them, and reports the uncovered part", async () => {
     const { spend, remaining } = await makeSpender([tokens]);
     const answer = await spend("e1", { quantities: { tokens: 1_000, cents: 5 }, onShortage: "partial" });
     expect(answer.body).toMatchObject({
@@ -72,7 +72,7 @@ describe("an event", () => {
     expect(await remaining()).toEqual([0]);
   });
 
-  it("answers a repeat as at first, and refuses another body under its id", async () => {
+  it("returns the first response for a repeat, and refuses another body with its id", async () => {
     const { spend, remaining } = await makeSpender([wallet]);
     const body = { quantities: { cents: 1 }, properties: { b: [1, { y: 1, x: 2 }], a: null } };
     const first = await spend("e1", body);
@@ -88,7 +88,7 @@ describe("an event", () => {
 });
 
 describe("a malformed event", () => {
-  it("is refused by the name of what is wrong", async () => {
+  it("is refused with the name of the wrong field", async () => {
     const { spend, post, userId } = await makeSpender([wallet]);
     const wrong: [string, object][] = [
       ["quantities.tokens", { quantities: { tokens: -1 } }],
@@ -119,7 +119,7 @@ describe("a malformed event", () => {
     expectError(await post(EVENTS, raw(`{"a":[${"1e20,".repeat(100_000)}1]}`)), "invalid_request", "properties");
   });
 
-  it("keeps large properties in a table of their own, and exports, repeats and compares them like others", async () => {
+  it("stores large properties in a separate table, and exports, repeats and compares them like others", async () => {
     const { app, clock, spend, post, userId } = await makeSpender([{ amountSteps: 9_000, unit: "count" }]);
     /** Properties of so many bytes. */
     const text = (bytes: number, last = "x") => ({ é: `${"x".repeat(bytes - 9 - last.length)}${last}` });
@@ -159,7 +159,7 @@ describe("a malformed event", () => {
     ]);
   });
 
-  it("keeps what is unusual in its properties just as it came", async () => {
+  it("returns unusual properties exactly as they were sent", async () => {
     const { post, userId } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
     const properties = '{"__proto__":{"a":1},"constructor":null,"s":"\\u0000\\ud800","":[[],{}]}';
     const body = `{"eventId":"odd","userId":"${userId}","event":"e","properties":${properties}}`;
@@ -177,7 +177,7 @@ describe("a malformed event", () => {
 });
 
 describe("a list", () => {
-  it("says when to send again what the database was too busy for, and the log says so once", async () => {
+  it("says when to retry events for which the database was too busy, and writes one log line", async () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const faulty = faultyD1(env.DB);
     const { post, remaining } = await makeSpender([wallet], { DB: faulty.d1 });
@@ -199,7 +199,7 @@ describe("a list", () => {
     log.mockRestore();
   });
 
-  it("is answered in order, each event for itself, a malformed one failing alone", async () => {
+  it("is answered in order, each event separately, and a malformed one fails alone", async () => {
     const { post, userId, remaining } = await makeSpender([wallet]);
     const event = { userId, event: "chat.completed" };
     const { status, body } = await post(EVENTS, [
@@ -238,7 +238,7 @@ describe("a list", () => {
     expect(await remaining()).toEqual([0]);
   });
 
-  it("holds up to 100 events, and none is fine", async () => {
+  it("accepts up to 100 events, including none", async () => {
     const { post, userId, remaining } = await makeSpender([{ amountSteps: 100_000, unit: "count" }]);
     const list = Array.from({ length: 100 }, (_, index) => ({ eventId: `e${index}`, userId, event: "tick" }));
     expectError(await post(EVENTS, [...list, list[0]]), "invalid_request", "body");
@@ -257,7 +257,7 @@ describe("a CloudEvent", () => {
   const batch = { "content-type": "application/cloudevents-batch+json" };
   const attributes = { specversion: "1.0", id: "e1", source: "/meters", type: "chat.completed" };
 
-  it("is recorded as the event that it says, extension attributes ignored", async () => {
+  it("is recorded as the event that it describes, and extension attributes are ignored", async () => {
     const { post, spend, userId, remaining, get } = await makeSpender([wallet]);
     const event = {
       ...attributes,
@@ -296,7 +296,7 @@ describe("a CloudEvent", () => {
     ]);
   });
 
-  it("that is malformed is refused by the attribute's own name", async () => {
+  it("that is malformed is refused with the attribute's own name", async () => {
     const { post, userId } = await makeSpender([wallet]);
     const wrong: [string, object][] = [
       ["specversion", { specversion: "0.3" }],
@@ -319,8 +319,8 @@ describe("a CloudEvent", () => {
   });
 });
 
-describe("at once", () => {
-  it("100 identical events are one debit and 100 equal answers", async () => {
+describe("concurrently", () => {
+  it("100 identical events are one debit and get 100 equal answers", async () => {
     const { spend, remaining } = await makeSpender([wallet]);
     const answers = await Promise.all(Array.from({ length: 100 }, () => spend("e1", { quantities: { cents: 1 } })));
     for (const answer of answers) expect(answer.body).toEqual(answers[0]?.body);
@@ -328,7 +328,7 @@ describe("at once", () => {
     expect(await remaining()).toEqual([9]);
   });
 
-  it("events on many small balances each get their rightful answer", async () => {
+  it("events on many small balances each get the right answer", async () => {
     const items = Array.from({ length: 20 }, () => ({ amountSteps: 1_000, unit: "count" }) as const);
     const { spend, remaining } = await makeSpender(items);
     const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => spend(`e${index}`)));
@@ -337,7 +337,7 @@ describe("at once", () => {
     expect(await remaining()).toEqual(items.map(() => 0));
   });
 
-  it("an event whose answer was lost is told as its own, not as a replay", async () => {
+  it("an event whose response was lost is answered as new, not as a replay", async () => {
     const faulty = faultyD1(env.DB);
     const { spend, reserve, remaining } = await makeSpender([wallet], { DB: faulty.d1 });
     await spend("e0", { quantities: { cents: 1 } });

@@ -37,7 +37,7 @@ const tick = (spender: Spender, d1: D1Database = env.DB) =>
   scheduled(bound({ DB: d1 }), { isolate: {}, now: spender.clock.now, newId: randomId }, [holdsPart]);
 
 describe("the cron", () => {
-  it("returns every hold that is due, of every application, once, and none that is not", async () => {
+  it("returns every due hold of every application, once, and no other", async () => {
     const spenders = await Promise.all([makeSpender([wallet]), makeSpender([wallet, spare]), makeSpender([wallet])]);
     for (const spender of spenders) {
       await spender.reserve({ ...cents(4), expiresInSeconds: 60 });
@@ -67,7 +67,7 @@ describe("the cron", () => {
     for (const other of others) expect(await other.remaining()).toEqual([10]);
   }, 120_000);
 
-  it("returns the holds of more than 80 users a run, within the queries that a Worker may send", async () => {
+  it("returns the holds of more than 80 users in a run, within a Worker's query limit", async () => {
     const spender = await makeSpender([wallet]);
     const { app, clock } = spender;
     clock.advance(400_000_000);
@@ -79,7 +79,7 @@ describe("the cron", () => {
       await tick(spender, hooked);
       return queries;
     };
-    // What other tests left to this moment.
+    // Rows that other tests left until now.
     while ((await counted()) > 200);
     const packId = await makePack(app.appId, "Wallet", [wallet]);
     const ctx = makeCtx(app.environments.live, clock);
@@ -108,7 +108,7 @@ describe("the cron", () => {
     expect(await returned()).toBe(160);
   }, 120_000);
 
-  it("and the user's own writes, at once, return a hold once", async () => {
+  it("and the user's own concurrent writes return a hold once", async () => {
     const spender = await makeSpender([wallet]);
     await spender.reserve({ reservationId: "res_1", ...cents(4) });
     spender.clock.advance(300_000);
@@ -123,7 +123,7 @@ describe("the cron", () => {
     expect(await spender.remaining()).toEqual([8]);
   });
 
-  it("goes on after a user whose holds cannot be returned, and says so without naming anybody", async () => {
+  it("continues after a user whose holds cannot be returned, and logs this without naming anybody", async () => {
     const [stuck, other] = await Promise.all([makeSpender([wallet]), makeSpender([wallet])]);
     await stuck.reserve(cents(4));
     await other.reserve(cents(4));
@@ -143,7 +143,7 @@ describe("the cron", () => {
 });
 
 describe("the cron, when D1 cannot be reached", () => {
-  it("says so by kind alone: the words of a failed query hold its parameters, and they a user's id", async () => {
+  it("logs only the kind of the error, because the text of a failed query contains a user's id", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const spender = await makeSpender([wallet]);
     await tick(
@@ -167,7 +167,7 @@ describe("the cron, when D1 cannot be reached", () => {
   });
 });
 
-describe("a hold that is due comes back with the user's next write", () => {
+describe("a due hold returns with the user's next write", () => {
   /** A user with 4 cents held for too long, and a grant that was made before. */
   async function overdue() {
     const spender = await makeSpender([wallet]);
@@ -185,7 +185,7 @@ describe("a hold that is due comes back with the user's next write", () => {
     return { spender, grant };
   }
 
-  it("a grant, a grant repeated, and a grant refused", async () => {
+  it("a grant, a repeated grant, and a refused grant", async () => {
     for (const body of [{ quantity: 1 }, { quantity: 1, externalRef: "order-1" }]) {
       const { spender, grant } = await overdue();
       expect((await grant(body)).status).toBe(200);
@@ -199,7 +199,7 @@ describe("a hold that is due comes back with the user's next write", () => {
     expect(await other.spender.remaining()).toEqual([10]);
   });
 
-  it("a revoke, of the balance that held or of another, and a revoke repeated", async () => {
+  it("a revoke of its balance or another one, and a repeated revoke", async () => {
     const { spender } = await overdue();
     await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
     expect(await spender.remaining()).toEqual([0]);
@@ -215,7 +215,7 @@ describe("a hold that is due comes back with the user's next write", () => {
     expect(await again.remaining()).toEqual([10, 0]);
   });
 
-  it("an event, also when hundreds are due", async () => {
+  it("an event, even if hundreds are due", async () => {
     const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
     for (let index = 0; index < 210; index++) await spender.reserve(cents(1));
     spender.clock.advance(300_000);
@@ -224,7 +224,7 @@ describe("a hold that is due comes back with the user's next write", () => {
     expect((await spender.ledger()).filter(({ reason }) => reason === "reservation_expired")).toHaveLength(210);
   }, 120_000);
 
-  it("grants and events at once land with it, each once", async () => {
+  it("racing grants and events, each once", async () => {
     const { spender, grant } = await overdue();
     const answers = await Promise.all([
       ...Array.from({ length: 10 }, () => grant({ quantity: 1 })),

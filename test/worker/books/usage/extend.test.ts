@@ -31,7 +31,7 @@ const cron = ({ clock }: Spender, d1: D1Database = env.DB) =>
   scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
 
 describe("an extension", () => {
-  it("moves the end to so long from now, holds on, and answers the reservation", async () => {
+  it("moves the end to the given seconds from now, keeps the holds, and returns the reservation", async () => {
     const spender = await holder();
     const { clock } = spender;
     clock.advance(50_000);
@@ -85,7 +85,7 @@ describe("an extension", () => {
     );
   });
 
-  it("leaves the first answer of the same call to reserve as it was", async () => {
+  it("does not change the first response of a repeated call to reserve", async () => {
     const spender = await holder();
     const body = { reservationId: "res_1", expiresInSeconds: 60, ...cents(4) };
     const first = (await spender.reserve(body)).body;
@@ -95,7 +95,7 @@ describe("an extension", () => {
     expect(again.body).toEqual(first);
   });
 
-  it("of thirty at once ends where the longest says", async () => {
+  it("thirty times concurrently ends at the latest of the times", async () => {
     const spender = await holder();
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, index) => extend(index % 2 === 0 ? spender : spender.inNewIsolate(), 70 + index)),
@@ -108,7 +108,7 @@ describe("an extension", () => {
   });
 });
 
-describe("an extension and a settlement at the same moment", () => {
+describe("an extension that races with a settlement", () => {
   const ctxOf = ({ app, clock }: Spender, d1: D1Database = env.DB) => makeCtx(app.environments.live, clock, d1);
   const settlements = {
     commit: async (spender: Spender, d1?: D1Database) => {
@@ -148,7 +148,7 @@ describe("an extension and a settlement at the same moment", () => {
     },
   );
 
-  it("has one winner: the cron returns the hold first", async () => {
+  it("fails if the cron returns the hold first", async () => {
     const spender = await holder();
     const { clock } = spender;
     clock.advance(59_999);

@@ -77,7 +77,7 @@ async function walk({ get }: World, query: string, between: () => Promise<unknow
 }
 
 describe("a list of usage events", () => {
-  it("has every event once in order, page by page, by filters and spans, as an outside model has them", async () => {
+  it("has every event once in order, page by page, by filters and spans, like an independent model", async () => {
     const w = await makeWorld();
     for (let n = 0; n < 3; n++) await w.record(someEvents(w, 60));
     const fromMs = w.clock.ms - 20 * HOUR_MS;
@@ -94,7 +94,7 @@ describe("a list of usage events", () => {
     );
   });
 
-  it("shows each event that was there once while others arrive", async () => {
+  it("shows each existing event once while others arrive", async () => {
     const w = await makeWorld();
     await w.record(someEvents(w, 50));
     const before = inOrder(w.sent);
@@ -103,7 +103,7 @@ describe("a list of usage events", () => {
     expect(new Set(seen).size).toBe(seen.length);
   });
 
-  it("says of an event what was used, what paid, what it settled, and its properties, however large", async () => {
+  it("shows an event's quantities, debits, settled reservation, and properties of any size", async () => {
     const w = await makeWorld();
     const atMs = w.clock.ms;
     const large = { text: "x".repeat(3_000) };
@@ -129,7 +129,7 @@ describe("a list of usage events", () => {
     expectError(await w.get("/events?eventId=none"), "not_found", "eventId");
   });
 
-  it("is the user's own by a publishable key, without properties", async () => {
+  it("by a publishable key shows only the user's own events, without properties", async () => {
     const w = await makeWorld();
     await w.record([{ eventId: "a", event: "chat", model: null, atMs: w.clock.ms, tokens: 1 }], {
       properties: { a: 1 },
@@ -165,7 +165,7 @@ describe("a list of usage events", () => {
     ]);
   });
 
-  it("refuses an altered cursor, and that of another user", async () => {
+  it("refuses an altered cursor, and a cursor of another user", async () => {
     const w = await makeWorld();
     await w.record(someEvents(w, 3));
     const { nextCursor } = (await w.get("/events?userId=u&limit=1")).body;
@@ -190,7 +190,7 @@ describe("a list of usage events", () => {
       await w.get(`/events?userId=u&limit=${limit}`);
       const { roundTrips, rowsRead } = w.counting.spent();
       expect(roundTrips).toBe(1);
-      // One more is looked for, and the key is checked.
+      // The page reads one more event, and the key's rows.
       expect(rowsRead).toBeLessThanOrEqual(2 * (limit + 1) + 6);
     }
     for (const filter of ["event=none", "event=*none", "event=event 7&model=x*"]) {
@@ -208,7 +208,7 @@ describe("a list of usage events", () => {
 });
 
 describe("totals by group", () => {
-  it("are the sums of what was sent, exactly, and of what was debited", async () => {
+  it("are the exact sums of sent and debited amounts", async () => {
     const w = await makeWorld(1_000_000);
     for (let n = 0; n < 3; n++) await w.record(someEvents(w, 70));
     const fromMs = w.clock.ms - 30 * HOUR_MS;
@@ -253,7 +253,7 @@ describe("totals by group", () => {
     }
   });
 
-  it("are refused above 5,000 events by a publishable key", async () => {
+  it("are refused above 5,000 events with a publishable key", async () => {
     const w = await makeWorld();
     await env.DB.prepare(
       `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,

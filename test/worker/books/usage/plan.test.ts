@@ -44,7 +44,7 @@ describe("a plan", () => {
     expect(await spender.ledger()).toEqual(before);
   });
 
-  it("equals the debits that follow it", async () => {
+  it("equals the debits of the same event", async () => {
     const spender = await makeSpender([
       { amountSteps: 333, unit: "tokens" },
       { amountSteps: 777_777, unit: "cents" },
@@ -63,7 +63,7 @@ describe("a plan", () => {
     }
   });
 
-  it("counts a hold that is due as returned, and an expired balance as expired", async () => {
+  it("counts a due hold as returned, and an expired balance as expired", async () => {
     const spender = await makeSpender([{ amountSteps: 5_000, unit: "tokens" }]);
     await spender.reserve({ quantities: { tokens: 5 } });
     expect((await plan(spender, { quantities: { tokens: 1, count: 0 } })).body).toMatchObject({
@@ -78,7 +78,7 @@ describe("a plan", () => {
     expect(await spender.remaining()).toEqual([0]);
   });
 
-  it("names the newest hundred of the balances that are dead, those that are live, and what a due hold wakes", async () => {
+  it("lists the newest hundred unspendable balances, the active ones, and those that a due hold returns to", async () => {
     const one = { amountSteps: 1_000, unit: "tokens" } as const;
     const spender = await makeSpender(Array.from({ length: 130 }, (_, index) => ({ ...one, priority: index })));
     const [oldest = "", ...others] = spender.balanceIds;
@@ -101,7 +101,7 @@ describe("a plan", () => {
     expect(idsOf(body.debits)).toEqual([oldest, ...live].sort());
   });
 
-  it("takes the body of an event but for its id", async () => {
+  it("takes the body of an event without its id", async () => {
     const spender = await makeSpender([]);
     expectError(await plan(spender, { eventId: "e1" }), "invalid_request", "eventId");
     expectError(await plan(spender, { quantities: { tokens: -1 } }), "invalid_request", "quantities.tokens");

@@ -33,7 +33,7 @@ describe("a refusal for insufficient credits", () => {
       ],
     });
 
-  it("says why each live balance does not cover an event, an element of a list, or a reservation", async () => {
+  it("says why each active balance does not cover an event, an element of a list, or a reservation", async () => {
     const { spend, post, reserve, userId, balanceIds } = await makeSpender(ITEMS);
     const uncovered = { count: 0.2, cents: 5 };
     const event = await spend("e1", cents(25));
@@ -47,7 +47,7 @@ describe("a refusal for insufficient credits", () => {
     expectReasons(held.body.error.details, balanceIds, uncovered);
   });
 
-  it("counts a commit's own holds as returned, and those that are due", async () => {
+  it("counts a commit's own holds and due holds as returned", async () => {
     const { reserve, post, balanceIds, clock } = await makeSpender(ITEMS);
     await reserve({ reservationId: "res_1", ...cents(10) });
     await reserve({ reservationId: "res_2", expiresInSeconds: 60, ...cents(10) });
@@ -57,7 +57,7 @@ describe("a refusal for insufficient credits", () => {
     expectReasons(answer.body.error.details, balanceIds, { count: 0.2, cents: 5 });
   });
 
-  it("names at most twenty balances, and none that is depleted", async () => {
+  it("lists at most twenty balances, and no depleted one", async () => {
     const { spend } = await makeSpender([...Array(25).fill(wallet)]);
     expect((await spend("e1", cents(20))).status).toBe(200);
     const { details } = (await spend("e2", cents(1_000))).body.error;
@@ -66,7 +66,7 @@ describe("a refusal for insufficient credits", () => {
     expect((await spend("e4", cents(20))).body.error.details.skipped).toHaveLength(2);
   });
 
-  it("of a user without credits names none", async () => {
+  it("of a user without credits lists none", async () => {
     const { spend } = await makeSpender([]);
     const { error } = (await spend("e1", cents(1))).body;
     expect(error.message).toContain("nothing was granted under this userId");
@@ -83,7 +83,7 @@ describe("an idempotency conflict", () => {
     return answer.body.error.details;
   };
 
-  it("names the fields of an event that differ, whatever the order of their keys and however numbers are written", async () => {
+  it("names the different fields of an event, for any order of keys and any notation of numbers", async () => {
     const { spend, post } = await makeSpender([wallet]);
     const first = { model: "large", ...cents(1), occurredAt: "2026-01-15T11:00:00Z", properties: { a: 1, б: "да" } };
     await spend("e1", first);
@@ -108,7 +108,7 @@ describe("an idempotency conflict", () => {
     expect(results[0].error.details.differs).toContain("quantities");
   });
 
-  it("names those of a commit, also when an event came first", async () => {
+  it("names those of a commit, even if an event came first", async () => {
     const { reserve, spend, post } = await makeSpender([wallet]);
     for (const id of ["res_1", "res_2"]) await reserve({ reservationId: id, ...cents(1) });
     const commit = (id: string, body: object) => post(`${RESERVATIONS}/${id}/commit`, { eventId: "e1", ...body });

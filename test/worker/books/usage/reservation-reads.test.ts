@@ -21,8 +21,8 @@ async function list({ get, userId }: Spender, parts: Record<string, string> = {}
 const idsOf = (page: { reservations: { reservationId: string }[] }) =>
   page.reservations.map(({ reservationId }) => reservationId);
 
-describe("a reservation that is read", () => {
-  it("says what was asked for, what it holds and until when", async () => {
+describe("reading a reservation", () => {
+  it("shows its quantities, holds and end", async () => {
     const spender = await makeSpender([wallet]);
     const { clock, userId, balanceIds } = spender;
     const createdAtMs = clock.ms;
@@ -39,7 +39,7 @@ describe("a reservation that is read", () => {
     expect(await list(spender)).toEqual({ reservations: [open], nextCursor: null });
   });
 
-  it("that was settled says how, when and with which event", async () => {
+  it("that was settled shows how, when and by which event", async () => {
     const spender = await makeSpender([wallet]);
     const { reserve, post, clock } = spender;
     for (const id of ["res_1", "res_2"]) await reserve({ reservationId: id, ...cents(1) });
@@ -51,7 +51,7 @@ describe("a reservation that is read", () => {
     expect(await read(spender, "res_2")).toMatchObject({ status: "released", settledAt, eventId: null });
   });
 
-  it("that is due reads as expired before its holds return, and keeps a late commit's event after", async () => {
+  it("that is due shows expired before its holds return, and the event of a late commit afterwards", async () => {
     const spender = await makeSpender([wallet]);
     const { reserve, post, clock } = spender;
     await reserve({ reservationId: "res_1", expiresInSeconds: 60, ...cents(1) });
@@ -68,14 +68,14 @@ describe("a reservation that is read", () => {
     expect(await read(spender, "res_1")).toMatchObject({ ...expired, eventId: "e1" });
   });
 
-  it("that nobody made is reservation_not_found", async () => {
+  it("that does not exist is reservation_not_found", async () => {
     const { get } = await makeSpender([]);
     expectError(await get(`${RESERVATIONS}/res_unknown`), "reservation_not_found", "reservationId");
   });
 });
 
 describe("the list of reservations", () => {
-  it("pages newest first, of one status or of all, whatever is made or settled meanwhile", async () => {
+  it("pages newest first, of one status or of all, even if others are created or settled meanwhile", async () => {
     const spender = await makeSpender([wallet]);
     const { reserve, post, clock } = spender;
     const ids = Array.from({ length: 7 }, (_, index) => `res_${index}`);
@@ -105,7 +105,7 @@ describe("the list of reservations", () => {
     expect(rest).toMatchObject({ reservations: [{ reservationId: "res_1" }], nextCursor: null });
   });
 
-  it("refuses a cursor that was altered or is of another list, a limit out of bounds and an unknown status", async () => {
+  it("refuses an altered or foreign cursor, a limit out of bounds and an unknown status", async () => {
     const spender = await makeSpender([wallet]);
     const { get, userId, reserve } = spender;
     for (const id of ["res_1", "res_2"]) await reserve({ reservationId: id, ...cents(1) });
@@ -121,7 +121,7 @@ describe("the list of reservations", () => {
     expectError(await get(RESERVATIONS), "invalid_request", "userId");
   });
 
-  it("of a user without any is empty", async () => {
+  it("of a user without reservations is empty", async () => {
     expect(await list(await makeSpender([]))).toEqual({ reservations: [], nextCursor: null });
   });
 });

@@ -13,7 +13,7 @@ const releasePath = (id: string) => `${RESERVATIONS}/${id}/release`;
 const cents = (amount: number) => ({ quantities: { cents: amount } });
 
 describe("a reservation", () => {
-  it("holds what the usage may cost on several balances, and says so in the ledger", async () => {
+  it("holds the maximum cost on several balances, with a ledger entry each", async () => {
     const { reserve, remaining, balanceIds, ledger, clock } = await makeSpender([tokens, wallet]);
     const { status, body } = await reserve({ quantities: { tokens: 1_200, cents: 3.6 }, expiresInSeconds: 60 });
     expect(status).toBe(200);
@@ -33,7 +33,7 @@ describe("a reservation", () => {
     ]);
   });
 
-  it("holds all or nothing", async () => {
+  it("holds the whole amount or nothing", async () => {
     const { reserve, remaining } = await makeSpender([wallet]);
     const short = await reserve(cents(12));
     expectError(short, "insufficient_credits");
@@ -41,7 +41,7 @@ describe("a reservation", () => {
     expect(await remaining()).toEqual([10]);
   });
 
-  it("under the caller's own id is made once, and another body under it is refused", async () => {
+  it("with the caller's own id is created once, and another body with it is refused", async () => {
     const { reserve, remaining } = await makeSpender([wallet]);
     const reservationId = "res_my-Order_1";
     const first = await reserve({ reservationId, ...cents(3) });
@@ -52,7 +52,7 @@ describe("a reservation", () => {
     expect(await remaining()).toEqual([7]);
   });
 
-  it("is refused with an id of another form, a lifetime out of bounds, or no quantities", async () => {
+  it("is refused with an invalid id, a duration out of bounds, or no quantities", async () => {
     const { reserve } = await makeSpender([wallet]);
     for (const reservationId of ["my-order", "res_", "res_a b", `res_${"a".repeat(61)}`, 7]) {
       expectError(await reserve({ reservationId, ...cents(1) }), "invalid_request", "reservationId");
@@ -86,7 +86,7 @@ describe("a commit", () => {
     ]);
   });
 
-  it("is paid first by the balances that were held, with all that they have", async () => {
+  it("is paid first by the held balances, with their whole remaining amount", async () => {
     const { reserve, post, remaining, spend } = await makeSpender([
       { ...wallet, priority: 1 },
       { ...wallet, priority: 2 },
@@ -108,7 +108,7 @@ describe("a commit", () => {
     expect(await other.remaining()).toEqual([8, 0]);
   });
 
-  it("that credits do not cover leaves the hold standing, and may be tried again or be partial", async () => {
+  it("that credits do not cover leaves the reservation open, and may be repeated or be partial", async () => {
     const { reserve, post, remaining } = await makeSpender([wallet]);
     const { reservationId } = (await reserve(cents(5))).body;
     expectError(await post(commitPath(reservationId), { eventId: "e1", ...cents(11) }), "insufficient_credits");
@@ -121,7 +121,7 @@ describe("a commit", () => {
     expect(await remaining()).toEqual([0]);
   });
 
-  it("is answered again as at first; another body is a conflict, another event finds it closed", async () => {
+  it("repeated gets the first response; another body is a conflict, and another event finds it closed", async () => {
     const { reserve, post, spend, remaining } = await makeSpender([wallet]);
     const { reservationId } = (await reserve(cents(5))).body;
     const first = await post(commitPath(reservationId), { eventId: "e1", ...cents(2) });
@@ -135,7 +135,7 @@ describe("a commit", () => {
     expect(await remaining()).toEqual([8]);
   });
 
-  it("after the reservation expired counts as a plain event, once", async () => {
+  it("after the reservation expired counts once, as an ordinary event", async () => {
     for (const isReturnedBefore of [false, true]) {
       const { reserve, post, spend, clock, remaining, ledger } = await makeSpender([wallet]);
       const { reservationId } = (await reserve({ ...cents(5), expiresInSeconds: 60 })).body;
@@ -154,7 +154,7 @@ describe("a commit", () => {
     }
   });
 
-  it("of a reservation that nobody made is not found", async () => {
+  it("of an unknown reservation is not found", async () => {
     const { post } = await makeSpender([wallet]);
     expectError(await post(commitPath("res_nobody"), { eventId: "e1", ...cents(1) }), "reservation_not_found");
     expectError(await post(releasePath("res_nobody")), "reservation_not_found");
@@ -162,7 +162,7 @@ describe("a commit", () => {
 });
 
 describe("a release", () => {
-  it("brings the holds back, once", async () => {
+  it("returns the holds once", async () => {
     const { reserve, post, remaining, balanceIds, ledger } = await makeSpender([tokens, wallet]);
     const { reservationId } = (await reserve({ quantities: { tokens: 1_200, cents: 3.6 } })).body;
     const first = await post(releasePath(reservationId));
@@ -182,7 +182,7 @@ describe("a release", () => {
     expectError(await post(commitPath(reservationId), { eventId: "e1", ...cents(1) }), "reservation_closed");
   });
 
-  it("after expiry answers that it expired, and returns it on the way", async () => {
+  it("after expiry answers that it expired, and returns the holds", async () => {
     const { reserve, post, remaining, clock } = await makeSpender([wallet]);
     const { reservationId } = (await reserve(cents(4))).body;
     clock.advance(300_000);
@@ -196,8 +196,8 @@ describe("a release", () => {
   });
 });
 
-describe("a hold that is due", () => {
-  it("comes back with the user's next event, which may spend it, and with one that is refused", async () => {
+describe("a due hold", () => {
+  it("returns with the user's next event, which may spend it, even if that event is refused", async () => {
     const { reserve, spend, remaining, clock, ledger } = await makeSpender([wallet]);
     await reserve(cents(10));
     await spend("e0", cents(1));
@@ -211,7 +211,7 @@ describe("a hold that is due", () => {
     expect((await spend("e2", cents(9))).body.debits).toMatchObject([{ amount: 9, remaining: 1 }]);
   });
 
-  it("comes back with the next reservation, and with a replay", async () => {
+  it("returns with the next reservation, and with a replay", async () => {
     const { reserve, spend, remaining, clock } = await makeSpender([wallet]);
     await spend("e0", cents(1));
     await reserve({ reservationId: "res_1", ...cents(4) });
@@ -224,7 +224,7 @@ describe("a hold that is due", () => {
     expect(await remaining()).toEqual([9]);
   });
 
-  it("of a revoked balance comes back and is reversed with the note of the revoke, each hold by itself", async () => {
+  it("of a revoked balance returns and is reversed with the revoke's note, each hold separately", async () => {
     const { reserve, spend, remaining, clock, ledger, post, balanceIds } = await makeSpender([wallet, tokens]);
     await reserve({ reservationId: "res_1", ...cents(4) });
     await reserve({ reservationId: "res_2", ...cents(5) });
@@ -241,8 +241,8 @@ describe("a hold that is due", () => {
   });
 });
 
-describe("at once", () => {
-  it("20 holds of 75 on 500: 6 stand", async () => {
+describe("concurrently", () => {
+  it("6 of 20 holds of 75 on 500 succeed", async () => {
     const { reserve, remaining } = await makeSpender([{ amountSteps: 500_000, unit: "tokens" }]);
     const answers = await Promise.all(Array.from({ length: 20 }, () => reserve({ quantities: { tokens: 75 } })));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(6);
@@ -250,7 +250,7 @@ describe("at once", () => {
     expect(await remaining()).toEqual([50]);
   });
 
-  it("commits, releases and the user's other writes settle one reservation once", async () => {
+  it("commits, releases and the user's other writes settle a reservation once", async () => {
     const { reserve, post, spend, remaining, clock } = await makeSpender([wallet]);
     const { reservationId } = (await reserve(cents(5))).body;
     const answers = await Promise.all([

@@ -46,7 +46,7 @@ async function makeWorld() {
   return { clock, record, since };
 }
 
-it("totals of more than 10,000 different events are refused, and one of them by its name is not", async () => {
+it("totals of more than 10,000 different events are refused, but not the total of one named event", async () => {
   const app = await makeApp();
   const call = makeClient(new Clock());
   const { id } = app.environments.live;
@@ -75,7 +75,7 @@ it("totals of more than 10,000 different events are refused, and one of them by 
   expect((await totals("&from=1970-01-01T00:00:01Z")).body.totals).toEqual([]);
 });
 
-it("totals of the last hours read the events of these hours, not the hundreds before", async () => {
+it("totals of the last hours read only the events of these hours", async () => {
   const { clock, since } = await makeWorld();
   const { count, rowsRead } = await since(clock.ms - 5 * HOUR_MS);
   expect(count).toBe(5);
@@ -93,7 +93,7 @@ it("an event dated 9999 is refused, so that it does not make totals read all of 
   expect(rowsRead).toBeLessThanOrEqual(2 + 8);
 });
 
-it("an event dated a day ahead makes totals read at most what arrived in a day more", async () => {
+it("an event dated a day ahead makes totals read at most one more day of arrivals", async () => {
   const { clock, record, since } = await makeWorld();
   expect((await record("ahead", clock.ms + DAY_MS)).status).toBe(200);
   for (let n = 0; n < 10; n++) expect((await record(`at once ${n}`)).status).toBe(200);

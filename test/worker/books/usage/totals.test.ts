@@ -7,7 +7,7 @@ const totals = async ({ get, userId }: Spender, query = "") =>
   (await get(`/api/v1/usage?userId=${userId}${query}`)).body.totals;
 
 describe("totals", () => {
-  it("sum what was used, by event and unit, covered or not", async () => {
+  it("sum the used quantities by event and unit, covered or not", async () => {
     const spender = await makeSpender([{ amountSteps: 1_000, unit: "tokens" }]);
     const partial = { onShortage: "partial" };
     await spender.spend("e1", { quantities: { tokens: 0.1, cents: 0.000001 }, ...partial });
@@ -27,7 +27,7 @@ describe("totals", () => {
     expect(await totals(spender, "&event=*")).toHaveLength(4);
   });
 
-  it("go by when it occurred, from inclusive, to exclusive, whatever the order of arrival", async () => {
+  it("use the time of occurrence, from inclusive, to exclusive, in any order of arrival", async () => {
     const spender = await makeSpender([]);
     const hours = [12, 9, 15, 9, 3, 13];
     for (const [index, hour] of hours.entries()) {
@@ -49,7 +49,7 @@ describe("totals", () => {
     expect((await totals(spender, "&to=2026-01-10T04:00:00Z"))[0].amount).toBe(16);
   });
 
-  it("stay exact beyond what a 64-bit sum holds", async () => {
+  it("stay exact beyond a 64-bit sum", async () => {
     const spender = await makeSpender([]);
     const most = 8_796_093_022_208;
     await spender.spend("e1", { event: "much", quantities: { tokens: most }, onShortage: "partial" });
@@ -67,7 +67,7 @@ describe("totals", () => {
     expect(tokens.amount).toBe(most * 1_050);
   });
 
-  it("of a user nobody has heard of are none; malformed bounds are refused", async () => {
+  it("of an unknown user are empty; malformed bounds are refused", async () => {
     const spender = await makeSpender([]);
     expect(await totals(spender)).toEqual([]);
     for (const [name, value] of [

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { sha256 } from "../../../../src/lib/hash.ts";
+import { sha256 } from "../../../../src/lib/encoding.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Client, Clock, home, makeApp, makeClient } from "../../../support/world.ts";
 
@@ -51,14 +51,14 @@ describe.each(ROUTES)("$method $path", ({ method, path, body }) => {
       ...(body === undefined ? {} : { body }),
     });
 
-  it("refuses who brings no token, another one, or an application's secret key", async () => {
+  it("refuses a request without a token, with another one, or with an application's secret key", async () => {
     const { keys } = await makeApp();
     for (const wrong of [undefined, `${key}x`, key.slice(0, -1), keys.sk_live]) {
       expectError(await send({}, wrong), "invalid_key");
     }
   });
 
-  it("is not there without an administrator's token of 32 characters, whoever asks", async () => {
+  it("is 404 without an admin token of 32 characters, for any caller", async () => {
     const short = "x".repeat(31);
     expectError(await send({ ADMIN_TOKEN: "" }, ""), "not_found");
     expectError(await send({ ADMIN_TOKEN: short }, short), "not_found");
@@ -66,7 +66,7 @@ describe.each(ROUTES)("$method $path", ({ method, path, body }) => {
     expectError(await send({ ADMIN_TOKEN: undefined as unknown as string }, key), "not_found");
   });
 
-  it("tells the token before the shape, and the shape before what does not exist", async () => {
+  it("checks the token before the shape, and the shape before existence", async () => {
     if (body === undefined) return;
     const call = makeClient(new Clock());
     expectError(await call(method, ADMIN + path, { key: `${key}x`, body: "{" }), "invalid_key");
@@ -74,14 +74,14 @@ describe.each(ROUTES)("$method $path", ({ method, path, body }) => {
     expectError(await call(method, ADMIN + path, { key, body: { ...body, odd: 1 } }), "invalid_request", "odd");
   });
 
-  it("answers not_found, or credit_balance_not_found, for what does not exist", async () => {
+  it("returns not_found, or credit_balance_not_found, for an unknown object", async () => {
     if (path === "/apps") return;
     expectError(await send({}, key), path.startsWith("/balances") ? "credit_balance_not_found" : "not_found");
   });
 });
 
 describe("applications", () => {
-  it("are made with both modes and listed oldest first", async () => {
+  it("are created with both modes and listed oldest first", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const first = await call("POST", `${ADMIN}/apps`, { key, body: { name: "Desk 🪑" } });
@@ -113,7 +113,7 @@ describe("applications", () => {
 });
 
 describe("keys", () => {
-  it("are shown once, work at once, and are kept as nothing but their hash", async () => {
+  it("are shown once, work at once, and are stored only as their hash", async () => {
     const call = makeClient(new Clock());
     const appId = await madeApp(call);
     for (const kind of ["secret", "publishable"] as const) {
@@ -149,7 +149,7 @@ describe("keys", () => {
     });
   });
 
-  it("are listed oldest first, a hundred at a time unless asked otherwise, each once", async () => {
+  it("are listed oldest first, a hundred at a time by default, each once", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const appId = await madeApp(call);
@@ -184,7 +184,7 @@ describe("keys", () => {
     }
   });
 
-  it("need a kind and a mode that are known", async () => {
+  it("need a known kind and mode", async () => {
     const call = makeClient(new Clock());
     const path = `${ADMIN}/apps/${await madeApp(call)}/keys`;
     expectError(await call("POST", path, { key, body: { kind: "root", mode: "live" } }), "invalid_request", "kind");
@@ -196,7 +196,7 @@ describe("keys", () => {
     );
   });
 
-  it("stop working when revoked: here at once, in another isolate within 30 seconds", async () => {
+  it("stop working when revoked, in this isolate and in another", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const appId = await madeApp(call);
@@ -214,7 +214,7 @@ describe("keys", () => {
     expect((await call("DELETE", path, { key })).body).toEqual(revoked.body);
   });
 
-  it("that were revoked elsewhere are refused at once, by an isolate that served them just before", async () => {
+  it("that were revoked elsewhere are refused at once by an isolate that has just served them", async () => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();
     const use = () => call("GET", "/api/v1/credits?userId=u", { key: keys.sk_live });
@@ -238,7 +238,7 @@ describe("keys", () => {
 describe("the end-user token setting", () => {
   const secret = "a-secret-of-32-bytes-and-no-less!";
 
-  it("is set for one mode, in force here at once, shown without its secret, and switched off by null", async () => {
+  it("is set for one mode, takes effect at once, is shown without its secret, and is removed by null", async () => {
     const call = makeClient(new Clock());
     const { appId, keys } = await makeApp();
     const read = (mode: "live" | "test") => call("GET", "/api/v1/credits?userId=u", { key: keys[`pk_${mode}`] });
@@ -255,7 +255,7 @@ describe("the end-user token setting", () => {
     expectError(await read("live"), "forbidden");
   });
 
-  it("is refused when it could not be relied on", async () => {
+  it("is refused if it would not be safe", async () => {
     const call = makeClient(new Clock());
     const path = `${ADMIN}/apps/${await madeApp(call)}/end-user-auth`;
     const wrong: readonly (readonly [unknown, string])[] = [

@@ -142,19 +142,19 @@ const acts: readonly AuditedAct[] = [
   },
 ];
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   const waits = vi.spyOn(scheduler, "wait").mockResolvedValue();
   return () => waits.mockRestore();
 });
 
-it("begins with the application's making", async () => {
+it("begins with the application's creation", async () => {
   const { appId, entries } = await openOffice();
   const at = "2026-01-15T12:00:00.000Z";
   expect(await entries()).toEqual([{ at, by: "api", action: "app.created", target: appId, userId: null, details: {} }]);
 });
 
-it("has one row of an application whose making was sent again", async () => {
+it("has one row for an application whose creation was repeated", async () => {
   const faulty = faultyD1(env.DB);
   const clock = new Clock();
   for (const fault of ["before", "amid", "after"] as const) {
@@ -166,7 +166,7 @@ it("has one row of an application whose making was sent again", async () => {
 });
 
 describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) => {
-  it("is one row: when, by whom, of what, and no secret or name in it", async () => {
+  it("is one row with time, author and object, and without secrets and names", async () => {
     const office = await openOffice();
     const made = await furnish(office);
     const before = await office.entries();
@@ -179,7 +179,7 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
   });
 
-  it("is one row as well when any trip of it fails, and none when it did not happen", async () => {
+  it("is one row even if any trip fails, and none if it did not happen", async () => {
     /** Does it under a plan, beside the plan's trips; answers its rows. */
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
@@ -207,7 +207,7 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     }
   });
 
-  it("is no second row when it is done again to no effect, also by many at once", async () => {
+  it("is not recorded again when it is repeated without effect, even by many at once", async () => {
     if (!isIdempotent) return;
     const office = await openOffice();
     const made = await furnish(office);
@@ -218,7 +218,7 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
   });
 });
 
-it("has no row of what is refused", async () => {
+it("is not recorded when it is refused", async () => {
   const office = await openOffice();
   const { packId, archivedId } = await furnish(office);
   await office.send("PATCH", `/packs/${packId}`, { packName: "Taken" });
@@ -238,7 +238,7 @@ it("has no row of what is refused", async () => {
   expect(await office.entries()).toEqual(before);
 });
 
-it("has each of many acts that race, numbered without a gap", async () => {
+it("is recorded for each of many racing actions, numbered without gaps", async () => {
   const office = await openOffice();
   await Promise.all(
     Array.from({ length: 20 }, (_, i) => office.send("POST", "/packs", { packName: `Pack ${i}`, items })),
@@ -250,7 +250,7 @@ it("has each of many acts that race, numbered without a gap", async () => {
   expect(results.map(({ seq }) => seq)).toEqual(Array.from({ length: 21 }, (_, i) => i + 1));
 });
 
-it("tells truly which setting is in force, when the answer of one is lost and another is set meanwhile", async () => {
+it("shows the setting in force, even if one response is lost and another setting follows", async () => {
   const office = await openOffice();
   let isLost = false;
   const losing = faultyD1(env.DB);
@@ -275,7 +275,7 @@ it("tells truly which setting is in force, when the answer of one is lost and an
 });
 
 describe("the list of the audit", () => {
-  it("is newest first, fifty at a time unless asked otherwise, by cursors that stay put", async () => {
+  it("is newest first, fifty at a time by default, with stable cursors", async () => {
     const office = await openOffice();
     for (let i = 0; i < 60; i++) await office.send("POST", "/keys", { kind: "secret", mode: "test" });
     const all = (await office.entries()).toReversed();
@@ -287,7 +287,7 @@ describe("the list of the audit", () => {
     expect(rest.entries.at(-1).action).toBe("app.created");
   });
 
-  it("refuses a limit out of bounds, and a cursor that is altered or another application's", async () => {
+  it("refuses a limit out of bounds, and an altered or foreign cursor", async () => {
     const office = await openOffice();
     const other = await openOffice();
     await other.send("POST", "/keys", { kind: "secret", mode: "test" });

@@ -79,13 +79,13 @@ const acts: readonly CreditAct[] = [
   },
 ];
 
-// The pauses between attempts are not what is tested.
+// Attempts follow without pauses.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
 describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
-  it("by the administrator is one row, in the batch of its effect, without the user's id or what was noted", async () => {
+  it("by the administrator is one row, in the batch of its effect, without the user's id or notes", async () => {
     const { d1, spent } = countingD1(env.DB);
     const office = await openOffice(d1);
     office.clock.advance(1_000);
@@ -98,7 +98,7 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     for (const word of [USER, NOTE, "of ana", "dashboard:1"]) expect(JSON.stringify(entries)).not.toContain(word);
   });
 
-  it("is no second row when it is repeated, also by many at once, and none when it is refused", async () => {
+  it("is not recorded again when it is repeated, even by many at once, or refused", async () => {
     const office = await openOffice();
     await expect(refused(office)).rejects.toThrow();
     expect(await office.entries()).toEqual([]);
@@ -107,7 +107,7 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     expect(await office.entries()).toHaveLength(1);
   });
 
-  it("is one row as well when any trip of it fails, and none when it did not happen", async () => {
+  it("is one row even if any trip fails, and none if it did not happen", async () => {
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
       const office = await openOffice(faulty.d1);
@@ -132,7 +132,7 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     }
   });
 
-  it("by the application's own key is no act of administration", async () => {
+  it("by the application's own key is not in the audit", async () => {
     const office = await openOffice();
     await act({ ...office, ctx: { ...office.ctx, caller: { kind: "secret", keyId: "key_1" } as never } });
     expect(await office.entries()).toEqual([]);

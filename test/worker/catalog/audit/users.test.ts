@@ -34,7 +34,7 @@ async function openOffice() {
 }
 
 describe("the audit about users", () => {
-  it("tells whom each act was about, and finds the acts about one user, of their mode alone", async () => {
+  it("shows the user of each action, and finds the actions about one user, only of their mode", async () => {
     const { call, grant, audit, about } = await openOffice();
     const { output } = await grant("ana");
     await grant("bob");
@@ -59,7 +59,7 @@ describe("the audit about users", () => {
     expect([...first.entries, ...second.entries]).toEqual(own);
   });
 
-  it("names an erased user by the pseudonym of their books alone", async () => {
+  it("shows an erased user only by their pseudonym", async () => {
     const { app, call, grant, audit, about } = await openOffice();
     await grant("ana@example.com");
     const body = { distinctId: "ana@example.com" };
@@ -73,7 +73,7 @@ describe("the audit about users", () => {
     expect(await about(granted.userId)).toEqual([granted]);
   });
 
-  it("has the links that an operator made and ended, and those of a key nowhere", async () => {
+  it("has the links that an operator created and ended, but not those of a key", async () => {
     const { app, call, clock, byOperator, grant, about } = await openOffice();
     await grant("ana");
     const key = app.keys.sk_live;
@@ -95,7 +95,7 @@ describe("the audit about users", () => {
     expect(results).toEqual([{ id: acts[1].target }]);
   });
 
-  it("refuses a user without a mode, a mode without a user, and a cursor of another list", async () => {
+  it("refuses a user without a mode, a mode without a user, and a foreign cursor", async () => {
     const { app, call, grant, audit } = await openOffice();
     await grant("ana");
     await grant("ana");

@@ -37,8 +37,8 @@ async function openShop(bindings: Partial<Env> = {}): Promise<Shop> {
 const tokens = { amount: 400, unit: "tokens", matches: [{ event: "chat.*", model: "large-*" }], priority: 5 };
 const cents = { amount: 0.000001, unit: "cents" };
 
-describe("a pack that is made", () => {
-  it("has its items in their order, each with an identity, and can be granted at once, in both modes", async () => {
+describe("a new pack", () => {
+  it("has its items in order, each with an id, and can be granted at once, in both modes", async () => {
     const shop = await openShop();
     const made = await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] });
     expect(made.body).toEqual({
@@ -64,7 +64,7 @@ describe("a pack that is made", () => {
     expect((await shop.list()).body).toEqual({ packs: [made.body] });
   });
 
-  it("is a legacy pack when it has no items: a unit, rules and priority of its own", async () => {
+  it("is a legacy pack without items: it has its own unit, rules and priority", async () => {
     const shop = await openShop();
     const matches = [{ event: "call" }];
     const made = await shop.create({ packName: "Seconds", items: [], unit: "seconds", matches, priority: -3 });
@@ -75,7 +75,7 @@ describe("a pack that is made", () => {
     expect(granted.body).toMatchObject({ remaining: 2.5, expiresAt: null });
   });
 
-  it("is refused, naming the argument, when it is malformed", async () => {
+  it("is refused with the name of the argument if it is malformed", async () => {
     const shop = await openShop();
     const pack = { packName: "P", items: [tokens] };
     const many = (count: number, value: unknown) => Array.from({ length: count }, () => value);
@@ -113,7 +113,7 @@ describe("a pack that is made", () => {
     expect((await shop.list()).body).toEqual({ packs: [] });
   });
 
-  it("takes the largest amounts that a unit holds, and 100 items, and grants them all", async () => {
+  it("accepts the largest amounts of a unit, and 100 items, and grants them all", async () => {
     const shop = await openShop();
     const items = [
       { amount: 8_589_934_592, unit: "cents" },
@@ -128,7 +128,7 @@ describe("a pack that is made", () => {
 });
 
 describe("a pack's name", () => {
-  it("is taken in any case while its pack is not archived, and free again afterwards", async () => {
+  it("is taken in any case while its pack is not archived, and free afterwards", async () => {
     const shop = await openShop();
     const first = (await shop.create({ packName: "Straße", items: [tokens] })).body;
     expectError(await shop.create({ packName: "STRAßE", items: [cents] }), "pack_name_taken", "packName");
@@ -141,7 +141,7 @@ describe("a pack's name", () => {
     expectError(await shop.grant({ packId: first.packId }), "credit_pack_not_found");
   });
 
-  it("goes to one of many that race for it", async () => {
+  it("goes to one of many racing packs", async () => {
     const shop = await openShop();
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, i) => shop.create({ packName: i % 2 === 0 ? "Race" : "RACE", items: [tokens] })),
@@ -151,15 +151,15 @@ describe("a pack's name", () => {
     expect((await shop.list()).body.packs).toHaveLength(1);
   });
 
-  it("may be changed to itself in another case", async () => {
+  it("may be changed to another case", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     expect((await shop.patch(packId, { packName: "STARTER" })).body.packName).toBe("STARTER");
   });
 });
 
-describe("a pack that is changed", () => {
-  it("changes in the parts that are named, and keeps the rest", async () => {
+describe("a change of a pack", () => {
+  it("affects the given fields, and keeps the others", async () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] })).body;
     expect((await shop.patch(made.packId, {})).body).toEqual(made);
@@ -169,7 +169,7 @@ describe("a pack that is changed", () => {
     expect(never).toEqual({ ...renamed, defaultExpiryDays: null, version: 3 });
   });
 
-  it("keeps the identity of items that are named, and gives new ones their own", async () => {
+  it("keeps the ids of named items, and gives new ones their own", async () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
     const [first, second] = made.items;
@@ -182,7 +182,7 @@ describe("a pack that is changed", () => {
     expect([first.packItemId, second.packItemId]).not.toContain(changed.items[0].packItemId);
   });
 
-  it("refuses an item of another pack, one that is gone, and one that is named twice", async () => {
+  it("refuses an item of another pack, a removed one, and one that is named twice", async () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
     const other = (await shop.create({ packName: "Other", items: [tokens] })).body;
@@ -195,7 +195,7 @@ describe("a pack that is changed", () => {
     expectError(await shop.patch(made.packId, { items: [first, second] }), "invalid_request", "items[1].packItemId");
   });
 
-  it("becomes a legacy pack with `items: []` and a unit, and a pack with items again", async () => {
+  it("makes it a legacy pack with `items: []` and a unit, and a pack with items again", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
@@ -213,7 +213,7 @@ describe("a pack that is changed", () => {
     expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
   });
 
-  it("changes no balance that was issued from it", async () => {
+  it("changes no issued balance", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     await shop.grant({ packId });
@@ -224,7 +224,7 @@ describe("a pack that is changed", () => {
     expect((await held()).results).toEqual(before);
   });
 
-  it("takes every part of many changes that race", async () => {
+  it("keeps every field of many racing changes", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const changes = [{ packName: "Raced" }, { defaultExpiryDays: 9 }, { items: [cents, cents] }];
@@ -235,7 +235,7 @@ describe("a pack that is changed", () => {
     expect(pack.items).toHaveLength(2);
   });
 
-  it("is archived once: again it answers as it was", async () => {
+  it("by archiving takes effect once: a repeat returns the same", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const first = (await shop.archive(packId)).body;
@@ -245,7 +245,7 @@ describe("a pack that is changed", () => {
 });
 
 describe("a pack's version", () => {
-  it("is one more with each change, archiving and restoring, and stays where nothing is changed", async () => {
+  it("grows by one with each change, archiving and restoring, and stays without a change", async () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
     const { packId } = made;
@@ -264,7 +264,7 @@ describe("a pack's version", () => {
     for (const [step, version] of steps) expect((await step()).body.version).toBe(version);
   });
 
-  it("that is no longer the pack's is refused, and told which one is", async () => {
+  it("that is outdated is refused, with the current one in the error", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     expect((await shop.patch(packId, { version: 1, defaultExpiryDays: 1 })).body.version).toBe(2);
@@ -279,7 +279,7 @@ describe("a pack's version", () => {
     }
   });
 
-  it("lets one of many pass that read the same, and tells the others", async () => {
+  it("lets one of many changes pass that read the same version, and refuses the others", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const answers = await Promise.all(
@@ -291,7 +291,7 @@ describe("a pack's version", () => {
     expect((await shop.list()).body.packs).toEqual([passed?.body]);
   });
 
-  it("counts every one of many changes that race", async () => {
+  it("counts each of many racing changes", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const answers = await Promise.all(
@@ -303,8 +303,8 @@ describe("a pack's version", () => {
   });
 });
 
-describe("a pack that is restored", () => {
-  it("is what it was before it was archived, and can be granted by its name again", async () => {
+describe("a restored pack", () => {
+  it("is as it was before archiving, and can be granted by its name again", async () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     await shop.archive(made.packId);
@@ -324,8 +324,8 @@ describe("a pack that is restored", () => {
   });
 });
 
-describe("a pack's write whose answer is lost", () => {
-  it("lands once: made, changed, archived and restored", async () => {
+describe("a pack's write with a lost response", () => {
+  it("takes effect once: creation, change, archiving and restoring", async () => {
     const faulty = faultyD1(env.DB);
     const shop = await openShop({ DB: faulty.d1 });
     const lose = (at: number) => faulty.plan({ fault: "after", at });

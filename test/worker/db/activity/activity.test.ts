@@ -40,7 +40,7 @@ const SEEN_ROWS = 2 * (1 + 2);
 const REFUSED_ROWS = 3 * 2;
 
 describe("the figures by day", () => {
-  it("tell what was granted, spent, expiring, refused, short, minted and opened, replays left out", async () => {
+  it("count granted, spent, expiring, refused, short, minted and opened, without replays", async () => {
     const { app, clock } = await busy();
     await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
@@ -61,7 +61,7 @@ describe("the figures by day", () => {
     expect(await readActivity(other, "granted", clock.ms, 1)).toMatchObject([{ unit: null, days: [{ value: 0 }] }]);
   });
 
-  it("add up over many writes, and cost a row for each kind, day, unit and pack that a write brings", async () => {
+  it("add up over many writes, and cost a row for each kind, day, unit and pack of a write", async () => {
     const { app, clock } = await busy();
     const counting = countingD1(env.DB);
     await flushActivity(bound({ DB: counting.d1 }));
@@ -79,7 +79,7 @@ describe("the figures by day", () => {
     expect(await readActivity(ctx, "granted", clock.ms, 1)).toMatchObject([{ unit: "tokens", days: [{ value: 10 }] }]);
   });
 
-  it("are written by one writer at a time, and again by the next when that one was never heard of again", async () => {
+  it("are written by one writer at a time, and again by the next one if a writer disappears", async () => {
     // How long a writer waits for more to write is not what is tested.
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { clock } = await busy();
@@ -92,7 +92,7 @@ describe("the figures by day", () => {
     expect(pendingFlush(bound(), clock.ms)).toBeNull();
   });
 
-  it("fail without failing anybody, and without being counted twice", async () => {
+  it("never make a request fail, and are never counted twice", async () => {
     const { app, clock } = await busy();
     const broken = {
       prepare: () => {

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { recentUsers } from "../../../../src/books/credits/find-users.ts";
 import { grantPack } from "../../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../../src/books/credits/schemas.ts";
+import { recentUsers } from "../../../../src/books/credits/users.ts";
 import { readBusiness } from "../../../../src/dashboard/figures/read-business.ts";
 import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
 import { flushActivity } from "../../../../src/db/activity/count.ts";
@@ -11,7 +11,7 @@ import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
 
-// An isolate notes so many at most, and other files' notes may wait in it.
+// An isolate stores a limited number of notes, which may include those of other files.
 beforeEach(async () => {
   await flushActivity(bound());
   // A walk is one for the whole database, and another file's would be younger.
@@ -27,8 +27,8 @@ async function walk(clock: Clock, runs = 3): Promise<void> {
   for (let n = 0; n < runs; n++) expect(await runPart(walkBusiness, makeAdminCtx(clock))).toEqual([]);
 }
 
-describe("the figures of the cron", () => {
-  it("are what users have, by unit and pack, what expired by day, and who was active, each counted once", async () => {
+describe("the cron's figures", () => {
+  it("are the users' credits by unit and pack, expired credits by day, and active users, each counted once", async () => {
     const clock = new Clock();
     const app = await makeApp();
     const { live } = app.environments;
@@ -88,7 +88,7 @@ describe("the figures of the cron", () => {
   });
 });
 
-it("notes the day of a key's last use and of a user's activity once, after the responses", async () => {
+it("include the day of a key's last use and of a user's activity once, after the responses", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makeLegacyPack(app.appId, "Any", "count");

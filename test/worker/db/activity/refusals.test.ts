@@ -31,7 +31,7 @@ async function world() {
 const short = new PurserError("insufficient_credits", "x", { details: { uncovered: { tokens: 1 } } });
 
 describe("recent refusals", () => {
-  it("says who was short of credits, for which event and by how much, by every verb, one row for a user's event", async () => {
+  it("show who was short of credits, for which event and by how much, by every verb, one row for a user's event", async () => {
     const { app, clock, post, read } = await world();
     const packId = await makeLegacyPack(app.appId, "Some", "tokens");
     await post("credits/grant", { userId: "ana", packId, quantity: 10 });
@@ -70,7 +70,7 @@ describe("recent refusals", () => {
     expect(await readRefusals(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
   });
 
-  it("says which pack was not granted, and why; replays and shapes are no refusals", async () => {
+  it("show which pack was not granted, and why; replays and errors of shape are not refusals", async () => {
     const { app, post, read } = await world();
     await makeLegacyPack(app.appId, "Legacy", "cents");
     expect((await post("credits/grant", { userId: "ana", packId: "no such pack" })).status).toBe(404);
@@ -86,7 +86,7 @@ describe("recent refusals", () => {
     ]);
   });
 
-  it("keeps the newest two hundred of a kind, at two rows a refusal and none in its answer", async () => {
+  it("keep the newest two hundred of a kind, with two rows a refusal and none before its response", async () => {
     const { app, clock, ctx, read } = await world();
     const note = (n: number) => noteRefusal(ctx, "shortage", short, { userId: `user-${n}`, subject: "e".repeat(500) });
     for (let n = 0; n < 300; n++) {
@@ -111,7 +111,7 @@ describe("recent refusals", () => {
     expect(rowsRead).toBeLessThanOrEqual(450);
   });
 
-  it("keeps nothing for longer than thirty days", async () => {
+  it("are kept for at most thirty days", async () => {
     const { clock, ctx, read } = await world();
     const ago = (days: number) => ({ ...ctx, realNow: () => clock.ms - days * DAY_MS });
     noteRefusal(ago(31), "shortage", short, { userId: "old", subject: "e" });
@@ -125,13 +125,13 @@ describe("recent refusals", () => {
     expect(await read("failed_grant")).toEqual([]);
   });
 
-  it("notes a storm of refusals in bounded memory", async () => {
+  it("record a storm of refusals in bounded memory", async () => {
     const { ctx, read } = await world();
     for (let n = 0; n < 5_000; n++) noteRefusal(ctx, "shortage", short, { userId: `u-${n}`, subject: "e" });
     expect(await read("shortage")).toHaveLength(200);
   });
 
-  it("names nobody who was erased, also when the erasure comes between a refusal and its writing", async () => {
+  it("name no erased person, even if the erasure comes between a refusal and its writing", async () => {
     const { app, post, read } = await world();
     await makeLegacyPack(app.appId, "Any", "count");
     const usage = (userId: string) => post("usage/events", { eventId: `e-${userId}`, userId, event: "x" });

@@ -24,7 +24,7 @@ async function world(): Promise<{ call: Client; clock: Clock; app: TestApp; key:
 describe("a request of PostHog's clients", () => {
   const PATHS = ["/batch", "/e", "/i/v0/e", "/capture", "/track"].flatMap((path) => [path, `${path}/`]);
 
-  it.each(PATHS)("is taken at %s, with a bookmark in its answer and open to every origin", async (path) => {
+  it.each(PATHS)("is accepted at %s, with a bookmark in its response and open to every origin", async (path) => {
     const { call, app, key } = await world();
     const answer = await call("POST", `${path}?_=1&ver=1.418.0&ip=0`, {
       body: { api_key: key, batch: [{ event: "seen", distinct_id: "ana" }] },
@@ -67,7 +67,7 @@ describe("a request of PostHog's clients", () => {
     ],
     ["bare base64", async (json) => ({ body: base64(utf8(json)), headers: TEXT })],
   ];
-  it.each(PACKINGS)("may be packed as %s", async (_packing, pack) => {
+  it.each(PACKINGS)("may be compressed as %s", async (_packing, pack) => {
     const { call, app, key } = await world();
     const text = "ünïcode ✓ ~~??>>";
     const { body, headers } = await pack(
@@ -77,7 +77,7 @@ describe("a request of PostHog's clients", () => {
     expect(JSON.parse((await eventsOf(app, "ana"))[0]?.properties ?? "")).toEqual({ text });
   });
 
-  it("is held to 1 MiB as it comes, and to 10 MiB unpacked", async () => {
+  it("is limited to 1 MiB as received, and to 10 MiB unpacked", async () => {
     const { call, app, key } = await world();
     const sized = (bytes: number) =>
       JSON.stringify({
@@ -94,7 +94,7 @@ describe("a request of PostHog's clients", () => {
     expect((await eventsOf(app, "ana")).map((row) => row.seq)).toEqual(Array.from({ length: 36 }, (_, n) => n + 1));
   });
 
-  it("is refused with 413 beyond ten thousand events, on which clients halve it", async () => {
+  it("is refused with 413 above ten thousand events; clients then halve it", async () => {
     const { call, key } = await world();
     const batch = Array.from({ length: 10_001 }, () => ({ event: "e", distinct_id: "d" }));
     expectError(await call("POST", "/batch/", { body: { api_key: key, batch } }), "payload_too_large");
@@ -115,7 +115,7 @@ describe("a request of PostHog's clients", () => {
     expectError(await call("POST", "/batch/", { body: await body(), headers }), "invalid_request");
   });
 
-  it("is told of its key before its shape, and of its shape before its events", async () => {
+  it("checks its key before its shape, and its shape before its events", async () => {
     const { call, key } = await world();
     for (const body of ['"seen"', "17", "[]", "{}", '{"batch":[]}', '{"batch":7}', '{"api_key":"phc_1","batch":[]}']) {
       expectError(
@@ -128,7 +128,7 @@ describe("a request of PostHog's clients", () => {
     }
   });
 
-  it("is refused without a known key, and with a secret one from a browser, and nothing of it is stored", async () => {
+  it("is refused without a valid key, and with a secret one from a browser, and nothing is stored", async () => {
     const { call, app, key } = await world();
     const sending = (api_key: unknown) =>
       call("POST", "/batch/", { body: { api_key, batch: [{ event: "seen", distinct_id: "ana" }] } });
@@ -167,7 +167,7 @@ describe("a request of PostHog's clients", () => {
 });
 
 describe("an event", () => {
-  it("is stored once by its UUID: within a request, in another, and however many ask at once", async () => {
+  it("is stored once by its UUID: within a request, in another, and in concurrent requests", async () => {
     const { call, app, key } = await world();
     const uuid = "0190A5B4-1111-7ABC-8def-0123456789ab";
     const event = { uuid, event: "seen", distinct_id: "ana", properties: { $set: { n: 1 } } };
@@ -179,7 +179,7 @@ describe("an event", () => {
     expect(stored[1]?.uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   });
 
-  it("comes back as the JSON value that it was", async () => {
+  it("is returned as the same JSON value", async () => {
     const { call, app, key } = await world();
     const deep = `${'{"a":'.repeat(800)}null${"}".repeat(800)}`;
     const properties = `{"__proto__":{"x":1},"constructor":"c","":"empty","big":9007199254740993,"two53":9007199254740992,
@@ -203,7 +203,7 @@ describe("an event", () => {
     expect(document.events.analytics[0]?.properties).toEqual(JSON.parse(exportable));
   });
 
-  it("keeps the $set, $set_once and $unset that stood beside its properties, and gives them to the person as they are", async () => {
+  it("keeps the $set, $set_once and $unset beside its properties, and applies them unchanged to the person", async () => {
     const { call, app, key } = await world();
     const event =
       '{"event":"seen","distinct_id":"ana","$set":{"__proto__":{"admin":true}},"$set_once":{"n":9007199254740993}';
@@ -214,7 +214,7 @@ describe("an event", () => {
     expect((await idOf(app, "ana"))?.properties).toBe('{"n":9007199254740993,"b":1,"__proto__":{"admin":true}}');
   });
 
-  it("may have a number for its distinct id, which is read by its digits", async () => {
+  it("may have a number as its distinct id, which is read by its digits", async () => {
     const { call, app, key } = await world();
     const body = `{"api_key":"${key}","batch":[{"event":"a","distinct_id":42},{"event":"b","distinct_id":12345678901234567890}]}`;
     expect((await call("POST", "/batch/", { body })).status).toBe(200);
@@ -235,11 +235,11 @@ describe("an event", () => {
     ["a lone surrogate in its distinct id", { ...good, distinct_id: "a\ud800" }, "batch[0].distinct_id"],
     ["a control character in its distinct id", { ...good, distinct_id: "a\u0085b" }, "batch[0].distinct_id"],
     ["an object for a distinct id", { ...good, distinct_id: {} }, "batch[0].distinct_id"],
-    ["a UUID that is none", { ...good, uuid: "1234" }, "batch[0].uuid"],
+    ["an invalid UUID", { ...good, uuid: "1234" }, "batch[0].uuid"],
     ["a list for properties", { ...good, properties: [] }, "batch[0].properties"],
     ["properties of 950 levels", { ...good, properties: { deep } }, "batch[0].properties"],
   ];
-  it.each(MALFORMED)("with %s is passed over, and the others of its batch are stored", async (_what, event, param) => {
+  it.each(MALFORMED)("with %s is skipped, and the others of its batch are stored", async (_what, event, param) => {
     const { call, app, key } = await world();
     const mixed = await call("POST", "/batch/", { body: { api_key: key, batch: [event, good] } });
     expect(mixed.status).toBe(200);
@@ -252,14 +252,14 @@ describe("an event", () => {
     expect(await eventsOf(app, "ana")).toHaveLength(1);
   });
 
-  it("takes ids and names of 200 code points whole", async () => {
+  it("accepts ids and names of 200 code points completely", async () => {
     const { call, app, key } = await world();
     const long = "😀".repeat(200);
     await send(call, key, [{ event: long, distinct_id: long }]);
     expect((await eventsOf(app, long))[0]?.event).toBe(long);
   });
 
-  it("may have 256 KiB of properties, with what stands beside them, and is refused alone beyond", async () => {
+  it("may have 256 KiB of properties, including what stands beside them, and above that is refused alone", async () => {
     const { call, app, key } = await world();
     const sized = { ...good, properties: { text: `${"é".repeat(131_066)}x` } };
     const at = JSON.stringify(sized.properties);
@@ -273,7 +273,7 @@ describe("an event", () => {
     expect((await eventsOf(app, "ana")).map((row) => row.properties)).toEqual([at, "{}"]);
   });
 
-  it("whose properties are larger than a row may be is refused alone", async () => {
+  it("with properties larger than a row may be is refused alone", async () => {
     const { call, app, key } = await world();
     const batch = [{ ...good, properties: { text: "x".repeat(1_100_000) } }, good];
     const answer = await call("POST", "/batch/", { body: await gzip(JSON.stringify({ api_key: key, batch })) });
@@ -281,7 +281,7 @@ describe("an event", () => {
     expect(await eventsOf(app, "ana")).toHaveLength(1);
   });
 
-  it("is stored or refused, never too large to be written, whatever its properties are made of", async () => {
+  it("is stored or refused, and never too large to be written, for any properties", async () => {
     const clock = new Clock();
     const app = await makeApp();
     // Hosted D1 takes no value above 2 MB; the local one takes any.
@@ -311,7 +311,7 @@ describe("an event", () => {
     expect((await idOf(app, "ana-65500"))?.properties).toBeNull();
   });
 
-  it("happened when its client says, by this service's clock", async () => {
+  it("has its client's time, corrected by this service's clock", async () => {
     const { call, app, clock, key } = await world();
     const at = (ms: number) => new Date(clock.ms + ms).toISOString();
     const hour = 3_600_000;
@@ -336,7 +336,7 @@ describe("an event", () => {
     }
   });
 
-  it("sent as personless has a record of its id, which is nobody's until it is linked", async () => {
+  it("sent as personless creates a record of its id, which belongs to nobody until it is linked", async () => {
     const { call, app, key } = await world();
     const device = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
     const properties = { $process_person_profile: false, $set: { a: 1 }, $anon_distinct_id: "other" };
@@ -360,7 +360,7 @@ describe("an event", () => {
     expect(await personIds(call, app, "ana")).toEqual(["ana"]);
   });
 
-  it("is never seen from another application or mode, under the same ids and UUIDs", async () => {
+  it("is not visible to another application or mode, with the same ids and UUIDs", async () => {
     const { call, app, key } = await world();
     const other = await makeApp();
     const event = {
@@ -407,7 +407,7 @@ describe("a request of v1", () => {
     expect(await eventsOf(app, "ana")).toHaveLength(3);
   });
 
-  it("stores what v1 lifts out of the properties where it was captured, and corrects the client's clock", async () => {
+  it("stores v1's separate fields in the usual properties, and corrects the client's clock", async () => {
     const { call, app, clock, key } = await world();
     const at = (ms: number) => new Date(clock.ms + ms).toISOString();
     const event = {
@@ -434,7 +434,7 @@ describe("a request of v1", () => {
     expect((await idOf(app, "ana"))?.isSender).toBe(0);
   });
 
-  it("is refused before its body is read when its key is not known, or a secret one in a browser", async () => {
+  it("is refused before its body is read with an unknown key, or a secret one in a browser", async () => {
     const { call, app } = await world();
     expectError(await call("POST", PATH, { body: "no JSON" }), "invalid_key");
     expectError(await call("POST", PATH, { key: "pk_live_0000000000000000000000", body: "no JSON" }), "invalid_key");
@@ -451,15 +451,15 @@ describe("a request of v1", () => {
   });
 });
 
-describe("what PostHog's clients ask for besides", () => {
-  it("is answered to a server's secret key too, which no answer repeats", async () => {
+describe("the other routes of PostHog's clients", () => {
+  it("also answer a server's secret key, and never repeat it", async () => {
     const { call, app } = await world();
     const answer = await call("POST", "/flags/?v=2", { body: { token: app.keys.sk_live, distinct_id: "ana" } });
     expect(answer).toMatchObject({ status: 200, body: { flags: {} } });
     expect(JSON.stringify(answer.body)).not.toContain(app.keys.sk_live);
   });
 
-  it("is answered with nothing enabled", async () => {
+  it("answer that nothing is enabled", async () => {
     const { call, key } = await world();
     for (const path of ["/flags/?v=2", "/flags", "/decide/?v=3"]) {
       const { status, body } = await call("POST", path, { body: { token: key, distinct_id: "ana" } });
@@ -479,7 +479,7 @@ describe("what PostHog's clients ask for besides", () => {
     expect(script.body).toContain(JSON.stringify(config.body));
   });
 
-  it("is refused without a known publishable key, and scripts are not served", async () => {
+  it("refuse an unknown key, and serve no scripts", async () => {
     const { call, app } = await world();
     expectError(await call("POST", "/flags/?v=2", { body: { token: "phc_1" } }), "invalid_key");
     const headers = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };

@@ -89,14 +89,14 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     ],
   ];
 
-  it.each(bodies)("%s, is stored when the key is in force", async (_name, make) => {
+  it.each(bodies)("%s, is stored if the key is valid", async (_name, make) => {
     const { app, call } = await world();
     const body = await pack(make(app.keys.pk_live));
     expect((await call("POST", "/batch/", { headers, body })).status).toBe(200);
     expect(await storedOf(app)).toBeGreaterThanOrEqual(2);
   });
 
-  it.each(bodies)("%s, is hardly unpacked and not parsed when it is not", async (_name, make) => {
+  it.each(bodies)("%s, is hardly unpacked and not parsed if the key is not valid", async (_name, make) => {
     const { app, call, spent, unknown } = await world();
     const body = await pack(make(unknown));
     const walked = vi.spyOn(JsonBytes.prototype, "whole");
@@ -108,7 +108,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     expect(await storedOf(app)).toBe(0);
   });
 
-  it("whose key comes later is stored all the same, and nothing is without a key in force", async () => {
+  it("whose key comes later is still stored, and nothing is stored without a valid key", async () => {
     const { app, call, unknown } = await world();
     const send = async (key: string) =>
       call("POST", "/batch/", { headers, body: await pack(`{"batch":[${large(4).join()}],"api_key":"${key}"}`) });
@@ -126,7 +126,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     expect(await storedOf(app)).toBe(0);
   });
 
-  it("with a property `token` of the caller's own is read to its key", async () => {
+  it("with its own property `token` is read up to its key", async () => {
     const { app, call } = await world();
     const [event = ""] = large(1);
     const body = await pack(
@@ -137,7 +137,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
   });
 });
 
-it("a large body of the newer protocol is unpacked when its key is known", async () => {
+it("a large body of the newer protocol is unpacked after its key is known", async () => {
   const { app, call, unknown } = await world();
   const body = await gzip(`{"batch":[${large(4).join()}]}`);
   const send = (key: string) => call("POST", "/i/v1/analytics/events", { key, body });
@@ -165,7 +165,7 @@ it("a small body costs no trip for its key alone, a large one costs one more", a
 describe("a large body of Purser's own routes", () => {
   const post = { path: "/api/v1/usage/events", body: `{"eventId":"${" ".repeat(70_000)}"` };
 
-  it("is parsed when its key is known", async () => {
+  it("is parsed after its key is known", async () => {
     const { app, call, spent } = await world();
     const unknown = writeKey("secret", app.environments.live, randomId(""));
     const walked = vi.spyOn(JsonBytes.prototype, "whole");

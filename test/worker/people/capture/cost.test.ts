@@ -86,7 +86,7 @@ it.each([
   expect(cost.rowsRead).toBeLessThanOrEqual(60);
 });
 
-it("a link costs the same however many ids its claimer claims, and by a publishable key however long the chain above is", async () => {
+it("a link costs the same however many ids its claimer claims, and by a publishable key for any length of the chain above", async () => {
   const chain = Array.from(
     { length: 500 },
     (_, n): SentEvent => ({

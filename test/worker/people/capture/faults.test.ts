@@ -22,7 +22,7 @@ describe("a capture whose trips to D1 fail", () => {
   );
 
   it.each(CASES)(
-    "lands once, also when its client sends it again: $fault at trip $at, lasting: $persists",
+    "is stored once, even if its client sends it again: $fault at trip $at, lasting: $persists",
     async (plan) => {
       const faulty = faultyD1(env.DB);
       const call = makeClient(new Clock(), { DB: faulty.d1 });
@@ -54,8 +54,8 @@ describe("a capture whose trips to D1 fail", () => {
   );
 });
 
-describe("a capture that says nothing of people", () => {
-  it.each(FAULTS)("lands once in its one trip: %s", async (fault) => {
+describe("a capture without data about people", () => {
+  it.each(FAULTS)("is stored once in its one trip: %s", async (fault) => {
     const faulty = faultyD1(env.DB);
     const call = makeClient(new Clock(), { DB: faulty.d1 });
     const app = await makeApp();
@@ -78,7 +78,7 @@ describe("a capture that says nothing of people", () => {
   });
 });
 
-it("an event whose landing's answer was lost is answered with its warning all the same", async () => {
+it("an event with a lost response is still answered with its warning", async () => {
   const faulty = faultyD1(env.DB);
   const call = makeClient(new Clock(), { DB: faulty.d1 });
   const app = await makeApp();

@@ -4,7 +4,7 @@ import { eventsOf, type SentEvent } from "../../../support/people.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../../../support/world.ts";
 
-// P1: a relay key sends what others say, so what it says is judged as a publishable key's.
+// P1: a relay key forwards data of others, so its data is judged like a publishable key's.
 
 async function world() {
   const app = await makeApp();
@@ -36,8 +36,8 @@ async function storedIn({ environments }: TestApp): Promise<unknown[]> {
   return results.map((result) => result.results.map((row) => ({ ...row, environment_id: 0 })));
 }
 
-describe("what a relay key says", () => {
-  it("is believed, counted and limited as what a publishable key says, claim for claim, in both dialects", async () => {
+describe("data sent with a relay key", () => {
+  it("is believed, counted and limited like a publishable key's, claim for claim, in both protocols", async () => {
     for (const isV1 of [false, true]) {
       const stored: unknown[] = [];
       for (const kind of ["publishable", "relay", "secret"] as const) {
@@ -57,7 +57,7 @@ describe("what a relay key says", () => {
     }
   });
 
-  it("is dropped over the limit of a day, like what a publishable key says", async () => {
+  it("is dropped above a daily limit, like a publishable key's", async () => {
     const { app, call, relay } = await world();
     const set = { mode: "live", analytics: { eventsADay: 2 } };
     await call("PUT", `/api/v1/admin/apps/${app.appId}/limits`, { key: env.ADMIN_TOKEN, body: set });
@@ -69,7 +69,7 @@ describe("what a relay key says", () => {
 });
 
 describe("a relay key", () => {
-  it("in the header goes before the key of the page in the body", async () => {
+  it("in the header takes precedence over the page's key in the body", async () => {
     const { app, call, relay } = await world();
     for (const [index, path] of ["/batch/", "/e/", "/capture"].entries()) {
       const event = { ...PAGE_EVENT, uuid: uuid(index), properties: { token: app.keys.pk_live } };
@@ -84,7 +84,7 @@ describe("a relay key", () => {
     expectError(await call("POST", "/batch/", { key: relay, body }), "invalid_key");
   });
 
-  it("is not looked for in a header that is meant for others", async () => {
+  it("is not searched in a header that is meant for others", async () => {
     const { app, call } = await world();
     for (const authorization of ["Basic dTpw", "Bearer eyJhbGciOiJIUzI1NiJ9.e30.x", ""]) {
       const body = { api_key: app.keys.pk_live, batch: [PAGE_EVENT] };
@@ -92,7 +92,7 @@ describe("a relay key", () => {
     }
   });
 
-  it("refuses as malformed each event that names the key of another environment, in both dialects", async () => {
+  it("refuses as malformed each event that names a key of another environment, in both protocols", async () => {
     const { app, call, relay } = await world();
     const other = await makeApp();
     const foreign = [other.keys.pk_live, app.keys.pk_test].flatMap((token) => [
@@ -116,7 +116,7 @@ describe("a relay key", () => {
     expectError(await call("POST", "/batch/", { key: relay, body: whole }), "invalid_request", "api_key");
   });
 
-  it("is not counted by address, and is served where publishable keys are not", async () => {
+  it("is not counted by address, and works where publishable keys are limited", async () => {
     const { app, clock, relay } = await world();
     const call = makeClient(clock, { PUBLIC_REQUESTS: { limit: async () => ({ success: false }) } });
     const headers = { "cf-connecting-ip": "192.0.2.1" };
@@ -129,7 +129,7 @@ describe("a relay key", () => {
     expect((await asked(relay)).status).toBe(200);
   });
 
-  it("is made by the administrator, who sees its kind", async () => {
+  it("is created by the administrator, who sees its kind", async () => {
     const { app, call } = await world();
     const path = `/api/v1/admin/apps/${app.appId}/keys`;
     const made = await call("POST", path, { key: env.ADMIN_TOKEN, body: { kind: "relay", mode: "live", name: "CDP" } });

@@ -43,7 +43,7 @@ async function world() {
   return { clock, call, app, root, seen, left, cron };
 }
 
-it("deletes what was received longer ago, keeps the rest, and exports and counts it exactly", async () => {
+it("deletes older events, keeps the rest, and exports and counts exactly", async () => {
   const { clock, call, app, seen, left, cron } = await world();
   await call("POST", "/api/v1/consent", {
     key: app.keys.sk_live,
@@ -71,7 +71,7 @@ it("deletes what was received longer ago, keeps the rest, and exports and counts
   expect(await idOf(app, "ana")).toMatchObject({ eventCount: 5, eventBytes: 2 * '{"n":4}'.length, isSender: 1 });
 });
 
-it("goes on with an id whose events are all gone: the next is counted, limited and exported", async () => {
+it("continues for an id whose events are all deleted: the next one is counted, limited and exported", async () => {
   const { clock, call, app, root, seen, left } = await world();
   await seen("ana", 3);
   clock.advance(30 * DAY_MS);
@@ -93,7 +93,7 @@ it("goes on with an id whose events are all gone: the next is counted, limited a
   expect(day).toEqual({ ofId: 2, ofAll: 2 });
 });
 
-it("takes bounded steps, from the oldest on, and reads one row where nothing is old", async () => {
+it("takes bounded steps, oldest first, and reads one row if nothing is old", async () => {
   const { clock, app, root, seen, left } = await world();
   await seen("ana", 7);
   const counting = countingD1(env.DB);
@@ -110,7 +110,7 @@ it("takes bounded steps, from the oldest on, and reads one row where nothing is 
   }
 });
 
-it.each(FAULTS)("counts what is gone once, whichever trip fails: %s", async (fault) => {
+it.each(FAULTS)("counts deleted events once, whichever trip fails: %s", async (fault) => {
   const { clock, app, root, seen, left } = await world();
   await seen("ana", 5);
   clock.advance(30 * DAY_MS);
@@ -126,7 +126,7 @@ it.each(FAULTS)("counts what is gone once, whichever trip fails: %s", async (fau
   expect((await idOf(app, "ana"))?.eventBytes).toBe(0);
 });
 
-it("takes a whole number of days of 1 or more, and logs another setting once", () => {
+it("accepts a whole number of days from 1, and logs another setting once", () => {
   const log = vi.spyOn(console, "error").mockReturnValue();
   const daysOf = (text?: string) => readSettings(text === undefined ? {} : { ANALYTICS_RETENTION_DAYS: text });
   for (const text of [undefined, ""]) expect(daysOf(text).analyticsRetentionDays).toBeNull();

@@ -2,10 +2,11 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old.ts";
-import { sizePart } from "../../../../src/people/limits/measure-size.ts";
+import { sizePart } from "../../../../src/people/limits/limits.ts";
 import { readSettings } from "../../../../src/settings.ts";
+import { browse } from "../../../support/browse.ts";
 import { runPart } from "../../../support/cron.ts";
-import { send } from "../../../support/people.ts";
+import { exportOf, send } from "../../../support/people.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
@@ -32,7 +33,7 @@ async function world() {
 }
 
 describe("near the database's size", () => {
-  it("analytics end for publishable keys at 80 %, for secret keys at 95 %, in PostHog's own terms", async () => {
+  it("analytics stop for publishable keys at 80 %, for secret keys at 95 %, in PostHog's own terms", async () => {
     const { app, call, seen, v0 } = await world();
     const { pk_live: page, sk_live: server } = app.keys;
     await setSize(0.8 * MAX - 1);
@@ -53,7 +54,7 @@ describe("near the database's size", () => {
     expect(await stored.bind(app.environments.live.id).first("n")).toBe(3);
   });
 
-  it("grants, debits and exports go on to the end", async () => {
+  it("grants, debits and exports continue", async () => {
     const { app, call } = await world();
     await makePack(app.appId, "Pack", [{ amountSteps: 100_000, unit: "tokens" }]);
     await setSize(MAX);
@@ -68,9 +69,10 @@ describe("near the database's size", () => {
     ] as const) {
       expect((await post(path, body)).status, path).toBe(200);
     }
+    expect((await exportOf(call, app, "ana")).consentLog).toHaveLength(1);
   });
 
-  it("is told once a day by `limits.reached`, and in the limits", async () => {
+  it("is reported once a day by `limits.reached`, and in the limits", async () => {
     const { app, call, v0 } = await world();
     await makeEndpoint(app.environments.live, ["limits.*"]);
     await setSize(MAX);
@@ -82,12 +84,30 @@ describe("near the database's size", () => {
     const { reached } = (await call("GET", path, { key: env.ADMIN_TOKEN })).body;
     expect(reached).toEqual([{ limit: "databaseBytes", at: "2026-01-15T12:00:00.000Z" }]);
   });
+
+  it("is told in the dashboard: on the overview from 80 % on, and with the limits that were met", async () => {
+    const { app, clock, v0 } = await world();
+    const browser = browse(clock, { DATABASE_BYTES_MAX: `${MAX}` });
+    await browser.signIn();
+    const read = async (path: string) => (await browser.get(`/admin/apps/${app.appId}/live${path}`)).text();
+    await setSize(0.8 * MAX - 1);
+    expect(await read("/overview")).not.toContain("% full");
+    await setSize(0.8 * MAX);
+    expect(await read("/overview")).toMatch(
+      /is 80 % full\.<.*>Analytics by publishable and relay keys are not stored/s,
+    );
+    await setSize(0.95 * MAX);
+    expect(await read("/overview")).toMatch(/is 95 % full\.<.*>Analytics are not stored any more/s);
+    expect(await read("/limits")).not.toContain("Database almost full");
+    await v0(app.keys.pk_live);
+    expect(await read("/limits")).toContain("Database almost full");
+  });
 });
 
 describe("the size", () => {
   const clock = new Clock();
 
-  it("is the file's, which the cron writes; where the file grew, nothing that was freed is left in it", async () => {
+  it("is the file's, which the cron writes; after the file grew, freed space no longer counts", async () => {
     await setSize(1, 1);
     expect(await runPart(sizePart.work, makeAdminCtx(clock))).toEqual([]);
     const measured = await sizeOf();
@@ -98,7 +118,7 @@ describe("the size", () => {
     expect(await sizeOf()).toEqual({ bytes: measured?.bytes, freed: 77 });
   });
 
-  it("is less by what retention deletes, so that analytics may go on", async () => {
+  it("is less by the data that retention deletes, so that analytics may continue", async () => {
     const { app, clock, v0 } = await world();
     await send(makeClient(clock), app.keys.pk_live, [{ event: "seen", distinct_id: "ana", properties: { a: 1 } }]);
     await setSize(0.8 * MAX);
@@ -111,7 +131,7 @@ describe("the size", () => {
     expect(await v0(app.keys.pk_live)).toEqual(OK);
   });
 
-  it("is less by what an erasure deletes", async () => {
+  it("is less by the data that an erasure deletes", async () => {
     const { app, call, clock } = await world();
     const events = Array.from({ length: 3 }, () => ({ event: "seen", distinct_id: "bo", properties: { a: 1 } }));
     await send(makeClient(clock), app.keys.sk_live, events);
@@ -125,13 +145,33 @@ describe("the size", () => {
   });
 });
 
-it("grows by no more than what is counted of many small events, each of a new id", async () => {
+type Shape = (n: number) => { event: string; distinct_id: string; properties: object };
+const SHAPES: readonly (readonly [name: string, make: Shape])[] = [
+  ["small events, each of a new id", (n) => ({ event: "e", distinct_id: `${n}`, properties: {} })],
+  ["small events of one id", () => ({ event: "e", distinct_id: "one", properties: {} })],
+  ["events of ids of 200 characters", (n) => ({ event: "e", distinct_id: `${n}`.padEnd(200, "€"), properties: {} })],
+  ["events of long names", (n) => ({ event: "€".repeat(200), distinct_id: `${n % 9}`, properties: {} })],
+  [
+    "events that link a device of 200 characters",
+    (n) => ({
+      event: "$identify",
+      distinct_id: `user ${n % 3}`,
+      properties: { $anon_distinct_id: `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(176, "0")}` },
+    }),
+  ],
+  [
+    "events that set properties",
+    (n) => ({ event: "e", distinct_id: `${n}`, properties: { $set: { name: "x".repeat(900) } } }),
+  ],
+];
+
+it.each(SHAPES)("grows by no more than the counted bytes of %s", async (_name, make) => {
   const { app, call, clock } = await world();
   const [database] = makeAdminCtx(clock).databases;
   const sizeBefore = (await database?.readSize()) ?? 0;
-  const COUNT = 5_000;
-  for (let from = 0; from < COUNT; from += 1_000) {
-    const batch = Array.from({ length: 1_000 }, (_, n) => ({ event: "e", distinct_id: `${from + n}`, properties: {} }));
+  const COUNT = 3_000;
+  for (let from = 0; from < COUNT; from += 500) {
+    const batch = Array.from({ length: 500 }, (_, n) => make(from + n));
     expect(await call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch } })).toMatchObject({
       status: 200,
     });

@@ -63,7 +63,7 @@ const OK = { status: 1 };
 const LIMITED = { status: 1, quota_limited: ["events"] };
 
 describe("the limits of an environment", () => {
-  it("are the defaults until they are set; what is left out is a default again", async () => {
+  it("are the defaults until they are set; a missing value is the default again", async () => {
     const { app, set, read } = await world();
     const none = { day: "2026-01-15", events: 0, bytes: 0, eventsOfOneId: 0, bytesOfOneId: 0 };
     const plain = { appId: app.appId, mode: "live", analytics: analyticsDefaults, today: none, reached: [] };
@@ -90,7 +90,7 @@ describe("the limits of an environment", () => {
     ]);
   });
 
-  it("are whole numbers, and nothing else is taken", async () => {
+  it("are whole numbers only", async () => {
     const { set, read, call, path } = await world();
     for (const bad of [-1, 1.5, "5", null, 10 ** 16]) {
       expectError(await set({ eventsADay: bad }), "invalid_request", "analytics.eventsADay");
@@ -102,7 +102,7 @@ describe("the limits of an environment", () => {
     expect((await read()).analytics).toEqual(analyticsDefaults);
   });
 
-  it("of the database are those of the API", async () => {
+  it("are the same in the database and in the API", async () => {
     const trigger = await env.DB.prepare(
       "SELECT sql FROM sqlite_schema WHERE name = 'analytics_counts_within_limits'",
     ).first<string>("sql");
@@ -110,8 +110,8 @@ describe("the limits of an environment", () => {
   });
 });
 
-describe("over a limit of the environment", () => {
-  it("nothing of a request is stored, in the terms of both dialects; the last that fits is", async () => {
+describe("above a limit of the environment", () => {
+  it("nothing of a request is stored, in the terms of both protocols; the last that fits is stored", async () => {
     const { v0, v1, stored, read } = await world({ eventsADay: 5 });
     expect((await v0(many(3))).body).toEqual(OK);
     const three = many(3, "v");
@@ -129,7 +129,7 @@ describe("over a limit of the environment", () => {
     expect(reached).toEqual([{ limit: "eventsADay", at: "2026-01-15T12:00:00.000Z" }]);
   });
 
-  it("of bytes likewise: what is counted is what is stored: the event with its id, and the record of a new id", async () => {
+  it("of bytes, the counted bytes are the stored ones: the event with its id, and the record of a new id", async () => {
     const { v0, stored, read } = await world({ bytesADay: 2 * (ofEvent("ü", { a: "ż" }) + ofRecord("ü")) });
     expect((await v0([seen("ü", { a: "ż" })])).body).toEqual(OK);
     expect((await read()).today.bytes).toBe(400 + 2 * 2 + 4 + 10 + 600 + 3 * 2);
@@ -141,7 +141,7 @@ describe("over a limit of the environment", () => {
     expect((await read()).reached).toMatchObject([{ limit: "bytesADay" }]);
   });
 
-  it("what `$set` stores counts as far as it grows, and so does the record of a device that is claimed", async () => {
+  it("the growth of stored `$set` properties counts, and so does the record of a claimed device", async () => {
     const { v0, read, stored } = await world();
     const bytes = async () => (await read()).today.bytes;
     const setting = (value: unknown) => seen("ana", { $set: { plan: value } });
@@ -164,7 +164,7 @@ describe("over a limit of the environment", () => {
     expect(await stored()).toBe(4);
   });
 
-  it("nothing of a request that is stored in parts is stored, and all of one that fits", async () => {
+  it("nothing is stored of a request in parts, and everything if it fits", async () => {
     const large = (count: number) => many(count, "u", { text: "x".repeat(200_000) });
     const { set, v0, v1, stored, read } = await world({ eventsADay: 3 });
     const four = large(4);
@@ -186,7 +186,7 @@ describe("over a limit of the environment", () => {
     expect((await read()).today).toMatchObject({ events: 5, bytes: bytes + ofEvent("u", four[0]?.properties ?? {}) });
   });
 
-  it("a repeat is answered as what it is, and counts once", async () => {
+  it("a repeat is answered as one, and counts once", async () => {
     const { v0, v1, stored, read } = await world({ eventsADay: 3 });
     const three = many(3);
     for (let times = 0; times < 3; times++) expect((await v0(three)).body).toEqual(OK);
@@ -198,7 +198,7 @@ describe("over a limit of the environment", () => {
     expect(await stored()).toBe(3);
   });
 
-  it("secret keys go on, and are not counted", async () => {
+  it("secret keys continue, and are not counted", async () => {
     const { app, v0, v1, stored, read } = await world({ eventsADay: 1, eventsADayOfOneId: 1 });
     await v0([seen()]);
     expect((await v0(many(10), app.keys.sk_live)).body).toEqual(OK);
@@ -230,13 +230,13 @@ describe("over a limit of the environment", () => {
     ]);
   });
 
-  it("no other environment is touched", async () => {
+  it("no other environment is affected", async () => {
     const { app, v0 } = await world({ eventsADay: 0 });
     expect((await v0([seen()])).body).toEqual(LIMITED);
     expect((await v0([seen()], app.keys.pk_test)).body).toEqual(OK);
   });
 
-  it("of racing requests exactly as many are stored as fit, over many isolates", async () => {
+  it("exactly as many of racing requests are stored as fit, over many isolates", async () => {
     const { app, clock, stored, read } = await world({ eventsADay: 50 });
     const call = makeClient(clock, {}, undefined, inTurn(5));
     const send = (n: number) =>
@@ -247,7 +247,7 @@ describe("over a limit of the environment", () => {
     expect((await read()).today.events).toBe(49);
   });
 
-  it("says of people what it stores alone: what is dropped sets and links nothing", async () => {
+  it("dropped events set and link nothing", async () => {
     const { app, v0 } = await world({ eventsADay: 1 });
     await v0([seen("ana")]);
     const device = "0194685f-8a3c-7d11-9f2b-000000000001";
@@ -262,8 +262,8 @@ describe("over a limit of the environment", () => {
   });
 });
 
-describe("over a limit of one id", () => {
-  it("that id's events alone are dropped", async () => {
+describe("above a limit of one id", () => {
+  it("only that id's events are dropped", async () => {
     const { v0, v1, stored, read } = await world({ eventsADayOfOneId: 3 });
     expect((await v0([...many(3, "loud"), ...many(2, "quiet")])).body).toEqual(OK);
     const batch = [seen("loud"), seen("quiet"), seen("loud"), seen("other")];
@@ -278,7 +278,7 @@ describe("over a limit of one id", () => {
     expect(reached).toMatchObject([{ limit: "eventsADayOfOneId" }]);
   });
 
-  it("of bytes likewise", async () => {
+  it("the same applies to bytes", async () => {
     const { v1, stored } = await world({ bytesADayOfOneId: ofEvent("quiet", { a: 1 }) + ofRecord("quiet") });
     const batch = [seen("loud", { a: "twelve bytes" }), seen("quiet", { a: 1 })];
     const { results } = (await v1(batch)).body;
@@ -286,7 +286,7 @@ describe("over a limit of one id", () => {
     expect([await stored("loud"), await stored("quiet")]).toEqual([0, 1]);
   });
 
-  it("of one that is at its limit, a repeat is answered as what it is", async () => {
+  it("a repeat is answered as one at the limit", async () => {
     const { v1, set } = await world({ eventsADayOfOneId: 2 });
     const two = many(2);
     await v1(two);
@@ -300,7 +300,7 @@ describe("over a limit of one id", () => {
     expect(mixed.map(({ uuid }) => answers[uuid].result)).toEqual(["ok", "ok", "ok"]);
   });
 
-  it("does not use up what is left of the environment", async () => {
+  it("dropped events do not use up the environment's limit", async () => {
     const { v0, stored } = await world({ eventsADay: 4, eventsADayOfOneId: 2 });
     expect((await v0([...many(3, "loud"), ...many(2, "quiet")])).body).toEqual(LIMITED);
     expect([await stored("loud"), await stored("quiet")]).toEqual([0, 2]);
@@ -308,7 +308,7 @@ describe("over a limit of one id", () => {
     expect((await v0([seen("last")])).body).toEqual(LIMITED);
   });
 
-  it("of racing requests exactly as many are stored as fit", async () => {
+  it("exactly as many of racing requests are stored as fit", async () => {
     const { app, clock, stored } = await world({ eventsADayOfOneId: 10 });
     const call = makeClient(clock, {}, undefined, inTurn(5));
     const send = () => call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: many(3, "loud") } });
@@ -318,7 +318,7 @@ describe("over a limit of one id", () => {
   });
 });
 
-describe("what is counted", () => {
+describe("the count", () => {
   const countsOf = async (environmentId: number) => ({
     stored: await env.DB.prepare("SELECT count(*) AS n FROM analytics_events WHERE environment_id = ?")
       .bind(environmentId)
@@ -331,7 +331,7 @@ describe("what is counted", () => {
       .first("n"),
   });
 
-  it("is what is stored, whichever trip fails, before or after it landed, and when the client sends it again", async () => {
+  it("is what is stored, whichever trip fails, before or after the write, and when the client sends it again", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     for (const fault of ["before", "after"] as const) {
       for (let at = 1; at <= 4; at++) {
@@ -349,7 +349,7 @@ describe("what is counted", () => {
     }
   });
 
-  it("costs one row written and no trip, and a limit that was met no write", async () => {
+  it("costs one row written and no trip, and a reached limit no write", async () => {
     const { app, client, v0 } = await world();
     const counting = countingD1(env.DB);
     const call = client({ DB: counting.d1 });
@@ -385,7 +385,7 @@ describe("what is counted", () => {
 });
 
 describe("limits.reached", () => {
-  it("is sent once a day and limit, by whichever isolate meets it first, with the row that records it", async () => {
+  it("is sent once a day and limit, by the first isolate that reaches it, with the row that records it", async () => {
     const { app, client, clock, v0, v1, call } = await world({ eventsADay: 2, eventsADayOfOneId: 1 });
     await makeEndpoint(app.environments.live, ["limits.*"]);
     const reached = async () =>
@@ -409,7 +409,7 @@ describe("limits.reached", () => {
     expect(await reached()).toHaveLength(3);
   });
 
-  it("is sent whatever fails, once, and to nobody where no endpoint wants it", async () => {
+  it("is sent once whatever fails, and not at all if no endpoint receives it", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     for (const fault of ["before", "amid", "after"] as const) {
       for (let at = 1; at <= 3; at++) {

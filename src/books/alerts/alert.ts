@@ -1,0 +1,176 @@
+import { and, eq, gt, sql } from "drizzle-orm";
+import { admitRow } from "../../auth/scopes.ts";
+import { requireApp } from "../../catalog/apps/apps.ts";
+import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
+import { all, batch } from "../../db/sql.ts";
+import { invalidCursor, PurserError, temporarilyUnavailable } from "../../errors.ts";
+import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
+import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
+import { type AlertKey, type AlertRow, ofAlertKey, presentAlert } from "./alerts.ts";
+import type { AlertOutput, ListAlertUsersOutput } from "./responses.ts";
+import { amountStepsOf, type ChangeAlertInput, type ListAlertUsersInput, percentThousandths } from "./schemas.ts";
+
+const STATES_A_STEP = 10_000;
+const STATE_STEPS_MAX = 100;
+
+const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =>
+  drizzle
+    .select({ ...fields(alerts), ...fields(environments, "mode") })
+    .from(environments)
+    .crossJoin(alerts)
+    .where(
+      and(
+        eq(environments.appId, value("appId")),
+        eq(alerts.id, value("alertId")),
+        eq(alerts.environmentId, environments.id),
+      ),
+    ),
+);
+
+/** Returns an application's alert. Throws `not_found` and `forbidden`. */
+export async function requireAlert(
+  root: SystemCtx,
+  appId: string,
+  alertId: string,
+): Promise<AlertRow & { readonly mode: Mode }> {
+  const [row] = await all(root.db, selectAlert({ appId, alertId }));
+  if (row !== undefined) return admitRow(root, row);
+  await requireApp(root, appId);
+  throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
+}
+
+/** Deletes a limited number of an alert's states. A state records that the alert fired for a user. */
+const deleteStates = query((value: ValueOf<AlertKey>) => {
+  const { environmentId, alertId, accountId } = alertStates;
+  const step = drizzle
+    .select(fields(alertStates, "environmentId", "alertId", "accountId"))
+    .from(alertStates)
+    .where(and(eq(environmentId, value("environmentId")), eq(alertId, value("alertId"))))
+    .limit(STATES_A_STEP);
+  return drizzle
+    .delete(alertStates)
+    .where(sql`(${environmentId}, ${alertId}, ${accountId}) IN ${step}`)
+    .returning(computed({ isDeleted: sql<1>`1` }));
+});
+
+/**
+ * Deletes an alert's states, except the last step, which the batch of the act itself deletes with `deleteStates`. Throws
+ * `temporarily_unavailable` when there are so many that another call must continue.
+ */
+async function endStates(admin: AdminCtx, key: AlertKey): Promise<void> {
+  for (let step = 0; step < STATE_STEPS_MAX; step++) {
+    if ((await all(admin.db, deleteStates(key))).length < STATES_A_STEP) return;
+  }
+  throw temporarilyUnavailable("The alert has fired for very many users. Call again to continue.");
+}
+
+type Changed = Pick<AlertRow, "name" | "event" | "amountSteps" | "percentThousandths">;
+const auditAlertChanged = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
+const updateAlert = query((value: ValueOf<AlertKey & Changed>) =>
+  drizzle
+    .update(alerts)
+    .set({
+      name: value("name", alerts.name),
+      event: value("event", alerts.event),
+      amountSteps: value("amountSteps", alerts.amountSteps),
+      percentThousandths: value("percentThousandths", alerts.percentThousandths),
+    })
+    .where(ofAlertKey(value)),
+);
+
+/**
+ * Changes the given fields of an alert (H5). The alert then starts again like a new one: it may fire again for users for whom
+ * it fired before. Throws `not_found`, and `temporarily_unavailable` when it fired for so many users that another call
+ * must continue.
+ */
+export async function changeAlert(
+  admin: AdminCtx,
+  appId: string,
+  alertId: string,
+  { name, event, below }: ChangeAlertInput,
+): Promise<AlertOutput> {
+  const { mode, ...row } = await requireAlert(admin, appId, alertId);
+  const { environmentId, unit } = row;
+  const next = {
+    ...row,
+    name: name ?? row.name,
+    event: event === undefined ? row.event : event,
+    ...(below?.amount === undefined
+      ? {}
+      : { amountSteps: amountStepsOf(unit, below.amount), percentThousandths: null }),
+    ...(below?.percent === undefined
+      ? {}
+      : { amountSteps: null, percentThousandths: percentThousandths(below.percent) }),
+  };
+  const changed = [
+    ...(next.name === row.name ? [] : ["name"]),
+    ...(next.event === row.event ? [] : ["event"]),
+    ...(next.amountSteps === row.amountSteps && next.percentThousandths === row.percentThousandths ? [] : ["below"]),
+  ];
+  if (changed.length === 0) return presentAlert(row, mode);
+  const key = { environmentId, alertId };
+  const act = newAct(admin, { appId, action: "alert.changed", target: alertId, details: { mode, changed } });
+  await endStates(admin, key);
+  const { amountSteps, percentThousandths: percent } = next;
+  const values = { name: next.name, event: next.event, amountSteps, percentThousandths: percent };
+  await batch(admin.db, [auditAlertChanged({ ...act, ...key }), deleteStates(key), updateAlert({ ...key, ...values })]);
+  return presentAlert(next, mode);
+}
+
+const auditAlertDeleted = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
+const deleteAlertRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
+
+/**
+ * Deletes an alert, and returns it as it was. Throws `not_found`, and `temporarily_unavailable` when it fired for so many
+ * users that another call must continue.
+ */
+export async function deleteAlert(admin: AdminCtx, appId: string, alertId: string): Promise<AlertOutput> {
+  const row = await requireAlert(admin, appId, alertId);
+  const { environmentId, mode } = row;
+  const key = { environmentId, alertId };
+  const act = newAct(admin, { appId, action: "alert.deleted", target: alertId, details: { mode } });
+  await endStates(admin, key);
+  await batch(admin.db, [auditAlertDeleted({ ...act, ...key }), deleteStates(key), deleteAlertRow(key)]);
+  return presentAlert(row, mode);
+}
+
+const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; limit: number }>) =>
+  drizzle
+    .select(fields(accounts, "id", "userId"))
+    .from(alertStates)
+    .innerJoin(accounts, eq(accounts.id, alertStates.accountId))
+    .where(
+      and(
+        eq(alertStates.environmentId, value("environmentId")),
+        eq(alertStates.alertId, value("alertId")),
+        gt(alertStates.accountId, value("afterId")),
+      ),
+    )
+    .orderBy(alertStates.accountId)
+    .limit(value("limit")),
+);
+
+/**
+ * Returns the users for whom an alert has fired and is not re-armed, the oldest user first. Throws `not_found` and
+ * `invalid_request`.
+ */
+export async function listAlertUsers(
+  root: SystemCtx,
+  appId: string,
+  alertId: string,
+  { limit, cursor }: ListAlertUsersInput,
+): Promise<ListAlertUsersOutput> {
+  const { environmentId } = await requireAlert(root, appId, alertId);
+  const scope = ["alert users", environmentId, alertId];
+  const afterId = cursor === undefined ? 0 : decodeCursor(cursor, scope);
+  if (afterId === null) throw invalidCursor();
+  const rows = await all(root.db, selectAlertUsers({ environmentId, alertId, afterId, limit: limit + 1 }));
+  const page = rows.slice(0, limit);
+  const last = rows.length > limit ? page.at(-1) : undefined;
+  return {
+    users: page.map(({ userId }) => ({ userId })),
+    nextCursor: last === undefined ? null : encodeCursor(last.id, scope),
+  };
+}
