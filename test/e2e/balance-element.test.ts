@@ -225,9 +225,11 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     const told = async (change: string, words: string[]) => {
       said.length = 0;
       await run(page, `${change}; balance.refresh().then(() => balance.refresh());`);
-      const warnings = said.filter((text) => text.startsWith("<purser-balance>"));
-      expect(warnings).toHaveLength(1);
-      for (const word of words) expect(warnings[0]).toContain(word);
+      const warnings = () => said.filter((text) => text.startsWith("<purser-balance>"));
+      // The browser reports a message after the element wrote it.
+      await expect.poll(() => warnings().length, { timeout: 10_000 }).toBeGreaterThan(0);
+      expect(warnings()).toHaveLength(1);
+      for (const word of words) expect(warnings()[0]).toContain(word);
     };
     const key = app.keys.pk_live;
     await told(`balance.getToken = () => "no.token"`, ["(malformed)", "getToken"]);
