@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { quantitiesOutput } from "../books/amounts/responses.ts";
-import { balance, debit, ledgerEntry } from "../books/ledger/responses.ts";
+import { debit, quantitiesOutput } from "../books/amounts/responses.ts";
+import { balance, ledgerEntry } from "../books/ledger/responses.ts";
 import { grantSource } from "../books/ledger/schemas.ts";
 import { userLimitOutput } from "../books/limits/responses.ts";
 import { recurringOutput } from "../books/recurring/responses.ts";

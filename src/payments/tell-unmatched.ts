@@ -14,9 +14,10 @@ const QUERIES_A_PAYMENT = 5;
 
 const unmatchedFields = {
   ...fields(environments, { environmentId: "id", appId: "appId", mode: "mode", features: "features" }),
-  ...fields(payments, "id", "reason", "version"),
+  ...fields(payments, "id", "version"),
   ...computed({
-    // The condition excludes null.
+    // An unmatched payment has both.
+    reason: sql<string>`${payments.reason}`,
     momentMs: sql<number>`${payments.tellAtMs}`,
     namesJson: sql<string>`(
       SELECT json_group_array(${paymentNames.name}) FROM ${paymentNames}

@@ -1,7 +1,6 @@
 import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
 import { type OpenApiDocument, openApiDocument } from "./describe.ts";
-import { messages } from "./messages.ts";
 import type { Operation } from "./operation.ts";
 import { adminOperations } from "./operations/admin.ts";
 import { captureOperations } from "./operations/capture.ts";
@@ -110,6 +109,6 @@ let document: OpenApiDocument | undefined;
 
 /** Returns the OpenAPI document. */
 export function apiDocument(): OpenApiDocument {
-  document ??= openApiDocument(about, operations, messages);
+  document ??= openApiDocument(about, operations);
   return document;
 }

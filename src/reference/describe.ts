@@ -9,6 +9,8 @@ import {
 import { demandText } from "../auth/scopes.ts";
 import { errorDetail } from "../http/responses.ts";
 import { isJsonObject } from "../lib/json.ts";
+import { messageData } from "../webhooks/message-data.ts";
+import { message } from "../webhooks/responses.ts";
 import { errorComponents, errorDetailSchema, errorResponses, sharedResponses } from "./error-responses.ts";
 import { type HeaderName, headerRefs, headers } from "./headers.ts";
 import {
@@ -117,13 +119,8 @@ export interface About {
 }
 
 /** A message that webhook endpoints receive. */
-export interface DescribedMessage {
-  readonly type: string;
-  readonly description: string;
-  readonly schema: z.ZodType;
-}
-
-function describeMessage({ type, description, schema }: DescribedMessage): ZodOpenApiOperationObject {
+function describeMessage(type: string, description: string, data: z.ZodRawShape): ZodOpenApiOperationObject {
+  const schema = message.extend({ type: z.literal(type), data: z.strictObject(data) });
   return {
     operationId: `on${type.replace(/(^|\.)([a-z])/g, (_, _dot, letter: string) => letter.toUpperCase())}`,
     tags: ["Messages"],
@@ -139,11 +136,7 @@ function describeMessage({ type, description, schema }: DescribedMessage): ZodOp
 }
 
 /** Returns the OpenAPI 3.1 document of these operations and messages. */
-export function openApiDocument(
-  about: About,
-  operations: readonly Operation[],
-  messages: readonly DescribedMessage[],
-): OpenApiDocument {
+export function openApiDocument(about: About, operations: readonly Operation[]): OpenApiDocument {
   const paths: ZodOpenApiPathsObject = {};
   for (const operation of operations) {
     paths[operation.path] = {
@@ -162,7 +155,9 @@ export function openApiDocument(
     servers: [{ url: "/", description: "This deployment" }],
     tags: about.tags.map((tag) => ({ ...tag })),
     paths,
-    webhooks: Object.fromEntries(messages.map((message) => [message.type, { post: describeMessage(message) }])),
+    webhooks: Object.fromEntries(
+      Object.entries(messageData).map(([type, [tells, data]]) => [type, { post: describeMessage(type, tells, data) }]),
+    ),
     components: {
       headers,
       responses: sharedResponses(new Set(operations.flatMap(errorCodes))),

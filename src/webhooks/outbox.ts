@@ -7,8 +7,9 @@ import type { Statement } from "../db/sql.ts";
 import { toBase62 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
 import type { Environment, Mode, TenantCtx } from "../runtime.ts";
+import type { MessageData, MessageType } from "./message-data.ts";
 
-/** The types of messages (H2). */
+/** The types of messages (H2): those of `messageData`, whose schemas no request needs. */
 export const MESSAGE_TYPES = [
   "credits.granted",
   "credits.refunded",
@@ -29,8 +30,7 @@ export const MESSAGE_TYPES = [
   "payment.taken",
   "payment.restored",
   "purser.test",
-] as const;
-export type MessageType = (typeof MESSAGE_TYPES)[number];
+] as const satisfies readonly MessageType[];
 
 /** An enabled endpoint, in the environment's features. */
 interface EndpointFeature {
@@ -75,13 +75,15 @@ export function messageText({ id, type, atMs, appId, mode, data }: MessageRow): 
   return `${head.slice(0, -1)},"data":${data}}`;
 }
 
-/** A message to the endpoints that want its type (H2). */
-export interface NewMessage {
-  readonly type: MessageType;
-  /** The user id or distinct id that it names. */
-  readonly subject: string | null;
-  readonly data: Readonly<Record<string, unknown>>;
-}
+/** A message to the endpoints that want its type (H2). Its statement may add to `data` what only the database knows. */
+export type NewMessage<Type extends MessageType = MessageType> = {
+  readonly [Each in Type]: {
+    readonly type: Each;
+    /** The user id or distinct id that it names. */
+    readonly subject: string | null;
+    readonly data: Partial<MessageData[Each]>;
+  };
+}[Type];
 
 /** A message with its id, for the endpoints that want it. */
 export type Outgoing<Message extends Pick<NewMessage, "type">> = Message & {

@@ -1,6 +1,12 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
+import * as z from "zod";
+import { type MessageType, messageData } from "../../src/webhooks/message-data.ts";
 import { WRONG_COUNTERS, wrongDaySums } from "./sums-sql.ts";
+
+const dataSchemas = Object.fromEntries(
+  Object.entries(messageData).map(([type, [, shape]]) => [type, z.strictObject(shape as z.ZodRawShape)]),
+) as Record<MessageType, z.ZodObject>;
 
 /** The last account and environment of earlier files. Set at the start of each file (test/support/migrate.ts). */
 const before = { account: 0, environment: 0 };
@@ -14,7 +20,7 @@ export async function rememberWhatStands(): Promise<void> {
 }
 
 /**
- * Checks the ledgers of this file's users (rules 2 and 4 of docs/architecture.md). For `afterAll` of each test file.
+ * Checks the ledgers of this file's users (rules 2 and 4 of docs/architecture.md), and the newest messages by their schemas. For `afterAll` of each test file.
  */
 export async function expectLedgerInvariants(): Promise<void> {
   const broken = await env.DB.prepare(
@@ -78,4 +84,13 @@ export async function expectLedgerInvariants(): Promise<void> {
       .join(" UNION "),
   ).all();
   expect(homeless.results, "books of no account").toEqual([]);
+  const written = await env.DB.prepare(
+    "SELECT type, data FROM webhook_messages WHERE environment_id > ? ORDER BY environment_id DESC, id DESC LIMIT 300",
+  )
+    .bind(before.environment)
+    .all<{ type: MessageType; data: string }>();
+  for (const { type, data } of written.results) {
+    const { error } = dataSchemas[type].safeParse(JSON.parse(data));
+    expect(error?.issues, `the data of ${type} is not what the reference says: ${data}`).toBeUndefined();
+  }
 }

@@ -6,7 +6,7 @@ import { asInteger, computed, fields, query, read, type ValueOf } from "../../db
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
-import type { MessageType } from "../../webhooks/outbox.ts";
+import type { MessageType } from "../../webhooks/message-data.ts";
 import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff, messagesAmong } from "../ledger/judge-alerts.ts";
 import { settleDueHolds } from "../ledger/write.ts";

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { unit } from "./schemas.ts";
 
 /** The quantities in a response: the units that the event has. */
 export const quantitiesOutput = z
@@ -9,3 +10,15 @@ export const quantitiesOutput = z
     cents: z.number().optional(),
   })
   .meta({ id: "Quantities" });
+
+/** The amount that one balance pays. */
+export const debit = z
+  .strictObject({
+    balanceId: z.string(),
+    packId: z.string(),
+    unit,
+    amount: z.number(),
+    remaining: z.number().describe("The balance after the debit."),
+  })
+  .meta({ id: "Debit" });
+export type Debit = z.infer<typeof debit>;

@@ -111,7 +111,7 @@ export interface NewBalance {
 export interface NewBalances {
   readonly packId: string;
   readonly packName: string;
-  readonly source: string;
+  readonly source: (typeof creditBalances.source.enumValues)[number];
   readonly cause: Extract<Cause, "grant" | "recurring" | "payment">;
   readonly externalRef: string | null;
   readonly notes: string | null;

@@ -4,14 +4,8 @@ import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type 
 import { accounts, alertStates, alerts, creditLedger, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import {
-  deliveryTimes,
-  endpointsOf,
-  type MessageType,
-  newDelivery,
-  type Outgoing,
-  wantedMessages,
-} from "../../webhooks/outbox.ts";
+import type { MessageType } from "../../webhooks/message-data.ts";
+import { deliveryTimes, endpointsOf, newDelivery, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { amountOf } from "./debits.ts";
 import { lastSeqOf } from "./insert-entries.ts";

@@ -33,7 +33,7 @@ import { deliverOwn, endpointsByType, type MessageWrites } from "./judge-alerts.
 import { isSinceSettled } from "./owed.ts";
 
 /** A message about a user's credits. The statement that writes it adds the values that only the database knows. */
-export interface LedgerMessage extends NewMessage {
+export type LedgerMessage = NewMessage & {
   /**
    * The last entry that the message covers, for `seq` (H3): the latest of an event, of a reservation or of its return; the one before
    * the batch's last `after` entries; or the grant of a balance. Null when it has no entry. Amounts that a settlement takes have
@@ -61,7 +61,7 @@ export interface LedgerMessage extends NewMessage {
    * counts in the batch. Adds `used`, and the user's own `amount`.
    */
   readonly reached?: Pick<Counted, "limitId" | "windowMs"> & { readonly counts: number; readonly unit: Unit };
-}
+};
 
 /** The seq of a message's last entry; `m.value` is the message. */
 function seqOf(account: SQL): SQL {

@@ -41,15 +41,3 @@ export const ledgerEntry = z
     by: z.string().describe("Whose call wrote it: `key_…`, `admin` or `stripe`. `cron` when there was no call."),
   })
   .meta({ id: "LedgerEntry" });
-
-/** The amount that one balance pays. */
-export const debit = z
-  .strictObject({
-    balanceId: z.string(),
-    packId: z.string(),
-    unit,
-    amount: z.number(),
-    remaining: z.number().describe("The balance after the debit."),
-  })
-  .meta({ id: "Debit" });
-export type Debit = z.infer<typeof debit>;

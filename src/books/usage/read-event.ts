@@ -7,7 +7,7 @@ import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { presentQuantities } from "../amounts/amount.ts";
 import { amountJson } from "../amounts/filter-sql.ts";
-import type { Debit } from "../ledger/responses.ts";
+import type { Debit } from "../amounts/responses.ts";
 
 const { plain, time } = wire(usageEvents);
 

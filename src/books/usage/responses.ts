@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { errorDetail, time } from "../../http/responses.ts";
-import { quantitiesOutput } from "../amounts/responses.ts";
+import { debit, quantitiesOutput } from "../amounts/responses.ts";
 import { unit } from "../amounts/schemas.ts";
-import { debit } from "../ledger/responses.ts";
 import { refusingLimitOutput } from "../limits/responses.ts";
 import { onExpiry, reservationStatus } from "./schemas.ts";
 

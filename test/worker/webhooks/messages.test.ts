@@ -6,7 +6,8 @@ import { drizzle, fields, query, type ValueOf } from "../../../src/db/query.ts";
 import { environments } from "../../../src/db/schema.ts";
 import { all, batch } from "../../../src/db/sql.ts";
 import type { Mode, Outbox } from "../../../src/runtime.ts";
-import { messageWrites, noteMessages, wantedMessages } from "../../../src/webhooks/outbox.ts";
+import { messageData } from "../../../src/webhooks/message-data.ts";
+import { MESSAGE_TYPES, messageWrites, noteMessages, wantedMessages } from "../../../src/webhooks/outbox.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
 
@@ -37,6 +38,10 @@ async function world(types: readonly string[] | null = ["**"], mode: Mode = "liv
     });
   return { clock, app, environment, call, key, post, packId, webhookId, adjust, messages };
 }
+
+it("has a schema for each type that an endpoint can choose, and for no other", () => {
+  expect(Object.keys(messageData).sort()).toEqual([...MESSAGE_TYPES].sort());
+});
 
 describe("messages about changed credits", () => {
   it("report a grant, an event, an adjustment, a refund and a revoke, with the seq of each one's last entry", async () => {

@@ -1,10 +1,8 @@
 import * as z from "zod";
+import { debit, quantitiesOutput } from "../books/amounts/responses.ts";
 import { unit } from "../books/amounts/schemas.ts";
-import { debit } from "../books/ledger/responses.ts";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/responses.ts";
-import { message } from "../webhooks/responses.ts";
-import type { DescribedMessage } from "./describe.ts";
 
 const textSchema = z.string();
 const userIdSchema = textSchema;
@@ -13,12 +11,6 @@ const seq = z
   .describe("The seq of the user's last ledger entry that the effect wrote. Sort a user's messages by it.");
 const movingSchema = { balanceId: textSchema, unit, delta: z.number(), remaining: z.number() };
 const motion = { ...movingSchema, note: textSchema.nullable() };
-const quantitiesSchema = z.strictObject({
-  count: z.number().optional(),
-  tokens: z.number().optional(),
-  seconds: z.number().optional(),
-  cents: z.number().optional(),
-});
 const expiry = {
   userId: userIdSchema,
   balanceId: textSchema,
@@ -34,7 +26,8 @@ const movedSchema = {
   seq,
 };
 
-const data: Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>> = {
+/** Each type of message: what it tells, and the schema of its `data` (H2). Whoever writes one is held to it by `MessageData`. */
+export const messageData = {
   "credits.granted": [
     "Balances were issued.",
     {
@@ -101,10 +94,10 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
       userId: userIdSchema,
       eventId: textSchema,
       debits: z.array(debit),
-      uncovered: quantitiesSchema.nullable(),
+      uncovered: quantitiesOutput.nullable(),
       event: textSchema,
       model: textSchema.nullable(),
-      quantities: quantitiesSchema,
+      quantities: quantitiesOutput,
       occurredAt: time,
       properties: z
         .record(z.string(), z.unknown())
@@ -147,11 +140,10 @@ const data: Readonly<Record<string, readonly [description: string, data: z.ZodRa
   "payment.taken": ["A refund or dispute of a payment took back credits.", movedSchema],
   "payment.restored": ["Credits came back that a refund or dispute had taken.", movedSchema],
   "purser.test": ["A test, which was asked for.", {}],
-};
+} satisfies Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>>;
+export type MessageType = keyof typeof messageData;
 
-/** Every message, for the `webhooks` of the OpenAPI document. */
-export const messages: readonly DescribedMessage[] = Object.entries(data).map(([type, [description, shape]]) => ({
-  type,
-  description,
-  schema: message.extend({ type: z.literal(type), data: z.strictObject(shape) }),
-}));
+/** The `data` of each type of message. */
+export type MessageData = {
+  readonly [Type in MessageType]: Readonly<z.infer<z.ZodObject<(typeof messageData)[Type][1]>>>;
+};
