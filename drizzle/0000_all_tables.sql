@@ -294,11 +294,12 @@ CREATE TABLE `refusals` (
 	`user_id` text NOT NULL,
 	`kind` text NOT NULL,
 	`subject` text NOT NULL,
+	`model` text NOT NULL,
 	`reason` text NOT NULL,
 	`times` integer NOT NULL,
 	`last_at_ms` integer NOT NULL,
-	PRIMARY KEY(`environment_id`, `user_id`, `kind`, `subject`),
-	CONSTRAINT "refusals_kind" CHECK("refusals"."kind" IN ('shortage', 'failed_grant'))
+	PRIMARY KEY(`environment_id`, `user_id`, `kind`, `subject`, `model`),
+	CONSTRAINT "refusals_kind" CHECK("refusals"."kind" IN ('shortage', 'usage_limit', 'failed_grant'))
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
 CREATE INDEX `refusals_latest` ON `refusals` (`environment_id`,`kind`,`last_at_ms`);--> statement-breakpoint

@@ -1,71 +1,112 @@
 import type { Context } from "hono";
-import { type RefusalKind, readRefusals } from "../db/activity/refusals.ts";
+import { type RefusalKind, type RefusalReason, readRefusals } from "../db/activity/refusals.ts";
 import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { quantitiesText, UserLink } from "./people-list.tsx";
 
-type ReasonText = Awaited<ReturnType<typeof readRefusals>>[number]["reason"];
-
-const WHY: Readonly<Record<string, string>> = {
+const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
   invalid_quantity: "the quantity is missing, not positive, or too large",
   test_quota_exceeded: "test mode has as many balances as it may have",
   person_erased: "this person was erased",
 };
 
-/** Returns why a grant was refused, in words for people. */
-function whyRefused({ code, param }: ReasonText): string {
-  const why = WHY[String(code)] ?? String(code);
-  return typeof param === "string" ? `${why} (${param})` : why;
+const WHY_NOT_PAID: Readonly<Record<string, string>> = {
+  exhausted: "balances have too little left",
+  wrong_unit: "a balance is in another unit",
+  no_match: "a balance does not pay for this event and model",
+};
+
+/** Returns why a grant or a usage was refused, in words for people. */
+export function whyRefused({ limit, skipped, code, param }: RefusalReason): string {
+  if (limit !== undefined) {
+    const { name, unit, amount, used, asked } = limit;
+    return `limit ${name}: ${amountText(used)} of ${amountText(amount)} ${unit} used, ${amountText(asked)} more asked`;
+  }
+  if (code === undefined) {
+    if (skipped === undefined || skipped.length === 0) return "the user had no balance to spend";
+    return skipped.map((each) => WHY_NOT_PAID[each] ?? each).join("; ");
+  }
+  const why = WHY_NOT_GRANTED[code] ?? code;
+  return param === undefined ? why : `${why} (${param})`;
 }
 
-const REFUSAL_LISTS = {
+const REFUSAL_LISTS: Readonly<Record<RefusalKind, { title: string; about: string; subject: string }>> = {
   shortage: {
     title: "Insufficient credits",
     about: "Usage that was refused with 402, because the user's balances did not cover it.",
-    head: ["User", "Event", "Not covered, the last time", numbers("Times"), "Last"],
-    reasonText: (reason: ReasonText) => quantitiesText(reason),
+    subject: "Event",
+  },
+  usage_limit: {
+    title: "Usage limit reached",
+    about: "Usage that was refused with 429, because of a usage limit.",
+    subject: "Event",
   },
   failed_grant: {
     title: "Refused grants",
     about: "Grants that were refused. The pack is shown as the call named it.",
-    head: ["User", "Pack", "Why, the last time", numbers("Times"), "Last"],
-    reasonText: whyRefused,
+    subject: "Pack",
   },
-} as const;
+};
+
+const isKind = (text: string): text is RefusalKind => Object.hasOwn(REFUSAL_LISTS, text);
 
 /** Returns the page that lists the refusals of a figure: each user, code and reason. */
 export const refusalsPath = (kind: RefusalKind): string => `refusals${queryString({ kind })}`;
 
 async function refusalsPage(c: Context<DashboardEnv>) {
-  const kind: RefusalKind = c.req.query("kind") === "failed_grant" ? "failed_grant" : "shortage";
-  const { title, about, head, reasonText } = REFUSAL_LISTS[kind];
+  const asked = c.req.query("kind") ?? "";
+  const kind = isKind(asked) ? asked : "shortage";
+  const { title, about, subject } = REFUSAL_LISTS[kind];
   const refusals = await readRefusals(c.var.ctx, kind);
+  const isUsage = kind !== "failed_grant";
+  const isShortage = kind === "shortage";
   return page(
     c,
     { title, section: "overview" },
     <section class="card">
       <p class="soft">
-        {about} The newest 200 of the last 30 days, one row for each user and event or pack. Approximate: a server
-        process that ends may not have written some.
+        {about} The newest 200 of the last 30 days, one row for each user and{" "}
+        {isUsage ? "event and model" : "pack, with the reason of the last one"}. Approximate: a server process that ends
+        may not have written some.
       </p>
       <Table
         label={title}
-        head={head}
+        head={[
+          "User",
+          subject,
+          ...(isUsage ? ["Model"] : []),
+          ...(isShortage ? [numbers("Missing, the last time")] : []),
+          "Why",
+          numbers("Times"),
+          "Last",
+        ]}
         csv={kind}
         empty="Nothing was refused in the last 30 days."
-        rows={refusals.map(({ userId, subject, reason, times, lastAt }) => [
+        rows={refusals.map(({ userId, subject, model, reason, times, lastAt }) => [
           userId === null ? <span class="soft">erased</span> : <UserLink c={c} id={userId} />,
           <code>{subject}</code>,
-          reasonText(reason),
+          ...(isUsage ? [model ?? <span class="soft">none</span>] : []),
+          ...(isShortage ? [quantitiesText(reason.uncovered ?? {})] : []),
+          whyRefused(reason),
           <span class="num">{amountText(times)}</span>,
           <Time at={lastAt} />,
         ])}
       />
-      <p>
-        <a href={pathIn(c, "overview")}>Back to the overview</a>
+      <p class="row">
+        {Object.entries(REFUSAL_LISTS).map(
+          ([other, list]) =>
+            other !== kind && (
+              <a class="button quiet" href={`${pathIn(c, "refusals")}${queryString({ kind: other })}`}>
+                {list.title}
+              </a>
+            ),
+        )}
+        <a class="button quiet" href={pathIn(c, "overview")}>
+          Back to the overview
+        </a>
       </p>
     </section>,
   );

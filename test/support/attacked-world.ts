@@ -445,7 +445,7 @@ export const world: readonly string[] = [
   "INSERT INTO balance_expiries (environment_id, expires_at_ms, account_id, grant_seq) VALUES (-1, 1, -10, 1)",
   "INSERT INTO expiry_notices (environment_id, days, since_ms) VALUES (-1, 7, 1)",
   "INSERT INTO daily_activity (environment_id, kind, day, unit, amount) VALUES (-1, 'minted', 1, '', 1)",
-  "INSERT INTO refusals VALUES (-1, 'u', 'shortage', 'chat', '{}', 1, 1)",
+  "INSERT INTO refusals VALUES (-1, 'u', 'shortage', 'chat', 'm', '{}', 1, 1)",
   "INSERT INTO business_walks (began_at_ms, after_account_id, finished_at_ms) VALUES (1, 0, 2)",
   "INSERT INTO business_figures (environment_id, began_at_ms, kind, label, unit, whole, rest) VALUES (-1, 1, 'users', '', '', 1, 0)",
 ];

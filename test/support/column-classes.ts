@@ -334,7 +334,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
   erasure_names: { names: ["account_id", "old_name", "new_name"], kept: ["kind"] },
   refusals: {
     names: ["user_id"],
-    text: ["subject"],
+    text: ["subject", "model"],
     operational: ["environment_id", "kind", "reason", "times", "last_at_ms"],
   },
   daily_activity: { operational: ["environment_id", "kind", "day", "unit", "amount"] },

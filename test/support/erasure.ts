@@ -115,7 +115,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     [
       `INSERT INTO webhook_messages (id, environment_id, type, at_ms, subject, data)
        VALUES ('msg_${environmentId}', ${environmentId}, 'credits.granted', 1, '${userId}', '{"userId":"${userId}"}')`,
-      `INSERT INTO refusals VALUES (${environmentId}, '${userId}', 'shortage', 'chat ${MARK}', '{"tokens":1}', 1, 1)`,
+      `INSERT INTO refusals VALUES (${environmentId}, '${userId}', 'shortage', 'chat ${MARK}', 'model ${MARK}', '{"tokens":1}', 1, 1)`,
       `INSERT INTO stripe_customers VALUES (${environmentId}, 'cus_${MARK}', '${userId}', 1)`,
       `INSERT INTO payments (environment_id, id, status, reason, customer, settled_by, tell_at_ms, written_by, created_at_ms)
        VALUES (${environmentId}, '${payment}', 'unmatched', 'no_pack', 'cus_${MARK}', '${MARK}', 1, 'w', 1)`,

@@ -21,7 +21,7 @@ import {
   reservationNotFound,
   selectReservation,
 } from "./list-reservations.ts";
-import { countShortage, insufficientCredits, warnOfCount } from "./plan.ts";
+import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
 import type { EventOutput, ReleaseOutput } from "./responses.ts";
 import { assertNotAhead, type CommitInput } from "./schemas.ts";
 import { answerEventRepeat, selectEvent, writeEvent } from "./stored-event.ts";
@@ -39,8 +39,8 @@ export async function commitReservation(
   const { eventId } = input;
   assertNotAhead(input.occurredAt, ctx.now());
   const stamp = await stampRequest(ctx, ["commit", reservationId], input, committedFields);
-  const asked = { userId: "", event: "" };
-  const recorded = await countShortage(ctx, asked, () =>
+  const asked: Parameters<typeof noteIfRefused>[1] = { userId: "", event: "", model: undefined };
+  const recorded = await noteIfRefused(ctx, asked, () =>
     writeForUser(ctx, {
       user: { reservationId },
       read: (nowMs) => [
@@ -72,7 +72,7 @@ export async function commitReservation(
           quantities: input.quantities,
         });
         if (payment.uncovered !== null && input.onShortage === "reject") {
-          Object.assign(asked, { userId: account.userId, event });
+          Object.assign(asked, { userId: account.userId, event, model: model ?? undefined });
           throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
         }
         const { quantities, properties, occurredAt } = input;

@@ -7,7 +7,7 @@ import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./events.ts";
-import { noteShortage, warnOfCount } from "./plan.ts";
+import { noteRefusedUsage, warnOfCount } from "./plan.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 import { selectEvents } from "./stored-event.ts";
@@ -167,7 +167,7 @@ async function recordPart(
       if (input !== undefined) warnOfCount(ctx, input.quantities, result.debits);
       return result;
     }
-    if (input !== undefined) noteShortage(ctx, input, result);
+    if (input !== undefined) noteRefusedUsage(ctx, input, result);
     return { eventId: input?.eventId ?? null, refusal: result };
   });
 }

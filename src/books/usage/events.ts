@@ -14,7 +14,7 @@ import type { AccountAtRead } from "../ledger/send.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/judge.ts";
-import { countShortage, insufficientCredits, warnOfCount } from "./plan.ts";
+import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
 import { answerEventRepeat, otherEvent, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
@@ -26,7 +26,7 @@ import { answerEventRepeat, otherEvent, type StoredEvent, selectEvent, writeEven
 export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Outcome<EventOutput>> {
   const { userId, eventId } = input;
   const stamp = await stampEvent(ctx, input);
-  const recorded = await countShortage(ctx, input, () =>
+  const recorded = await noteIfRefused(ctx, input, () =>
     writeForUser(ctx, {
       user: { userId },
       read: (nowMs) => [selectEvent(ctx, eventId), selectPayingBalances(ctx, { userId }, nowMs)],

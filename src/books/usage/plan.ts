@@ -66,11 +66,11 @@ export function insufficientCredits(
   });
 }
 
-/** The user and the event of a usage. */
-type AskedUsage = Pick<Usage, "event"> & { readonly userId: string };
+/** The user, the event and the model of a usage. */
+type AskedUsage = Pick<Usage, "event" | "model"> & { readonly userId: string };
 
-/** Runs a verb, and counts a refusal for insufficient credits, for the overview. `asked` is read when it is refused. */
-export async function countShortage<Answer>(
+/** Runs a verb, and notes its refusal by credits or a limit, for the dashboard. `asked` is read when it is refused. */
+export async function noteIfRefused<Answer>(
   ctx: TenantCtx,
   asked: AskedUsage,
   verb: () => Promise<Answer>,
@@ -78,15 +78,17 @@ export async function countShortage<Answer>(
   try {
     return await verb();
   } catch (error) {
-    noteShortage(ctx, asked, error);
+    noteRefusedUsage(ctx, asked, error);
     throw error;
   }
 }
 
-/** Counts a refusal, if it is one for insufficient credits. */
-export function noteShortage(ctx: TenantCtx, { userId, event }: AskedUsage, refusal: unknown): void {
-  if (!(refusal instanceof PurserError) || refusal.code !== "insufficient_credits") return;
-  countRefusal(ctx, "shortage", refusal, { userId, subject: event });
+/** Notes a refusal, if it is one for insufficient credits or by a usage limit. */
+export function noteRefusedUsage(ctx: TenantCtx, { userId, event, model }: AskedUsage, refusal: unknown): void {
+  if (!(refusal instanceof PurserError)) return;
+  const asked = { userId, subject: event, model };
+  if (refusal.code === "insufficient_credits") countRefusal(ctx, "shortage", refusal, asked);
+  if (refusal.code === "usage_limit_reached") countRefusal(ctx, "usage_limit", refusal, asked);
 }
 
 /** Warns when a balance in `count` pays, or is held, for an event that names only other quantities (W16). */

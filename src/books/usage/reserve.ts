@@ -17,7 +17,7 @@ import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/judge.ts";
 import { selectReservation } from "./list-reservations.ts";
-import { countShortage, insufficientCredits, legsJson, legsOf, type PlannedPayment, warnOfCount } from "./plan.ts";
+import { insufficientCredits, legsJson, legsOf, noteIfRefused, type PlannedPayment, warnOfCount } from "./plan.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
 
@@ -31,7 +31,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   const { reservationId = ctx.newId("res_"), ...body } = input;
   const { userId } = body;
   const stamp = await stampRequest(ctx, ["reserve"], body, reservedFields);
-  const reserved = await countShortage(ctx, body, () =>
+  const reserved = await noteIfRefused(ctx, body, () =>
     writeForUser(ctx, {
       user: { userId },
       read: (atMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, atMs)],

@@ -25,6 +25,7 @@ export type ActivityKind =
   | "expiring"
   | "failed_grant"
   | "shortage"
+  | "usage_limit"
   | "minted"
   | "opened"
   /** A claim by a publishable key that stored data rules out, for example because the claimed id is a user (P2). */

@@ -6,24 +6,26 @@ import { readSettings } from "../../settings.ts";
 import { assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../query.ts";
 import { erasureIds, refusals, tombstones } from "../schema.ts";
 import { databaseAt } from "../session.ts";
-import { all } from "../sql.ts";
+import { all, type RowsOf } from "../sql.ts";
 import { hashesOf } from "../tombstones/check.ts";
 
 /**
  * Recent refusals: who asked for what, and why it was refused. They are written after responses, like the daily figures, and may
  * be incomplete like them. Equal refusals of a user share a row. An environment keeps its newest.
  */
-export type RefusalKind = "shortage" | "failed_grant";
+export type RefusalKind = "shortage" | "usage_limit" | "failed_grant";
 
 /** How many rows of a kind an environment keeps, and how many an isolate notes between two writes. */
 const refusalsMax = 200;
-const SUBJECT_MAX = 200;
+/** The most characters of an event, a model or a pack that are kept. */
+const NAME_MAX = 200;
 
 interface Noted {
   readonly environment: Environment;
   readonly kind: RefusalKind;
   readonly userId: string;
   readonly subject: string;
+  readonly model: string;
   reason: string;
   times: number;
   lastAtMs: number;
@@ -31,28 +33,54 @@ interface Noted {
 
 let notedRefusals = new Map<string, Noted>();
 
-/** Who asked, and for what: the event of a usage, or the pack of a grant. */
+/** Who asked, and for what: the event and model of a usage, or the pack of a grant. */
 export interface RefusedAsk {
   readonly userId: string;
   readonly subject: string;
+  readonly model?: string | null | undefined;
+}
+
+/** Why a refusal happened: the fields that its kind has. */
+export interface RefusalReason {
+  /** Of a shortage: the quantities that no balance covered. */
+  readonly uncovered?: Readonly<Record<string, number>>;
+  /** Of a shortage: why balances did not pay (U12). Empty when the user had none to spend. */
+  readonly skipped?: readonly string[];
+  /** Of a usage limit (Q4). */
+  readonly limit?: Readonly<Record<"name" | "unit", string> & Record<"amount" | "used" | "asked", number>>;
+  /** Of a grant: the error. */
+  readonly code?: string;
+  readonly param?: string;
+}
+
+function reasonOfRefusal(kind: RefusalKind, { code, param, details = {} }: PurserError): object {
+  if (kind === "failed_grant") return { code, param };
+  if (kind === "usage_limit") {
+    const { name, unit, amount, used, asked } = details;
+    return { limit: { name, unit, amount, used, asked } };
+  }
+  // `insufficientCredits` writes this list.
+  const skipped = (details.skipped ?? []) as readonly { readonly reason: string }[];
+  return { uncovered: details.uncovered, skipped: [...new Set(skipped.map(({ reason }) => reason))] };
 }
 
 /** Notes a refusal. The name of an erased user is left out. */
 export function noteRefusal(
   { environment, realNow }: Pick<TenantCtx, "environment" | "realNow">,
   kind: RefusalKind,
-  { code, param, details }: PurserError,
+  refusal: PurserError,
   about: RefusedAsk,
 ): void {
   const lastAtMs = realNow();
-  const userId = code === "person_erased" ? "" : about.userId;
-  const subject = about.subject.slice(0, SUBJECT_MAX);
-  const reason = JSON.stringify(kind === "shortage" ? details?.uncovered : { code, param });
-  const key = JSON.stringify([environment.database, environment.id, kind, userId, subject]);
+  const userId = refusal.code === "person_erased" ? "" : about.userId;
+  const subject = about.subject.slice(0, NAME_MAX);
+  const model = (about.model ?? "").slice(0, NAME_MAX);
+  const reason = JSON.stringify(reasonOfRefusal(kind, refusal));
+  const key = JSON.stringify([environment.database, environment.id, kind, userId, subject, model]);
   const known = notedRefusals.get(key);
   if (known !== undefined) Object.assign(known, { reason, times: known.times + 1, lastAtMs });
   else if (notedRefusals.size < refusalsMax)
-    notedRefusals.set(key, { environment, kind, userId, subject, reason, times: 1, lastAtMs });
+    notedRefusals.set(key, { environment, kind, userId, subject, model, reason, times: 1, lastAtMs });
 }
 
 type RefusalRows = { rows: string };
@@ -71,12 +99,13 @@ const addRefusals = query((value: ValueOf<RefusalRows>) => {
     userId: sql`r.value ->> 1`,
     kind: sql`r.value ->> 2`,
     subject: sql`r.value ->> 3`,
-    reason: sql`r.value ->> 4`,
-    times: sql`r.value ->> 5`,
-    lastAtMs: sql`r.value ->> 6`,
+    model: sql`r.value ->> 4`,
+    reason: sql`r.value ->> 5`,
+    times: sql`r.value ->> 6`,
+    lastAtMs: sql`r.value ->> 7`,
   };
   const from = sql`FROM json_each(${value("rows")}) AS r WHERE NOT EXISTS (
-    SELECT 1 FROM json_each(r.value, '$[7]') AS h CROSS JOIN ${tombstones}
+    SELECT 1 FROM json_each(r.value, '$[8]') AS h CROSS JOIN ${tombstones}
     WHERE ${tombstones.environmentId} = r.value ->> 0 AND ${tombstones.hash} = h.value AND ${tombstones.blocks} = 1
   ) AND ${not(isBeingErased())}`;
   const { reason, times, lastAtMs } = refusals;
@@ -92,17 +121,17 @@ const addRefusals = query((value: ValueOf<RefusalRows>) => {
 const endRefusedCuts = query(
   (value: ValueOf<RefusalRows>) => sql`
     DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
-      SELECT r.value ->> 0, h.value FROM json_each(${value("rows")}) AS r CROSS JOIN json_each(r.value, '$[7]') AS h
+      SELECT r.value ->> 0, h.value FROM json_each(${value("rows")}) AS r CROSS JOIN json_each(r.value, '$[8]') AS h
       WHERE ${not(isBeingErased())}
     )`,
 );
 
 const deleteOldest = query((value: ValueOf<RefusalRows>) => {
-  const { environmentId, userId, kind, subject, lastAtMs } = refusals;
+  const { environmentId, userId, kind, subject, model, lastAtMs } = refusals;
   const ofKind = sql`${environmentId} = written.place AND ${kind} = written.sort`;
   return sql`
-    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}) IN (
-      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}
+    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}, ${model}) IN (
+      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}, ${model}
       FROM (SELECT DISTINCT value ->> 0 AS place, value ->> 2 AS sort FROM json_each(${value("rows")})) AS written
       CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${ofKind} AND ${lastAtMs} < (
         SELECT ${lastAtMs} FROM ${refusals} WHERE ${ofKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${refusalsMax - 1}
@@ -119,7 +148,7 @@ export async function flushRefusals(env: object): Promise<void> {
     [...groups].map(async ([index, group]) => {
       const rows = group.map(async ({ environment, userId, ...row }) => {
         const hashes = userId === "" ? [] : await hashesOf({ settings, environment }, userId);
-        return [environment.id, userId, row.kind, row.subject, row.reason, row.times, row.lastAtMs, hashes];
+        return [environment.id, userId, row.kind, row.subject, row.model, row.reason, row.times, row.lastAtMs, hashes];
       });
       const values = { rows: JSON.stringify(await Promise.all(rows)) };
       const database = databaseAt(env, index)?.d1;
@@ -129,9 +158,11 @@ export async function flushRefusals(env: object): Promise<void> {
   );
 }
 
+const shownRefusal = ["kind", "userId", "subject", "model", "reason", "times", "lastAtMs"] as const;
+
 const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: RefusalKind }>) =>
   drizzle
-    .select(fields(refusals, "userId", "subject", "reason", "times", "lastAtMs"))
+    .select(fields(refusals, ...shownRefusal))
     .from(sql`${refusals} INDEXED BY refusals_latest`)
     .where(and(eq(refusals.environmentId, value("environmentId")), eq(refusals.kind, value("kind"))))
     .orderBy(desc(refusals.lastAtMs))
@@ -140,13 +171,31 @@ const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: Refu
 
 /** Recent refusals, the latest first, as far as isolates have written them. */
 export async function readRefusals(ctx: TenantCtx, kind: RefusalKind) {
-  const rows = await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }));
-  return rows.map(({ reason, lastAtMs, userId, ...row }) => ({
-    ...row,
-    /** Null for a person who was erased. */
-    userId: userId === "" ? null : userId,
-    // `noteRefusal` wrote this JSON.
-    reason: JSON.parse(reason) as Readonly<Record<string, unknown>>,
-    lastAt: iso(lastAtMs),
-  }));
+  return (await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }))).map(presentNoted);
 }
+
+const selectRefusalsOfUser = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
+  drizzle
+    .select(fields(refusals, ...shownRefusal))
+    .from(refusals)
+    .where(and(eq(refusals.environmentId, value("environmentId")), eq(refusals.userId, value("userId"))))
+    .orderBy(desc(refusals.lastAtMs)),
+);
+
+/** A user's recent refusals of every kind, the latest first. */
+export async function readRefusalsOfUser(ctx: TenantCtx, userId: string) {
+  if (userId === "") return [];
+  return (await all(ctx.db, selectRefusalsOfUser({ environmentId: ctx.environment.id, userId }))).map(presentNoted);
+}
+
+type RefusalRow = RowsOf<[ReturnType<typeof selectRefusals>]>[0][number];
+
+const presentNoted = ({ reason, lastAtMs, userId, model, ...row }: RefusalRow) => ({
+  ...row,
+  /** Null for a person who was erased. */
+  userId: userId === "" ? null : userId,
+  model: model === "" ? null : model,
+  // `noteRefusal` wrote this JSON.
+  reason: JSON.parse(reason) as RefusalReason,
+  lastAt: iso(lastAtMs),
+});

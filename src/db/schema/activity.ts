@@ -31,18 +31,20 @@ export const refusals = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     /** Empty for an erased person. */
     userId: text("user_id").notNull(),
-    kind: text("kind", { enum: ["shortage", "failed_grant"] }).notNull(),
-    /** The event of a shortage; the pack of a grant, as it was named. */
+    kind: text("kind", { enum: ["shortage", "usage_limit", "failed_grant"] }).notNull(),
+    /** The event of a usage; the pack of a grant, as it was named. */
     subject: text("subject").notNull(),
-    /** The reason of the last refusal: JSON of the uncovered quantities, or of the error's code and argument. */
+    /** The model of a usage. Empty if it has none, and for a grant. */
+    model: text("model").notNull(),
+    /** The reason of the last refusal: JSON, which db/activity/refusals.ts writes. */
     reason: text("reason").notNull(),
     times: integer("times").notNull(),
     lastAtMs: integer("last_at_ms").notNull(),
   },
   (t) => [
-    primaryKey({ columns: [t.environmentId, t.userId, t.kind, t.subject] }),
+    primaryKey({ columns: [t.environmentId, t.userId, t.kind, t.subject, t.model] }),
     index("refusals_latest").on(t.environmentId, t.kind, t.lastAtMs),
-    check("refusals_kind", sql`${t.kind} IN ('shortage', 'failed_grant')`),
+    check("refusals_kind", sql`${t.kind} IN ('shortage', 'usage_limit', 'failed_grant')`),
   ],
 );
 

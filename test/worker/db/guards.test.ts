@@ -1057,7 +1057,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       (set) => `UPDATE tombstones SET ${set} ${OF_LIVE}`,
     ),
   },
-  refusals_make_account: makesAccount("INSERT INTO refusals VALUES (-1, 'new', 'shortage', 'chat', '{}', 1, 1)"),
+  refusals_make_account: makesAccount("INSERT INTO refusals VALUES (-1, 'new', 'shortage', 'chat', 'm', '{}', 1, 1)"),
   stripe_customers_make_account: makesAccount(`INSERT INTO stripe_customers VALUES (${LIVE}, 'cus_new', 'new', 1)`),
   stripe_customers_change_account: makesAccount("UPDATE stripe_customers SET user_id = 'new' WHERE customer = 'cus_w'"),
   payment_facts_make_account: makesAccount(

@@ -2,7 +2,12 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
 import { flushActivity } from "../../../../src/db/activity/count.ts";
-import { noteRefusal, readRefusals } from "../../../../src/db/activity/refusals.ts";
+import {
+  noteRefusal,
+  type RefusalKind,
+  readRefusals,
+  readRefusalsOfUser,
+} from "../../../../src/db/activity/refusals.ts";
 import { PurserError } from "../../../../src/errors.ts";
 import { forgetWalks } from "../../../support/business.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
@@ -21,7 +26,7 @@ async function world() {
   const call = makeClient(clock);
   const post = (path: string, body: unknown) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   const ctx = makeCtx(app.environments.live, clock);
-  const read = async (kind: "shortage" | "failed_grant") => {
+  const read = async (kind: RefusalKind) => {
     await flushActivity(bound());
     return readRefusals(ctx, kind);
   };
@@ -32,7 +37,7 @@ const short = new PurserError("insufficient_credits", "x", { details: { uncovere
 
 describe("recent refusals", () => {
   it("show who was short of credits, for which event and by how much, by every verb, one row for a user's event", async () => {
-    const { app, clock, post, read } = await world();
+    const { app, clock, ctx, post, read } = await world();
     const packId = await makeLegacyPack(app.appId, "Some", "tokens");
     await post("credits/grant", { userId: "ana", packId, quantity: 10 });
     const usage = { userId: "ana", event: "chat.done", quantities: { count: 0, tokens: 15 } };
@@ -51,23 +56,72 @@ describe("recent refusals", () => {
       reservationId: "res_a",
       ...usage,
       event: "later",
+      model: "big",
       quantities: { count: 0, tokens: 1 },
     });
     expect(held.status).toBe(200);
     const commit = { eventId: "e3", quantities: { count: 0, tokens: 99 } };
     expect((await post("usage/reservations/res_a/commit", commit)).status).toBe(402);
-    const at = (ago: number) => new Date(clock.ms - ago).toISOString();
-    expect(await read("shortage")).toEqual([
-      { userId: "ana", subject: "later", reason: { tokens: 89 }, times: 1, lastAt: at(0) },
-      { userId: "ana", subject: "listed", reason: { tokens: 5 }, times: 1, lastAt: at(1_000) },
-      { userId: "nobody", subject: "hold", reason: { tokens: 15 }, times: 1, lastAt: at(2_000) },
-      { userId: "ana", subject: "chat.done", reason: { tokens: 2 }, times: 2, lastAt: at(3_000) },
-    ]);
+    const row = (
+      userId: string,
+      subject: string,
+      model: string | null,
+      tokens: number,
+      times: number,
+      ago: number,
+    ) => ({
+      ...{ kind: "shortage", userId, subject, model, times, lastAt: new Date(clock.ms - ago).toISOString() },
+      reason: { uncovered: { tokens }, skipped: userId === "nobody" ? [] : ["exhausted"] },
+    });
+    const all = [
+      row("ana", "later", "big", 89, 1, 0),
+      row("ana", "listed", null, 5, 1, 1_000),
+      row("nobody", "hold", null, 15, 1, 2_000),
+      row("ana", "chat.done", null, 2, 2, 3_000),
+    ];
+    expect(await read("shortage")).toEqual(all);
+    expect(await readRefusalsOfUser(ctx, "ana")).toEqual(all.filter(({ userId }) => userId === "ana"));
     expect(await read("failed_grant")).toEqual([]);
     // Of another write of this isolate, or of another isolate, the times are added.
     await post("usage/events", { eventId: "e1", ...usage });
     expect(await read("shortage")).toContainEqual(expect.objectContaining({ subject: "chat.done", times: 3 }));
     expect(await readRefusals(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
+  });
+
+  it("keep each model of an event in a row of its own, with why no balance paid", async () => {
+    const { app, post, read } = await world();
+    const rules = [{ event: "chat", model: "small-*" }];
+    const packId = await makeLegacyPack(app.appId, "Small", "tokens", rules);
+    await post("credits/grant", { userId: "ana", packId, quantity: 10 });
+    const use = (model: string) =>
+      post("usage/events", {
+        eventId: model,
+        userId: "ana",
+        event: "chat",
+        model,
+        quantities: { count: 0, tokens: 12 },
+      });
+    for (const model of ["small-1", "big", "big"]) expect((await use(model)).status).toBe(402);
+    expect((await read("shortage")).map(({ model, reason, times }) => [model, reason, times]).toSorted()).toEqual([
+      ["big", { uncovered: { tokens: 12 }, skipped: ["no_match"] }, 2],
+      ["small-1", { uncovered: { tokens: 2 }, skipped: ["exhausted"] }, 1],
+    ]);
+  });
+
+  it("show who reached a usage limit, with which model and how much was used", async () => {
+    const { app, call, post, read } = await world();
+    const limit = { mode: "live", name: "Daily", unit: "tokens", amount: 10, every: "day" };
+    const path = `/api/v1/admin/apps/${app.appId}/usage-limits`;
+    expect((await call("POST", path, { key: env.ADMIN_TOKEN, body: limit })).status).toBe(200);
+    const usage = { userId: "ana", event: "chat", model: "big", quantities: { count: 0, tokens: 12 } };
+    expect((await post("usage/events", { eventId: "e", ...usage })).status).toBe(429);
+    expect(await read("usage_limit")).toMatchObject([
+      {
+        ...{ userId: "ana", subject: "chat", model: "big", times: 1 },
+        reason: { limit: { name: "Daily", unit: "tokens", amount: 10, used: 0, asked: 12 } },
+      },
+    ]);
+    expect(await read("shortage")).toEqual([]);
   });
 
   it("show which pack was not granted, and why; replays and errors of shape are not refusals", async () => {
@@ -134,7 +188,8 @@ describe("recent refusals", () => {
   it("name no erased person, even if the erasure comes between a refusal and its writing", async () => {
     const { app, post, read } = await world();
     await makeLegacyPack(app.appId, "Any", "count");
-    const usage = (userId: string) => post("usage/events", { eventId: `e-${userId}`, userId, event: "x" });
+    const usage = (userId: string) =>
+      post("usage/events", { eventId: `e-${userId}`, userId, event: "x", model: `model of ${userId}` });
     await usage("ana");
     expect(await read("shortage")).toHaveLength(1);
     // Noted, and not written yet.
@@ -149,7 +204,9 @@ describe("recent refusals", () => {
     expect(await read("failed_grant")).toMatchObject([
       { userId: null, subject: "any", reason: { code: "person_erased" } },
     ]);
-    const rows = await env.DB.prepare("SELECT count(*) AS n FROM refusals WHERE environment_id = ? AND user_id = 'ana'")
+    const rows = await env.DB.prepare(
+      "SELECT count(*) AS n FROM refusals WHERE environment_id = ? AND (user_id = 'ana' OR model LIKE '%ana')",
+    )
       .bind(app.environments.live.id)
       .first("n");
     expect(rows).toBe(0);
