@@ -28,7 +28,9 @@ import {
 } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { readTimeline } from "./read-timeline.ts";
 import { RecurringGrants } from "./recurring.tsx";
+import { Timeline, timelineBefore } from "./timeline.tsx";
 import { UserLimits } from "./usage-limits.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { Ledger, ledgerCsv } from "./user-ledger.tsx";
@@ -108,9 +110,10 @@ const readHistory = (form: Form) =>
   });
 
 async function readUser(c: Context<DashboardEnv>, form: Form) {
-  const { ctx } = c.var;
+  const { ctx, root } = c.var;
   const input = readHistory(form);
   const { userId } = input;
+  const beforeMs = timelineBefore(form);
   const [list, totals, usage, { reservations }, ledger, { limits }, { recurring }] = await Promise.all([
     listAllBalances(ctx, userId, SHOWN_BALANCES_MAX),
     readUserTotals(ctx, userId),
@@ -121,8 +124,12 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
     listRecurring(ctx, { userId }),
   ]);
   const eventIds = ledger.rows.flatMap(({ eventId }) => (eventId === null ? [] : [eventId]));
-  const [events, chart] = await Promise.all([describeEvents(ctx, eventIds), recentEntries(c, userId, form, list)]);
-  return { list, totals, usage, reservations, ledger, limits, recurring, events, chart };
+  const [events, chart, timeline] = await Promise.all([
+    describeEvents(ctx, eventIds),
+    recentEntries(c, userId, form, list),
+    readTimeline(root, ctx, { userId, beforeMs, recurring }),
+  ]);
+  return { list, totals, usage, reservations, ledger, limits, recurring, events, chart, timeline };
 }
 
 /** Shows all of one user's credits. */
@@ -142,7 +149,7 @@ export async function userPage(c: Context<DashboardEnv>) {
           if (totals.isPartial) throw tooManyToPlan(totals.balances);
           return planUsage(c.var.ctx, parseForm(planInput, userEventFields(form)));
         });
-  const { list, totals, usage, reservations, ledger, limits, recurring, events, chart } = found.result;
+  const { list, totals, usage, reservations, ledger, limits, recurring, events, chart, timeline } = found.result;
   if (list.balances.length === 0 && ledger.rows.length === 0 && !(await isKnownUser(c.var.ctx, userId))) {
     return page(c, { title: "Users", section: "users" }, <Unknown c={c} userId={userId} />);
   }
@@ -160,6 +167,7 @@ export async function userPage(c: Context<DashboardEnv>) {
         <Holds c={c} reservations={reservations} isAll={reservations.length < SHOWN_HOLDS_MAX} />
       )}
       <Balances c={c} userId={userId} list={list} />
+      <Timeline c={c} userId={userId} page={timeline} balances={list.balances} />
       <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
       <Plan c={c} form={form} list={list} plan={answer?.result} refusal={answer?.refusal} />
     </>,

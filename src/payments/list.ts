@@ -14,7 +14,7 @@ import { dueOf, fraction, moneyOf } from "./line.ts";
 import type { Reason } from "./offer.ts";
 import type { ListPaymentsOutput, ListStripeEventsOutput, PaymentOutput } from "./responses.ts";
 import { type ListPaymentsInput, type ListStripeEventsInput, OUTCOMES } from "./schemas.ts";
-import { selectDebt, selectPage, selectSums } from "./select-payments.ts";
+import { selectDebt, selectOfBalances, selectPage, selectSums, selectUngranted } from "./select-payments.ts";
 import { namesInOrder, shownKey } from "./state.ts";
 import {
   type PaymentOutcome,
@@ -54,6 +54,20 @@ export async function listPayments(
     nextCursor:
       rows.length > limit && last !== undefined ? encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope) : null,
   };
+}
+
+/** The payments that granted some balances, and a user's newest payments before a moment that granted nothing. */
+export async function paymentsBefore(
+  ctx: TenantCtx,
+  { balanceIds, ...of }: { balanceIds: readonly string[]; userId: string; beforeMs: number; limit: number },
+) {
+  const environmentId = ctx.environment.id;
+  const [granted, ungranted] = await batch(ctx.db, [
+    selectOfBalances({ environmentId, balanceIds: JSON.stringify(balanceIds) }),
+    selectUngranted({ environmentId, ...of }),
+  ]);
+  const show = (rows: typeof granted) => rows.map((row) => present(readPayment(row), readEvents(row)));
+  return { ofBalances: show(granted), ungranted: show(ungranted) };
 }
 
 /** The request of an object at Stripe. */

@@ -47,7 +47,12 @@ const paymentsOfUser = (value: ValueOf<PaymentFilters>) => sql`
   AND ${creditBalances.externalRef} IS NOT NULL
   CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = ${creditBalances.id}
   WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}
-  UNION SELECT ${paymentFacts.paymentId} FROM ${paymentFacts} INDEXED BY payment_facts_user
+  UNION ${paymentsThatName(value)}`;
+
+type NamedUser = { environmentId: number; userId: string | null };
+/** The payments that name a user, or whose customer the user is. */
+const paymentsThatName = (value: ValueOf<NamedUser>) => sql`
+  SELECT ${paymentFacts.paymentId} FROM ${paymentFacts} INDEXED BY payment_facts_user
   WHERE ${paymentFacts.environmentId} = ${value("environmentId")} AND ${paymentFacts.userId} = ${value("userId")}
   UNION SELECT ${payments.id} FROM ${stripeCustomers} INDEXED BY stripe_customers_user
   CROSS JOIN ${payments} INDEXED BY payments_customer ON ${payments.environmentId} = ${stripeCustomers.environmentId}
@@ -125,6 +130,35 @@ const STATEMENTS: Readonly<Record<keyof typeof SOURCES, Statements>> = {
 export const selectPage = (page: PaymentsPage) => STATEMENTS[sourceOf(page)].page(page);
 /** The paid and returned amounts of all payments that match the filters, by currency. */
 export const selectSums = (filters: PaymentFilters) => STATEMENTS[sourceOf(filters)].sums(filters);
+
+/** How many payments that name a user are searched for those that granted nothing. */
+const SEARCHED_PAYMENTS_MAX = 500;
+
+/** A user's payments that have granted nothing, newest first. */
+export const selectUngranted = query(
+  (value: ValueOf<{ environmentId: number; userId: string; beforeMs: number; limit: number }>) =>
+    read(
+      shownFields,
+      (list) => sql`SELECT ${list} FROM ${payments}
+        WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.status} <> 'granted'
+        AND ${payments.id} IN (SELECT * FROM (${paymentsThatName(value)} LIMIT ${SEARCHED_PAYMENTS_MAX}))
+        AND ${payments.createdAtMs} < ${asInteger(value("beforeMs"))}
+        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${value("limit")}`,
+    ),
+);
+
+/** The payments that granted some balances. */
+export const selectOfBalances = query((value: ValueOf<{ environmentId: number; balanceIds: string }>) =>
+  read(
+    shownFields,
+    (list) => sql`SELECT ${list} FROM ${payments} WHERE ${payments.environmentId} = ${value("environmentId")}
+      AND ${payments.id} IN (
+        SELECT ${paymentGrants.paymentId} FROM json_each(${value("balanceIds")}) AS balance
+        CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = balance.value
+        AND ${paymentGrants.environmentId} = ${value("environmentId")}
+      )`,
+  ),
+);
 
 /** A user's debts for credited amounts that were already spent (S6). */
 export const selectDebt: (of: {

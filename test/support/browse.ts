@@ -41,3 +41,18 @@ export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: De
     },
   };
 }
+
+/** The texts of a table's rows. */
+export function tableRows(text: string, label: string): string[] {
+  const [, table = ""] = text.split(`aria-label="${label}"`);
+  const [body = ""] = (table.split("<tbody>")[1] ?? "").split("</tbody>");
+  return body
+    .split("</tr>")
+    .map((row) =>
+      row
+        .replaceAll(/<[^>]*>/g, " ")
+        .replaceAll(/\s+/g, " ")
+        .trim(),
+    )
+    .filter((row) => row !== "");
+}

@@ -1,6 +1,6 @@
 import { and, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
@@ -103,6 +103,32 @@ function historyStatement(ctx: TenantCtx, { userId, balanceId, limit }: HistoryI
   }
   if (before === null) return selectNewestOfBalance(ctx, { userId }, { limit, balanceId });
   return selectOlderOfBalance(ctx, { userId }, { limit, balanceId, before });
+}
+
+/** Returns a user's newest entries before a moment, newest first: at most `limit`. */
+export async function entriesBefore(ctx: TenantCtx, userId: string, beforeMs: number | null, limit: number) {
+  const before = beforeMs === null ? Number.MAX_SAFE_INTEGER : await firstSeqFrom(ctx, userId, beforeMs);
+  return (await all(ctx.db, selectHistoryPage(ctx, { userId }, { limit, before }))).sort((a, b) => b.seq - a.seq);
+}
+
+const selectExpired = accountQuery((value: ValueOf<{ beforeMs: number; limit: number }>, account) => {
+  const { expiresAtMs, hasRemaining } = creditBalances;
+  return drizzle
+    .select(shownBalanceFields())
+    .from(sql`${creditBalances} INDEXED BY credit_balances_remaining`)
+    .where(sql`${creditBalances.accountId} = ${account} AND ${hasRemaining} = 1
+      AND ${expiresAtMs} < ${asInteger(value("beforeMs"))}`)
+    .orderBy(desc(expiresAtMs))
+    .limit(value("limit"));
+});
+
+/** Returns a user's balances that expired with something left, the latest first. The ledger has no entry of an expiry (C14). */
+export async function expiriesBefore(ctx: TenantCtx, userId: string, beforeMs: number, limit: number) {
+  const nowMs = ctx.now();
+  const until = Math.min(beforeMs, nowMs + 1);
+  return (await all(ctx.db, selectExpired(ctx, { userId }, { beforeMs: until, limit }))).map((row) =>
+    showBalance(row, nowMs),
+  );
 }
 
 /** How many entries one page of a search examines. Entries of one reason have no index. */

@@ -55,7 +55,11 @@ const passesEventFilter = (filter: string | undefined, text: string | null): boo
  * examines a bounded number of events, and may be short, even empty, while `nextCursor` is not null. Large properties take another
  * round trip. A publishable key gets no properties.
  */
-export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: string }): Promise<EventsOutput> {
+export async function listEvents(
+  ctx: TenantCtx,
+  input: EventsInput & { userId: string },
+  hasProperties = ctx.caller.kind !== "publishable",
+): Promise<EventsOutput> {
   const { userId, event, model, from, to, limit, cursor } = input;
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const scope = ["usage events", ctx.environment.id, userId];
@@ -67,10 +71,7 @@ export async function listEvents(ctx: TenantCtx, input: EventsInput & { userId: 
   const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: lookedAtMax }));
   const passing = rows.filter((row) => passesEventFilter(event, row.event) && passesEventFilter(model, row.model));
   const page = passing.slice(0, limit);
-  const shown =
-    ctx.caller.kind === "publishable"
-      ? page.map((row) => presentListedEvent(row))
-      : await withProperties(ctx, user, page);
+  const shown = hasProperties ? await withProperties(ctx, user, page) : page.map((row) => presentListedEvent(row));
   const isCut = shown.length < passing.length;
   const last = isCut ? page[shown.length - 1] : rows.length === lookedAtMax ? rows.at(-1) : undefined;
   return {

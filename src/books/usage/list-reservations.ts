@@ -70,6 +70,25 @@ export async function readReservation(ctx: TenantCtx, reservationId: string): Pr
   return presentReservation(row.userId, row);
 }
 
+const selectAsked = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
+  drizzle
+    .select(fields(reservations, "id", "event", "model"))
+    .from(reservations)
+    .where(
+      and(
+        eq(reservations.environmentId, value("environmentId")),
+        sql`${reservations.id} IN (SELECT value FROM json_each(${value("ids")}))`,
+      ),
+    ),
+);
+
+/** Returns the event and the model of some reservations, by id. */
+export async function describeReservations(ctx: TenantCtx, ids: readonly string[]) {
+  if (ids.length === 0) return new Map<string, never>();
+  const rows = await all(ctx.db, selectAsked({ environmentId: ctx.environment.id, ids: JSON.stringify(ids) }));
+  return new Map(rows.map(({ id, ...asked }) => [id, asked]));
+}
+
 const selectShown = query((value: ValueOf<ReservationKey & { nowMs: number }>) =>
   drizzle
     .select({ ...reservationFields(value), ...fields(accounts, "userId") })

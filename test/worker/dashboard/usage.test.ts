@@ -1,6 +1,6 @@
 import { afterAll, expect, it } from "vitest";
 import { sumDays } from "../../../src/books/usage/sum-days.ts";
-import { browse } from "../../support/browse.ts";
+import { browse, tableRows } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
@@ -8,21 +8,6 @@ import { Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../
 afterAll(expectLedgerInvariants);
 
 const EVIL = `"><img src=x onerror=alert(1)>`;
-
-/** The texts of a table's rows. */
-function rowsOf(text: string, label: string): string[] {
-  const [, table = ""] = text.split(`aria-label="${label}"`);
-  const [body = ""] = (table.split("<tbody>")[1] ?? "").split("</tbody>");
-  return body
-    .split("</tr>")
-    .map((row) =>
-      row
-        .replaceAll(/<[^>]*>/g, " ")
-        .replaceAll(/\s+/g, " ")
-        .trim(),
-    )
-    .filter((row) => row !== "");
-}
 
 async function world() {
   const [clock, app] = [new Clock(), await makeApp()];
@@ -62,19 +47,19 @@ it("shows usage by day, model and event, the largest users compared with the med
   await use("e3", "cem", 50);
   await runPart(sumDays, makeAdminCtx(clock));
   const text = await page("usage?from=2026-01-15&to=2026-01-15");
-  expect(rowsOf(text, "By model").sort()).toEqual(["big 2 1,000", "none 1 50"]);
-  expect(rowsOf(text, "By event")).toEqual(["chat 3 1,050"]);
+  expect(tableRows(text, "By model").sort()).toEqual(["big 2 1,000", "none 1 50"]);
+  expect(tableRows(text, "By event")).toEqual(["chat 3 1,050"]);
   expect(text).toContain("tokens by day: 1.1K");
-  const top = rowsOf(text, "Top users");
+  const top = tableRows(text, "Top users");
   expect(top.find((row) => row.startsWith("ana"))).toMatch(/ 900 9 × /);
   expect(top.find((row) => row.startsWith("cem"))).toMatch(/ 50 0.5 × /);
-  const ends = rowsOf(text, "Runs out next");
+  const ends = tableRows(text, "Runs out next");
   expect(ends[0]).toMatch(/^ana .* 100 tokens 900 tokens within a day/);
   expect(ends[1]).toMatch(/^bob .* in about 9 days/);
   // Both pages say the same of a user whose usage began today.
   const ofBob = (await page("users?userId=bob")).replaceAll(/\s+/g, " ");
   expect(ofBob).toContain("Runs out in about 9 days, if usage goes on as in the last day");
-  expect(rowsOf(ofBob, "Usage by model")).toEqual(["big 1 100"]);
+  expect(tableRows(ofBob, "Usage by model")).toEqual(["big 1 100"]);
   const ofAna = (await page(`users?userId=${encodeURIComponent(users[0] ?? "")}`)).replaceAll(/\s+/g, " ");
   expect(ofAna).toContain("Runs out within a day");
   clock.advance(9 * 86_400_000);

@@ -1,0 +1,144 @@
+import { entriesBefore, expiriesBefore } from "../books/credits/history.ts";
+import type { ShownBalance } from "../books/credits/revoke.ts";
+import type { LedgerRow } from "../books/ledger/insert-entries.ts";
+import type { RecurringOutput } from "../books/recurring/responses.ts";
+import { listEvents } from "../books/usage/list-events.ts";
+import { describeReservations } from "../books/usage/list-reservations.ts";
+import type { ShownEvent } from "../books/usage/responses.ts";
+import { searchAudit } from "../catalog/audit/list.ts";
+import type { AuditEntry } from "../catalog/audit/responses.ts";
+import { readRefusalsOfUser } from "../db/activity/refusals.ts";
+import { paymentsBefore } from "../payments/list.ts";
+import type { PaymentOutput } from "../payments/responses.ts";
+import type { SystemCtx, TenantCtx } from "../runtime.ts";
+
+/** How many rows a page reads of each source, and how many items it shows. */
+const READ_MAX = 50;
+const SHOWN_ITEMS_MAX = 25;
+/** How many of the newest acts about a user are read. */
+export const timelineActsMax = 100;
+
+/** Something that happened to a user, with who did it if that is known. */
+export type TimelineItem = { readonly atMs: number; readonly by?: string | undefined } & (
+  | {
+      readonly kind: "entries";
+      /** The ledger entries of one act. */
+      readonly rows: readonly [LedgerRow, ...LedgerRow[]];
+      /** The usage of their reservation. */
+      readonly asked?: { readonly event: string; readonly model: string | null } | undefined;
+      readonly payment?: PaymentOutput | undefined;
+    }
+  | { readonly kind: "event"; readonly event: ShownEvent }
+  | { readonly kind: "expiry"; readonly balance: ShownBalance }
+  | { readonly kind: "refusal"; readonly refusal: Awaited<ReturnType<typeof readRefusalsOfUser>>[number] }
+  | { readonly kind: "payment"; readonly payment: PaymentOutput }
+  | { readonly kind: "recurring"; readonly grant: RecurringOutput }
+  | { readonly kind: "act"; readonly act: AuditEntry }
+);
+
+export interface TimelinePage {
+  readonly items: readonly TimelineItem[];
+  /** The moment before which the next page begins. Null on the last page. */
+  readonly olderMs: number | null;
+  readonly isFirst: boolean;
+  /** Whether all acts about the user were read. */
+  readonly hasAllActs: boolean;
+}
+
+interface TimelineUser {
+  readonly userId: string;
+  /** Null for the newest page. */
+  readonly beforeMs: number | null;
+  readonly recurring: readonly RecurringOutput[];
+}
+
+/**
+ * Returns what happened to a user before a moment, newest first. Each source is read back to a moment of its own, and the page ends
+ * at the latest of these, so that nothing is missing on it. Of refusals it has those that are kept.
+ */
+export async function readTimeline(
+  root: SystemCtx,
+  ctx: TenantCtx,
+  { userId, beforeMs: before, recurring }: TimelineUser,
+): Promise<TimelinePage> {
+  const { appId, mode } = ctx.environment;
+  const beforeMs = before ?? Number.MAX_SAFE_INTEGER;
+  const about = { by: undefined, action: undefined, target: undefined, user: { mode, userId } };
+  const [rows, { events, nextCursor }, expired, refusals, acts] = await Promise.all([
+    entriesBefore(ctx, userId, before, READ_MAX),
+    listEvents(ctx, { userId, limit: READ_MAX, ...(before === null ? {} : { to: before }) }, false),
+    expiriesBefore(ctx, userId, beforeMs, READ_MAX),
+    readRefusalsOfUser(ctx, userId),
+    searchAudit(root, appId, about, { limit: timelineActsMax }),
+  ]);
+  const balanceIds = rows.filter(({ cause }) => cause.startsWith("payment")).map(({ balanceId }) => balanceId);
+  const reservationIds = rows.map(({ reservationId }) => reservationId).filter((id) => id !== null);
+  const [asked, { ofBalances, ungranted }] = await Promise.all([
+    describeReservations(ctx, reservationIds),
+    paymentsBefore(ctx, { userId, balanceIds, beforeMs, limit: READ_MAX }),
+  ]);
+  const actors = new Map(acts.entries.flatMap((act) => seqsOfAct(act).map((seq) => [seq, act.by] as const)));
+  const makers = new Map(acts.entries.map(({ action, target, by }) => [`${action} ${target}`, by]));
+  const writers = new Map(rows.map(({ eventId, writtenBy }) => [eventId, writtenBy]));
+  const grants = new Map(ofBalances.flatMap((each) => each.grants.map(({ balanceId }) => [balanceId, each] as const)));
+  const items: readonly TimelineItem[] = [
+    ...entriesOfActs(rows).map((group) => {
+      const [{ seq, occurredAtMs, reservationId, balanceId, writtenBy }] = group;
+      return {
+        ...{ kind: "entries" as const, atMs: occurredAtMs, rows: group, by: actors.get(seq) ?? writtenBy },
+        ...{ asked: asked.get(reservationId ?? ""), payment: grants.get(balanceId) },
+      };
+    }),
+    ...events.map((event) => ({
+      ...{ kind: "event" as const, atMs: Date.parse(event.occurredAt), event, by: writers.get(event.eventId) },
+    })),
+    ...expired.map((balance) => ({ kind: "expiry" as const, atMs: Date.parse(balance.expiresAt ?? ""), balance })),
+    ...refusals.map((refusal) => ({ kind: "refusal" as const, atMs: Date.parse(refusal.lastAt), refusal })),
+    ...ungranted.map((payment) => ({ kind: "payment" as const, atMs: Date.parse(payment.createdAt), payment })),
+    ...recurring.map((grant) => ({
+      ...{ kind: "recurring" as const, atMs: Date.parse(grant.createdAt), grant },
+      by: makers.get(`recurring.created ${grant.recurringId}`),
+    })),
+    ...acts.entries
+      .filter((act) => seqsOfAct(act).length === 0 && act.action !== "recurring.created")
+      .map((act) => ({ kind: "act" as const, atMs: Date.parse(act.at), act, by: act.by })),
+  ];
+  const ends = [
+    rows.length < READ_MAX ? undefined : rows.at(-1)?.occurredAtMs,
+    nextCursor === null ? undefined : Date.parse(events.at(-1)?.occurredAt ?? ""),
+    expired.length < READ_MAX ? undefined : Date.parse(expired.at(-1)?.expiresAt ?? ""),
+    ungranted.length < READ_MAX ? undefined : Date.parse(ungranted.at(-1)?.createdAt ?? ""),
+  ].filter((end) => end !== undefined);
+  const page = pageOfItems(
+    items.filter(({ atMs }) => atMs < beforeMs),
+    ends,
+  );
+  return { ...page, isFirst: before === null, hasAllActs: acts.nextCursor === null };
+}
+
+/** Returns the items that no source cuts off, newest first, and where the next page begins. */
+function pageOfItems(items: readonly TimelineItem[], ends: readonly number[]) {
+  const sorted = items.toSorted((a, b) => b.atMs - a.atMs);
+  const endMs = Math.max(...ends, sorted[SHOWN_ITEMS_MAX]?.atMs ?? Number.NEGATIVE_INFINITY);
+  if (endMs === Number.NEGATIVE_INFINITY) return { items: sorted, olderMs: null };
+  const above = sorted.filter(({ atMs }) => atMs > endMs);
+  // If all are of one moment, the page has what was read of that moment.
+  if (above.length === 0) return { items: sorted.filter(({ atMs }) => atMs >= endMs), olderMs: endMs };
+  return { items: above, olderMs: endMs + 1 };
+}
+
+/** Groups the entries of one act. A usage event is read from the events instead, which also have what nobody paid. */
+function entriesOfActs(rows: readonly LedgerRow[]): (readonly [LedgerRow, ...LedgerRow[]])[] {
+  const groups = Map.groupBy(
+    rows.filter(({ cause }) => cause !== "usage"),
+    ({ cause, occurredAtMs, reservationId, note, writtenBy, packId }) =>
+      JSON.stringify([cause, occurredAtMs, reservationId, note, writtenBy, packId]),
+  );
+  return [...groups.values()].flatMap(([first, ...others]) => (first === undefined ? [] : [[first, ...others]]));
+}
+
+/** Returns the ledger entries of an act. */
+function seqsOfAct({ details: { seq, entries } }: AuditEntry): readonly number[] {
+  const all = Array.isArray(entries) ? entries.map((entry: { readonly seq?: unknown }) => entry.seq) : [seq];
+  return all.filter((each) => typeof each === "number");
+}

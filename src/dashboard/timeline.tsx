@@ -1,0 +1,227 @@
+import type { Context } from "hono";
+import { amountOfSteps, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
+import type { AuditEntry } from "../catalog/audit/responses.ts";
+import { invalid } from "../errors.ts";
+import { iso } from "../lib/time.ts";
+import type { PaymentOutput } from "../payments/responses.ts";
+import { numbers, Pager, Table } from "./components.tsx";
+import type { DashboardEnv, Form } from "./form.ts";
+import { amountText, moneyText, queryString, signed, Time } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
+import { paymentPath } from "./payment.tsx";
+import { EventLink, quantitiesText, ReservationLink } from "./people-list.tsx";
+import { type TimelineItem, type TimelinePage, timelineActsMax } from "./read-timeline.ts";
+import { whyRefused } from "./refusals.tsx";
+
+type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
+/** The names of packs by id. */
+type Packs = ReadonlyMap<string, string>;
+
+/** Reads the moment before which a page of the timeline ends. Null for the newest page. */
+export function timelineBefore({ before = "" }: Form): number | null {
+  if (before === "") return null;
+  if (!/^\d{1,15}$/.test(before)) throw invalid("before", "must be a moment of the timeline");
+  return Number(before);
+}
+
+interface TimelineProps {
+  readonly c: Context<DashboardEnv>;
+  readonly userId: string;
+  readonly page: TimelinePage;
+  /** The user's balances, which name their packs. */
+  readonly balances: readonly { readonly packId: string; readonly packName: string }[];
+}
+
+/** Shows what happened to a user, newest first. */
+export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
+  const { items, olderMs, isFirst, hasAllActs } = page;
+  const packs = new Map(balances.map(({ packId, packName }) => [packId, packName]));
+  const link = (before?: string) => `${pathIn(c, "users")}${queryString({ userId, before })}#timeline`;
+  const { now, realNow } = c.var.ctx;
+  return (
+    <section class="card" id="timeline">
+      <h2>Timeline</h2>
+      <Table
+        label="Timeline"
+        csv="timeline"
+        head={["When", "What", numbers("Credits"), "By"]}
+        empty={isFirst ? "Nothing happened yet." : "Nothing happened before."}
+        rows={items.map((item) => [
+          <Time at={iso(item.atMs)} />,
+          <What c={c} item={item} packs={packs} />,
+          <span class="num">{changesOf(item).join(", ")}</span>,
+          item.by ?? "",
+        ])}
+      />
+      <p class="soft">
+        Refusals are kept for 30 days, and may be incomplete. Equal ones are one row, at the last time.
+        {!hasAllActs && ` Only the newest ${timelineActsMax} acts of operators are named here. The audit has all.`}
+        {Math.abs(now() - realNow()) > 60_000 &&
+          " Refusals and acts of operators have the real time, not the test clock's."}
+      </p>
+      <Pager
+        first={isFirst ? null : link()}
+        next={olderMs === null ? null : link(String(olderMs))}
+        words={["Back to the newest", "Further back"]}
+      />
+    </section>
+  );
+};
+
+/** Returns an item's changes of credits, by unit. */
+function changesOf(item: TimelineItem): string[] {
+  const changes = changedSteps(item);
+  return UNITS.flatMap((unit) => {
+    const own = changes.filter((change) => change.unit === unit);
+    const steps = own.reduce((sum, change) => sum + change.steps, 0n);
+    return own.length === 0 ? [] : [`${signed(amountOfSteps(unit, steps))} ${unit}`];
+  });
+}
+
+interface Change {
+  readonly unit: Unit;
+  readonly steps: bigint;
+}
+
+function changedSteps(item: TimelineItem): readonly Change[] {
+  const paid = ({ unit, amount }: { unit: Unit; amount: number }) => ({
+    unit,
+    steps: -BigInt(toSteps(unit, amount) ?? 0),
+  });
+  if (item.kind === "entries") return item.rows.map(({ unit, deltaSteps }) => ({ unit, steps: BigInt(deltaSteps) }));
+  if (item.kind === "event") return item.event.debits.map(paid);
+  return item.kind === "expiry" ? [paid({ unit: item.balance.unit, amount: item.balance.remaining })] : [];
+}
+
+interface WhatProps<Item> {
+  readonly c: Context<DashboardEnv>;
+  readonly item: Item;
+  readonly packs: Packs;
+}
+
+const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
+  switch (item.kind) {
+    case "entries":
+      return <EntriesText c={c} item={item} packs={packs} />;
+    case "event":
+      return <EventText c={c} event={item.event} />;
+    case "refusal":
+      return <RefusalLine refusal={item.refusal} />;
+    case "expiry":
+      return (
+        <>
+          Expired, not spent:{" "}
+          <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId: item.balance.balanceId })}`}>
+            {item.balance.packName}
+          </a>
+        </>
+      );
+    case "payment":
+      return (
+        <>
+          Nothing granted yet{item.payment.reason !== null && ` (${item.payment.reason})`}
+          <OfPayment c={c} payment={item.payment} />
+        </>
+      );
+    case "recurring":
+      return (
+        <>
+          Recurring grant made: {item.grant.packName}, every {item.grant.every}
+        </>
+      );
+    case "act":
+      return <>{ACTS[item.act.action] ?? item.act.action}</>;
+  }
+};
+
+const CAUSES: Readonly<Record<ItemOf<"entries">["rows"][0]["cause"], string>> = {
+  grant: "Granted",
+  recurring: "Granted for a period",
+  payment: "Granted",
+  usage: "Used",
+  hold: "Held",
+  hold_returned: "Hold returned",
+  adjustment: "Adjusted",
+  revoke: "Revoked",
+  refund: "Refunded",
+  payment_taken: "Taken back",
+  payment_restored: "Given back",
+  erasure: "Erased",
+};
+
+const EntriesText = ({ c, item: { rows, asked, payment }, packs }: WhatProps<ItemOf<"entries">>) => {
+  const [{ cause, reason, packId, balanceId, reservationId, note }] = rows;
+  return (
+    <>
+      {reason === "reservation_expired" ? "Hold expired" : CAUSES[cause]}:{" "}
+      <a href={`${pathIn(c, "users/balance")}${queryString({ balanceId })}`}>{packs.get(packId) ?? packId}</a>
+      {rows.length > 1 && `, ${rows.length} balances`}
+      {asked !== undefined && ` for ${usedName(asked)}`}
+      {reservationId !== null && (
+        <>
+          {" "}
+          <ReservationLink c={c} id={reservationId} />
+        </>
+      )}
+      {payment !== undefined && <OfPayment c={c} payment={payment} />}
+      {note !== null && <span class="soft"> “{note}”</span>}
+    </>
+  );
+};
+
+const usedName = ({ event, model }: { readonly event: string; readonly model: string | null }): string =>
+  model === null ? event : `${event} · ${model}`;
+
+const OfPayment = ({ c, payment }: { c: Context<DashboardEnv>; payment: PaymentOutput }) => {
+  const { paymentKey, captured, refunded, withheld, currency } = payment;
+  return (
+    <>
+      , payment{" "}
+      <a href={paymentPath(c, paymentKey)}>
+        <code>{paymentKey}</code>
+      </a>{" "}
+      of {moneyText(captured, currency)}
+      {refunded > 0 && `, of which ${moneyText(refunded, currency)} refunded`}
+      {withheld > 0 && `, ${moneyText(withheld, currency)} disputed`}
+    </>
+  );
+};
+
+/** Returns the quantities that are not 0. */
+const usedOf = (quantities: object) =>
+  Object.fromEntries(Object.entries(quantities).filter(([, value]) => value !== 0));
+
+const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"event">["event"] }) => (
+  <>
+    {usedName(event)}: {quantitiesText(usedOf(event.quantities))}
+    {event.uncovered !== null && `, not covered: ${quantitiesText(event.uncovered)}`}{" "}
+    <EventLink c={c} id={event.eventId} />
+  </>
+);
+
+const REFUSED = {
+  shortage: "Refused (402)",
+  usage_limit: "Refused (429)",
+  failed_grant: "Grant refused",
+} as const;
+
+const RefusalLine = ({ refusal }: { refusal: ItemOf<"refusal">["refusal"] }) => {
+  const { kind, subject, model, reason, times } = refusal;
+  return (
+    <>
+      <b>{REFUSED[kind]}</b>: {usedName({ event: subject, model })}
+      {reason.uncovered !== undefined && `, ${quantitiesText(reason.uncovered)} missing`} ({whyRefused(reason)})
+      {times > 1 && `, ${amountText(times)} times`}
+    </>
+  );
+};
+
+const ACTS: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
+  "usage_limit.amount_set": "Own usage limit set",
+  "recurring.cancelled": "Recurring grant cancelled",
+  "recurring.resumed": "Recurring grant resumed",
+  "export_link.created": "Download link created",
+  "export_link.revoked": "Download links ended",
+  "person.erased": "Person erased",
+  "erasure.lifted": "Erasure lifted",
+};
