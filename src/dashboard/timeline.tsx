@@ -15,7 +15,7 @@ import { whyRefused } from "./refusals.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
 /** The names of packs by id. */
-type Packs = ReadonlyMap<string, string>;
+type PackNames = ReadonlyMap<string, string>;
 
 /** Reads the moment before which a page of the timeline ends. Null for the newest page. */
 export function timelineBefore({ before = "" }: Form): number | null {
@@ -78,12 +78,12 @@ function changesOf(item: TimelineItem): string[] {
   });
 }
 
-interface Change {
+interface CreditChange {
   readonly unit: Unit;
   readonly steps: bigint;
 }
 
-function changedSteps(item: TimelineItem): readonly Change[] {
+function changedSteps(item: TimelineItem): readonly CreditChange[] {
   const paid = ({ unit, amount }: { unit: Unit; amount: number }) => ({
     unit,
     steps: -BigInt(toSteps(unit, amount) ?? 0),
@@ -96,7 +96,7 @@ function changedSteps(item: TimelineItem): readonly Change[] {
 interface WhatProps<Item> {
   readonly c: Context<DashboardEnv>;
   readonly item: Item;
-  readonly packs: Packs;
+  readonly packs: PackNames;
 }
 
 const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
@@ -199,7 +199,7 @@ const EventText = ({ c, event }: { c: Context<DashboardEnv>; event: ItemOf<"even
   </>
 );
 
-const REFUSED = {
+const REFUSED_WITH = {
   shortage: "Refused (402)",
   usage_limit: "Refused (429)",
   failed_grant: "Grant refused",
@@ -209,7 +209,7 @@ const RefusalLine = ({ refusal }: { refusal: ItemOf<"refusal">["refusal"] }) => 
   const { kind, subject, model, reason, times } = refusal;
   return (
     <>
-      <b>{REFUSED[kind]}</b>: {usedName({ event: subject, model })}
+      <b>{REFUSED_WITH[kind]}</b>: {usedName({ event: subject, model })}
       {reason.uncovered !== undefined && `, ${quantitiesText(reason.uncovered)} missing`} ({whyRefused(reason)})
       {times > 1 && `, ${amountText(times)} times`}
     </>

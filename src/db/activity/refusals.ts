@@ -18,7 +18,7 @@ export type RefusalKind = "shortage" | "usage_limit" | "failed_grant";
 /** How many rows of a kind an environment keeps, and how many an isolate notes between two writes. */
 const refusalsMax = 200;
 /** The most characters of an event, a model or a pack that are kept. */
-const NAME_MAX = 200;
+const REFUSED_NAME_MAX = 200;
 
 interface Noted {
   readonly environment: Environment;
@@ -73,8 +73,8 @@ export function noteRefusal(
 ): void {
   const lastAtMs = realNow();
   const userId = refusal.code === "person_erased" ? "" : about.userId;
-  const subject = about.subject.slice(0, NAME_MAX);
-  const model = (about.model ?? "").slice(0, NAME_MAX);
+  const subject = about.subject.slice(0, REFUSED_NAME_MAX);
+  const model = (about.model ?? "").slice(0, REFUSED_NAME_MAX);
   const reason = JSON.stringify(reasonOfRefusal(kind, refusal));
   const key = JSON.stringify([environment.database, environment.id, kind, userId, subject, model]);
   const known = notedRefusals.get(key);
