@@ -1,27 +1,20 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
-import { UNITS, type Unit } from "../books/amounts/amount.ts";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
-import { readEnvironmentUsage } from "../books/usage/environment-usage.ts";
-import type { EnvironmentUsageOutput } from "../books/usage/responses.ts";
 import { environmentUsageInput } from "../books/usage/schemas.ts";
+import { figureSumsMax, readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
-import { Amounts, Empty, Field, numbers, Table } from "./components.tsx";
+import { Empty, Field, numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
-import { amountText, queryString, runsOutText, shortAmount, Time } from "./format.tsx";
+import { amountText, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { UserLink } from "./people-list.tsx";
+import { creditsReadMax, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
-type Total = EnvironmentUsageOutput["totals"][number];
-type GroupBy = "day" | "model" | "event" | "user";
+type Used = UsageFigures["byDay"][number];
 
 const DAYS_SHOWN = 30;
-/** How many rows of day sums a table of the page may read. */
-const DAY_SUMS_MAX = 200_000;
-/** How many users' credits are read. */
-const TOP_USERS_MAX = 50;
-const RUNNING_OUT_MAX = 10;
+const SHOWN_GROUPS_MAX = 200;
 
 const dateOf = (atMs: number): string => iso(atMs).slice(0, 10);
 
@@ -34,44 +27,20 @@ function daysAsked(c: Context<DashboardEnv>) {
     to: textField(form, "to") ?? dateOf(today),
   };
 }
+type Days = ReturnType<typeof daysAsked>;
 
-async function readUsage(c: Context<DashboardEnv>, days: { readonly from: string; readonly to: string }) {
+async function readUsage(c: Context<DashboardEnv>, days: Days) {
   const { ctx, root } = c.var;
   const { appId, mode } = ctx.environment;
   const lastMs = Date.parse(`${days.to}T00:00:00Z`);
   const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
-  const read = (groupBy: GroupBy) =>
-    readEnvironmentUsage(
-      root,
-      appId,
-      parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy }),
-      DAY_SUMS_MAX,
-    );
-  const [byDay, byModel, byEvent, byUser] = await Promise.all([
-    read("day"),
-    read("model"),
-    read("event"),
-    read("user"),
-  ]);
-  const ids = byUser.totals.slice(0, TOP_USERS_MAX).map(({ userId = "" }) => userId);
-  const users = await namedUsers(ctx, ids);
-  return { byDay, byModel, byEvent, byUser, users };
-}
-type UsageFigures = Awaited<ReturnType<typeof readUsage>>;
-
-/** Returns the middle value, or the mean of both middle ones. */
-function medianOf(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b);
-  const middle = sorted.length / 2;
-  const [low = 0, high = 0] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]];
-  return (low + high) / 2;
-}
-
-/** Returns after how many days a user's credits of a unit end at the current rate. Null when it is not known. */
-function daysLeft(user: FoundUser, { quantities }: Total, unit: Unit, days: number): number | null {
-  const used = quantities[unit] ?? 0;
-  const remaining = user.remaining.find((each) => each.unit === unit)?.amount;
-  return used === 0 || remaining === undefined || user.isPartial ? null : (remaining / used) * days;
+  const span = parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy: "day" });
+  const figures = await readUsageFigures(root, appId, span);
+  const users = await namedUsers(
+    ctx,
+    figures.byUser.slice(0, creditsReadMax).map(({ userId }) => userId),
+  );
+  return { figures, users };
 }
 
 async function environmentUsagePage(c: Context<DashboardEnv>) {
@@ -86,23 +55,24 @@ async function environmentUsagePage(c: Context<DashboardEnv>) {
         <Field label="To, included (UTC)" name="to" type="date" value={days.to} refusal={found.refusal} />
         <button type="submit">Show</button>
       </form>
-      {found.result !== undefined && <UsageFound c={c} usage={found.result} days={days} />}
+      {found.result !== undefined && <UsageFound c={c} {...found.result} to={days.to} />}
     </>,
   );
 }
 
 interface FoundProps {
   readonly c: Context<DashboardEnv>;
-  readonly usage: UsageFigures;
-  readonly days: { readonly from: string; readonly to: string };
+  readonly figures: UsageFigures;
+  readonly users: readonly FoundUser[];
+  /** The last day asked for. */
+  readonly to: string;
 }
 
-const unitsUsed = ({ totals }: EnvironmentUsageOutput): readonly Unit[] =>
-  UNITS.filter((unit) => totals.some(({ quantities }) => (quantities[unit] ?? 0) > 0));
+const ModelName = ({ model }: Pick<Used, "model">) => <>{model ?? <span class="soft">none</span>}</>;
 
-const UsageFound = ({ c, usage, days }: FoundProps) => {
-  const { byDay, byModel, byEvent } = usage;
-  if (byDay.totals.length === 0) {
+const UsageFound = ({ c, figures, users, to }: FoundProps) => {
+  const { byDay, byModel, byEvent, byDayAndModel, from, upTo } = figures;
+  if (byDay.length === 0) {
     return (
       <section class="card">
         <Empty icon="overview" title="No usage in these days">
@@ -111,162 +81,92 @@ const UsageFound = ({ c, usage, days }: FoundProps) => {
       </section>
     );
   }
-  const dates = Array.from({ length: daysIn(days) }, (_, index) => dateOf(Date.parse(days.from) + index * DAY_MS));
-  const valueOn = (date: string, of: (total: Total) => number) => {
-    const total = byDay.totals.find(({ time }) => time?.startsWith(date));
-    return total === undefined ? 0 : of(total);
-  };
-  const charts: readonly (readonly [label: string, of: (total: Total) => number])[] = [
+  const dayCount = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
+  const dates = Array.from({ length: dayCount }, (_, index) => dateOf(Date.parse(from) + index * DAY_MS));
+  const onDay = new Map(byDay.map((used) => [used.day, used]));
+  const charts: readonly (readonly [label: string, of: (used: Used) => number])[] = [
     ["Events", ({ events }) => events],
-    ...unitsUsed(byDay).map((unit) => [unit, ({ quantities }: Total) => quantities[unit] ?? 0] as const),
+    ...unitsUsed(byDay).map((unit) => [unit, ({ quantities }: Used) => quantities[unit] ?? 0] as const),
   ];
+  const valueOn = (date: string, of: (used: Used) => number) => {
+    const used = onDay.get(date);
+    return used === undefined ? 0 : of(used);
+  };
   return (
     <>
+      <LeftOut figures={figures} />
+      <RunsOut c={c} figures={figures} users={users} />
+      <TopUsers c={c} figures={figures} users={users} />
       <section class="two" aria-label="Usage by day">
         {charts.map(([label, of]) => (
           <div class="card">
             <DayChart
               label={label}
-              total={shortAmount(byDay.totals.reduce((sum, total) => sum + of(total), 0))}
+              total={shortAmount(byDay.reduce((sum, used) => sum + of(used), 0))}
               series={[{ name: label, days: dates.map((date) => ({ date, value: valueOn(date, of) })) }]}
             />
           </div>
         ))}
       </section>
       <div class="two">
-        <Grouped name="Model" usage={byModel} nameOf={({ model }) => model ?? <span class="soft">none</span>} />
-        <Grouped name="Event" usage={byEvent} nameOf={({ event }) => <code>{event}</code>} />
+        <Grouped title="By model" heads={["Model"]} groups={byModel} cellsOf={(used) => [<ModelName {...used} />]} />
+        <Grouped title="By event" heads={["Event"]} groups={byEvent} cellsOf={({ event }) => [<code>{event}</code>]} />
       </div>
-      <RunsOut c={c} usage={usage} days={daysIn(days)} />
-      <TopUsers c={c} usage={usage} days={daysIn(days)} />
+      <Grouped
+        title="By day and model"
+        heads={["Day", "Model"]}
+        groups={byDayAndModel}
+        cellsOf={(used) => [used.day, <ModelName {...used} />]}
+      />
       <p class="soft">
-        Days are in UTC. What was received until <Time at={byDay.upTo} /> is in these figures, and some of what came
-        later.
+        Days are in UTC. What was received until <Time at={upTo} /> is in these figures, and some of what came later.
       </p>
     </>
   );
 };
 
-const daysIn = ({ from, to }: FoundProps["days"]): number => (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
+/** Says which usage the page leaves out. */
+const LeftOut = ({ figures: { isCut, isPart, from } }: Pick<FoundProps, "figures">) =>
+  isCut && (
+    <p class="card">
+      {isPart
+        ? `There is more usage on ${from} than this page adds up. The figures are of a part of its users.`
+        : `There is more usage in these days than this page adds up. The figures begin on ${from}.`}{" "}
+      A page adds up {amountText(figureSumsMax)} sums, each of a user, a day, an event and a model. The API adds up
+      2,000,000: <code>GET /api/v1/admin/apps/…/usage</code>.
+    </p>
+  );
 
 interface GroupedProps {
-  readonly name: string;
-  readonly usage: EnvironmentUsageOutput;
-  readonly nameOf: (total: Total) => Child;
+  readonly title: string;
+  readonly heads: readonly string[];
+  readonly groups: readonly Used[];
+  readonly cellsOf: (used: Used) => readonly Child[];
 }
 
-const SHOWN_GROUPS_MAX = 200;
-
-const Grouped = ({ name, usage, nameOf }: GroupedProps) => {
-  const title = `By ${name.toLowerCase()}`;
-  const units = unitsUsed(usage);
-  const largest = usage.totals.toSorted((a, b) => b.events - a.events).slice(0, SHOWN_GROUPS_MAX);
+const Grouped = ({ title, heads, groups, cellsOf }: GroupedProps) => {
+  const units = unitsUsed(groups);
   return (
     <section class="card">
       <h2>{title}</h2>
       <Table
         label={title}
-        head={[name, numbers("Events"), ...units.map(numbers)]}
+        head={[...heads, numbers("Events"), ...units.map(numbers)]}
         empty=""
-        csv={`by-${name.toLowerCase()}`}
-        rows={largest.map((total) => [
-          nameOf(total),
-          amountText(total.events),
-          ...units.map((unit) => amountText(total.quantities[unit] ?? 0)),
-        ])}
+        csv={title.toLowerCase().replaceAll(" ", "-")}
+        rows={groups
+          .slice(0, SHOWN_GROUPS_MAX)
+          .map((used) => [
+            ...cellsOf(used),
+            amountText(used.events),
+            ...units.map((unit) => amountText(used.quantities[unit] ?? 0)),
+          ])}
       />
-      {usage.totals.length > SHOWN_GROUPS_MAX && <p class="soft">The {SHOWN_GROUPS_MAX} with the most events.</p>}
-    </section>
-  );
-};
-
-interface UsersProps {
-  readonly c: Context<DashboardEnv>;
-  readonly usage: UsageFigures;
-  readonly days: number;
-}
-
-/** Shows the largest users, with the multiple of the median. */
-const TopUsers = ({ c, usage: { byUser, users }, days }: UsersProps) => {
-  const units = unitsUsed(byUser);
-  const medians = new Map(
-    units.map((unit) => [unit, medianOf(byUser.totals.map(({ quantities }) => quantities[unit] ?? 0))]),
-  );
-  const median = medianOf(byUser.totals.map(({ events }) => events));
-  return (
-    <section class="card">
-      <div class="card-head">
-        <h2>Top users</h2>
-        <p class="soft">The users with the most events, and with the most of each unit. Click a column to sort.</p>
-      </div>
-      <Table
-        label="Top users"
-        head={[
-          "User",
-          numbers("Events"),
-          numbers("× median"),
-          ...units.flatMap((unit) => [numbers(unit), numbers("× median")]),
-          "Can be spent now",
-        ]}
-        empty=""
-        csv="top-users"
-        rows={byUser.totals.map((total) => {
-          const user = users.find(({ userId }) => userId === total.userId);
-          return [
-            <UserLink c={c} id={total.userId ?? ""} />,
-            amountText(total.events),
-            timesText(total.events, median),
-            ...units.flatMap((unit) => {
-              const used = total.quantities[unit] ?? 0;
-              return [amountText(used), timesText(used, medians.get(unit) ?? 0)];
-            }),
-            user === undefined ? <span class="soft">see the user</span> : <Amounts of={user.remaining} />,
-          ];
-        })}
-      />
-      <p class="soft">
-        The median is that of the {amountText(byUser.totals.length)} {byUser.totals.length === 1 ? "user" : "users"}{" "}
-        listed, over {amountText(days)} {days === 1 ? "day" : "days"}.
-      </p>
-    </section>
-  );
-};
-
-const timesText = (value: number, median: number): string =>
-  median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
-
-/** Shows the largest users whose credits end first at the current rate. */
-const RunsOut = ({ c, usage: { byUser, users }, days }: UsersProps) => {
-  const ends = byUser.totals.flatMap((total) => {
-    const user = users.find(({ userId }) => userId === total.userId);
-    if (user === undefined) return [];
-    return UNITS.flatMap((unit) => {
-      const left = daysLeft(user, total, unit, days);
-      return left === null ? [] : [{ user, total, unit, left }];
-    });
-  });
-  const first = ends.toSorted((a, b) => a.left - b.left).slice(0, RUNNING_OUT_MAX);
-  return (
-    <section class="card">
-      <div class="card-head">
-        <h2>Runs out next</h2>
-        <p class="soft">If usage goes on as in these days. Of the {TOP_USERS_MAX} users with the most events.</p>
-      </div>
-      <Table
-        label="Runs out next"
-        csv="runs-out-next"
-        head={["User", numbers("Can be spent now"), numbers("A day"), "Runs out", ""]}
-        empty="Not known of anybody: nobody used credits of a unit that they have."
-        rows={first.map(({ user, total, unit, left }) => [
-          <UserLink c={c} id={user.userId} />,
-          `${amountText(user.remaining.find((each) => each.unit === unit)?.amount ?? 0)} ${unit}`,
-          `${shortAmount((total.quantities[unit] ?? 0) / days)} ${unit}`,
-          runsOutText(left),
-          <a class="button quiet small" href={`${pathIn(c, "users/grant")}${queryString({ userId: user.userId })}`}>
-            Grant
-          </a>,
-        ])}
-      />
+      {groups.length > SHOWN_GROUPS_MAX && (
+        <p class="soft">
+          The first {SHOWN_GROUPS_MAX} of {amountText(groups.length)}.
+        </p>
+      )}
     </section>
   );
 };

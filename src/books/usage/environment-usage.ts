@@ -4,7 +4,7 @@ import { requireEnvironment } from "../../catalog/apps/apps.ts";
 import { timesOf } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, query, type RowOf, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
-import { all, batch } from "../../db/sql.ts";
+import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { assert } from "../../lib/assert.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
@@ -110,7 +110,7 @@ const selectTotals = {
 };
 
 /** The rows that determine up to when an environment is summed. */
-const selectSumState = query((value: ValueOf<{ appId: string; environmentId: number }>) =>
+export const selectSumState = query((value: ValueOf<{ appId: string; environmentId: number }>) =>
   drizzle
     .select({
       ...fields(apps, "createdAtMs"),
@@ -126,6 +126,19 @@ const selectSumState = query((value: ValueOf<{ appId: string; environmentId: num
     .where(eq(apps.id, value("appId"))),
 );
 
+/** The moment until which received events are in the sums. `state` is that of an existing application. */
+export function summedUntil(
+  root: SystemCtx,
+  clock: Parameters<typeof timesOf>[0],
+  state: RowsOf<[ReturnType<typeof selectSumState>]>[0][number] | undefined,
+): string {
+  assert(state !== undefined, "an application with an environment is there");
+  const { createdAtMs, isSummed, oldestMs } = state;
+  const nowMs = timesOf(clock, root).now();
+  const summedMs = isSummed === 0 ? createdAtMs : Math.min(oldestMs ?? nowMs, nowMs - UNDER_WAY_MS);
+  return iso(Math.max(createdAtMs, summedMs));
+}
+
 /**
  * The usage of an environment's users on the days of a span, in groups (U18), from the sums that the cron made. Throws `not_found`,
  * and `invalid_request` for a span with too many sums or groups.
@@ -134,24 +147,20 @@ export async function readEnvironmentUsage(
   root: SystemCtx,
   appId: string,
   { mode, from, to, groupBy }: EnvironmentUsageInput,
-  rowsMax = DAY_SUMS_MAX,
 ): Promise<EnvironmentUsageOutput> {
   if (to < from) throw invalid("to", "must not be before `from`");
   const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
-  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: rowsMax + 1 };
+  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: DAY_SUMS_MAX + 1 };
   const [rows, [state]] = await batch(root.db, [selectTotals[groupBy](span), selectSumState({ appId, environmentId })]);
-  assert(state !== undefined, "an application with an environment is there");
   const summed = groupBy === "user" ? (rows[0]?.rows ?? 0) : rows.reduce((sum, row) => sum + row.rows, 0);
-  if (summed > rowsMax) throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
+  if (summed > DAY_SUMS_MAX)
+    throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
   if (rows.length > GROUPS_MAX) {
     throw invalid(
       "from",
       `must be later, or \`to\` earlier: there are more than ${GROUPS_MAX} different groups in this time`,
     );
   }
-  const { createdAtMs, isSummed, oldestMs } = state;
-  const nowMs = timesOf(clock, root).now();
-  const summedMs = isSummed === 0 ? createdAtMs : Math.min(oldestMs ?? nowMs, nowMs - UNDER_WAY_MS);
   return {
     totals: rows.map(({ group, ...row }) => ({
       ...(groupBy === "day" ? { time: iso(Number(group) * DAY_MS) } : {}),
@@ -161,7 +170,7 @@ export async function readEnvironmentUsage(
       events: row.events,
       quantities: quantitiesOf(row),
     })),
-    upTo: iso(Math.max(createdAtMs, summedMs)),
+    upTo: summedUntil(root, clock, state),
   };
 }
 

@@ -20,6 +20,8 @@ const DAY = Math.floor(Date.UTC(2026, 0, 15) / 86_400_000);
 const ROWS_MAX = 4_000;
 /** Of one user's page: totals add up 10,000 balances at most. */
 const ROWS_OF_USER_MAX = 25_000;
+/** The page of usage adds up 10,000 day sums, and looks at its largest users' balances. */
+const ROWS_OF_USAGE_MAX = 13_000;
 /** A search looks at 10,000 users, each by an index and its row, at as many people, and at what packs and keys there are. */
 const ROWS_OF_SEARCH_MAX = 38_000;
 /** A page of a verification has 10,000 entries, and reads the balances that these move. */
@@ -40,6 +42,15 @@ const FILL = [
      last_active_day)
    SELECT CAST(?1 AS INTEGER), 'user-' || i, 0, 1, 1, 1, ${DAY} - i % 90 FROM ${UNTIL}`,
 ];
+/** A day sum of each user on two days: more than a page adds up. */
+const FILL_USAGE = [DAY - 1, DAY].map(
+  (
+    day,
+  ) => `INSERT INTO usage_days (environment_id, day, account_id, event, model, events, count_high, count_low, tokens_high,
+     tokens_low, seconds_high, seconds_low, cents_high, cents_low)
+   SELECT a.environment_id, ${day}, a.id, 'chat', 'model-' || i % 5, 1 + i % 7, 0, 0, 0, 1000 * (i + 1), 0, 0, 0, 0
+   FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = 'user-' || n.i`,
+);
 /** Balances of each user that expire, and links to each one's export. */
 const FILL_FIGURES = [
   `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
@@ -59,7 +70,7 @@ async function fill(appId: string, environmentId: number): Promise<void> {
   for (let from = 0; from < USERS; from += AT_ONCE) {
     const to = Math.min(USERS, from + AT_ONCE);
     await DB.batch([
-      ...[...FILL, ...FILL_FIGURES].map((sql) => DB.prepare(sql).bind(environmentId, from, to)),
+      ...[...FILL, ...FILL_FIGURES, ...FILL_USAGE].map((sql) => DB.prepare(sql).bind(environmentId, from, to)),
       DB.prepare(ACTS).bind(appId, from, to),
     ]);
     tell(to - from);
@@ -106,6 +117,7 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
     const ordinary = [
       "overview",
       "refusals?kind=shortage",
+      "refusals?kind=usage_limit",
       ...["granted", "spent", "refunded", "expired", "expiring", "minted", "opened"].flatMap((figure) => [
         `figures${query({ figure, from: "2020-01-01", to: "2030-01-01" })}`,
         `figures${query({ figure, from: "2026-01-15", to: "2026-01-15" })}`,
@@ -129,7 +141,6 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
       "alerts",
       "webhooks",
       "limits",
-      "usage?from=2026-01-01&to=2026-01-31",
       "statements",
       "audit",
       `audit${query({ by: "nobody" })}`,
@@ -139,6 +150,7 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
       `users${whale}`,
       `users${query({ userId: "whale", event: "chat.x", tokens: "5" })}`,
       `users${query({ userId: "whale", reason: "reservation_held" })}`,
+      `users${query({ userId: "whale", before: `${DAY * 86_400_000}` })}`,
       `users/balances${whale}`,
       `users/balances${query({ userId: "whale", reference: "none" })}`,
       `users/as-of${query({ userId: "whale", asOf: "2025-01-01T00:00" })}`,
@@ -150,13 +162,16 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
     for (const [pages, most] of [
       [ordinary, ROWS_MAX],
       [ofWhale, ROWS_OF_USER_MAX],
+      [["usage?from=2026-01-01&to=2026-01-15"], ROWS_OF_USAGE_MAX],
       [[`search${query({ q: "ser-1" })}`, `search${query({ q: "a@example.com" })}`], ROWS_OF_SEARCH_MAX],
       [[`users/verify${whale}`], ROWS_OF_VERIFICATION_MAX],
     ] as const) {
       for (const path of pages) {
         counting.spent();
         const answer = await browser.get(`/admin/apps/${appId}/live/${path}`);
-        await answer.text();
+        const text = await answer.text();
+        if (path.startsWith("usage?"))
+          expect(text).toMatch(/There is more usage (in these days|on 2026-01-15) than this page adds up/);
         read[path] = counting.spent().rowsRead;
         expect([200, 303, 400], path).toContain(answer.status);
         expect(read[path], path).toBeLessThanOrEqual(most);

@@ -1,0 +1,143 @@
+import { and, desc, eq, gte, lt, sql } from "drizzle-orm";
+import { requireEnvironment } from "../../catalog/apps/apps.ts";
+import { timesOf } from "../../db/features.ts";
+import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { accounts, usageDays } from "../../db/schema.ts";
+import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { invalid } from "../../errors.ts";
+import { DAY_MS, iso } from "../../lib/time.ts";
+import type { SystemCtx } from "../../runtime.ts";
+import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { selectSumState, summedUntil } from "./environment-usage.ts";
+import type { EnvironmentUsageInput } from "./schemas.ts";
+import { joinBits } from "./totals.ts";
+
+/** The most day sums that the page of usage adds up. */
+export const figureSumsMax = 10_000;
+/** How many users are listed, by events and by each unit. */
+const FIGURE_USERS_MAX = 100;
+
+type FigureSpan = { environmentId: number; from: number; to: number; limit: number };
+
+/** The newest days first, so that a span with too many sums keeps its last days. */
+const selectNewestSums = query((value: ValueOf<FigureSpan>) =>
+  drizzle
+    .select(
+      fields(
+        usageDays,
+        ...(["day", "accountId", "event", "model", "events", "countHigh", "countLow"] as const),
+        ...(["tokensHigh", "tokensLow", "secondsHigh", "secondsLow", "centsHigh", "centsLow"] as const),
+      ),
+    )
+    .from(usageDays)
+    .where(
+      and(
+        eq(usageDays.environmentId, value("environmentId")),
+        gte(usageDays.day, value("from")),
+        lt(usageDays.day, value("to")),
+      ),
+    )
+    .orderBy(desc(usageDays.day))
+    .limit(value("limit")),
+);
+type DaySumRow = RowsOf<[ReturnType<typeof selectNewestSums>]>[0][number];
+
+const selectNames = query((value: ValueOf<{ ids: string }>) =>
+  drizzle
+    .select(fields(accounts, { accountId: "id", userId: "userId" }))
+    .from(accounts)
+    .where(sql`${accounts.id} IN (SELECT value FROM json_each(${value("ids")}))`),
+);
+
+/** The usage of a group: of a day, an event, a model or a user. */
+interface FigureGroup {
+  /** A row of the group; only what the group is about is the same in all its rows. */
+  readonly row: DaySumRow;
+  firstDay: number;
+  events: number;
+  readonly steps: Map<Unit, bigint>;
+}
+
+const stepsOfRow = (row: DaySumRow): readonly (readonly [Unit, bigint])[] =>
+  [
+    ["count", joinBits(row.countHigh, row.countLow)] as const,
+    ["tokens", joinBits(row.tokensHigh, row.tokensLow)] as const,
+    ["seconds", joinBits(row.secondsHigh, row.secondsLow)] as const,
+    ["cents", joinBits(row.centsHigh, row.centsLow)] as const,
+  ].filter(([, steps]) => steps > 0n);
+
+/** Adds up rows by what `keyOf` returns, the groups with the most events first. */
+function groupSums(rows: readonly DaySumRow[], keyOf: (row: DaySumRow) => string | number): FigureGroup[] {
+  const groups = new Map<string | number, FigureGroup>();
+  for (const row of rows) {
+    const key = keyOf(row);
+    const group = groups.get(key) ?? { row, firstDay: row.day, events: 0, steps: new Map<Unit, bigint>() };
+    group.events += row.events;
+    group.firstDay = Math.min(group.firstDay, row.day);
+    for (const [unit, steps] of stepsOfRow(row)) group.steps.set(unit, (group.steps.get(unit) ?? 0n) + steps);
+    groups.set(key, group);
+  }
+  return [...groups.values()].sort((a, b) => b.events - a.events);
+}
+
+const presentFigure = ({ events, steps, row: { day, event, model } }: FigureGroup) => ({
+  ...{ day: iso(day * DAY_MS).slice(0, 10), event, model: model === "" ? null : model, events },
+  quantities: Object.fromEntries([...steps].map(([unit, sum]) => [unit, amountOfSteps(unit, sum)])) as {
+    readonly [U in Unit]?: number;
+  },
+});
+
+/** The largest users by events and by each unit. */
+function largestUsers(users: readonly FigureGroup[]): FigureGroup[] {
+  const byUnit = UNITS.flatMap((unit) => {
+    const used = (group: FigureGroup) => group.steps.get(unit) ?? 0n;
+    const some = users.filter((group) => used(group) > 0n);
+    return some.sort((a, b) => (used(b) > used(a) ? 1 : -1)).slice(0, FIGURE_USERS_MAX);
+  });
+  const largest = new Set([...users.slice(0, FIGURE_USERS_MAX), ...byUnit]);
+  return users.filter((group) => largest.has(group));
+}
+
+/**
+ * The usage of an environment's users in a span, from day sums (U18), for the dashboard: by day, model, event, day and model, and
+ * of the largest users. Adds up at most `figureSumsMax` sums, of the newest days: `from` is the first day that is whole. Of a last
+ * day with more sums it has a part: `isPart`. Throws `not_found`, and `invalid_request` for a span that ends before it begins.
+ */
+export async function readUsageFigures(
+  root: SystemCtx,
+  appId: string,
+  { mode, from, to }: Pick<EnvironmentUsageInput, "mode" | "from" | "to">,
+) {
+  if (to < from) throw invalid("to", "must not be before `from`");
+  const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
+  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, limit: figureSumsMax + 1 };
+  const [read, [state]] = await batch(root.db, [selectNewestSums(span), selectSumState({ appId, environmentId })]);
+  const isCut = read.length > figureSumsMax;
+  const [newest, oldest] = [read[0]?.day ?? 0, read.at(-1)?.day ?? 0];
+  const isPart = isCut && newest === oldest;
+  const rows = isCut && !isPart ? read.filter(({ day }) => day > oldest) : read;
+  const users = largestUsers(groupSums(rows, ({ accountId }) => accountId));
+  const names = await all(root.db, selectNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
+  const nameOf = new Map(names.map(({ accountId, userId }) => [accountId, userId]));
+  const endDay = Math.min(span.to, Math.floor(timesOf(clock, root).now() / DAY_MS) + 1);
+  const firstDay = isCut ? (isPart ? newest : oldest + 1) : span.from;
+  return {
+    byDay: groupSums(rows, ({ day }) => day).map(presentFigure),
+    byModel: groupSums(rows, ({ model }) => model).map(presentFigure),
+    byEvent: groupSums(rows, ({ event }) => event).map(presentFigure),
+    byDayAndModel: groupSums(rows, ({ day, model }) => `${day} ${model}`)
+      .sort((a, b) => b.row.day - a.row.day || b.events - a.events)
+      .map(presentFigure),
+    byUser: users.map((group) => ({
+      ...presentFigure(group),
+      userId: nameOf.get(group.row.accountId) ?? "",
+      /** The days from the user's first usage in the span to its end, or to today. */
+      days: Math.max(1, endDay - group.firstDay),
+    })),
+    from: iso(firstDay * DAY_MS).slice(0, 10),
+    isCut,
+    isPart,
+    upTo: summedUntil(root, clock, state),
+  };
+}
+export type UsageFigures = Awaited<ReturnType<typeof readUsageFigures>>;
