@@ -4,7 +4,8 @@ import { settleDueHolds } from "../books/ledger/write.ts";
 import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
 import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
 import { isConflict } from "../db/attempt.ts";
-import { changeFeature, clockOf, guardClock, readClock, type TestClock, timesOf } from "../db/features.ts";
+import { cronIn, workOnEach } from "../db/cron-work.ts";
+import { changeFeature, clockOf, guardClock, readClock, type TestClock } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
@@ -77,7 +78,7 @@ export async function advanceClock(
     const clock = row?.clock ?? null;
     if (clock === null || readClock(clock).atMs === undefined) return "ready";
     if (!mayStep(root, allowance)) return "advancing";
-    await unlessFaster(() => step(tenantOfClock(root, environment, clock), readClock(clock)));
+    await unlessFaster(() => step(cronIn(root, environment, clock), readClock(clock)));
   }
 }
 
@@ -100,16 +101,12 @@ async function processAllDue(
   clock: string,
   allowance: Allowance,
 ): Promise<void> {
-  const ctx = tenantOfClock(root, environment, clock);
+  const ctx = cronIn(root, environment, clock);
   while (mayStep(root, allowance)) {
     const due = await findNextDue(ctx, ctx.now());
     if (due === null) return;
     await unlessFaster(() => processDue(ctx, due));
   }
-}
-
-function tenantOfClock(root: SystemCtx, environment: Environment, clock: string): TenantCtx {
-  return { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
 }
 
 /** Ignores a conflict with another call that advanced the clock. The caller then reads the clock again. */
@@ -143,18 +140,13 @@ const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => 
  */
 async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
   const { allowance, database } = root;
-  const failures: unknown[] = [];
   const run = Math.floor(root.now() / MINUTE_MS);
-  for (const { clock, ...row } of await all(root.db, selectClocked({ run, limit: CLOCKS_A_RUN_MAX }))) {
-    if (!allowance.has(QUERIES_A_STEP)) break;
+  const clocked = await all(root.db, selectClocked({ run, limit: CLOCKS_A_RUN_MAX }));
+  return workOnEach(root, clocked, QUERIES_A_STEP, async ({ clock, ...row }) => {
     const environment = { ...row, database };
     const isMoved = readClock(clock).atMs !== undefined;
-    const done = isMoved
-      ? advanceClock(root, environment, allowance)
-      : processAllDue(root, environment, clock, allowance);
-    await done.catch((error: unknown) => failures.push(error));
-  }
-  return failures;
+    await (isMoved ? advanceClock(root, environment, allowance) : processAllDue(root, environment, clock, allowance));
+  });
 }
 
 export const clocksPart: CronPart = {

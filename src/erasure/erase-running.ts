@@ -2,7 +2,8 @@ import { and, eq, isNull, sql } from "drizzle-orm";
 import { toSteps, UNITS } from "../books/amounts/amount.ts";
 import { countActivity } from "../db/activity/count.ts";
 import { isConflict } from "../db/attempt.ts";
-import { clockOf, guardFeatures, requireClock, timesOf } from "../db/features.ts";
+import { cronIn } from "../db/cron-work.ts";
+import { clockOf, guardFeatures, requireClock } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
@@ -52,10 +53,11 @@ async function eraseRunning(root: CronCtx): Promise<readonly unknown[]> {
     const one = running.shift();
     if (one === undefined || !allowance.has(ERASURE_QUERIES_A_PAGE)) break;
     const { erasureId, clock, ...row } = one;
-    const environment = { ...row, database };
-    const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
     try {
-      const isComplete = await continueErasure(ctx, erasureId, { pages: 1, rows: ROWS_OF_PAGE });
+      const isComplete = await continueErasure(cronIn(root, { ...row, database }, clock), erasureId, {
+        pages: 1,
+        rows: ROWS_OF_PAGE,
+      });
       if (!isComplete) running.push(one);
     } catch (error) {
       failures.push(error);

@@ -1,6 +1,7 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { isConflict } from "../db/attempt.ts";
-import { guardFeatures, timesOf } from "../db/features.ts";
+import { cronIn, workOnEach } from "../db/cron-work.ts";
+import { guardFeatures } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { environments, paymentNames, payments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
@@ -73,17 +74,11 @@ const updateTold = query((value: ValueOf<Told>) =>
 
 /** Sends one message for each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
 export async function tellUnmatched(root: CronCtx): Promise<readonly unknown[]> {
-  const failures: unknown[] = [];
-  const nowMs = root.now();
-  for (const due of await all(root.db, selectDue({ nowMs, limit: PAYMENTS_A_RUN_MAX }))) {
-    if (!root.allowance.has(QUERIES_A_PAYMENT)) break;
+  const found = await all(root.db, selectDue({ nowMs: root.now(), limit: PAYMENTS_A_RUN_MAX }));
+  return workOnEach(root, found, QUERIES_A_PAYMENT, (due) => {
     const { environmentId: id, appId, mode } = due;
-    const environment = { id, appId, mode, database: root.database };
-    await tellOne({ ...root, ...timesOf(null, root), environment, caller: { kind: "cron" } }, due).catch((error) =>
-      failures.push(error),
-    );
-  }
-  return failures;
+    return tellOne(cronIn(root, { id, appId, mode, database: root.database }, null), due);
+  });
 }
 
 export const unmatchedPart: CronPart = {

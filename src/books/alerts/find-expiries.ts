@@ -1,7 +1,8 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { clockOf, timesOf } from "../../db/features.ts";
+import { cronIn } from "../../db/cron-work.ts";
+import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
@@ -116,8 +117,7 @@ export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
     if (due.length === 0) break;
     for (const { id, appId, mode, features, momentMs: _, ...page } of due) {
       if (!allowance.has(EXPIRY_QUERIES_A_PAGE + 1)) return failures;
-      const environment = { id, appId, mode, database };
-      const ctx: TenantCtx = { ...root, ...timesOf(null, root), environment, caller: { kind: "cron" } };
+      const ctx = cronIn(root, { id, appId, mode, database }, null);
       const mayGrant = () => allowance.has(QUERIES_A_USER_TO_GRANT);
       await findPage(ctx, features, { ...page, environmentId: id, nowMs }, mayGrant).catch((error: unknown) =>
         failures.push(error),

@@ -1,5 +1,6 @@
 import { and, eq, lte, sql } from "drizzle-orm";
-import { clockOf, guardFeatures, timesOf } from "../../db/features.ts";
+import { cronIn, workOnEach } from "../../db/cron-work.ts";
+import { clockOf, guardFeatures } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
@@ -82,21 +83,13 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   const [first] = users;
   if (first === undefined) return [];
   const { id, appId, mode, features, clock } = first;
-  const environment = { id, appId, mode, database: root.database };
-  const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
+  const ctx = cronIn(root, { id, appId, mode, database: root.database }, clock);
   const together = clock === null ? users.filter(({ hasHold }) => hasHold === 0) : [];
   const rest = users.filter((user) => !together.includes(user));
   const landed = together.length === 0 || (await grantTogether(ctx, features, together));
-  const failures: unknown[] = [];
-  for (const { accountId } of landed ? rest : users) {
-    if (!root.allowance.has(QUERIES_A_USER)) break;
-    try {
-      while ((await settleDueHolds(ctx, { accountId })) && root.allowance.has(QUERIES_A_USER));
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  return failures;
+  return workOnEach(root, landed ? rest : users, QUERIES_A_USER, async ({ accountId }) => {
+    while ((await settleDueHolds(ctx, { accountId })) && root.allowance.has(QUERIES_A_USER));
+  });
 }
 
 /** Grants the due periods of several users in one batch. Returns whether the batch succeeded. */

@@ -1,6 +1,7 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
+import { workOnEach } from "../../db/cron-work.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
 import {
   asInteger,
@@ -242,18 +243,13 @@ async function addStatementPage(root: CronCtx, statement: Running, afterId: numb
 
 /** Makes the requested statements in bounded pages. The guard on the position adds each page once. */
 export async function makeStatements(root: CronCtx): Promise<readonly unknown[]> {
-  const failures: unknown[] = [];
-  for (const statement of await runningOf(root)) {
-    try {
-      let afterId: number | null = statement.afterAccountId;
-      while (afterId !== null && root.allowance.has(STATEMENT_QUERIES_A_PAGE))
-        afterId = await addStatementPage(root, statement, afterId);
-    } catch (error) {
-      // Another run continues this statement, or the response of this batch was lost.
-      if (!isConflict(error)) failures.push(error);
-    }
-  }
-  return failures;
+  const failures = await workOnEach(root, await runningOf(root), STATEMENT_QUERIES_A_PAGE, async (statement) => {
+    let afterId: number | null = statement.afterAccountId;
+    while (afterId !== null && root.allowance.has(STATEMENT_QUERIES_A_PAGE))
+      afterId = await addStatementPage(root, statement, afterId);
+  });
+  // A conflict: another run continues the statement, or the response of its batch was lost.
+  return failures.filter((error) => !isConflict(error));
 }
 
 export const statementsPart: CronPart = {

@@ -1,5 +1,6 @@
 import { and, eq, lte, sql } from "drizzle-orm";
-import { clockOf, timesOf } from "../../db/features.ts";
+import { cronIn, workOnEach } from "../../db/cron-work.ts";
+import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, type RowsOf, type Statement } from "../../db/sql.ts";
@@ -88,19 +89,11 @@ const USERS_A_RUN_MAX = 250;
  */
 export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
-  const failures: unknown[] = [];
   const due = await all(db, selectUsersWithDueHolds({ nowMs: root.now(), limit: USERS_A_RUN_MAX }));
-  for (const { accountId, clock, ...row } of due) {
-    if (!allowance.has(HOLD_QUERIES_A_USER)) break;
-    const environment = { ...row, database };
-    const ctx: TenantCtx = { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
-    try {
-      while ((await settleDueHolds(ctx, { accountId })) && allowance.has(HOLD_QUERIES_A_USER));
-    } catch (error) {
-      failures.push(error);
-    }
-  }
-  return failures;
+  return workOnEach(root, due, HOLD_QUERIES_A_USER, async ({ accountId, clock, ...row }) => {
+    const ctx = cronIn(root, { ...row, database }, clock);
+    while ((await settleDueHolds(ctx, { accountId })) && allowance.has(HOLD_QUERIES_A_USER));
+  });
 }
 
 export const holdsPart: CronPart = {

@@ -1,0 +1,29 @@
+import type { CronCtx, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
+import { timesOf } from "./features.ts";
+
+/** The context of the cron's work in an environment, at the environment's time. `clock` is its test clock, as text. */
+export function cronIn(root: SystemCtx, environment: Environment, clock: string | null): TenantCtx {
+  return { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
+}
+
+/**
+ * Works on each row in turn while so many queries are left. Returns the errors: a failure stops only the work on its own row, and the
+ * next run tries it again.
+ */
+export async function workOnEach<Row>(
+  { allowance }: CronCtx,
+  rows: readonly Row[],
+  queries: number,
+  work: (row: Row) => Promise<unknown>,
+): Promise<unknown[]> {
+  const failures: unknown[] = [];
+  for (const row of rows) {
+    if (!allowance.has(queries)) break;
+    try {
+      await work(row);
+    } catch (error) {
+      failures.push(error);
+    }
+  }
+  return failures;
+}
