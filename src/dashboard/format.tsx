@@ -1,12 +1,15 @@
 import { createContext, useContext } from "hono/jsx";
+import { numberText } from "../lib/json.ts";
 
 /** This file formats numbers and times for people, the same on every page, in UTC. */
 let number: Intl.NumberFormat | undefined;
 let compact: Intl.NumberFormat | undefined;
 
+/** Returns a number with all its digits, also a sum that has more of them than a double (`exactAmount`). */
 export function amountText(value: number): string {
   number ??= new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
-  return number.format(value);
+  // `format` takes digits as text, and TypeScript wants a literal of them.
+  return number.format(typeof value === "number" ? value : (numberText(value) as "0"));
 }
 export function shortAmount(value: number): string {
   compact ??= new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });

@@ -258,7 +258,7 @@ const LINES: readonly Line[] = [
 ];
 
 /** Shows a term with its sign. A term of 0 has no link, because its list is empty. */
-export const Term = ({ value, href }: { value: number; href?: string | undefined }) => {
+const Term = ({ value, href }: { value: number; href?: string | undefined }) => {
   if (value === 0) return <>0</>;
   const text = `${value > 0 ? "+" : "−"}${amountText(Math.abs(value))}`;
   return href === undefined ? <span>{text}</span> : <a href={href}>{text}</a>;

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { UNITS, type Unit } from "../books/amounts/amount.ts";
+import { exactAmount, stepsOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { StatementLineOutput } from "../books/statements/responses.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty, Hidden } from "./components.tsx";
@@ -7,11 +7,7 @@ import { type FigureName, figurePath } from "./figures.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
-import { Term } from "./overview-figures.tsx";
 import type { Overview } from "./read-overview.ts";
-
-/** A sum over lines may have more digits than a double: its JSON has all of them. */
-const roundedNumber = (value: number): number => Number(JSON.stringify(value));
 
 interface StatementTerm {
   readonly label: string;
@@ -94,8 +90,9 @@ interface LinesProps {
 
 const Lines = ({ c, month, lines }: LinesProps) => {
   const units = UNITS.filter((unit) => lines.some((line) => line.unit === unit));
-  const sum = (unit: Unit, of: StatementTerm["of"]): number =>
-    lines.reduce((total, line) => (line.unit === unit ? total + roundedNumber(of(line)) : total), 0);
+  /** In steps, because a sum may have more digits than a double. */
+  const sum = (unit: Unit, of: StatementTerm["of"]): bigint =>
+    lines.reduce((total, line) => (line.unit === unit ? total + stepsOfExact(unit, of(line)) : total), 0n);
   if (units.length === 0) return <p class="empty">Nothing was granted, spent or left in this month.</p>;
   return (
     <div class="scroll">
@@ -114,21 +111,28 @@ const Lines = ({ c, month, lines }: LinesProps) => {
           <tr>
             <th scope="row">Opening</th>
             {units.map((unit) => (
-              <td class="end">{amountText(sum(unit, ({ opening }) => opening))}</td>
+              <td class="end">
+                {amountText(
+                  exactAmount(
+                    unit,
+                    sum(unit, ({ opening }) => opening),
+                  ),
+                )}
+              </td>
             ))}
           </tr>
-          {STATEMENT_TERMS.filter(({ of }) => units.some((unit) => sum(unit, of) !== 0)).map(
+          {STATEMENT_TERMS.filter(({ of }) => units.some((unit) => sum(unit, of) !== 0n)).map(
             ({ label, sign, of, figure }) => (
               <tr>
                 <th scope="row">{label}</th>
                 {units.map((unit) => {
                   const value = sum(unit, of);
                   // An amount below 0 comes from balances that expired earlier, and has no list.
-                  const isListed = figure !== undefined && value > 0;
+                  const isListed = figure !== undefined && value > 0n;
                   const href = isListed ? pathIn(c, figurePath(figure, { unit, ...daysOfMonth(month) })) : undefined;
                   return (
                     <td class="end">
-                      <Term value={sign * value} href={href} />
+                      <StatementSum unit={unit} steps={BigInt(sign) * value} href={href} />
                     </td>
                   );
                 })}
@@ -138,11 +142,25 @@ const Lines = ({ c, month, lines }: LinesProps) => {
           <tr class="total">
             <th scope="row">Closing, including holds</th>
             {units.map((unit) => (
-              <td class="end">{amountText(sum(unit, ({ closing }) => closing))}</td>
+              <td class="end">
+                {amountText(
+                  exactAmount(
+                    unit,
+                    sum(unit, ({ closing }) => closing),
+                  ),
+                )}
+              </td>
             ))}
           </tr>
         </tbody>
       </table>
     </div>
   );
+};
+
+/** Shows a sum with its sign. */
+const StatementSum = ({ unit, steps, href }: { unit: Unit; steps: bigint; href: string | undefined }) => {
+  if (steps === 0n) return <>0</>;
+  const text = `${steps > 0n ? "+" : "−"}${amountText(exactAmount(unit, steps > 0n ? steps : -steps))}`;
+  return href === undefined ? <span>{text}</span> : <a href={href}>{text}</a>;
 };

@@ -86,12 +86,7 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
           label={`Statement ${month}`}
           head={["Pack", "Unit", ...SIGNS.map(([name]) => numbers(name))]}
           empty="Nothing was granted, spent or left in this month."
-          rows={lines.map((line) => [
-            line.packName,
-            line.unit,
-            // A sum may have more digits than a double: its JSON has all of them.
-            ...SIGNS.map(([, of]) => amountText(Number(JSON.stringify(of(line))))),
-          ])}
+          rows={lines.map((line) => [line.packName, line.unit, ...SIGNS.map(([, of]) => amountText(of(line)))])}
         />
         <p>
           <a class="button quiet" href={pathIn(c, `statements/${statementId}.csv`)}>

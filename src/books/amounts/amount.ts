@@ -1,5 +1,5 @@
 import type { Steps } from "../../db/schema.ts";
-import { parseJson } from "../../lib/json.ts";
+import { numberText, parseJson } from "../../lib/json.ts";
 
 /**
  * The units of amounts. Inside Purser, amounts are integers in a unit's smallest step, and no float is ever added, multiplied or
@@ -59,6 +59,12 @@ export const exactAmount = (unit: Unit, steps: bigint): number => {
   // A number with more digits than a double is a raw value. Its only reader, JSON.stringify, writes it as a number.
   return parseJson(decimal) as number;
 };
+
+/** Returns the steps of an amount that `exactAmount` returned. */
+export function stepsOfExact(unit: Unit, amount: number): bigint {
+  const [whole = "0", decimals = ""] = (numberText(amount) ?? "0").split(".");
+  return BigInt(`${whole}${decimals.padEnd(DECIMALS[unit], "0")}`);
+}
 
 function decimalOfSteps(unit: Unit, steps: bigint): string {
   const sign = steps < 0n ? "-" : "";

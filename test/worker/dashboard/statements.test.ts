@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { browse } from "../../support/browse.ts";
@@ -25,9 +26,15 @@ it("statements are requested, shown when they are ready, and saved as CSV", asyn
   const place = made.headers.get("location") ?? "";
   expect(await (await browser.get(place)).text()).toContain("It is being made.");
   expect((await browser.get(`${place}.csv`)).status).toBe(503);
+  // Of a pack with more credits than a double can tell apart.
+  await env.DB.prepare("INSERT INTO statement_lines VALUES (?, 'tokens', 'cpk_large', 'Large', ?)")
+    .bind(place.split("/").at(-1), JSON.stringify({ spent: "9007199254740993001", closing: "9007199254740993001" }))
+    .run();
   await runPart(makeStatements, makeAdminCtx(clock));
   const page = await (await browser.get(place)).text();
-  for (const part of ["Starter", "1,500.5", "= Closing"]) expect(page).toContain(part);
+  for (const part of ["Starter", "1,500.5", "= Closing", ">9,007,199,254,740,993.001<"]) expect(page).toContain(part);
+  const overview = await (await browser.get(at.replace("statements", "overview"))).text();
+  for (const part of [">−9,007,199,254,740,993.001<", ">9,007,199,254,742,493.501<"]) expect(overview).toContain(part);
   const csv = await browser.get(`${place}.csv`);
   expect(csv.headers.get("content-type")).toBe("text/csv; charset=utf-8");
   expect(await csv.text()).toContain(`"tokens","${packId}","Starter",0,`);
