@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { ACTIONS } from "../catalog/audit/audit-statement.ts";
-import { searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
+import { type ShownAct, searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
 import { Choice, Field, Pager, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
@@ -177,9 +177,9 @@ const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
 interface ActsProps {
   readonly c: Context<DashboardEnv>;
   readonly label: string;
-  readonly entries: readonly AuditEntry[];
+  readonly entries: readonly (AuditEntry & Partial<Pick<ShownAct, "reason">>)[];
   readonly empty: string;
-  /** Whether to show each act's target. */
+  /** Whether to show each act's target, user and reason. */
   readonly hasTargets?: boolean;
 }
 
@@ -188,9 +188,9 @@ export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps
   <Table
     label={label}
     csv="audit"
-    head={["When", "By", "Action", ...(hasTargets ? ["About", "User"] : []), "Details"]}
+    head={["When", "By", "Action", ...(hasTargets ? ["About", "User", "Reason"] : []), "Details"]}
     empty={empty}
-    rows={entries.map(({ at, by, action, target, userId, details }) => [
+    rows={entries.map(({ at, by, action, target, userId, details, reason }) => [
       <Time at={at} />,
       by,
       action,
@@ -198,6 +198,7 @@ export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps
         ? [
             <Target c={c} target={target} action={action} details={details} />,
             <AuditUser c={c} userId={userId} details={details} />,
+            reason ?? "",
           ]
         : []),
       <Details c={c} details={details} />,

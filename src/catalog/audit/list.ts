@@ -1,7 +1,7 @@
 import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import { mayName } from "../../auth/scopes.ts";
 import { computed, drizzle, fields, optional, query, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, adminAudit, environments } from "../../db/schema.ts";
+import { accounts, adminAudit, creditLedger, environments } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
@@ -22,6 +22,19 @@ const auditFields = () => ({
   }),
   ...optional(fields(accounts, "userId")),
 });
+/**
+ * The fields of an act in the dashboard: also its reason, which is the note of its first ledger entry. The audit has no free text
+ * of its own, so an erasure, which empties the note, leaves none.
+ */
+const shownActFields = () => {
+  const { details, accountId } = adminAudit;
+  const seq = sql`coalesce(${details} ->> '$.seq', ${details} ->> '$.entries[0].seq')`;
+  const note = drizzle
+    .select(fields(creditLedger, "note"))
+    .from(creditLedger)
+    .where(and(eq(creditLedger.accountId, accountId), eq(creditLedger.seq, seq)));
+  return { ...auditFields(), ...computed({ reason: sql<string | null>`${scalar(note)}` }) };
+};
 /** The user whom an act was about. */
 const ofAct = eq(accounts.id, adminAudit.accountId);
 
@@ -141,7 +154,7 @@ function search(entries: (value: ValueOf<AuditValues>) => SQL) {
   return {
     rows: query((value: ValueOf<AuditValues>) =>
       drizzle
-        .select(auditFields())
+        .select(shownActFields())
         .from(searched(value))
         .leftJoin(accounts, ofAct)
         .where(
@@ -166,8 +179,14 @@ const searches = {
   ofUser: search(SEARCHED.ofUser),
 };
 
+/** An act in the dashboard. */
+export interface ShownAct extends AuditEntry {
+  /** The reason that the operator gave. Null if the act has none, and after an erasure. */
+  readonly reason: string | null;
+}
+
 export interface AuditSearch {
-  readonly entries: readonly AuditEntry[];
+  readonly entries: readonly ShownAct[];
   readonly nextCursor: string | null;
 }
 
@@ -195,7 +214,8 @@ export async function searchAudit(
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
   const isMore = rows.length === limit || end?.searched === searchedActsMax;
   const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
-  return { entries: rows.map((row) => presentAuditEntry(root, row)), nextCursor: next };
+  const entries = rows.map((row) => ({ ...presentAuditEntry(root, row), reason: mayName(root) ? row.reason : null }));
+  return { entries, nextCursor: next };
 }
 
 const selectActs = query((value: ValueOf<{ appId: string; targets: string; action: string }>) =>

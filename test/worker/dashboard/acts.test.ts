@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { browse } from "../../support/browse.ts";
+import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances } from "../../support/lives.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
@@ -329,6 +329,34 @@ it("refunds a part of an order after a preview, once from a form sent twice, and
 });
 
 describe("the audit's page", () => {
+  it("shows the user, the amount and the reason of an act, and after an erasure only the pseudonym and the amount", async () => {
+    const { app, read, send } = await world();
+    const packId = await makeLegacyPack(app.appId, "Any", "count");
+    const grant = { userId: "ana", packId, quantity: "7", notes: "wrote to us", source: "manual", ref: "dashboard:1" };
+    expect((await send("users/grant", grant)).status).toBe(303);
+    const body = {
+      userId: "ana",
+      externalRef: "dashboard:1",
+      refundRef: "r1",
+      part: "1",
+      of: "7",
+      reason: "by mistake",
+    };
+    expect((await send("users/refund", body)).status).toBe(303);
+    const rows = async () => tableRows((await read("audit")).text, "Acts").slice(0, 2);
+    expect(await rows()).toEqual([
+      expect.stringMatching(/ dashboard credits\.refunded crb_\S+ ana by mistake .* -1 /),
+      expect.stringMatching(/ dashboard credits\.granted cpk_\S+ ana wrote to us .* 7 /),
+    ]);
+    const erased = await makeClient(new Clock())("POST", "/api/v1/erase-person", {
+      ...{ key: app.keys.sk_live, body: { distinctId: "ana" } },
+    });
+    expect(erased.status).toBe(200);
+    const after = (await rows()).join(" ");
+    expect(after).toMatch(/erased_\S+ .* -1 .*erased_\S+ .* 7 /);
+    for (const word of [" ana ", "wrote to us", "by mistake"]) expect(after).not.toContain(word);
+  });
+
   it("filters by author, action and object, page by page, and each object shows its author", async () => {
     const { app, read, send } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "count");

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { adjustBalance } from "../../../../src/books/credits/adjust.ts";
 import { grantPack } from "../../../../src/books/credits/grant.ts";
+import { refundCredits } from "../../../../src/books/credits/refund.ts";
 import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../../support/faulty-d1.ts";
@@ -19,7 +20,7 @@ async function openOffice(d1: D1Database = env.DB) {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makePack(app.appId, "Pack", items);
-  const input = { userId: USER, packId, source: "purchase" } as const;
+  const input = { userId: USER, packId, source: "purchase", externalRef: "order-1" } as const;
   const { output } = await grantPack(makeCtx(app.environments.test, clock), input);
   const ctx = { ...makeCtx(app.environments.test, clock, d1), caller: { kind: "admin", by: "eva" } as const };
   const entries = async () => {
@@ -49,6 +50,9 @@ const grantBy = ({ ctx, packId }: Pick<Office, "ctx" | "packId">) =>
 const adjustBy = ({ ctx, balanceId }: Pick<Office, "ctx" | "balanceId">, delta: number, adjustmentId: string) =>
   adjustBalance(ctx, { balanceId, delta, note: NOTE, adjustmentId });
 
+const refundBy = ({ ctx }: Pick<Office, "ctx">, externalRef: string) =>
+  refundCredits(ctx, { userId: USER, externalRef, refundRef: "ref-1", share: { part: 1, of: 2 }, reason: NOTE });
+
 const acts: readonly CreditAct[] = [
   {
     action: "credits.granted",
@@ -77,6 +81,19 @@ const acts: readonly CreditAct[] = [
     details: (_, { balanceId }) => ({ mode: "test", balanceId, unit: "cents", amount: -1, seq: 3 }),
     refused: ({ ctx }) => revokeBalance(ctx, { balanceId: "crb_none", reason: NOTE }),
   },
+  {
+    action: "credits.refunded",
+    act: (office) => refundBy(office, "order-1"),
+    target: ({ balanceId }) => balanceId,
+    details: (made) => {
+      const { output } = made as Awaited<ReturnType<typeof refundCredits>>;
+      const entryOf = (at: number) => ({
+        ...{ balanceId: output.balances[at]?.balanceId, unit: "cents", amount: -(at + 1) / 2, seq: 3 + at },
+      });
+      return { mode: "test", entries: [entryOf(0), entryOf(1)] };
+    },
+    refused: (office) => refundBy(office, "order-2"),
+  },
 ];
 
 // Attempts follow without pauses.
@@ -95,7 +112,8 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     expect(entries).toEqual([
       { atMs: office.clock.ms, by: "eva", action, target: target(office), details: details(made, office) },
     ]);
-    for (const word of [USER, NOTE, "of ana", "dashboard:1"]) expect(JSON.stringify(entries)).not.toContain(word);
+    for (const word of [USER, NOTE, "of ana", "dashboard:1", "order-1", "ref-1"])
+      expect(JSON.stringify(entries)).not.toContain(word);
   });
 
   it("is not recorded again when it is repeated, even by many at once, or refused", async () => {
