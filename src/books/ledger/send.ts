@@ -16,9 +16,10 @@ import type { Write } from "./decision.ts";
 import { countGranted, inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import { type DueHold, settleHolds } from "./hold.ts";
 import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
+import { ledgerMessageWrites, takingMessages, wantedOf } from "./insert-messages.ts";
 import { alertWrites, liftAlerts, messagesAmong } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-import { ledgerMessageWrites, limitMessages, reservationExpired, takingMessages, wantedOf } from "./messages.ts";
+import { limitMessages, reservationExpired } from "./messages.ts";
 import { motionsOf } from "./motion.ts";
 import type { DuePeriod, PeriodPlan } from "./plan-periods.ts";
 

@@ -24,15 +24,9 @@ import {
   type SettlementRow,
   settleHolds,
 } from "./hold.ts";
+import { ledgerMessageWrites, takingMessages, wantedOf } from "./insert-messages.ts";
 import { alertWrites, messagesAmong } from "./judge-alerts.ts";
-import {
-  type LedgerMessage,
-  ledgerMessageWrites,
-  reservationExpired,
-  takingMessages,
-  usageRecorded,
-  wantedOf,
-} from "./messages.ts";
+import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
 import type { Motion } from "./motion.ts";
 import { OwedPlan } from "./owed.ts";
 import { balancesOfPeriods } from "./plan-periods.ts";

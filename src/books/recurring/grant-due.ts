@@ -18,8 +18,8 @@ import {
   writeForMany,
 } from "../ledger/due-periods.ts";
 import { isDue } from "../ledger/hold.ts";
+import { ledgerMessageWrites, wantedOf } from "../ledger/insert-messages.ts";
 import { liftAlertsOfMany } from "../ledger/judge-alerts.ts";
-import { ledgerMessageWrites, wantedOf } from "../ledger/messages.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
 const USERS_A_PAGE_MAX = 200;

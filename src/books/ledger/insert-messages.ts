@@ -1,0 +1,216 @@
+import { and, eq, or, type SQL, sql } from "drizzle-orm";
+import { isoJson } from "../../db/presenter.ts";
+import { asInteger, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import {
+  creditBalances,
+  creditLedger,
+  largeProperties,
+  paymentGrants,
+  paymentNames,
+  usageCounters,
+  usageEvents,
+  webhookMessages,
+} from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { deliver, deliveryTimes, insertMessagesOf, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
+import { amountOf } from "./debits.ts";
+import { lastSeqOf } from "./insert-entries.ts";
+import { deliverOwn, endpointsByType, type MessageWrites } from "./judge-alerts.ts";
+import type { LedgerMessage } from "./messages.ts";
+import { isSinceSettled } from "./owed.ts";
+
+/** The seq of a message's last entry; `m.value` is the message. */
+function seqOf(account: SQL): SQL {
+  const { accountId, seq, eventId, reservationId, reason } = creditLedger;
+  const ofGrant = sql`(
+    SELECT ${creditBalances.grantSeq} FROM ${creditBalances} WHERE ${creditBalances.id} = m.value ->> '$.last.grantedId'
+  )`;
+  return sql`iif(m.value ->> 'last' IS NULL, NULL, iif(m.value ->> '$.last.grantedId' IS NOT NULL, ${ofGrant}, (
+  SELECT ${seq} FROM ${creditLedger} WHERE ${accountId} = ${account}
+    AND (m.value ->> '$.last.eventId' IS NULL OR ${eventId} = m.value ->> '$.last.eventId')
+    AND (m.value ->> '$.last.reservationId' IS NULL
+      OR (${reservationId} = m.value ->> '$.last.reservationId' AND ${reason} <> 'admin_adjust'))
+    AND (m.value ->> '$.last.returnedId' IS NULL
+      OR (${reservationId} = m.value ->> '$.last.returnedId' AND ${eventId} IS NULL AND ${reason} <> 'admin_adjust'))
+  ORDER BY ${seq} DESC LIMIT 1
+) - coalesce(m.value ->> '$.last.after', 0)))`;
+}
+
+/** Larger properties are left out of a message. */
+const MESSAGE_PROPERTIES_BYTES_MAX = 16_384;
+
+const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEvents.largePropertiesBytes} <= ${MESSAGE_PROPERTIES_BYTES_MAX}, (
+  SELECT ${largeProperties.properties} FROM ${largeProperties} WHERE ${and(
+    eq(largeProperties.accountId, usageEvents.accountId),
+    eq(largeProperties.occurredByMs, usageEvents.occurredByMs),
+    eq(largeProperties.seq, usageEvents.seq),
+  )}
+), NULL))`;
+
+const ofEvent = (value: ValueOf<WriteContext>) => sql`(
+  SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
+    '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
+  FROM ${usageEvents}
+  WHERE ${usageEvents.environmentId} = ${value("environmentId")} AND ${usageEvents.eventId} = m.value ->> 'recordedEventId'
+)`;
+
+const { balanceId, unit, deltaSteps, balanceAfterSteps } = creditLedger;
+const delta = amountOf(deltaSteps, unit);
+const remaining = amountOf(balanceAfterSteps, unit);
+
+function ofMotions(account: SQL): SQL {
+  const moved = sql`json_object('balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${delta}, 'remaining', ${remaining})`;
+  const short = sql`max(0, (t.value ->> 'dueSteps') + ${deltaSteps})`;
+  const taken = sql`json_object('balanceId', ${balanceId}, 'packItemId', t.value ->> 'packItemId', 'unit', ${unit},
+    'taken', ${amountOf(sql`-${deltaSteps}`, unit)}, 'short', ${amountOf(short, unit)}, 'remaining', ${remaining})`;
+  const last = sql`${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)`;
+  return sql`json_set(m.value -> 'data', '$.balances', json((
+  SELECT json_group_array(iif(t.value ->> 'dueSteps' IS NULL, ${moved}, ${taken}) ORDER BY ${creditLedger.seq})
+  FROM json_each(m.value -> 'motions') AS t CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${account}
+    AND ${creditLedger.seq} = ${last} + 1 + t.key - json_array_length(m.value -> 'motions')
+)))`;
+}
+
+const ofEntry = (account: SQL) => sql`(
+  SELECT json_set(m.value -> 'data', '$.balanceId', ${balanceId}, '$.unit', ${unit}, '$.delta', ${delta},
+    '$.remaining', ${remaining}, '$.note', ${creditLedger.note})
+  FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account}
+    AND ${creditLedger.seq} = ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
+)`;
+
+/** Whether at least one entry of a message with motions moved an amount. */
+function hasMoved(account: SQL): SQL {
+  const { accountId, seq, deltaSteps } = creditLedger;
+  const last = sql`SELECT ${lastSeqOf(account)} - (m.value ->> '$.last.after') AS place`;
+  return sql`EXISTS (
+    SELECT 1 FROM (${last}) AS last CROSS JOIN ${creditLedger} ON ${accountId} = ${account}
+      AND ${seq} > last.place - json_array_length(m.value -> 'motions') AND ${seq} <= last.place
+    WHERE ${deltaSteps} <> 0
+  )`;
+}
+
+const reachedCounter = (value: ValueOf<WriteContext>) => {
+  const { environmentId, limitId, accountId, windowMs } = usageCounters;
+  return and(
+    eq(environmentId, value("environmentId")),
+    sql`${limitId} = m.value ->> '$.reached.limitId'`,
+    sql`${accountId} = ${accountOfWrite(value)}`,
+    sql`${windowMs} = m.value ->> '$.reached.windowMs'`,
+  );
+};
+
+const hasReached = (value: ValueOf<WriteContext>) => {
+  const { reachedCount } = usageCounters;
+  return hasRow(
+    usageCounters,
+    and(reachedCounter(value), sql`${reachedCount} BETWEEN 1 AND m.value ->> '$.reached.counts'`),
+  );
+};
+
+/** Its `seq` is 0 when the user has no entry. */
+const ofReached = (value: ValueOf<WriteContext>) => {
+  const { usedSteps, hasOwnAmount, ownAmountSteps } = usageCounters;
+  const unit = sql`m.value ->> '$.reached.unit'`;
+  return sql`(
+    SELECT json_set(m.value -> 'data', '$.used', ${amountOf(usedSteps, unit)},
+      '$.amount', iif(${hasOwnAmount}, ${amountOf(ownAmountSteps, unit)}, m.value -> '$.data.amount'))
+    FROM ${usageCounters} WHERE ${reachedCounter(value)}
+  )`;
+};
+
+const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string }>(
+  (value) => {
+    const account = accountOfWrite(value);
+    return sql`iif(m.value ->> 'hasNoSeq', m.value -> 'data', json_set(
+      CASE
+        WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
+        WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
+        WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
+        WHEN m.value ->> 'reached' IS NOT NULL THEN ${ofReached(value)}
+        ELSE m.value -> 'data'
+      END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(account)}, ${lastSeqOf(account)})))`;
+  },
+  (value) => sql`(m.value ->> 'mustMove' IS NULL OR ${hasMoved(accountOfWrite(value))})
+    AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,
+);
+
+/** The messages of a write that an endpoint wants. If no endpoint wants any, they are not even built. */
+export function wantedOf(
+  ctx: TenantCtx,
+  account: { readonly features: string | null },
+  messages: () => readonly LedgerMessage[],
+): readonly Outgoing<LedgerMessage>[] {
+  return wantedMessages(ctx, account.features, messages);
+}
+
+/** The statements that write and send a user's messages. They come after all entries of the batch. */
+export function ledgerMessageWrites(
+  ctx: TenantCtx,
+  account: WriteContext,
+  messages: readonly Outgoing<LedgerMessage>[],
+): Statement[] {
+  if (messages.length === 0) return [];
+  return [
+    insertLedgerMessages({ ...writingValues(account), messages: JSON.stringify(messages) }),
+    ...deliver(ctx, messages),
+  ];
+}
+
+/** The key under which a payment is shown (payments/state.ts). */
+const paymentKey = () => sql`(
+  SELECT ${paymentNames.name} FROM ${paymentNames}
+  WHERE ${paymentNames.environmentId} = ${paymentGrants.environmentId} AND ${paymentNames.paymentId} = ${paymentGrants.paymentId}
+  ORDER BY iif(${paymentNames.name} GLOB 'pi_*', 0, iif(${paymentNames.name} GLOB 'cs_*', 1,
+    iif(${paymentNames.name} GLOB 'in_*', 2, 3))), ${paymentNames.name} LIMIT 1
+)`;
+
+type ToldWrite = WriteContext & { settled: string; endpoints: string; messageId: string };
+
+const tell = query((value: ValueOf<ToldWrite>) => {
+  const { balanceId, unit, deltaSteps, balanceAfterSteps, isRevoked, note, seq, reason, reservationId } = creditLedger;
+  const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
+  const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${amountOf(deltaSteps, unit)},
+    'remaining', ${amountOf(balanceAfterSteps, unit)}`;
+  const ofPayment = and(
+    eq(paymentGrants.balanceId, balanceId),
+    or(sql`${isRevoked} = 0`, sql`${paymentGrants.isRevoked} = 1`),
+  );
+  const insert = insertFrom(
+    webhookMessages,
+    {
+      id: sql`${value("messageId")} || printf('%06d', row_number() OVER (ORDER BY ${seq}))`,
+      environmentId: asInteger(value("environmentId")),
+      type,
+      atMs: creditLedger.occurredAtMs,
+      subject: value("userId"),
+      data: sql`iif(${paymentGrants.balanceId} IS NULL,
+        json_object('userId', ${value("userId")}, ${moved}, 'note', ${note}, 'seq', ${seq}),
+        json_object('userId', ${value("userId")}, 'paymentKey', ${paymentKey()},
+          'balances', json_array(json_object(${moved})), 'seq', ${seq}))`,
+    },
+    sql`FROM ${creditLedger} LEFT JOIN ${paymentGrants} ON ${ofPayment}
+      WHERE ${isSinceSettled(value, accountOfWrite(value))} AND ${reason} = 'admin_adjust'
+      AND ${reservationId} IN (SELECT value FROM json_each(${value("settled")}))
+      AND ${value("endpoints")} -> ('$."' || ${type} || '"') IS NOT NULL`,
+  );
+  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} RETURNING ${list}`);
+});
+
+const TYPES = [{ type: "credits.adjusted" }, { type: "payment.taken" }] as const;
+
+/** Messages about the amounts that settlements took from their returns: owed amounts (C21, S4) and revoked ones (U9). */
+export function takingMessages(
+  ctx: TenantCtx,
+  account: WriteContext & { readonly features: string | null },
+  settledIds: readonly string[],
+): MessageWrites {
+  const wanted = settledIds.length === 0 ? [] : wantedMessages(ctx, account.features, () => TYPES);
+  const [first] = wanted;
+  if (first === undefined) return { statements: [] };
+  const { environmentId } = account;
+  const own = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
+  const told = tell({ ...writingValues(account), ...own, settled: JSON.stringify(settledIds) });
+  return { statements: [told, deliverOwn({ ...own, ...deliveryTimes(ctx) })], returning: told };
+}

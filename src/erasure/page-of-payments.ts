@@ -1,0 +1,109 @@
+import { and, eq, inArray, sql } from "drizzle-orm";
+import { assignments, drizzle, query } from "../db/query.ts";
+import {
+  creditLedger,
+  paymentDebts,
+  paymentFacts,
+  paymentGrants,
+  payments,
+  stripeCustomers,
+  stripeLog,
+  usageCounters,
+  usageLimits,
+} from "../db/schema.ts";
+import { id, isRowHere, type OfPage, ofRow, openAccounts, openIds, rowsMax, rowsOfIds } from "./counts.ts";
+import { erasedLedgerPage } from "./page-of-books.ts";
+
+/** The balances that the page's grants made. */
+const grantedInPage = (value: OfPage) =>
+  sql`(SELECT ${ofRow(creditLedger.balanceId)} FROM ${erasedLedgerPage(value)} WHERE ${ofRow(creditLedger.reason)} = 'grant')`;
+
+/** Payments that name the person: those of the granted balances, and those without a grant. */
+const erasedPaymentPage = (value: OfPage) => sql`(
+  SELECT ${ofRow(paymentFacts.paymentId)} FROM ${rowsOfIds(value, paymentFacts, paymentFacts.userId)} LIMIT ${rowsMax(value)}
+)`;
+// The reason stays, so that a repeated event, or one that read the payment earlier, does not restore the customer.
+const asErased = {
+  customer: sql`NULL`,
+  settledBy: sql`iif(${payments.settledBy} IS NULL, NULL, '')`,
+  version: sql`${payments.version} + 1`,
+  reason: sql`iif(${payments.status} = 'unmatched', 'person_erased', NULL)`,
+};
+const erasePayments = query((value: OfPage) =>
+  drizzle
+    .update(payments)
+    .set(asErased)
+    .where(
+      and(
+        isRowHere(value, payments),
+        sql`${payments.id} IN (
+          SELECT * FROM ${erasedPaymentPage(value)} UNION
+          SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
+          WHERE ${ofRow(creditLedger.reason)} = 'grant' AND ${paymentGrants.balanceId} = ${ofRow(creditLedger.balanceId)}
+        )`,
+      ),
+    ),
+);
+/** Prevents payments from restoring credits that an erasure revoked (S4). */
+const eraseGrants = query((value: OfPage) =>
+  drizzle
+    .update(paymentGrants)
+    .set({ isRevoked: 0 })
+    .where(and(eq(paymentGrants.isRevoked, 1), inArray(paymentGrants.balanceId, grantedInPage(value)))),
+);
+const eraseFacts = query((value: OfPage) =>
+  drizzle
+    .update(paymentFacts)
+    .set({ userId: null })
+    .where(
+      and(
+        isRowHere(value, paymentFacts),
+        sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${erasedPaymentPage(value)}`,
+      ),
+    ),
+);
+/** Removes the requested pack and user from the log of Stripe's events. The events and their outcomes stay. */
+const eraseLog = query((value: OfPage) =>
+  drizzle
+    .update(stripeLog)
+    .set({ askedPack: null, askedUser: null })
+    .where(
+      and(
+        isRowHere(value, stripeLog),
+        sql`${stripeLog.eventId} IN (
+          SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
+          LIMIT ${rowsMax(value)}
+        )`,
+      ),
+    ),
+);
+/** Ends the user's debts (S6). */
+const endDebts = query(
+  (value: OfPage) => sql`
+  UPDATE ${paymentDebts} INDEXED BY payment_debts_of
+  SET ${assignments(paymentDebts, { customer: sql`NULL`, amount: sql`0` })}
+  WHERE ${isRowHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
+    AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
+);
+/** Deletes a user's own amounts of limits. Counted usage stays under the pseudonym (E2). */
+const endOwnAmounts = query((value: OfPage) => {
+  const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
+  const ofAccounts = sql`
+    SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${openIds(value)} CROSS JOIN ${usageLimits}
+    WHERE ${isRowHere(value, usageLimits)}`;
+  return drizzle
+    .update(usageCounters)
+    .set({ hasOwnAmount: false, ownAmountSteps: null })
+    .where(sql`(${environmentId}, ${limitId}, ${accountId}) IN (${ofAccounts}) AND ${hasOwnAmount} = 1`);
+});
+/** Removes the customer from payments that are unmatched because nobody has assigned their customer to a user. */
+export const erasePaymentCustomers = query(
+  (value: OfPage) => sql`
+  UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, asErased)}
+  WHERE ${isRowHere(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
+    SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
+  )`,
+);
+
+/** What a page does to the payments of its ids while their books are open, in order. */
+export const paymentsOfPage = [erasePayments, eraseGrants, eraseFacts, eraseLog, endDebts, endOwnAmounts];
