@@ -152,7 +152,9 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
       <FormToken c={c} />
       <Hidden fields={{ distinctId }} />
       <p>
-        <button type="submit">End all links</button>{" "}
+        <button type="submit" class="quiet">
+          End all links
+        </button>{" "}
         <span class="soft">Links that were created for this id no longer open. A download that runs is finished.</span>
       </p>
     </form>

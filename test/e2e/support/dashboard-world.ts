@@ -18,22 +18,7 @@ type Json = Readonly<Record<string, unknown>>;
 export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Promise<DashboardWorld> {
   const app = await server.makeApp();
   await server.db.prepare("UPDATE apps SET name = ? WHERE id = ?").bind(name, app.appId).run();
-  const send = async (method: string, path: string, key: string, body: unknown, expected = 200) => {
-    const answer = await fetch(`${server.url}${path}`, {
-      method,
-      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-      body: JSON.stringify(body),
-    });
-    const text = await answer.text();
-    if (answer.status !== expected) throw new Error(`${method} ${path} answered ${answer.status} ${text}`);
-    // The API returns JSON objects.
-    return JSON.parse(text) as Json & { readonly [field: string]: string };
-  };
-  const admin = (path: string, body: unknown, method = "POST") =>
-    send(method, `/api/v1/admin/apps/${app.appId}/${path}`, ADMIN_TOKEN, body);
-  const post = (path: string, body: unknown, expected?: number) =>
-    send("POST", `/api/v1/${path}`, app.keys.sk_live, body, expected);
-
+  const { send, admin, post, pay } = callsOf(server, app);
   const mode = "live";
   const matches = [{ event: `chat.* ${EVIL}`, model: `gpt ${EVIL}` }, { event: "*" }];
   const items = [
@@ -94,6 +79,31 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
   await post("export-person", { distinctId: userId });
   const { erasureId = "" } = await post("erase-person", { distinctId: "gone", reason: "request" });
 
+  const bought = { client_reference_id: userId, metadata: { pack: "wallet" } };
+  await pay("checkout.session.completed", 1_768_478_400, session("cs_1", { ...bought, payment_intent: "pi_granted" }));
+  await pay("charge.refunded", 1_768_478_401, charge("ch_1", "pi_granted", 300));
+  const unmatched = { client_reference_id: null, metadata: { pack: `none ${EVIL}` }, payment_intent: `pi_${EVIL}` };
+  await pay("checkout.session.completed", 1_768_478_402, session(`cs_${EVIL}`, unmatched));
+  return { app, userId, ids: { packId, archivedId, balanceId, eventId, webhookId, erasureId } };
+}
+
+/** The calls of an application's owner: administration, the API with the secret key, and Stripe's events. */
+function callsOf(server: Server, app: ServedApp) {
+  const send = async (method: string, path: string, key: string, body: unknown, expected = 200) => {
+    const answer = await fetch(`${server.url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    const text = await answer.text();
+    if (answer.status !== expected) throw new Error(`${method} ${path} answered ${answer.status} ${text}`);
+    // The API returns JSON objects.
+    return JSON.parse(text) as Json & { readonly [field: string]: string };
+  };
+  const admin = (path: string, body: unknown, method = "POST") =>
+    send(method, `/api/v1/admin/apps/${app.appId}/${path}`, ADMIN_TOKEN, body);
+  const post = (path: string, body: unknown, expected?: number) =>
+    send("POST", `/api/v1/${path}`, app.keys.sk_live, body, expected);
   const pay = async (type: string, at: number, object: Json) => {
     const payload = JSON.stringify(eventOf(type, at, object));
     const signature = await stripeSignature(payload, SIGNING_SECRET, Math.floor(Date.now() / 1_000));
@@ -104,10 +114,40 @@ export async function fillDashboard(server: Server, name = `Desk ${EVIL}`): Prom
     });
     if (!answer.ok) throw new Error(`Stripe's event was answered ${answer.status} ${await answer.text()}`);
   };
-  const bought = { client_reference_id: userId, metadata: { pack: "wallet" } };
-  await pay("checkout.session.completed", 1_768_478_400, session("cs_1", { ...bought, payment_intent: "pi_granted" }));
-  await pay("charge.refunded", 1_768_478_401, charge("ch_1", "pi_granted", 300));
-  const unmatched = { client_reference_id: null, metadata: { pack: `none ${EVIL}` }, payment_intent: `pi_${EVIL}` };
-  await pay("checkout.session.completed", 1_768_478_402, session(`cs_${EVIL}`, unmatched));
-  return { app, userId, ids: { packId, archivedId, balanceId, eventId, webhookId, erasureId } };
+  return { send, admin, post, pay };
+}
+
+/** The users of an operator's day, each with a question. */
+export async function fillDay(server: Server): Promise<ServedApp> {
+  const app = await server.makeApp();
+  const { send, admin, post, pay } = callsOf(server, app);
+  const { packId = "" } = await admin("packs", { packName: "Tokens", items: [], unit: "tokens" });
+  await admin("stripe", { mode: "live", setting: { signingSecrets: [SIGNING_SECRET], prices: [] } }, "PUT");
+  const nowS = Math.floor(Date.now() / 1_000);
+  for (const n of [1, 2]) {
+    const bought = { client_reference_id: "twice", metadata: { pack: packId, quantity: "500" } };
+    await pay("checkout.session.completed", nowS, session(`cs_${n}`, { ...bought, payment_intent: `pi_${n}` }));
+  }
+  const use = (eventId: string, userId: string, tokens: number, expected?: number) =>
+    post(
+      "usage/events",
+      { eventId, userId, event: "chat", model: "large", quantities: { count: 0, tokens } },
+      expected,
+    );
+  for (const [userId, granted, used] of [
+    ["short", 10, 0],
+    ["tomorrow", 1_000, 900],
+    ["burner", 1_000_000, 50_000],
+  ] as const) {
+    await post("credits/grant", { userId, packId, quantity: granted });
+    if (used > 0) await use(`of ${userId}`, userId, used);
+  }
+  await use("too much", "short", 70, 402);
+  await post("credits/grant", { userId: "buyer", packId, quantity: 200, externalRef: "order-9" });
+  await send("POST", "/batch/", app.keys.pk_live, {
+    api_key: app.keys.pk_live,
+    batch: [{ event: "seen", distinct_id: "leaver", properties: {} }],
+  });
+  await server.cron();
+  return app;
 }
