@@ -106,6 +106,27 @@ describe("the confirmation of a grant", () => {
   });
 });
 
+it("a grant and a recurring grant ask before they make a new user, and make none unless the box is ticked", async () => {
+  const { app, read, send } = await world();
+  const packId = await makeLegacyPack(app.appId, "Any", "cents");
+  await seedBalances(app.environments.live, "known", 1);
+  const fields = { packId, quantity: "5", notes: "x", source: "manual", every: "month" };
+  const acts = [
+    ["users/grant", { ref: "dashboard:3" }],
+    ["users/recurring", { recurringId: "rec_of_the_test" }],
+  ] as const;
+  for (const [path, own] of acts) {
+    const of = (userId: string) => ({ ...fields, ...own, userId });
+    const asked = await read(`${path}/confirm${query(of("new"))}`);
+    expect(asked.text, path).toContain("No user has this id yet. The grant makes a new user.");
+    expect(hidden(asked.text, "asked")).toBe("yes");
+    expect((await read(`${path}/confirm${query(of("known"))}`)).text).not.toContain("No user has this id");
+    expect((await send(path, { ...of("new"), asked: "yes" })).status).toBe(400);
+    expect((await read("users?userId=new")).text).toContain("No user has this id");
+  }
+  expect(await countOf("credit_balances", app)).toBe(1);
+});
+
 describe("the confirmation of an adjustment", () => {
   it("shows the resulting balance, or the API's refusal, and changes nothing", async () => {
     const { app, read } = await world();

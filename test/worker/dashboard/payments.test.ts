@@ -80,6 +80,9 @@ it("settles an unmatched payment once, and shows a refusal beside its field", as
     expect(large.text).toContain(part);
   }
   expect(large.text).not.toContain("<img");
+  const forNobody = await confirm({ userId: "nobody", packId: w.packs.tokens, quantity: "1" });
+  expect(forNobody.text).toContain("No user has this id yet. The grant makes a new user.");
+  expect(forNobody.text).toContain('name="asked" value="yes"');
   const unsure = await w.send("payments/pi_1/settle", { ...form, quantity: "12,345,678", asked: "yes" });
   expect([unsure.status, (await unsure.text()).includes("Nothing was changed: tick the box")]).toEqual([400, true]);
   expect(await w.balances("ada")).toEqual([]);
