@@ -14,7 +14,7 @@ import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 
 // Pure functions decide the due amount of a payment. This test applies every event in every state that any order and repetition
 // of the ten events can reach, together with a debit, a hold, its return and the expiry, and compares each state with the model.
-// So it covers all 10! orders, with any repetitions.
+// So it covers all 10! orders, with any repetitions; amid usage, all orders.
 
 const wallet: ReturnType<PureShop["packOf"]> = {
   ...{ id: "cpk_1", appId: "app_1", name: "Wallet", nameKey: "wallet", version: 1, createdAtMs: 0 },
@@ -168,6 +168,8 @@ describe.each([
     const ahead = [start];
     for (const world of ahead) {
       for (const act of acts) {
+        // The other walks repeat every event in every state.
+        if (isAmidUse && world.history.includes(act)) continue;
         const next = world.after(act);
         const { standing, key } = next;
         if (standing.join() !== next.model.standing.join()) {
