@@ -71,6 +71,22 @@ async function fill(url) {
         : { count: 0, tokens: 400 + ((index * 733) % 1_900) },
     });
   }
+  const chat = { userId: "ada", event: "chat.completion", model: "small-3" };
+  // This one is refused with 402.
+  await post("/usage/events", { eventId: "refused", ...chat, quantities: { count: 0, tokens: 9_000_000 } }).catch(
+    () => {},
+  );
+  const hold = { reservationId: "res_chat", ...chat, quantities: { count: 0, tokens: 1_200 } };
+  await post("/usage/reservations", hold);
+  await post("/usage/reservations/res_chat/commit", { eventId: "held", quantities: { count: 0, tokens: 870 } });
+  const share = { part: 1, of: 10 };
+  await post("/credits/refund", {
+    userId: "ada",
+    externalRef: "order-1",
+    refundRef: "refund-1",
+    share,
+    reason: "slow",
+  });
   const setting = { type: "hs256", secret: END_USER_SECRET };
   await send(url, "PUT", `/admin/apps/${appId}/end-user-auth`, ADMIN_TOKEN, { mode: "live", setting });
   const publishable = await admin(`/apps/${appId}/keys`, { kind: "publishable", mode: "live", name: "Page" });
@@ -130,6 +146,8 @@ async function takePictures(url, { appId, publishableKey }) {
     };
     await take("overview", "dashboard-overview.png");
     await take("users?userId=ada&event=chat.completion&model=small-2&tokens=1200", "dashboard-user.png");
+    await page.locator("#timeline").screenshot({ path: "docs/dashboard-timeline.png" });
+    console.log("docs/dashboard-timeline.png");
     await take("usage", "dashboard-usage.png");
   } finally {
     await browser.close();

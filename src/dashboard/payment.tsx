@@ -1,18 +1,13 @@
 import type { Context } from "hono";
-import { shareAtMostOne } from "../books/credits/schemas.ts";
-import { readUserTotals } from "../books/credits/user-totals.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
-import { settlePaymentInput } from "../payments/schemas.ts";
-import { previewRefund, previewSettlement, settlePayment } from "../payments/settle.ts";
 import type { Mode } from "../runtime.ts";
 import { Choice, Field, numbers, Table, Tag } from "./components.tsx";
-import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields, SHOWN_FIELDS_MAX } from "./confirm.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
-import { amountText, moneyText, queryString, Time } from "./format.tsx";
-import { IssuedFacts } from "./grant.tsx";
+import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
+import type { DashboardEnv, Form } from "./form.ts";
+import { amountText, moneyText, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { BalanceLink, UserLink } from "./people-list.tsx";
 
@@ -38,7 +33,8 @@ export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOut
 const userAsked = (c: Context<DashboardEnv>, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
 
-async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
+/** Shows a payment, with a form that settles it, or one that previews its refund. */
+export async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const payment = await findPayment(c.var.root, appId, mode, paymentKey);
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
@@ -176,7 +172,11 @@ export function stripeUrl(id: string, mode: Mode): string {
   return `https://dashboard.stripe.com/${test}${path}`;
 }
 
-const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; refusal: PurserError | undefined }) => {
+export const RefundForm = (props: {
+  c: Context<DashboardEnv>;
+  payment: PaymentOutput;
+  refusal: PurserError | undefined;
+}) => {
   const { c, payment, refusal } = props;
   const { part = "", of = String(payment.captured) } = c.req.query();
   return (
@@ -201,117 +201,3 @@ const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; r
     </form>
   );
 };
-
-/** Shows what a refund of a share would take. */
-async function refundPage(c: Context<DashboardEnv>, key: string) {
-  const { ctx, root } = c.var;
-  const form = c.req.query();
-  const read = await catchRefusal(async () => ({
-    preview: await previewRefund(
-      ctx,
-      key,
-      parseForm(shareAtMostOne, { part: numberField(form, "part"), of: numberField(form, "of") }),
-    ),
-    payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
-  }));
-  if (read.result === undefined) return paymentPage(c, key, read.refusal);
-  const { preview, payment } = read.result;
-  return page(
-    c,
-    { title: `Refund of ${payment.paymentKey}`, section: "payments" },
-    <>
-      <section class="card">
-        <h2>A refund of {moneyText(preview.amount, preview.currency)} would take</h2>
-        <Table
-          label="Balances"
-          head={["Balance", "Unit", "Taken", "Then left"]}
-          rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
-            <BalanceLink c={c} id={balanceId} />,
-            unit,
-            amountText(taken),
-            amountText(remaining),
-          ])}
-          empty="Nothing was granted."
-        />
-      </section>
-      <RefundForm c={c} payment={payment} refusal={undefined} />
-    </>,
-  );
-}
-
-const PAYMENT_PATH = "/payments/:paymentKey";
-
-function readSettlement(c: Context<DashboardEnv>, form: Form) {
-  const { mode } = c.var.ctx.environment;
-  const { userId, packId } = form;
-  return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
-}
-
-/** Shows what a settlement would grant, to whom, and what the user would then have. */
-async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Form, refused?: PurserError) {
-  const { ctx, root } = c.var;
-  const read = await catchRefusal(async () => {
-    const input = readSettlement(c, form);
-    return {
-      input,
-      plan: await previewSettlement(ctx, key, input),
-      totals: await readUserTotals(ctx, input.userId),
-      doubtsOfUser: await doubtsOfId(ctx, input.userId),
-      payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
-    };
-  });
-  if (read.result === undefined) return paymentPage(c, key, read.refusal);
-  const { input, plan, totals, payment, doubtsOfUser } = read.result;
-  // A confirmation that is opened again after the grant has nothing left to confirm.
-  if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
-  const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
-  return page(
-    c,
-    { title: "Confirm settlement", section: "payments", refusal: refused },
-    <Confirm
-      c={c}
-      action={`payments/${encodeURIComponent(key)}/settle`}
-      fields={formFields(form)}
-      button="Grant credits"
-      cancel={`payments/${encodeURIComponent(key)}`}
-      change={`payments/${encodeURIComponent(key)}${queryString(formFields(form))}`}
-      doubts={[...doubtsOfUser, ...doubts]}
-    >
-      <dl class="facts">
-        <dt>Payment</dt>
-        <dd>
-          {payment.paymentKey}: {moneyText(payment.captured, payment.currency)} paid
-        </dd>
-        <dt>User</dt>
-        <dd>{input.userId}</dd>
-        <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
-        {payment.refunded + payment.withheld > 0 && (
-          <>
-            <dt>Taken back at once</dt>
-            <dd>
-              The share of what is refunded or withheld at Stripe:{" "}
-              {moneyText(payment.refunded + payment.withheld, payment.currency)}.
-            </dd>
-          </>
-        )}
-      </dl>
-    </Confirm>,
-  );
-}
-
-export const paymentPages = createDashboardRoutes()
-  .get(PAYMENT_PATH, (c) => paymentPage(c, c.req.param("paymentKey")))
-  .get(`${PAYMENT_PATH}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
-  .get(`${PAYMENT_PATH}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
-  .post(`${PAYMENT_PATH}/settle`, async (c) => {
-    const key = c.req.param("paymentKey");
-    const { form } = c.var;
-    const done = await catchRefusal(async () => {
-      assertSure(form);
-      return settlePayment(c.var.admin, c.var.ctx.environment.appId, key, readSettlement(c, form));
-    });
-    if (done.refusal === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
-    return done.refusal.param === "sure"
-      ? confirmSettlement(c, key, form, done.refusal)
-      : paymentPage(c, key, done.refusal);
-  });

@@ -14,9 +14,9 @@ const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
 };
 
 const WHY_NOT_PAID: Readonly<Record<string, string>> = {
-  exhausted: "balances have too little left",
-  wrong_unit: "a balance is in another unit",
-  no_match: "a balance does not pay for this event and model",
+  exhausted: "have too little left",
+  wrong_unit: "are in another unit",
+  no_match: "are for other events or models",
 };
 
 /** Returns why a grant or a usage was refused, in words for people. */
@@ -27,7 +27,7 @@ export function whyRefused({ limit, skipped, code, param }: RefusalReason): stri
   }
   if (code === undefined) {
     if (skipped === undefined || skipped.length === 0) return "the user had no balance to spend";
-    return skipped.map((each) => WHY_NOT_PAID[each] ?? each).join("; ");
+    return `balances ${skipped.map((each) => WHY_NOT_PAID[each] ?? each).join(" or ")}`;
   }
   const why = WHY_NOT_GRANTED[code] ?? code;
   return param === undefined ? why : `${why} (${param})`;

@@ -25,7 +25,7 @@ import { limitsRoutes } from "./limits.tsx";
 import { overviewRoutes } from "./overview.tsx";
 import { packArchiveRoutes, packRoutes } from "./pack.tsx";
 import { packsRoutes } from "./packs.tsx";
-import { paymentPages } from "./payment.tsx";
+import { paymentPages } from "./payment-acts.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
 import { recurringPages } from "./recurring.tsx";

@@ -8,7 +8,7 @@ import { numbers, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
 import { amountText, moneyText, queryString, signed, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { paymentPath } from "./payment.tsx";
+import { paymentPath, StatusTag } from "./payment.tsx";
 import { EventLink, quantitiesText, ReservationLink } from "./people-list.tsx";
 import { type TimelineItem, type TimelinePage, timelineActsMax } from "./read-timeline.ts";
 import { whyRefused } from "./refusals.tsx";
@@ -119,7 +119,7 @@ const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
     case "payment":
       return (
         <>
-          Nothing granted yet{item.payment.reason !== null && ` (${item.payment.reason})`}
+          Nothing granted yet: <StatusTag payment={item.payment} />
           <OfPayment c={c} payment={item.payment} />
         </>
       );

@@ -82,7 +82,7 @@ it("shows in one order what was granted, used, refused, held, paid, taken back a
     new RegExp(`Granted: Tokens \\+2 tokens ${key}$`),
     /Recurring grant made: Tokens, every month$|Granted for a period: Tokens \+3 tokens/,
     /Recurring grant made: Tokens, every month$|Granted for a period: Tokens \+3 tokens/,
-    /Nothing granted yet \(no_pack\), payment pi_2 of \$10\.00/,
+    /Nothing granted yet: No such pack , payment pi_2 of \$10\.00/,
     /Taken back: Wallet , payment pi_1 of \$10\.00, of which \$2\.50 refunded “.*” -250 cents stripe$/,
     /Granted: Wallet , payment pi_1 of \$10\.00.* \+1,000 cents stripe$/,
     /Granted: Tokens \+5 tokens eva$/,
