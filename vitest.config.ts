@@ -20,26 +20,31 @@ if (!isSoak && hasRoom("/dev/shm", 8 * 1_024 ** 3)) process.env.TMPDIR = "/dev/s
 /** What takes longest, from the longest on. It begins first, so that no core waits for one file at the end. */
 const LONGEST = [
   "e2e/dashboard-pages",
-  "e2e/receivers",
-  "e2e/kills",
   "e2e/dashboard",
-  "e2e/erasure-kills",
+  "e2e/kills",
+  "e2e/upgrade",
+  "e2e/receivers",
   "e2e/docs",
   "e2e/deploy",
+  "e2e/client",
+  "e2e/erasure-kills",
   "e2e/posthog-js",
-  "cross/faults",
+  "e2e/client-storm",
+  "e2e/balance-element",
+  "e2e/generated-client",
   "cross/takeover",
-  "worker/db/schema",
-  "cross/known-people",
-  "worker/exports/faults",
-  "worker/exports/snapshot",
+  "cross/faults",
   "worker/erasure/tombstones",
-  "cross/interleavings",
-  "cross/model",
-  "worker/books/usage/event-list",
-  "cross/claims-races",
-  "cross/claims-model",
   "worker/erasure/large",
+  "cross/interleavings",
+  "worker/auth/arrivals",
+  "worker/exports/faults",
+  "worker/books/credits/bounds",
+  "cross/message-faults",
+  "worker/db/guards",
+  "worker/clocks/clock",
+  "cross/storms",
+  "cross/refusal-order",
 ];
 
 class LongestFirst extends BaseSequencer {
@@ -55,8 +60,14 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Tests of kills, receivers and browsers wait more than they compute, so more of them run at a time, and before the others. */
+const WAITING = { maxWorkers: 4, sequence: { groupOrder: 0 } };
+const COMPUTING = { maxWorkers: 3, sequence: { groupOrder: 1 } };
+
 // Pure rooms share nothing that a test could leave behind.
-const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 30_000 } };
+const unit = {
+  test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 30_000, ...COMPUTING },
+};
 
 const worker = {
   plugins: [
@@ -91,6 +102,7 @@ const worker = {
     // What looks at a whole database looks at all that the soak wrote.
     testTimeout: isSoak ? 600_000 : 30_000,
     hookTimeout: isSoak ? 600_000 : 30_000,
+    ...COMPUTING,
   },
 };
 
@@ -103,6 +115,7 @@ const e2e = {
     isolate: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,
+    ...WAITING,
   },
 };
 
@@ -110,8 +123,6 @@ export default defineConfig({
   test: {
     projects: [unit, worker, e2e],
     sequence: { sequencer: LongestFirst },
-    // One more than the cores of the smallest machine: tests of kills, receivers and browsers wait more than they compute.
-    maxWorkers: 3,
     // What Purser tells its operator of the faults that the tests plant.
     onConsoleLog: (log) => !log.startsWith('{"level":"'),
   },

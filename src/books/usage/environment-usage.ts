@@ -147,14 +147,14 @@ export async function readEnvironmentUsage(
   root: SystemCtx,
   appId: string,
   { mode, from, to, groupBy }: EnvironmentUsageInput,
+  sumsMax = DAY_SUMS_MAX,
 ): Promise<EnvironmentUsageOutput> {
   if (to < from) throw invalid("to", "must not be before `from`");
   const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
-  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: DAY_SUMS_MAX + 1 };
+  const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, rows: sumsMax + 1 };
   const [rows, [state]] = await batch(root.db, [selectTotals[groupBy](span), selectSumState({ appId, environmentId })]);
   const summed = groupBy === "user" ? (rows[0]?.rows ?? 0) : rows.reduce((sum, row) => sum + row.rows, 0);
-  if (summed > DAY_SUMS_MAX)
-    throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
+  if (summed > sumsMax) throw invalid("from", "must be later, or `to` earlier: there is too much usage in this time");
   if (rows.length > GROUPS_MAX) {
     throw invalid(
       "from",
