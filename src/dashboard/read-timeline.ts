@@ -5,6 +5,7 @@ import type { RecurringOutput } from "../books/recurring/responses.ts";
 import { listEvents } from "../books/usage/list-events.ts";
 import { describeReservations } from "../books/usage/list-reservations.ts";
 import type { ShownEvent } from "../books/usage/responses.ts";
+import { namesOfKeys } from "../catalog/apps/keys.ts";
 import { searchAudit } from "../catalog/audit/list.ts";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
 import { readRefusalsOfUser } from "../db/activity/refusals.ts";
@@ -73,19 +74,23 @@ export async function readTimeline(
   ]);
   const balanceIds = rows.filter(({ cause }) => cause.startsWith("payment")).map(({ balanceId }) => balanceId);
   const reservationIds = rows.map(({ reservationId }) => reservationId).filter((id) => id !== null);
-  const [asked, { ofBalances, ungranted }] = await Promise.all([
+  const keyIds = rows.map(({ writtenBy }) => writtenBy).filter((by) => by.startsWith("key_"));
+  const [asked, keyNames, { ofBalances, ungranted }] = await Promise.all([
     describeReservations(ctx, reservationIds),
+    namesOfKeys(ctx, [...new Set(keyIds)]),
     paymentsBefore(ctx, { userId, balanceIds, beforeMs, limit: READ_MAX }),
   ]);
   const actors = new Map(acts.entries.flatMap((act) => seqsOfAct(act).map((seq) => [seq, act.by] as const)));
   const makers = new Map(acts.entries.map(({ action, target, by }) => [`${action} ${target}`, by]));
-  const writers = new Map(rows.map(({ eventId, writtenBy }) => [eventId, writtenBy]));
+  const writerOf = ({ writtenBy }: LedgerRow) => keyNames.get(writtenBy) ?? writtenBy;
+  const writers = new Map(rows.map((row) => [row.eventId, writerOf(row)]));
   const grants = new Map(ofBalances.flatMap((each) => each.grants.map(({ balanceId }) => [balanceId, each] as const)));
   const items: readonly TimelineItem[] = [
     ...entriesOfActs(rows).map((group) => {
-      const [{ seq, occurredAtMs, reservationId, balanceId, writtenBy }] = group;
+      const [first] = group;
+      const { seq, occurredAtMs, reservationId, balanceId } = first;
       return {
-        ...{ kind: "entries" as const, atMs: occurredAtMs, rows: group, by: actors.get(seq) ?? writtenBy },
+        ...{ kind: "entries" as const, atMs: occurredAtMs, rows: group, by: actors.get(seq) ?? writerOf(first) },
         ...{ asked: asked.get(reservationId ?? ""), payment: grants.get(balanceId) },
       };
     }),

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { UNITS, type Unit } from "../books/amounts/amount.ts";
+import { amountOfSteps, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { BalanceList } from "../books/credits/list.ts";
 import type { readUserTotals } from "../books/credits/user-totals.ts";
 import type { UserModels } from "../books/usage/environment-usage.ts";
@@ -98,6 +98,7 @@ const ListedBalance = ({
 
 /** Shows the user's totals by unit. */
 interface TotalsProps {
+  readonly list: BalanceList;
   readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
   readonly usage: UserModels;
 }
@@ -109,7 +110,20 @@ function whenItEnds({ daysSinceFirst: days, models, isPartial }: UserModels, uni
   return `. Runs out ${runsOutText((remaining / used) * days)}, if usage goes on as in the last ${days === 1 ? "day" : `${days} days`}`;
 }
 
-export const Totals = ({ totals, usage }: TotalsProps) => (
+/** Returns what can be spent of a unit, by the events that it pays for. Empty if it all pays for every event. */
+function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
+  const live = balances.filter((balance) => balance.unit === unit && balance.status === "active");
+  if (isTruncated || live.every(({ matches }) => matches.length === 0)) return [];
+  return [...Map.groupBy(live, ({ matches }) => JSON.stringify(matches)).values()].map((group) => ({
+    matches: group[0]?.matches ?? [],
+    amount: amountOfSteps(
+      unit,
+      group.reduce((sum, { remaining }) => sum + BigInt(toSteps(unit, remaining) ?? 0), 0n),
+    ),
+  }));
+}
+
+export const Totals = ({ list, totals, usage }: TotalsProps) => (
   <section class="card" id="totals">
     <h2>Total</h2>
     {totals.units.length === 0 && <p class="empty">Nothing can be spent now.</p>}
@@ -121,6 +135,11 @@ export const Totals = ({ totals, usage }: TotalsProps) => (
             <b class="num">{amountText(remaining)}</b> can be spent now
             {held > 0 ? `, and ${amountText(held)} more are held by open reservations` : ""}
             {totals.isPartial ? "" : whenItEnds(usage, unit, remaining)}
+            {byRules(list, unit).map(({ matches, amount }) => (
+              <div>
+                <span class="num">{amountText(amount)}</span> for <RuleList matches={matches} />
+              </div>
+            ))}
           </dd>
         </>
       ))}

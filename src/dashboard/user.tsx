@@ -159,7 +159,7 @@ export async function userPage(c: Context<DashboardEnv>) {
     <>
       <FindUser c={c} value={userId} />
       <UserActions c={c} userId={userId} />
-      <Totals totals={totals} usage={usage} />
+      <Totals list={list} totals={totals} usage={usage} />
       <ByModel usage={usage} />
       <UserLimits limits={limits} />
       <RecurringGrants c={c} recurring={recurring} />

@@ -19,7 +19,7 @@ import { invalidCursor, PurserError } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { sha256 } from "../../lib/encoding.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
-import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
+import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
 import { insertAct, newAct } from "../audit/audit-statement.ts";
 import { requireApp, requireEnvironment } from "./apps.ts";
 import type { CreateKeyOutput, KeyOutput, ListKeysOutput } from "./responses.ts";
@@ -200,6 +200,25 @@ async function openPosition(cursor: string | undefined, scope: readonly string[]
   // The cursor's checksum proves that `listKeys` wrote it.
   const [afterMs, afterId] = JSON.parse(text) as [number, string];
   return { afterMs, afterId };
+}
+
+const selectKeyNames = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
+  drizzle
+    .select(fields(apiKeys, "id", "name"))
+    .from(apiKeys)
+    .where(
+      and(
+        eq(apiKeys.environmentId, value("environmentId")),
+        sql`${apiKeys.id} IN (SELECT value FROM json_each(${value("ids")}))`,
+      ),
+    ),
+);
+
+/** Returns the names of some keys by id. A key without a name is left out. */
+export async function namesOfKeys(ctx: TenantCtx, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (ids.length === 0) return new Map();
+  const rows = await all(ctx.db, selectKeyNames({ environmentId: ctx.environment.id, ids: JSON.stringify(ids) }));
+  return new Map(rows.flatMap(({ id, name }) => (name === null ? [] : [[id, name] as const])));
 }
 
 /**

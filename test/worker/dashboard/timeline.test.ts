@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { flushActivity } from "../../../src/db/activity/count.ts";
@@ -5,7 +6,7 @@ import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
-import { bound, makeCtx } from "../../support/world.ts";
+import { bound, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -123,6 +124,24 @@ it("has everything once, page by page, also when more happens in one moment than
   const ids = all.flatMap((row) => /e-\d-\d+/.exec(row)?.[0] ?? []);
   expect([ids.length, new Set(ids).size]).toEqual([60, 60]);
   expect(pages.length).toBeGreaterThan(2);
+});
+
+it("says above it what the credits can pay for now, and names the keys", async () => {
+  const { app, does, read } = await world();
+  const rules = [{ event: "chat", model: "small-*" }];
+  const [some, any] = [
+    await makeLegacyPack(app.appId, "Some", "tokens", rules),
+    await makeLegacyPack(app.appId, "Any", "tokens"),
+  ];
+  for (const quantity of [5, 7]) await does("credits/grant", { userId: "cem", packId: some, quantity });
+  await does("credits/grant", { userId: "cem", packId: any, quantity: 1.5 });
+  await env.DB.prepare("UPDATE api_keys SET name = 'Backend' WHERE environment_id = ?")
+    .bind(app.environments.live.id)
+    .run();
+  const { text, rows } = await read("cem");
+  const total = text.slice(text.indexOf('id="totals"'), text.indexOf('id="timeline"')).replaceAll(/<[^>]*>/g, "");
+  expect(total.replaceAll(/\s+/g, " ")).toMatch(/13\.5 can be spent now.*12 for chat · small-\*.*1\.5 for all events/);
+  expect(rows.map((row) => row.split(" ").at(-1))).toEqual(["Backend", "Backend", "Backend"]);
 });
 
 it("refuses a moment that is none", async () => {
