@@ -439,6 +439,7 @@ CREATE TABLE `id_properties` (
 	PRIMARY KEY(`environment_id`, `distinct_id`)
 ) STRICT;
 --> statement-breakpoint
+CREATE INDEX `id_properties_email` ON `id_properties` (`environment_id`,lower(properties ->> '$.email')) WHERE length(properties ->> '$.email') <= 254;--> statement-breakpoint
 CREATE TABLE `large_properties` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,
@@ -603,6 +604,7 @@ CREATE TABLE `recurring_grants` (
 --> statement-breakpoint
 CREATE UNIQUE INDEX `recurring_grants_id` ON `recurring_grants` (`environment_id`,`id`);--> statement-breakpoint
 CREATE INDEX `recurring_grants_pack` ON `recurring_grants` (`environment_id`,`pack_id`) WHERE state = 'active';--> statement-breakpoint
+CREATE INDEX `recurring_grants_suspended` ON `recurring_grants` (`environment_id`,`id`) WHERE state = 'suspended';--> statement-breakpoint
 CREATE INDEX `recurring_grants_due` ON `recurring_grants` (`account_id`,`next_at_ms`) WHERE next_at_ms IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `refund_owed` (
 	`account_id` integer NOT NULL,

@@ -1,10 +1,27 @@
-/** Fails when src/db/schema.ts and drizzle/ differ: drizzle-kit must have nothing to generate from a copy. */
+/**
+ * Fails when src/db/schema.ts and drizzle/ differ: drizzle-kit must have nothing to generate from a copy. Fails also when a migration
+ * of a release has changed, because databases that ran it never run it again.
+ */
 import { spawnSync } from "node:child_process";
-import { cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 
 const root = join(import.meta.dirname, "..");
+
+/** The SHA-256 of each migration by release. A release adds its own: docs/development.md. */
+const released = JSON.parse(readFileSync(join(root, "drizzle/released.json"), "utf8"));
+for (const [version, files] of Object.entries(released)) {
+  for (const [file, hash] of Object.entries(files)) {
+    const path = join(root, "drizzle", file);
+    const now = existsSync(path) ? createHash("sha256").update(readFileSync(path)).digest("hex") : null;
+    if (now === hash) continue;
+    console.error(`drizzle/${file} is part of release ${version} and may not change. Write a new migration instead.`);
+    process.exitCode = 1;
+  }
+}
+
 const scratch = mkdtempSync(join(tmpdir(), "purser-migrations-"));
 try {
   cpSync(join(root, "drizzle"), join(scratch, "drizzle"), { recursive: true });

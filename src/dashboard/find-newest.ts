@@ -7,8 +7,6 @@ import type { TenantCtx } from "../runtime.ts";
 
 /** How many of the most recently active ids a search for a part of an id examines. */
 export const searchedIdsMax = 10_000;
-/** How many people's properties a search for an e-mail address examines. */
-export const searchedPropertiesMax = 1_000;
 
 type Search = { environmentId: number; q: string; limit: number };
 // Erased users are skipped, because their ids name nobody.
@@ -24,28 +22,28 @@ const selectNewestUsers = query((value: ValueOf<Search>) =>
   ),
 );
 
-const newestIds = (value: ValueOf<{ environmentId: number }>, most: number) => sql`(
-  SELECT ${distinctIds.distinctId} FROM ${distinctIds} INDEXED BY distinct_ids_active
-  WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.lastActiveDay} IS NOT NULL
-  ORDER BY ${distinctIds.lastActiveDay} DESC, ${distinctIds.distinctId} DESC LIMIT ${most}
-) AS ${distinctIds}`;
-
 const selectPeople = query((value: ValueOf<Search>) =>
   read(
     fields(distinctIds, "distinctId"),
-    (list) => sql`SELECT ${list} FROM ${newestIds(value, searchedIdsMax)}
-      WHERE instr(lower(${distinctIds.distinctId}), ${value("q")}) LIMIT ${value("limit")}`,
+    (list) => sql`SELECT ${list} FROM (
+      SELECT ${distinctIds.distinctId} FROM ${distinctIds} INDEXED BY distinct_ids_active
+      WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.lastActiveDay} IS NOT NULL
+      ORDER BY ${distinctIds.lastActiveDay} DESC, ${distinctIds.distinctId} DESC LIMIT ${searchedIdsMax}
+    ) AS ${distinctIds}
+    WHERE instr(lower(${distinctIds.distinctId}), ${value("q")}) LIMIT ${value("limit")}`,
   ),
 );
 
-const selectByEmail = query((value: ValueOf<Search>) =>
-  read(
-    fields(distinctIds, "distinctId"),
-    (list) => sql`SELECT ${list} FROM ${newestIds(value, searchedPropertiesMax)} CROSS JOIN ${idProperties}
-      ON ${idProperties.environmentId} = ${value("environmentId")} AND ${idProperties.distinctId} = ${distinctIds.distinctId}
-      WHERE lower(${idProperties.properties} ->> '$.email') = ${value("q")} LIMIT ${value("limit")}`,
-  ),
-);
+/** Addresses of more characters are not in the index. No mail server takes them. */
+const selectByEmail = query((value: ValueOf<Search>) => {
+  const email = sql`${idProperties.properties} ->> '$.email'`;
+  return read(
+    fields(idProperties, "distinctId"),
+    (list) => sql`SELECT ${list} FROM ${idProperties} INDEXED BY id_properties_email
+      WHERE ${idProperties.environmentId} = ${value("environmentId")} AND lower(${email}) = lower(${value("q")})
+        AND length(${email}) <= 254 LIMIT ${value("limit")}`,
+  );
+});
 
 const selectNewestPayments = query(
   (value: ValueOf<{ environmentId: number; from: string; to: string; limit: number }>) =>
@@ -64,8 +62,8 @@ const selectNewestPayments = query(
 );
 
 /**
- * Finds users and people whose ids contain a text, ignoring case, and people with this e-mail address, both among those of the
- * latest activity; and payments whose ids begin with the text.
+ * Finds users and people whose ids contain a text, ignoring case, among those of the latest activity; people with this e-mail
+ * address; and payments whose ids begin with the text.
  */
 export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
   const environmentId = ctx.environment.id;
@@ -73,7 +71,7 @@ export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
   const [users, people, byEmail, payments] = await batch(ctx.db, [
     selectNewestUsers(search),
     selectPeople(search),
-    selectByEmail(q.includes("@") ? search : { ...search, environmentId: 0 }),
+    selectByEmail({ environmentId, q, limit }),
     selectNewestPayments({ environmentId, ...rangeOf(q), limit }),
   ]);
   return {

@@ -8,7 +8,7 @@ import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid } from "../errors.ts";
 import { findPeople } from "../people/person-walk.ts";
 import { Empty, Id } from "./components.tsx";
-import { findNewest, searchedIdsMax, searchedPropertiesMax } from "./find-newest.ts";
+import { findNewest, searchedIdsMax } from "./find-newest.ts";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
@@ -135,9 +135,9 @@ async function searchPage(c: Context<DashboardEnv>) {
         </p>
       )}
       <p class="soft">
-        Ids are found by their beginning, whichever they are. A part of an id is found among the{" "}
-        {amountText(searchedIdsMax)} users and people of the latest activity, an e-mail address in properties among{" "}
-        {amountText(searchedPropertiesMax)}, packs and keys among {SEARCH_LISTED_MAX}.
+        Ids are found by their beginning, and people by their whole e-mail address (the property <code>email</code>). A
+        part of an id is found among the {amountText(searchedIdsMax)} users and people of the latest activity. Packs and
+        keys are found among {SEARCH_LISTED_MAX}.
       </p>
     </>,
   );

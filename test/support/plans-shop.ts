@@ -39,7 +39,9 @@ export async function plansShop(
     pro: (id: string, amount = 3000): Line => ({ id, price: "price_pro", amount, unitAmount: 3000 }),
     /** The remaining amounts of a user's balances, in their order. */
     tokens: async (userId = "u") => (await w.balances(userId)).map(([, amount]) => amount).toSorted((a, b) => a - b),
-    total: async (userId = "u") => (await w.balances(userId)).reduce((sum, [, amount]) => sum + amount, 0),
+    /** In steps first, because a sum of amounts may have more digits than the unit. */
+    total: async (userId = "u") =>
+      (await w.balances(userId)).reduce((sum, [, amount]) => sum + Math.round(amount * 1_000), 0) / 1_000,
     debts: async (): Promise<number[]> => {
       const [, , , , , debts = []] = await w.stored();
       return (debts as { amount: number }[]).map(({ amount }) => amount).filter((amount) => amount > 0);

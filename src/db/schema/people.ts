@@ -81,7 +81,13 @@ export const idProperties = sqliteTable(
     /** Grows by one with every change. A planned write compares it. */
     version: integer("version").notNull().default(1),
   },
-  (t) => [primaryKey({ columns: [t.environmentId, t.distinctId] })],
+  (t) => [
+    primaryKey({ columns: [t.environmentId, t.distinctId] }),
+    // The dashboard finds people by their e-mail address.
+    index("id_properties_email")
+      .on(t.environmentId, sql`lower(properties ->> '$.email')`)
+      .where(sql`length(properties ->> '$.email') <= 254`),
+  ],
 );
 
 export const analyticsEvents = sqliteTable(

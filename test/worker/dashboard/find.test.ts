@@ -286,8 +286,15 @@ it("searches on every page: users and people by a part of an id, people by e-mai
   await flushActivity(bound());
   const found = async (q: string) => (await read(`search?${new URLSearchParams({ q })}`)).text;
   expect(await found("ANA")).toContain("users?userId=team-7%2Fana");
-  expect(await found("zoe@example.com")).toContain("people?distinctId=visitor-zoe");
   expect(await found("tor-z")).toContain("people?distinctId=visitor-zoe");
+  // Their last activity does not matter.
+  await env.DB.prepare("UPDATE distinct_ids SET last_active_day = NULL WHERE environment_id = ?")
+    .bind(app.environments.live.id)
+    .run();
+  for (const q of ["zoe@example.com", "ZOE@EXAMPLE.COM"]) {
+    expect(await found(q)).toContain("people?distinctId=visitor-zoe");
+  }
+  expect(await found("oe@example.com")).not.toContain("people?distinctId=visitor-zoe");
   expect(await found("invoice-7")).toContain("users/balance?balanceId=crb_");
   expect(await found("wallet")).toContain(`packs/${packId}"`);
   expect(await found(EVIL)).not.toContain("<img");

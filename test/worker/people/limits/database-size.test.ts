@@ -163,6 +163,10 @@ const SHAPES: readonly (readonly [name: string, make: Shape])[] = [
     "events that set properties",
     (n) => ({ event: "e", distinct_id: `${n}`, properties: { $set: { name: "x".repeat(900) } } }),
   ],
+  [
+    "events that set e-mail addresses, which are in an index",
+    (n) => ({ event: "e", distinct_id: `${n}`, properties: { $set: { email: `${n}@`.padEnd(254, "x") } } }),
+  ],
 ];
 
 it.each(SHAPES)("grows by no more than the counted bytes of %s", async (_name, make) => {
