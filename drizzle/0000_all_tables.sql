@@ -800,6 +800,23 @@ CREATE TABLE `usage_to_sum` (
 	PRIMARY KEY(`environment_id`, `account_id`)
 ) STRICT, WITHOUT ROWID;
 --> statement-breakpoint
+CREATE TABLE `usage_totals` (
+	`environment_id` integer NOT NULL,
+	`day` integer NOT NULL,
+	`event` text NOT NULL,
+	`model` text NOT NULL,
+	`events` integer NOT NULL,
+	`count_high` integer NOT NULL,
+	`count_low` integer NOT NULL,
+	`tokens_high` integer NOT NULL,
+	`tokens_low` integer NOT NULL,
+	`seconds_high` integer NOT NULL,
+	`seconds_low` integer NOT NULL,
+	`cents_high` integer NOT NULL,
+	`cents_low` integer NOT NULL,
+	PRIMARY KEY(`environment_id`, `day`, `event`, `model`)
+) STRICT, WITHOUT ROWID;
+--> statement-breakpoint
 CREATE TABLE `webhook_deliveries` (
 	`endpoint_id` text NOT NULL,
 	`message_id` text NOT NULL,

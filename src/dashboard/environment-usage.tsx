@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { type FoundUser, namedUsers } from "../books/credits/users.ts";
 import { environmentUsageInput } from "../books/usage/schemas.ts";
-import { figureSumsMax, readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
+import { figureSumsMax, figureTotalsMax, readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { DayChart } from "./chart.tsx";
 import { Empty, Field, numbers, Table } from "./components.tsx";
@@ -11,7 +11,7 @@ import { amountText, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { creditsReadMax, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
-type Used = UsageFigures["byDay"][number];
+type Used = UsageFigures["totals"]["byDay"][number];
 
 const DAYS_SHOWN = 30;
 const SHOWN_GROUPS_MAX = 200;
@@ -38,7 +38,7 @@ async function readUsage(c: Context<DashboardEnv>, days: Days) {
   const figures = await readUsageFigures(root, appId, span);
   const users = await namedUsers(
     ctx,
-    figures.byUser.slice(0, creditsReadMax).map(({ userId }) => userId),
+    figures.users.largest.slice(0, creditsReadMax).map(({ userId }) => userId),
   );
   return { figures, users };
 }
@@ -71,7 +71,7 @@ interface FoundProps {
 const ModelName = ({ model }: Pick<Used, "model">) => <>{model ?? <span class="soft">none</span>}</>;
 
 const UsageFound = ({ c, figures, users, to }: FoundProps) => {
-  const { byDay, byModel, byEvent, byDayAndModel, from, upTo } = figures;
+  const { byDay, byModel, byEvent, byDayAndModel, from } = figures.totals;
   if (byDay.length === 0) {
     return (
       <section class="card">
@@ -94,9 +94,10 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
   };
   return (
     <>
-      <LeftOut figures={figures} />
-      <RunsOut c={c} figures={figures} users={users} />
-      <TopUsers c={c} figures={figures} users={users} />
+      <LeftOut of={figures.users} lists="The lists of users" max={figureSumsMax} />
+      <RunsOut c={c} largest={figures.users.largest} users={users} />
+      <TopUsers c={c} largest={figures.users.largest} users={users} />
+      <LeftOut of={figures.totals} lists="The figures of all users" max={figureTotalsMax} />
       <section class="two" aria-label="Usage by day">
         {charts.map(([label, of]) => (
           <div class="card">
@@ -119,21 +120,28 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
         cellsOf={(used) => [used.day, <ModelName {...used} />]}
       />
       <p class="soft">
-        Days are in UTC. What was received until <Time at={upTo} /> is in these figures, and some of what came later.
+        Days are in UTC. What was received until <Time at={figures.upTo} /> is in these figures, and some of what came
+        later.
       </p>
     </>
   );
 };
 
-/** Says which usage the page leaves out. */
-const LeftOut = ({ figures: { isCut, isPart, from } }: Pick<FoundProps, "figures">) =>
+interface LeftOutProps {
+  readonly of: Pick<UsageFigures["users"], "isCut" | "isPart" | "from">;
+  readonly lists: string;
+  readonly max: number;
+}
+
+/** Says which usage some lists leave out. */
+const LeftOut = ({ of: { isCut, isPart, from }, lists, max }: LeftOutProps) =>
   isCut && (
     <p class="card">
       {isPart
-        ? `There is more usage on ${from} than this page adds up. The figures are of a part of its users.`
-        : `There is more usage in these days than this page adds up. The figures begin on ${from}.`}{" "}
-      A page adds up {amountText(figureSumsMax)} sums, each of a user, a day, an event and a model. The API adds up
-      2,000,000: <code>GET /api/v1/admin/apps/…/usage</code>.
+        ? `${lists} have only a part of ${from}, because there is more usage than this page adds up.`
+        : `${lists} begin on ${from}, because there is more usage than this page adds up.`}{" "}
+      It adds up {amountText(max)} sums of a day, an event and a model. The API adds up 2,000,000:{" "}
+      <code>GET /api/v1/admin/apps/…/usage</code>.
     </p>
   );
 

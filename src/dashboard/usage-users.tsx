@@ -8,7 +8,7 @@ import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx"
 import { pathIn } from "./layout.tsx";
 import { UserLink } from "./people-list.tsx";
 
-type UserUsed = UsageFigures["byUser"][number];
+type UserUsed = UsageFigures["users"]["largest"][number];
 
 /** How many of the largest users' credits are read. */
 export const creditsReadMax = 100;
@@ -35,16 +35,18 @@ function daysLeft(user: FoundUser, { quantities, days }: UserUsed, unit: Unit): 
 
 interface UsersProps {
   readonly c: Context<DashboardEnv>;
-  readonly figures: UsageFigures;
+  readonly largest: readonly UserUsed[];
   /** The credits of the largest users. */
   readonly users: readonly FoundUser[];
 }
 
 /** Shows the largest users, with the multiple of the median. */
-export const TopUsers = ({ c, figures: { byUser }, users }: UsersProps) => {
-  const units = unitsUsed(byUser);
-  const medians = new Map(units.map((unit) => [unit, medianOf(byUser.map(({ quantities }) => quantities[unit] ?? 0))]));
-  const median = medianOf(byUser.map(({ events }) => events));
+export const TopUsers = ({ c, largest, users }: UsersProps) => {
+  const units = unitsUsed(largest);
+  const medians = new Map(
+    units.map((unit) => [unit, medianOf(largest.map(({ quantities }) => quantities[unit] ?? 0))]),
+  );
+  const median = medianOf(largest.map(({ events }) => events));
   return (
     <section class="card">
       <div class="card-head">
@@ -62,7 +64,7 @@ export const TopUsers = ({ c, figures: { byUser }, users }: UsersProps) => {
         ]}
         empty=""
         csv="top-users"
-        rows={byUser.map(({ userId, events, quantities }) => {
+        rows={largest.map(({ userId, events, quantities }) => {
           const user = users.find((each) => each.userId === userId);
           return [
             <UserLink c={c} id={userId} />,
@@ -77,7 +79,7 @@ export const TopUsers = ({ c, figures: { byUser }, users }: UsersProps) => {
         })}
       />
       <p class="soft">
-        The median is that of the {amountText(byUser.length)} {byUser.length === 1 ? "user" : "users"} listed.
+        The median is that of the {amountText(largest.length)} {largest.length === 1 ? "user" : "users"} listed.
       </p>
     </section>
   );
@@ -87,8 +89,8 @@ const timesText = (value: number, median: number): string =>
   median === 0 ? "–" : `${amountText(Math.round((10 * value) / median) / 10)} ×`;
 
 /** Shows the largest users whose credits end first at the current rate. */
-export const RunsOut = ({ c, figures: { byUser }, users }: UsersProps) => {
-  const ends = byUser.flatMap((used) => {
+export const RunsOut = ({ c, largest, users }: UsersProps) => {
+  const ends = largest.flatMap((used) => {
     const user = users.find(({ userId }) => userId === used.userId);
     if (user === undefined) return [];
     return UNITS.flatMap((unit) => {

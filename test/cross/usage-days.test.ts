@@ -78,11 +78,21 @@ it(`the day sums equal the events when no mark is left, after kills, races and e
     const left = await env.DB.prepare(
       `SELECT (SELECT count(*) FROM usage_to_sum WHERE environment_id = ?1) AS marks,
          (SELECT count(*) FROM usage_events WHERE environment_id = ?1)
-           - (SELECT coalesce(sum(events), 0) FROM usage_days WHERE environment_id = ?1) AS missing`,
+           - (SELECT coalesce(sum(events), 0) FROM usage_days WHERE environment_id = ?1) AS missing,
+         (SELECT count(*) FROM (
+           SELECT day, event, model, sum(events), sum(count_high), sum(count_low), sum(tokens_high), sum(tokens_low),
+             sum(seconds_high), sum(seconds_low), sum(cents_high), sum(cents_low)
+           FROM usage_days WHERE environment_id = ?1 GROUP BY 1, 2, 3
+           EXCEPT SELECT day, event, model, events, count_high, count_low, tokens_high, tokens_low, seconds_high,
+             seconds_low, cents_high, cents_low
+           FROM usage_totals WHERE environment_id = ?1
+         )) AS otherTotals,
+         (SELECT coalesce(sum(events), 0) FROM usage_days WHERE environment_id = ?1)
+           - (SELECT coalesce(sum(events), 0) FROM usage_totals WHERE environment_id = ?1) AS beyond`,
     )
       .bind(app.environments.live.id)
       .first();
-    expect(left).toEqual({ marks: 0, missing: 0 });
+    expect(left).toEqual({ marks: 0, missing: 0, otherTotals: 0, beyond: 0 });
     await expectLedgerInvariants();
     tell();
   }

@@ -437,6 +437,7 @@ export const world: readonly string[] = [
   `INSERT INTO usage_counters (environment_id, limit_id, account_id, window_ms, used_steps)
     VALUES (${LIVE}, 'lim_w', ${USER}, 5, 3)`,
   "INSERT INTO usage_days VALUES (-1, 1, -10, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)",
+  "INSERT INTO usage_totals VALUES (-1, 1, 'chat', '', 1, 0, 1000, 0, 0, 0, 0, 0, 0)",
   "INSERT INTO statements (environment_id, month, id, after_account_id, asked_at_ms) VALUES (-1, '2026-01', 'stm_w', 0, 1)",
   "INSERT INTO statement_lines VALUES ('stm_w', 'count', 'cpk_w', 'W', '{}')",
   "UPDATE statements SET made_at_ms = 2 WHERE id = 'stm_w'",

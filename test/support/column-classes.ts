@@ -184,6 +184,23 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "cents_low",
     ],
   },
+  usage_totals: {
+    kept: [
+      "environment_id",
+      "day",
+      "event",
+      "model",
+      "events",
+      "count_high",
+      "count_low",
+      "tokens_high",
+      "tokens_low",
+      "seconds_high",
+      "seconds_low",
+      "cents_high",
+      "cents_low",
+    ],
+  },
   usage_to_sum: { kept: ["environment_id", "account_id", "occurred_by_ms", "seq", "received_at_ms"] },
   large_properties: { text: ["properties"], kept: ["account_id", "occurred_by_ms", "seq"] },
   reservations: {

@@ -1,8 +1,8 @@
-import { type SQL, sql } from "drizzle-orm";
+import { sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
 import { assignments, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
-import { accounts, usageDays, usageEvents, usageToSum } from "../../db/schema.ts";
+import { accounts, usageDays, usageEvents, usageToSum, usageTotals } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
@@ -11,7 +11,7 @@ import type { CronCtx, CronPart } from "../../runtime.ts";
 /** The names of this number of events fit into one value of D1. */
 const EVENTS_A_PAGE_MAX = 1_000;
 const SUM_PAGES_A_RUN_MAX = 200;
-const SUM_QUERIES_A_PAGE = 3;
+const SUM_QUERIES_A_PAGE = 4;
 /** A prime, so that runs begin at accounts spread over the whole range. */
 const STRIDE = 7_919;
 /** The upper and the lower bits are summed separately, so that both sums are exact. */
@@ -68,33 +68,47 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
 
 const SUMMED_UNITS = ["count", "tokens", "seconds", "cents"] as const;
 const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
+/** Of the sums of all accounts together. */
+const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;
 const SUMS = ["events", ...SUMMED_UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`] as const)] as const;
 
-const addDaySums = query((value: ValueOf<{ sums: string }>) => {
-  const given = [...DAY_COLUMNS, ...SUMS].map((name, index) => [name, sql`item.value ->> CAST(${index} AS INTEGER)`]);
-  const added = (column: SQLiteColumn) => sql`${column} + excluded.${names(column)}`;
-  // The object has a key for every column.
-  const insert = insertFrom(
-    usageDays,
-    Object.fromEntries(given) as Record<(typeof DAY_COLUMNS | typeof SUMS)[number], SQL>,
-    sql`FROM json_each(${value("sums")}) AS item WHERE true`,
-  );
-  return sql`${insert} ON CONFLICT (${names(...DAY_COLUMNS.map((name) => usageDays[name]))})
-    DO UPDATE SET ${assignments(usageDays, Object.fromEntries(SUMS.map((name) => [name, added(usageDays[name])])))}`;
-});
+/** Returns the statement that adds sums, each a list in the order of `key` and `SUMS`, to a table. */
+const addSums = <Table extends typeof usageDays | typeof usageTotals>(
+  table: Table,
+  key: readonly (keyof Table & string)[],
+) =>
+  query((value: ValueOf<{ sums: string }>) => {
+    // Both tables have these columns.
+    const columnOf = (name: string) => table[name as keyof Table] as SQLiteColumn;
+    const given = [...key, ...SUMS].map((name, index) => [name, sql`item.value ->> CAST(${index} AS INTEGER)`]);
+    const added = SUMS.map((name) => [name, sql`${columnOf(name)} + excluded.${names(columnOf(name))}`]);
+    const insert = insertFrom(
+      table,
+      // The object has a key for every column.
+      Object.fromEntries(given) as Parameters<typeof insertFrom<Table>>[1],
+      sql`FROM json_each(${value("sums")}) AS item WHERE true`,
+    );
+    return sql`${insert} ON CONFLICT (${names(...key.map(columnOf))})
+      DO UPDATE SET ${assignments(table, Object.fromEntries(added))}`;
+  });
+const addDaySums = addSums(usageDays, DAY_COLUMNS);
+const addTotals = addSums(usageTotals, TOTAL_COLUMNS);
 
-/** The sums of a page's events by account, day, event and model, each a list in the order of `COLUMNS` and `SUMS`. */
-function daySumsOf(events: readonly Event[]): (string | number)[][] {
+type SumKey = Readonly<Record<(typeof DAY_COLUMNS)[number], string | number>>;
+
+/** The sums of a page's events by some columns, each a list in the order of these columns and `SUMS`, as JSON. */
+function sumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
   const sums = new Map<string, { readonly key: (string | number)[]; readonly sums: number[] }>();
   for (const { environmentId, accountId, event, model, occurredAtMs, ...steps } of events) {
-    const key = [environmentId, Math.floor(occurredAtMs / DAY_MS), accountId, event, model ?? ""];
+    const all: SumKey = { environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS), model: model ?? "" };
+    const key = columns.map((column) => all[column]);
     const name = JSON.stringify(key);
     const sum = sums.get(name) ?? { key, sums: SUMS.map(() => 0) };
     sums.set(name, sum);
     const added = [1, ...SUMMED_UNITS.flatMap((unit) => bitsOf(steps[`${unit}Steps`] ?? 0))];
     for (const [index, number] of added.entries()) sum.sums[index] = (sum.sums[index] ?? 0) + number;
   }
-  return [...sums.values()].map(({ key, sums }) => [...key, ...sums]);
+  return JSON.stringify([...sums.values()].map(({ key, sums }) => [...key, ...sums]));
 }
 
 const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW), steps % LOW];
@@ -121,9 +135,13 @@ export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly
     const events = await all(db, selectUnsummedEvents({ ...place, limit: EVENTS_A_PAGE_MAX }));
     const last = events.at(-1);
     if (last !== undefined) {
-      const [marks, sums] = [JSON.stringify(movedMarks(events)), JSON.stringify(daySumsOf(events))];
+      const marks = JSON.stringify(movedMarks(events));
       try {
-        await batch(db, [moveMarks({ marks }), addDaySums({ sums })]);
+        await batch(db, [
+          moveMarks({ marks }),
+          addDaySums({ sums: sumsOf(events, DAY_COLUMNS) }),
+          addTotals({ sums: sumsOf(events, TOTAL_COLUMNS) }),
+        ]);
       } catch (error) {
         if (!isConflict(error)) throw error;
         // Another run summed these events first.

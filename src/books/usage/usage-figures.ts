@@ -2,7 +2,7 @@ import { and, desc, eq, gte, lt, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps/apps.ts";
 import { timesOf } from "../../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
-import { accounts, usageDays } from "../../db/schema.ts";
+import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
@@ -12,35 +12,59 @@ import { selectSumState, summedUntil } from "./environment-usage.ts";
 import type { EnvironmentUsageInput } from "./schemas.ts";
 import { joinBits } from "./totals.ts";
 
-/** The most day sums that the page of usage adds up. */
+/** The most sums of users, and of all users together, that the page of usage adds up. */
 export const figureSumsMax = 10_000;
+export const figureTotalsMax = 2_000;
 /** How many users are listed, by events and by each unit. */
 const FIGURE_USERS_MAX = 100;
 
 type FigureSpan = { environmentId: number; from: number; to: number; limit: number };
 
-/** The newest days first, so that a span with too many sums keeps its last days. */
+const SUM_FIELDS = [
+  ...(["day", "event", "model", "events", "countHigh", "countLow"] as const),
+  ...(["tokensHigh", "tokensLow", "secondsHigh", "secondsLow", "centsHigh", "centsLow"] as const),
+] as const;
+
+/** Whether a sum is of the span. The newest days come first, so that a span with too many sums keeps its last days. */
+const isOfSpan = ({ environmentId, day }: typeof usageDays | typeof usageTotals, value: ValueOf<FigureSpan>) =>
+  and(eq(environmentId, value("environmentId")), gte(day, value("from")), lt(day, value("to")));
+
+const selectNewestTotals = query((value: ValueOf<FigureSpan>) =>
+  drizzle
+    .select(fields(usageTotals, ...SUM_FIELDS))
+    .from(usageTotals)
+    .where(isOfSpan(usageTotals, value))
+    .orderBy(desc(usageTotals.day))
+    .limit(value("limit")),
+);
 const selectNewestSums = query((value: ValueOf<FigureSpan>) =>
   drizzle
-    .select(
-      fields(
-        usageDays,
-        ...(["day", "accountId", "event", "model", "events", "countHigh", "countLow"] as const),
-        ...(["tokensHigh", "tokensLow", "secondsHigh", "secondsLow", "centsHigh", "centsLow"] as const),
-      ),
-    )
+    .select(fields(usageDays, ...SUM_FIELDS, "accountId"))
     .from(usageDays)
-    .where(
-      and(
-        eq(usageDays.environmentId, value("environmentId")),
-        gte(usageDays.day, value("from")),
-        lt(usageDays.day, value("to")),
-      ),
-    )
+    .where(isOfSpan(usageDays, value))
     .orderBy(desc(usageDays.day))
     .limit(value("limit")),
 );
+type TotalRow = RowsOf<[ReturnType<typeof selectNewestTotals>]>[0][number];
 type DaySumRow = RowsOf<[ReturnType<typeof selectNewestSums>]>[0][number];
+
+/** The rows of the newest days that are whole, of a list with one row more than `max` where there are more. */
+function wholeDays<Row extends TotalRow>(rows: readonly Row[], max: number, span: FigureSpan) {
+  const isCut = rows.length > max;
+  const [newest, oldest] = [rows[0]?.day ?? 0, rows.at(-1)?.day ?? 0];
+  const isPart = isCut && newest === oldest;
+  const firstDay = !isCut ? span.from : isPart ? newest : oldest + 1;
+  return {
+    rows: rows.filter(({ day }) => day >= firstDay),
+    /** The first day. */
+    from: dateOfDay(firstDay),
+    /** Whether earlier days are left out. */
+    isCut,
+    /** Whether the only day is not whole. */
+    isPart,
+  };
+}
+const dateOfDay = (day: number): string => iso(day * DAY_MS).slice(0, 10);
 
 const selectNames = query((value: ValueOf<{ ids: string }>) =>
   drizzle
@@ -50,15 +74,15 @@ const selectNames = query((value: ValueOf<{ ids: string }>) =>
 );
 
 /** The usage of a group: of a day, an event, a model or a user. */
-interface FigureGroup {
+interface FigureGroup<Row extends TotalRow = TotalRow> {
   /** A row of the group; only what the group is about is the same in all its rows. */
-  readonly row: DaySumRow;
+  readonly row: Row;
   firstDay: number;
   events: number;
   readonly steps: Map<Unit, bigint>;
 }
 
-const stepsOfRow = (row: DaySumRow): readonly (readonly [Unit, bigint])[] =>
+const stepsOfRow = (row: TotalRow): readonly (readonly [Unit, bigint])[] =>
   [
     ["count", joinBits(row.countHigh, row.countLow)] as const,
     ["tokens", joinBits(row.tokensHigh, row.tokensLow)] as const,
@@ -67,8 +91,11 @@ const stepsOfRow = (row: DaySumRow): readonly (readonly [Unit, bigint])[] =>
   ].filter(([, steps]) => steps > 0n);
 
 /** Adds up rows by what `keyOf` returns, the groups with the most events first. */
-function groupSums(rows: readonly DaySumRow[], keyOf: (row: DaySumRow) => string | number): FigureGroup[] {
-  const groups = new Map<string | number, FigureGroup>();
+function groupSums<Row extends TotalRow>(
+  rows: readonly Row[],
+  keyOf: (row: Row) => string | number,
+): FigureGroup<Row>[] {
+  const groups = new Map<string | number, FigureGroup<Row>>();
   for (const row of rows) {
     const key = keyOf(row);
     const group = groups.get(key) ?? { row, firstDay: row.day, events: 0, steps: new Map<Unit, bigint>() };
@@ -81,16 +108,16 @@ function groupSums(rows: readonly DaySumRow[], keyOf: (row: DaySumRow) => string
 }
 
 const presentFigure = ({ events, steps, row: { day, event, model } }: FigureGroup) => ({
-  ...{ day: iso(day * DAY_MS).slice(0, 10), event, model: model === "" ? null : model, events },
+  ...{ day: dateOfDay(day), event, model: model === "" ? null : model, events },
   quantities: Object.fromEntries([...steps].map(([unit, sum]) => [unit, amountOfSteps(unit, sum)])) as {
     readonly [U in Unit]?: number;
   },
 });
 
 /** The largest users by events and by each unit. */
-function largestUsers(users: readonly FigureGroup[]): FigureGroup[] {
+function largestUsers(users: readonly FigureGroup<DaySumRow>[]): FigureGroup<DaySumRow>[] {
   const byUnit = UNITS.flatMap((unit) => {
-    const used = (group: FigureGroup) => group.steps.get(unit) ?? 0n;
+    const used = (group: (typeof users)[number]) => group.steps.get(unit) ?? 0n;
     const some = users.filter((group) => used(group) > 0n);
     return some.sort((a, b) => (used(b) > used(a) ? 1 : -1)).slice(0, FIGURE_USERS_MAX);
   });
@@ -99,9 +126,9 @@ function largestUsers(users: readonly FigureGroup[]): FigureGroup[] {
 }
 
 /**
- * The usage of an environment's users in a span, from day sums (U18), for the dashboard: by day, model, event, day and model, and
- * of the largest users. Adds up at most `figureSumsMax` sums, of the newest days: `from` is the first day that is whole. Of a last
- * day with more sums it has a part: `isPart`. Throws `not_found`, and `invalid_request` for a span that ends before it begins.
+ * The usage of an environment's users in a span, from the cron's sums (U18), for the dashboard: by day, model, event, day and model,
+ * and of the largest users. Each list is of the newest days whose sums fit. Throws `not_found`, and `invalid_request` for a span
+ * that ends before it begins.
  */
 export async function readUsageFigures(
   root: SystemCtx,
@@ -111,32 +138,36 @@ export async function readUsageFigures(
   if (to < from) throw invalid("to", "must not be before `from`");
   const { id: environmentId, clock } = await requireEnvironment(root, appId, mode);
   const span = { environmentId, from: from / DAY_MS, to: to / DAY_MS, limit: figureSumsMax + 1 };
-  const [read, [state]] = await batch(root.db, [selectNewestSums(span), selectSumState({ appId, environmentId })]);
-  const isCut = read.length > figureSumsMax;
-  const [newest, oldest] = [read[0]?.day ?? 0, read.at(-1)?.day ?? 0];
-  const isPart = isCut && newest === oldest;
-  const rows = isCut && !isPart ? read.filter(({ day }) => day > oldest) : read;
-  const users = largestUsers(groupSums(rows, ({ accountId }) => accountId));
+  const [newestTotals, newestSums, [state]] = await batch(root.db, [
+    selectNewestTotals({ ...span, limit: figureTotalsMax + 1 }),
+    selectNewestSums(span),
+    selectSumState({ appId, environmentId }),
+  ]);
+  const { rows: totals, ...ofTotals } = wholeDays(newestTotals, figureTotalsMax, span);
+  const { rows: sums, ...ofUsers } = wholeDays(newestSums, figureSumsMax, span);
+  const users = largestUsers(groupSums(sums, ({ accountId }) => accountId));
   const names = await all(root.db, selectNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
   const nameOf = new Map(names.map(({ accountId, userId }) => [accountId, userId]));
   const endDay = Math.min(span.to, Math.floor(timesOf(clock, root).now() / DAY_MS) + 1);
-  const firstDay = isCut ? (isPart ? newest : oldest + 1) : span.from;
   return {
-    byDay: groupSums(rows, ({ day }) => day).map(presentFigure),
-    byModel: groupSums(rows, ({ model }) => model).map(presentFigure),
-    byEvent: groupSums(rows, ({ event }) => event).map(presentFigure),
-    byDayAndModel: groupSums(rows, ({ day, model }) => `${day} ${model}`)
-      .sort((a, b) => b.row.day - a.row.day || b.events - a.events)
-      .map(presentFigure),
-    byUser: users.map((group) => ({
-      ...presentFigure(group),
-      userId: nameOf.get(group.row.accountId) ?? "",
-      /** The days from the user's first usage in the span to its end, or to today. */
-      days: Math.max(1, endDay - group.firstDay),
-    })),
-    from: iso(firstDay * DAY_MS).slice(0, 10),
-    isCut,
-    isPart,
+    totals: {
+      ...ofTotals,
+      byDay: groupSums(totals, ({ day }) => day).map(presentFigure),
+      byModel: groupSums(totals, ({ model }) => model).map(presentFigure),
+      byEvent: groupSums(totals, ({ event }) => event).map(presentFigure),
+      byDayAndModel: groupSums(totals, ({ day, model }) => `${day} ${model}`)
+        .sort((a, b) => b.row.day - a.row.day || b.events - a.events)
+        .map(presentFigure),
+    },
+    users: {
+      ...ofUsers,
+      largest: users.map((group) => ({
+        ...presentFigure(group),
+        userId: nameOf.get(group.row.accountId) ?? "",
+        /** The days from the user's first usage in the span to its end, or to today. */
+        days: Math.max(1, endDay - group.firstDay),
+      })),
+    },
     upTo: summedUntil(root, clock, state),
   };
 }

@@ -103,10 +103,20 @@ export const reservations = sqliteTable(
   ],
 );
 
-/**
- * The usage of an account on a UTC day of `occurredAt`, by event and model (U18). Only the cron writes it. A sum of steps is stored
- * as two sums, of the upper bits and of the lower 26, so that it is exact for any size.
- */
+/** A sum of steps is stored as two sums, of the upper bits and of the lower 26, so that it is exact for any size. */
+const usageSums = () => ({
+  events: integer("events").notNull(),
+  countHigh: integer("count_high").notNull(),
+  countLow: integer("count_low").notNull(),
+  tokensHigh: integer("tokens_high").notNull(),
+  tokensLow: integer("tokens_low").notNull(),
+  secondsHigh: integer("seconds_high").notNull(),
+  secondsLow: integer("seconds_low").notNull(),
+  centsHigh: integer("cents_high").notNull(),
+  centsLow: integer("cents_low").notNull(),
+});
+
+/** The usage of an account on a UTC day of `occurredAt`, by event and model (U18). Only the cron writes it. */
 export const usageDays = sqliteTable(
   "usage_days",
   {
@@ -117,17 +127,24 @@ export const usageDays = sqliteTable(
     event: text("event").notNull(),
     /** Empty for none. */
     model: text("model").notNull(),
-    events: integer("events").notNull(),
-    countHigh: integer("count_high").notNull(),
-    countLow: integer("count_low").notNull(),
-    tokensHigh: integer("tokens_high").notNull(),
-    tokensLow: integer("tokens_low").notNull(),
-    secondsHigh: integer("seconds_high").notNull(),
-    secondsLow: integer("seconds_low").notNull(),
-    centsHigh: integer("cents_high").notNull(),
-    centsLow: integer("cents_low").notNull(),
+    ...usageSums(),
   },
   (t) => [primaryKey({ columns: [t.environmentId, t.day, t.accountId, t.event, t.model] })],
+);
+
+/** The day sums of all accounts together, by day, event and model. The batch that adds to `usage_days` adds the same here. */
+export const usageTotals = sqliteTable(
+  "usage_totals",
+  {
+    environmentId: integer("environment_id").notNull(),
+    /** Days since 1970. */
+    day: integer("day").notNull(),
+    event: text("event").notNull(),
+    /** Empty for none. */
+    model: text("model").notNull(),
+    ...usageSums(),
+  },
+  (t) => [primaryKey({ columns: [t.environmentId, t.day, t.event, t.model] })],
 );
 
 /** Accounts with events that no day sum includes yet, each with its first such event. A trigger adds the row. */

@@ -51,7 +51,7 @@ it("shows usage by day, model and event, the largest users compared with the med
   expect(tableRows(text, "By event")).toEqual(["chat 3 1,050"]);
   expect(tableRows(text, "By day and model")).toEqual(["2026-01-15 big 2 1,000", "2026-01-15 none 1 50"]);
   expect(text.replaceAll(/\s+/g, " ")).toContain("1 user runs out by tomorrow, if usage goes on as in these days.");
-  expect(text).not.toContain("There is more usage");
+  expect(text).not.toContain("there is more usage");
   expect(text).toContain("tokens by day: 1.1K");
   const top = tableRows(text, "Top users");
   expect(top.find((row) => row.startsWith("ana"))).toMatch(/ 900 9 × /);
