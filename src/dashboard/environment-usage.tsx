@@ -13,23 +13,23 @@ import { creditsReadMax, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx"
 
 type Used = UsageFigures["totals"]["byDay"][number];
 
-const DAYS_SHOWN = 30;
+const USAGE_DAYS_SHOWN = 30;
 const SHOWN_GROUPS_MAX = 200;
 
-const dateOf = (atMs: number): string => iso(atMs).slice(0, 10);
+const usageDate = (atMs: number): string => iso(atMs).slice(0, 10);
 
 /** Returns the days of the form, both included; by default the last 30. */
 function daysAsked(c: Context<DashboardEnv>) {
   const today = Math.floor(c.var.ctx.now() / DAY_MS) * DAY_MS;
   const form = c.req.query();
   return {
-    from: textField(form, "from") ?? dateOf(today - (DAYS_SHOWN - 1) * DAY_MS),
-    to: textField(form, "to") ?? dateOf(today),
+    from: textField(form, "from") ?? usageDate(today - (USAGE_DAYS_SHOWN - 1) * DAY_MS),
+    to: textField(form, "to") ?? usageDate(today),
   };
 }
-type Days = ReturnType<typeof daysAsked>;
+type DaysAsked = ReturnType<typeof daysAsked>;
 
-async function readUsage(c: Context<DashboardEnv>, days: Days) {
+async function readUsage(c: Context<DashboardEnv>, days: DaysAsked) {
   const { ctx, root } = c.var;
   const { appId, mode } = ctx.environment;
   const lastMs = Date.parse(`${days.to}T00:00:00Z`);
@@ -82,7 +82,7 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
     );
   }
   const dayCount = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
-  const dates = Array.from({ length: dayCount }, (_, index) => dateOf(Date.parse(from) + index * DAY_MS));
+  const dates = Array.from({ length: dayCount }, (_, index) => usageDate(Date.parse(from) + index * DAY_MS));
   const onDay = new Map(byDay.map((used) => [used.day, used]));
   const charts: readonly (readonly [label: string, of: (used: Used) => number])[] = [
     ["Events", ({ events }) => events],
@@ -120,8 +120,8 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
         cellsOf={(used) => [used.day, <ModelName {...used} />]}
       />
       <p class="soft">
-        Days are in UTC. What was received until <Time at={figures.upTo} /> is in these figures, and some of what came
-        later.
+        DaysAsked are in UTC. What was received until <Time at={figures.upTo} /> is in these figures, and some of what
+        came later.
       </p>
     </>
   );

@@ -73,7 +73,7 @@ const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;
 const SUMS = ["events", ...SUMMED_UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`] as const)] as const;
 
 /** Returns the statement that adds sums, each a list in the order of `key` and `SUMS`, to a table. */
-const addSums = <Table extends typeof usageDays | typeof usageTotals>(
+const insertSums = <Table extends typeof usageDays | typeof usageTotals>(
   table: Table,
   key: readonly (keyof Table & string)[],
 ) =>
@@ -91,13 +91,13 @@ const addSums = <Table extends typeof usageDays | typeof usageTotals>(
     return sql`${insert} ON CONFLICT (${names(...key.map(columnOf))})
       DO UPDATE SET ${assignments(table, Object.fromEntries(added))}`;
   });
-const addDaySums = addSums(usageDays, DAY_COLUMNS);
-const addTotals = addSums(usageTotals, TOTAL_COLUMNS);
+const addDaySums = insertSums(usageDays, DAY_COLUMNS);
+const addTotals = insertSums(usageTotals, TOTAL_COLUMNS);
 
 type SumKey = Readonly<Record<(typeof DAY_COLUMNS)[number], string | number>>;
 
 /** The sums of a page's events by some columns, each a list in the order of these columns and `SUMS`, as JSON. */
-function sumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
+function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
   const sums = new Map<string, { readonly key: (string | number)[]; readonly sums: number[] }>();
   for (const { environmentId, accountId, event, model, occurredAtMs, ...steps } of events) {
     const all: SumKey = { environmentId, accountId, event, day: Math.floor(occurredAtMs / DAY_MS), model: model ?? "" };
@@ -139,8 +139,8 @@ export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly
       try {
         await batch(db, [
           moveMarks({ marks }),
-          addDaySums({ sums: sumsOf(events, DAY_COLUMNS) }),
-          addTotals({ sums: sumsOf(events, TOTAL_COLUMNS) }),
+          addDaySums({ sums: pageSumsOf(events, DAY_COLUMNS) }),
+          addTotals({ sums: pageSumsOf(events, TOTAL_COLUMNS) }),
         ]);
       } catch (error) {
         if (!isConflict(error)) throw error;

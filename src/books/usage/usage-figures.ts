@@ -66,7 +66,7 @@ function wholeDays<Row extends TotalRow>(rows: readonly Row[], max: number, span
 }
 const dateOfDay = (day: number): string => iso(day * DAY_MS).slice(0, 10);
 
-const selectNames = query((value: ValueOf<{ ids: string }>) =>
+const selectFigureNames = query((value: ValueOf<{ ids: string }>) =>
   drizzle
     .select(fields(accounts, { accountId: "id", userId: "userId" }))
     .from(accounts)
@@ -146,7 +146,7 @@ export async function readUsageFigures(
   const { rows: totals, ...ofTotals } = wholeDays(newestTotals, figureTotalsMax, span);
   const { rows: sums, ...ofUsers } = wholeDays(newestSums, figureSumsMax, span);
   const users = largestUsers(groupSums(sums, ({ accountId }) => accountId));
-  const names = await all(root.db, selectNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
+  const names = await all(root.db, selectFigureNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
   const nameOf = new Map(names.map(({ accountId, userId }) => [accountId, userId]));
   const endDay = Math.min(span.to, Math.floor(timesOf(clock, root).now() / DAY_MS) + 1);
   return {
