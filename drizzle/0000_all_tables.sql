@@ -439,7 +439,7 @@ CREATE TABLE `id_properties` (
 	PRIMARY KEY(`environment_id`, `distinct_id`)
 ) STRICT;
 --> statement-breakpoint
-CREATE INDEX `id_properties_email` ON `id_properties` (`environment_id`,lower(properties ->> '$.email')) WHERE length(properties ->> '$.email') <= 254;--> statement-breakpoint
+CREATE INDEX `id_properties_email` ON `id_properties` (`environment_id`,lower(CASE WHEN json_valid(properties) THEN properties ->> '$.email' END)) WHERE length(CASE WHEN json_valid(properties) THEN properties ->> '$.email' END) <= 320;--> statement-breakpoint
 CREATE TABLE `large_properties` (
 	`account_id` integer NOT NULL,
 	`occurred_by_ms` integer NOT NULL,

@@ -1,7 +1,7 @@
 import { and, eq, gte, lt, sql } from "drizzle-orm";
 import { rangeOf } from "../books/credits/users.ts";
 import { drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
-import { accounts, distinctIds, idProperties, paymentNames } from "../db/schema.ts";
+import { accounts, distinctIds, emailIn, hasEmail, idProperties, paymentNames } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 
@@ -34,16 +34,14 @@ const selectPeople = query((value: ValueOf<Search>) =>
   ),
 );
 
-/** Addresses of more characters are not in the index. No mail server takes them. */
-const selectByEmail = query((value: ValueOf<Search>) => {
-  const email = sql`${idProperties.properties} ->> '$.email'`;
-  return read(
+const selectByEmail = query((value: ValueOf<Search>) =>
+  read(
     fields(idProperties, "distinctId"),
     (list) => sql`SELECT ${list} FROM ${idProperties} INDEXED BY id_properties_email
-      WHERE ${idProperties.environmentId} = ${value("environmentId")} AND lower(${email}) = lower(${value("q")})
-        AND length(${email}) <= 254 LIMIT ${value("limit")}`,
-  );
-});
+      WHERE ${idProperties.environmentId} = ${value("environmentId")} AND ${hasEmail(idProperties.properties)}
+      AND ${emailIn(idProperties.properties)} = lower(${value("q")}) LIMIT ${value("limit")}`,
+  ),
+);
 
 const selectNewestPayments = query(
   (value: ValueOf<{ environmentId: number; from: string; to: string; limit: number }>) =>
@@ -62,8 +60,8 @@ const selectNewestPayments = query(
 );
 
 /**
- * Finds users and people whose ids contain a text, ignoring case, among those of the latest activity; people with this e-mail
- * address; and payments whose ids begin with the text.
+ * Finds users and people whose ids contain a text, ignoring case, among those of the latest activity; all people with this
+ * e-mail address; and payments whose ids begin with the text.
  */
 export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
   const environmentId = ctx.environment.id;
@@ -71,7 +69,7 @@ export async function findNewest(ctx: TenantCtx, q: string, limit: number) {
   const [users, people, byEmail, payments] = await batch(ctx.db, [
     selectNewestUsers(search),
     selectPeople(search),
-    selectByEmail({ environmentId, q, limit }),
+    selectByEmail({ ...search, q }),
     selectNewestPayments({ environmentId, ...rangeOf(q), limit }),
   ]);
   return {

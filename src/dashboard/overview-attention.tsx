@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
+import { countedSuspendedMax } from "../books/recurring/recurring.ts";
 import { countedUnmatchedMax } from "../payments/list.ts";
 import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/count.ts";
 import { countedDeliveriesMax } from "../webhooks/delete-old.ts";
@@ -10,6 +11,7 @@ import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
 import { paymentPath } from "./payment.tsx";
 import type { Overview } from "./read-overview.ts";
+import { suspendedPath } from "./recurring.tsx";
 import { refusalsPath } from "./refusals.tsx";
 import { failureText, isFailing, rateText } from "./webhooks.tsx";
 
@@ -40,6 +42,7 @@ export const Attention = ({ c, overview }: AttentionProps) => {
     ...ofDatabase(c, overview),
     ...ofPayments(c, overview),
     ...ofEndpoints(c, overview),
+    ...ofRecurring(c, overview),
     ...ofShortages(c, overview),
   ];
   return (
@@ -49,7 +52,7 @@ export const Attention = ({ c, overview }: AttentionProps) => {
           <li>
             <Icon name="check" kind="good" />
             <span>Nothing needs your attention.</span>
-            <span class="soft">Payments, webhooks, refusals and the database</span>
+            <span class="soft">Payments, webhooks, recurring grants, refusals and the database</span>
           </li>
         )}
         {matters.map(({ kind, title, detail, href, action }) => (
@@ -153,6 +156,20 @@ function nameOfAttention(url: string): string {
   const { host, pathname } = new URL(url);
   const name = `${host}${pathname === "/" ? "" : pathname}`;
   return name.length <= NAME_MAX ? name : `${name.slice(0, NAME_MAX)}…`;
+}
+
+function ofRecurring(c: Context<DashboardEnv>, { suspended }: Overview): Matter[] {
+  if (suspended === 0) return [];
+  const many = suspended > countedSuspendedMax ? `More than ${countedSuspendedMax}` : amountText(suspended);
+  return [
+    {
+      kind: "bad",
+      title: `${many} recurring ${suspended === 1 ? "grant is" : "grants are"} suspended.`,
+      detail: `${suspended === 1 ? "It grants" : "They grant"} nothing until you resume ${suspended === 1 ? "it" : "them"}.`,
+      href: pathIn(c, suspendedPath),
+      action: "See why",
+    },
+  ];
 }
 
 function ofShortages(c: Context<DashboardEnv>, { shortages }: Overview): Matter[] {

@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { countSuspended } from "../books/recurring/recurring.ts";
 import { listStatements, readStatement } from "../books/statements/statements.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { countUnmatched, listPayments } from "../payments/list.ts";
@@ -39,17 +40,19 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     of("opened"),
     of("refused_claim"),
   ]);
-  const [statement, business, outstanding, packs, lag, health, unmatched, fullness, paid] = await Promise.all([
-    readNewestStatement(c),
-    readBusiness(ctx),
-    readOutstanding(ctx),
-    readPackFigures(ctx, past, days),
-    readLag(ctx),
-    readHealth(ctx),
-    countUnmatched(ctx),
-    readFullness(ctx),
-    listPayments(root, appId, { mode, limit: PAYMENTS_MAX }),
-  ]);
+  const [statement, business, outstanding, packs, lag, health, unmatched, suspended, fullness, paid] =
+    await Promise.all([
+      readNewestStatement(c),
+      readBusiness(ctx),
+      readOutstanding(ctx),
+      readPackFigures(ctx, past, days),
+      readLag(ctx),
+      readHealth(ctx),
+      countUnmatched(ctx),
+      countSuspended(ctx),
+      readFullness(ctx),
+      listPayments(root, appId, { mode, limit: PAYMENTS_MAX }),
+    ]);
   // A walk that ended before the application had users has no useful figures.
   const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
   return {
@@ -63,6 +66,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
       lag,
       health,
       unmatched,
+      suspended,
       fullness,
       payments: paid.payments,
       isAllPayments: paid.nextCursor === null,

@@ -1,13 +1,13 @@
 import type { Context } from "hono";
 import { cancelRecurring, resumeRecurring } from "../books/recurring/change.ts";
 import { createRecurring } from "../books/recurring/create.ts";
-import { listRecurring } from "../books/recurring/recurring.ts";
+import { listRecurring, listSuspended } from "../books/recurring/recurring.ts";
 import type { RecurringOutput } from "../books/recurring/responses.ts";
 import { cancelRecurringInput, createRecurringInput, everyPeriod } from "../books/recurring/schemas.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Choice, Field, Hidden, Id, LongText, Table, Tag } from "./components.tsx";
+import { Choice, Empty, Field, Hidden, Id, LongText, Pager, Table, Tag } from "./components.tsx";
 import {
   Confirm,
   doubtsOfId,
@@ -28,6 +28,7 @@ import {
 } from "./form.ts";
 import { amountText, queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
+import { UserLink } from "./people-list.tsx";
 
 const PATH = "users/recurring";
 
@@ -64,26 +65,62 @@ export const RecurringGrants = ({
   recurring.length === 0 ? null : (
     <section class="card" id="recurring">
       <h2>Recurring grants</h2>
-      <Table
-        label="Recurring grants"
-        csv="recurring-grants"
-        head={["Pack", "Every", "State", "Period that runs", "Next", "Rollover", "Id", ""]}
-        empty=""
-        rows={recurring.map((grant) => [
-          grant.quantity === null ? grant.packName : `${grant.packName}, ${amountText(grant.quantity)}`,
-          grant.every,
-          <>
-            <Tag kind={grant.status}>{grant.status}</Tag> {grant.reason !== null && <code>{grant.reason}</code>}
-          </>,
-          grant.period === null ? "none" : `${grant.period.n}, until ${timeText(grant.period.to)}`,
-          <Time at={grant.nextAt} otherwise="never" />,
-          grant.rolloverPeriods === null ? "as the pack says" : `${grant.rolloverPeriods} periods`,
-          <Id id={grant.recurringId} />,
-          <Actions c={c} grant={grant} />,
-        ])}
-      />
+      <GrantTable c={c} recurring={recurring} />
     </section>
   );
+
+const GrantTable = ({ c, recurring, withUsers = false }: GrantTableProps) => (
+  <Table
+    label="Recurring grants"
+    csv="recurring-grants"
+    head={[...(withUsers ? ["User"] : []), "Pack", "Every", "State", "Period that runs", "Next", "Rollover", "Id", ""]}
+    empty={<Empty icon="check" title="No recurring grant is suspended" />}
+    rows={recurring.map((grant) => [
+      ...(withUsers ? [<UserLink c={c} id={grant.userId} />] : []),
+      grant.quantity === null ? grant.packName : `${grant.packName}, ${amountText(grant.quantity)}`,
+      grant.every,
+      <>
+        <Tag kind={grant.status}>{grant.status}</Tag> {grant.reason !== null && <code>{grant.reason}</code>}
+      </>,
+      grant.period === null ? "none" : `${grant.period.n}, until ${timeText(grant.period.to)}`,
+      <Time at={grant.nextAt} otherwise="never" />,
+      grant.rolloverPeriods === null ? "as the pack says" : `${grant.rolloverPeriods} periods`,
+      <Id id={grant.recurringId} />,
+      <Actions c={c} grant={grant} />,
+    ])}
+  />
+);
+
+interface GrantTableProps {
+  readonly c: Context<DashboardEnv>;
+  readonly recurring: readonly RecurringOutput[];
+  readonly withUsers?: boolean;
+}
+
+const SUSPENDED_ROWS = 50;
+/** The page that lists the suspended recurring grants of all users. */
+export const suspendedPath = "users/suspended";
+
+async function suspendedPage(c: Context<DashboardEnv>) {
+  const after = c.req.query("after") ?? "";
+  const found = await listSuspended(c.var.ctx, { after, limit: SUSPENDED_ROWS + 1 });
+  const recurring = found.slice(0, SUSPENDED_ROWS);
+  const at = pathIn(c, suspendedPath);
+  const last = found.length > SUSPENDED_ROWS ? recurring.at(-1)?.recurringId : undefined;
+  return page(
+    c,
+    { title: "Suspended recurring grants", section: "users" },
+    <section class="card">
+      <p class="soft">They grant nothing until you remove the reason and resume them.</p>
+      <GrantTable c={c} recurring={recurring} withUsers />
+      <Pager
+        first={after === "" ? null : at}
+        next={last === undefined ? null : `${at}${queryString({ after: last })}`}
+        words={["First grants", "More grants"]}
+      />
+    </section>,
+  );
+}
 
 async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { root, ctx } = c.var;
@@ -246,6 +283,7 @@ async function cancelPage(c: Context<DashboardEnv>, form: Form, refusal?: Purser
 }
 
 export const recurringPages = createDashboardRoutes()
+  .get(`/${suspendedPath}`, suspendedPage)
   .get(`/${PATH}`, (c) => newPage(c, c.req.query()))
   .get(`/${PATH}/confirm`, (c) => confirmNew(c, c.req.query()))
   .post(`/${PATH}`, (c) =>

@@ -135,9 +135,9 @@ async function searchPage(c: Context<DashboardEnv>) {
         </p>
       )}
       <p class="soft">
-        Ids are found by their beginning, and people by their whole e-mail address (the property <code>email</code>). A
-        part of an id is found among the {amountText(searchedIdsMax)} users and people of the latest activity. Packs and
-        keys are found among {SEARCH_LISTED_MAX}.
+        Ids are found by their beginning, and e-mail addresses exactly, however many there are. A part of an id is found
+        among the {amountText(searchedIdsMax)} users and people of the latest activity, and packs and keys among{" "}
+        {SEARCH_LISTED_MAX}.
       </p>
     </>,
   );

@@ -144,6 +144,8 @@ const PAGES = [
   "users/refund/confirm?userId=$&externalRef=order-1&reason=r",
   "usage?from=2026-01-01&to=2026-01-31",
   "statements",
+  "users/suspended",
+  "search?q=zoe@example.com",
   "users/ledger.csv?userId=$",
   "users/event?eventId=$-event",
   "users/reservation?reservationId=res_$",

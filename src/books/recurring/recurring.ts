@@ -1,5 +1,5 @@
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
-import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { computed, drizzle, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, recurringGrants } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
@@ -79,6 +79,44 @@ const selectCount = query((value: ValueOf<{ environmentId: number; packId: strin
 export async function countRecurring({ db, environment }: TenantCtx, packId: string): Promise<number> {
   const [row] = await all(db, selectCount({ environmentId: environment.id, packId }));
   return row?.count ?? 0;
+}
+
+type SuspendedPage = { environmentId: number; after: string; limit: number };
+const suspended = (value: ValueOf<SuspendedPage>) =>
+  sql`${recurringGrants} INDEXED BY recurring_grants_suspended CROSS JOIN ${accounts}
+    ON ${accounts.id} = ${recurringGrants.accountId} AND ${accounts.isErased} = 0
+    WHERE ${recurringGrants.environmentId} = ${value("environmentId")} AND ${recurringGrants.state} = 'suspended'
+    AND ${recurringGrants.id} > ${value("after")}`;
+const selectSuspended = query((value: ValueOf<SuspendedPage>) =>
+  read(
+    { ...fields(accounts, "userId"), ...fields(recurringGrants) },
+    (list) => sql`SELECT ${list} FROM ${suspended(value)} ORDER BY ${recurringGrants.id} LIMIT ${value("limit")}`,
+  ),
+);
+const countSuspendedRows = query((value: ValueOf<SuspendedPage>) =>
+  read(
+    computed({ count: sql<number>`count(*)` }),
+    (list) => sql`SELECT ${list} FROM (SELECT 1 FROM ${suspended(value)} LIMIT ${value("limit")})`,
+  ),
+);
+
+/** The most suspended recurring grants that are counted. */
+export const countedSuspendedMax = 100;
+
+/** How many recurring grants are suspended, at most one more than `countedSuspendedMax`. */
+export async function countSuspended({ db, environment }: TenantCtx): Promise<number> {
+  const limit = countedSuspendedMax + 1;
+  const [row] = await all(db, countSuspendedRows({ environmentId: environment.id, after: "", limit }));
+  return row?.count ?? 0;
+}
+
+/** The suspended recurring grants of all users, by id. A grant whose due period nobody has read or granted yet is not there. */
+export async function listSuspended(
+  ctx: TenantCtx,
+  page: { after: string; limit: number },
+): Promise<RecurringOutput[]> {
+  const rows = await all(ctx.db, selectSuspended({ environmentId: ctx.environment.id, ...page }));
+  return rows.map(({ userId, ...row }) => presentRecurring(userId, row, ctx.now()));
 }
 
 /** SQL: the recurring grants of a row of `accounts`, as JSON for `presentStored`. Null when there are none. */

@@ -95,6 +95,7 @@ export const recurringGrants = sqliteTable(
     uniqueIndex("recurring_grants_id").on(t.environmentId, t.id),
     // Counts the recurring grants of a pack.
     index("recurring_grants_pack").on(t.environmentId, t.packId).where(sql`state = 'active'`),
+    // Lists the suspended ones, which an operator must look at.
     index("recurring_grants_suspended").on(t.environmentId, t.id).where(sql`state = 'suspended'`),
     index("recurring_grants_due").on(t.accountId, t.nextAtMs).where(sql`next_at_ms IS NOT NULL`),
     check("recurring_grants_every", sql`${t.every} IN ('day', 'week', 'month', 'year')`),

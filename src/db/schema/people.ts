@@ -1,6 +1,6 @@
 /** Data about people outside the books, and the audit of its exports. */
 
-import { sql } from "drizzle-orm";
+import { type Column, type SQL, sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 
 /**
@@ -70,6 +70,14 @@ export const distinctIds = sqliteTable(
  */
 export const firstSeenOfKnownId = sql<number>`-1`;
 
+/** SQL: the property `email` of a JSON object. Null for JSON that SQLite does not read, such as very deep JSON. */
+const emailProperty = (properties: SQL | Column) =>
+  sql`CASE WHEN json_valid(${properties}) THEN ${properties} ->> '$.email' END`;
+/** SQL: the e-mail address that `id_properties_email` sorts by. */
+export const emailIn = (properties: SQL | Column) => sql<string>`lower(${emailProperty(properties)})`;
+/** SQL: whether the index has it. No address is longer than 320 characters. */
+export const hasEmail = (properties: SQL | Column) => sql`length(${emailProperty(properties)}) <= 320`;
+
 /** The properties that events `$set` for a distinct id. A separate table, so that other events rewrite nothing large. */
 export const idProperties = sqliteTable(
   "id_properties",
@@ -83,10 +91,8 @@ export const idProperties = sqliteTable(
   },
   (t) => [
     primaryKey({ columns: [t.environmentId, t.distinctId] }),
-    // The dashboard finds people by their e-mail address.
-    index("id_properties_email")
-      .on(t.environmentId, sql`lower(properties ->> '$.email')`)
-      .where(sql`length(properties ->> '$.email') <= 254`),
+    // Finds people by their e-mail address. Others cost no row.
+    index("id_properties_email").on(t.environmentId, emailIn(sql`properties`)).where(hasEmail(sql`properties`)),
   ],
 );
 

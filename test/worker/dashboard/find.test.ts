@@ -305,6 +305,29 @@ it("searches on every page: users and people by a part of an id, people by e-mai
   expect((await read("packs")).text).toContain(`action="/admin/apps/${app.appId}/live/search"`);
 });
 
+it("finds each person by an e-mail address, also one whose activity is old, and no other application's", async () => {
+  const [{ app, call, read }, other] = [await world(), await world()];
+  const set = async ({ keys }: { keys: { sk_live: string } }, person: string, email: unknown) => {
+    const batch = [{ event: "seen", distinct_id: person, properties: { $set: { email } } }];
+    const body = { api_key: keys.sk_live, batch };
+    expect((await call("POST", "/batch/", { key: keys.sk_live, body })).status).toBe(200);
+  };
+  await set(app, "visitor-1", "Old@Example.com");
+  await set(app, "visitor-2", "old@example.com");
+  await set(app, "visitor-3", { work: "old@example.com" });
+  await set(app, "visitor-4", "x".repeat(400));
+  await set(other.app, "visitor-5", "old@example.com");
+  // No activity is recorded of them.
+  await env.DB.prepare("UPDATE distinct_ids SET last_active_day = NULL WHERE distinct_id LIKE 'visitor-%'").run();
+  const found = async () => {
+    const { text } = await read(`search?q=${encodeURIComponent("OLD@example.com")}`);
+    return [...text.matchAll(/people\?distinctId=(visitor-\d)/g)].map(([, id]) => id);
+  };
+  expect(new Set(await found())).toEqual(new Set(["visitor-1", "visitor-2"]));
+  await set(app, "visitor-1", "new@example.com");
+  expect(new Set(await found())).toEqual(new Set(["visitor-2"]));
+});
+
 it("lists people, by the beginning of an id", async () => {
   const { app, read, call } = await world();
   const batch = [`ana ${EVIL}`, "bob", "bobby"].map((distinct_id) => ({ event: "seen", distinct_id }));

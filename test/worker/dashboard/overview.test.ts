@@ -137,6 +137,19 @@ it("counts refunds, and refunds at Stripe, as refunded", async () => {
   expect(lineOf(text, "Restored to payments")).toEqual(["+100"]);
   expect(lineOf(text, "Outstanding at the start")).toEqual(["0"]);
   expect(lineOf(text, "Outstanding now")).toEqual(["875"]);
+  // The API says the same of its users.
+  const key = { key: w.app.keys.sk_live };
+  const of = async (path: string) =>
+    (
+      await Promise.all(["ana", "bob"].map(async (id) => (await w.call("GET", `${path}?userId=${id}`, key)).body))
+    ).flatMap(({ credits, entries }) => credits ?? entries);
+  const entries = await of("/api/v1/credits/history");
+  const sumOf = (amounts: readonly number[]) => amounts.reduce((sum, amount) => sum + amount, 0);
+  const deltasOf = (...causes: readonly string[]) =>
+    sumOf(entries.filter(({ cause, reason }) => causes.includes(cause ?? reason)).map(({ delta }) => delta));
+  expect(deltasOf("grant", "payment")).toBe(1_100);
+  expect([deltasOf("refund", "payment_taken"), deltasOf("payment_restored")]).toEqual([-325, 100]);
+  expect(sumOf((await of("/api/v1/credits")).map(({ remaining }) => remaining))).toBe(875);
   for (const id of ["pi_1", "cs_1"]) {
     expect((await browser.get(`${at}/users?q=${id}`)).headers.get("location")).toBe(`${at}/payments/${id}`);
   }

@@ -1,6 +1,8 @@
 import { afterAll, describe, expect, it } from "vitest";
+import { grantDuePeriods } from "../../../src/books/recurring/grant-due.ts";
 import { archivePack } from "../../../src/catalog/packs/change.ts";
 import { browse } from "../../support/browse.ts";
+import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../support/world.ts";
 
@@ -83,11 +85,21 @@ describe("a user's recurring grants", () => {
     await browser.signIn();
     const page = await read("users", { userId: "ana" });
     for (const part of ["suspended", "credit_pack_not_found", "Resume"]) expect(page).toContain(part);
+    expect(await read("overview", {})).not.toContain("users/suspended");
+    expect(await runPart(grantDuePeriods, makeAdminCtx(clock))).toEqual([]);
+    const overview = await read("overview", {});
+    for (const part of ["1 recurring grant is suspended.", "users/suspended"]) expect(overview).toContain(part);
+    const suspended = await read("users/suspended", {});
+    for (const part of ["users?userId=ana", "rec_a", "credit_pack_not_found", "Resume"]) {
+      expect(suspended).toContain(part);
+    }
+    expect(await read("users/suspended", { after: "rec_a" })).toContain("No recurring grant is suspended");
     const of = { userId: "ana", recurringId: "rec_a" };
     const refused = await send("users/recurring/resume", of);
     expect(refused.status).toBeGreaterThanOrEqual(400);
     await send(`packs/${packId}/restore`, {});
     expect((await send("users/recurring/resume", of)).status).toBe(303);
     expect(await list()).toMatchObject([{ status: "active", period: { n: 2 } }]);
+    expect(await read("overview", {})).not.toContain("users/suspended");
   });
 });

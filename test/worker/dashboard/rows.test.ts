@@ -145,6 +145,7 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
       "people?by=id",
       `people${query({ q: "user-" })}`,
       `people${query({ distinctId: "user-1" })}`,
+      "users/suspended",
       "payments",
       "keys",
       "alerts",
