@@ -60,14 +60,8 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-/** Tests of kills, receivers and browsers wait more than they compute, so more of them run at a time, and before the others. */
-const WAITING = { maxWorkers: 4, sequence: { groupOrder: 0 } };
-const COMPUTING = { maxWorkers: 3, sequence: { groupOrder: 1 } };
-
 // Pure rooms share nothing that a test could leave behind.
-const unit = {
-  test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 30_000, ...COMPUTING },
-};
+const unit = { test: { name: "unit", include: ["test/unit/**/*.test.ts"], isolate: false, testTimeout: 30_000 } };
 
 const worker = {
   plugins: [
@@ -102,7 +96,6 @@ const worker = {
     // What looks at a whole database looks at all that the soak wrote.
     testTimeout: isSoak ? 600_000 : 30_000,
     hookTimeout: isSoak ? 600_000 : 30_000,
-    ...COMPUTING,
   },
 };
 
@@ -115,7 +108,6 @@ const e2e = {
     isolate: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,
-    ...WAITING,
   },
 };
 
@@ -123,6 +115,8 @@ export default defineConfig({
   test: {
     projects: [unit, worker, e2e],
     sequence: { sequencer: LongestFirst },
+    // One more than the cores of the smallest machine: tests of kills, receivers and browsers wait more than they compute.
+    maxWorkers: 3,
     // What Purser tells its operator of the faults that the tests plant.
     onConsoleLog: (log) => !log.startsWith('{"level":"'),
   },
