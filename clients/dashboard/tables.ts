@@ -35,8 +35,8 @@ function sortBy(table: HTMLTableElement, column: number): void {
   body.append(...keyed.map(({ row }) => row));
 }
 
-/** Returns a CSV cell that no spreadsheet reads as a formula. */
-const csvCell = (text: string): string => `"${(/^[=+@\t]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
+/** Returns a CSV cell that no spreadsheet reads as a formula, by the rule of src/lib/csv.ts. */
+const csvCell = (text: string): string => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 function csvOf(table: HTMLTableElement): string {
   const lines = Array.from(table.rows, (row) =>

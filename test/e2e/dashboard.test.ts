@@ -257,6 +257,16 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(lines).toHaveLength(5);
     expect(lines[2]).toContain(`,-500.5,"tokens",1499.5,"admin_adjust","adjustment","admin",,,"'=1+1"`);
 
+    // A list that the browser saves guards the same beginnings.
+    const begins = ["=", "+", "-", "@"];
+    await page.evaluate(
+      `for (const [n, begin] of ${JSON.stringify(begins)}.entries()) document.querySelector("#timeline tbody tr").cells[n].textContent = begin + "1|calc"`,
+    );
+    const saving = page.waitForEvent("download");
+    await page.locator("#timeline button[data-csv]").click();
+    const saved = Buffer.concat(await (await (await saving).createReadStream()).toArray()).toString();
+    expect(saved.split("\r\n")[1]).toBe(begins.map((begin) => `"'${begin}1|calc"`).join(","));
+
     await page.getByLabel("Reason", { exact: true }).selectOption("admin_adjust");
     await page.getByRole("button", { name: "Filter" }).click();
     await page.waitForURL(/[?&]reason=admin_adjust/);
