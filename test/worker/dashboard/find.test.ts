@@ -328,6 +328,25 @@ it("finds each person by an e-mail address, also one whose activity is old, and 
   expect(new Set(await found())).toEqual(new Set(["visitor-2"]));
 });
 
+it("stores properties that SQLite cannot read as JSON, or with a very long address, and finds other people's addresses", async () => {
+  const { app, read } = await world();
+  const deep = `{"email":"deep@example.com","a":${"[".repeat(2_000)}${"]".repeat(2_000)}}`;
+  const long = JSON.stringify({ email: "long@".padEnd(321, "x") });
+  const store = (id: string, properties: string) =>
+    env.DB.prepare(
+      "INSERT INTO id_properties (environment_id, distinct_id, properties) VALUES (CAST(? AS INTEGER), ?, ?)",
+    )
+      .bind(app.environments.live.id, id, properties)
+      .run();
+  await store("person-deep", deep);
+  await store("person-long", long);
+  await store("found", JSON.stringify({ email: "long@".padEnd(320, "x") }));
+  const found = async (email: string) => (await read(`search?${new URLSearchParams({ q: email })}`)).text;
+  expect(await found("long@".padEnd(320, "x"))).toContain("people?distinctId=found");
+  expect(await found("long@".padEnd(321, "x"))).not.toContain("people?distinctId=person-long");
+  expect(await found("deep@example.com")).not.toContain("people?distinctId=person-deep");
+});
+
 it("lists people, by the beginning of an id", async () => {
   const { app, read, call } = await world();
   const batch = [`ana ${EVIL}`, "bob", "bobby"].map((distinct_id) => ({ event: "seen", distinct_id }));
