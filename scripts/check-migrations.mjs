@@ -10,8 +10,13 @@ import { join, relative } from "node:path";
 
 const root = join(import.meta.dirname, "..");
 
-/** The SHA-256 of each migration by release. A release adds its own: docs/development.md. */
+/** The SHA-256 of each migration by release. docs/development.md says what a release adds. */
 const released = JSON.parse(readFileSync(join(root, "drizzle/released.json"), "utf8"));
+const { version: current } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+if (released[current] === undefined) {
+  console.error(`drizzle/released.json has no migrations of release ${current}, which package.json names.`);
+  process.exitCode = 1;
+}
 for (const [version, files] of Object.entries(released)) {
   for (const [file, hash] of Object.entries(files)) {
     const path = join(root, "drizzle", file);
