@@ -13,6 +13,9 @@ const SIZES = [
   { width: 360, height: 740 },
 ] as const;
 
+/** Of a large screen, a tablet and a phone. */
+const WIDTHS = [1_440, 768, 390] as const;
+
 const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
 
 const dayIn = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
@@ -290,132 +293,139 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     });
   });
 
-  describe("the questions of an operator's day, by keyboard alone", () => {
-    let root = "";
-    beforeAll(async () => {
-      const { appId } = await fillDay(server);
-      root = `${server.url}/admin/apps/${appId}/live`;
-    });
-    afterEach(() => expect(watched.complaints).toEqual([]));
+  // In the soak each task is done at each width.
+  describe.each(IS_SOAK ? WIDTHS : [null])(
+    "the questions of an operator's day, by keyboard alone (at %s pixels)",
+    (widthOfAll) => {
+      let root = "";
+      beforeAll(async () => {
+        const { appId } = await fillDay(server);
+        root = `${server.url}/admin/apps/${appId}/live`;
+      });
+      afterEach(() => expect(watched.complaints).toEqual([]));
 
-    const sees = (text: string | RegExp) => watched.page.getByRole("main").getByText(text).first().waitFor();
-    const press = (key: string) => watched.page.keyboard.press(key);
-    const type = (text: string) => watched.page.keyboard.type(text);
-    const start = async (width: number) => {
-      await watched.page.setViewportSize({ width, height: 900 });
-      await watched.page.goto(`${root}/packs`);
-    };
-    const FOCUSED = `(() => {
+      const sees = (text: string | RegExp) => watched.page.getByRole("main").getByText(text).first().waitFor();
+      const press = (key: string) => watched.page.keyboard.press(key);
+      const type = (text: string) => watched.page.keyboard.type(text);
+      const start = async (ownWidth: (typeof WIDTHS)[number]) => {
+        const width = widthOfAll ?? ownWidth;
+        await watched.page.setViewportSize({ width, height: 900 });
+        await watched.page.goto(`${root}/packs`);
+      };
+      const FOCUSED = `(() => {
       const { activeElement: e } = document;
       return (e.getAttribute("aria-label") ?? e.labels?.[0]?.textContent ?? e.textContent).replaceAll(/\\s+/g, " ").trim();
     })()`;
-    /** Moves the focus by Tab to what has a name. */
-    const tabTo = async (name: string) => {
-      const passed: unknown[] = [];
-      for (let n = 0; n < 120; n++) {
-        await press("Tab");
-        const focused = await watched.page.evaluate(FOCUSED);
-        if (focused === name) return;
-        passed.push(focused);
-      }
-      throw new Error(`Tab reaches no ${name} on ${watched.page.url()}, but ${passed.join(", ")}`);
-    };
-    /** Presses Enter on what has a name, and waits for the page that it opens. */
-    const open = async (...names: readonly string[]) => {
-      for (const name of names) {
-        await tabTo(name);
+      /** Moves the focus by Tab to what has a name. */
+      const tabTo = async (name: string) => {
+        const passed: unknown[] = [];
+        for (let n = 0; n < 120; n++) {
+          await press("Tab");
+          const focused = await watched.page.evaluate(FOCUSED);
+          if (focused === name) return;
+          passed.push(focused);
+        }
+        throw new Error(`Tab reaches no ${name} on ${watched.page.url()}, but ${passed.join(", ")}`);
+      };
+      /** Presses Enter on what has a name, and waits for the page that it opens. */
+      const open = async (...names: readonly string[]) => {
+        for (const name of names) {
+          await tabTo(name);
+          const opened = watched.page.waitForEvent("load");
+          await press("Enter");
+          await opened;
+        }
+      };
+      const search = async (text: string) => {
+        await press("/");
+        await type(text);
         const opened = watched.page.waitForEvent("load");
         await press("Enter");
         await opened;
-      }
-    };
-    const search = async (text: string) => {
-      await press("/");
-      await type(text);
-      const opened = watched.page.waitForEvent("load");
-      await press("Enter");
-      await opened;
-    };
-    const timeline = () => watched.page.getByRole("region", { name: "Timeline" }).locator("tbody tr");
-    const rowsOf = (name: string) => watched.page.getByRole("region", { name }).locator("tbody tr");
-
-    it("says who was charged twice, and who got a 402 and why, at 1440 pixels", async () => {
-      await start(1_440);
-      await search("twice");
-      await open("twice");
-      const paid = await timeline()
-        .filter({ hasText: /payment pi_\d of \$10\.00/ })
-        .allTextContents();
-      expect(paid).toHaveLength(2);
-      await expectAccessible(watched.page);
-      // Refusals are written some seconds later.
-      const shown = async () => {
-        await watched.page.goto(`${root}/refusals?kind=shortage`);
-        return (await rowsOf("Insufficient credits").allTextContents()).join();
       };
-      await expect.poll(shown, { timeout: 20_000 }).toMatch(/short.*chat.*large.*60 tokens.*too little/);
-      await expectAccessible(watched.page);
-      await open("short");
-      expect(await timeline().first().textContent()).toMatch(/Refused \(402\): chat · large, 60 tokens missing/);
-    });
+      const timeline = () => watched.page.getByRole("region", { name: "Timeline" }).locator("tbody tr");
+      const rowsOf = (name: string) => watched.page.getByRole("region", { name }).locator("tbody tr");
 
-    it("says who runs out tomorrow and who burns most, and closes the month, at 768 pixels", async () => {
-      await start(768);
-      const { page } = watched;
-      await tabTo("Menu");
-      await press("Enter");
-      await open("Usage");
-      await sees("1 user runs out by tomorrow");
-      expect(await rowsOf("Runs out next").first().textContent()).toMatch(/^tomorrow.*within a day/);
-      expect(await rowsOf("Top users").first().textContent()).toMatch(/50,000/);
-      await expectAccessible(page);
-      await page.goto(`${root}/statements`);
-      await tabTo("Month (UTC)");
-      // A month can be closed an hour after its end, so this is the month before the last one.
-      const month = new Date();
-      for (let n = 0; n < 2; n++) month.setUTCDate(0);
-      await type(month.toISOString().slice(0, 7));
-      const opened = page.waitForEvent("load");
-      await press("Enter");
-      await opened;
-      await sees("It is being made.");
-      await server.cron();
-      await page.reload();
-      await sees(/Nothing was granted, spent or left/);
-      await expectAccessible(page);
-    });
+      it("says who was charged twice, and who got a 402 and why", async () => {
+        await start(1_440);
+        await search("twice");
+        await open("twice");
+        const paid = await timeline()
+          .filter({ hasText: /payment pi_\d of \$10\.00/ })
+          .allTextContents();
+        expect(paid).toHaveLength(2);
+        await expectAccessible(watched.page);
+        // Refusals are written some seconds later.
+        const shown = async () => {
+          await watched.page.goto(`${root}/refusals?kind=shortage`);
+          return (await rowsOf("Insufficient credits").allTextContents()).join();
+        };
+        await expect.poll(shown, { timeout: 20_000 }).toMatch(/short.*chat.*large.*60 tokens.*too little/);
+        await expectAccessible(watched.page);
+        await open("short");
+        expect(await timeline().first().textContent()).toMatch(/Refused \(402\): chat · large, 60 tokens missing/);
+      });
 
-    it("refunds an order after a preview, ends a link and erases a person, at 390 pixels", async () => {
-      await start(390);
-      await search("buyer");
-      await open("buyer", "Refund an order");
-      await tabTo("Reference of the order");
-      await type("order-9");
-      await tabTo("Reason (kept in the ledger)");
-      await type("not needed");
-      await open("Continue");
-      await sees("200 → 0 tokens");
-      await expectAccessible(watched.page);
-      await open("Refund");
-      await sees("Order refunded.");
-      expect(await timeline().first().textContent()).toMatch(/Refunded: Tokens “not needed”.*-200 tokens.*<img/);
+      it("says who runs out tomorrow and who burns most, and closes the month", async () => {
+        await start(768);
+        const { page } = watched;
+        if (await page.getByRole("button", { name: "Menu" }).isVisible()) {
+          await tabTo("Menu");
+          await press("Enter");
+        }
+        await open("Usage");
+        await sees("1 user runs out by tomorrow");
+        expect(await rowsOf("Runs out next").first().textContent()).toMatch(/^tomorrow.*within a day/);
+        expect(await rowsOf("Top users").first().textContent()).toMatch(/50,000/);
+        await expectAccessible(page);
+        await page.goto(`${root}/statements`);
+        await tabTo("Month (UTC)");
+        // A month can be closed an hour after its end, so this is the month before the last one.
+        const month = new Date();
+        for (let n = 0; n < 2; n++) month.setUTCDate(0);
+        await type(month.toISOString().slice(0, 7));
+        const opened = page.waitForEvent("load");
+        await press("Enter");
+        await opened;
+        await sees("It is being made.");
+        await server.cron();
+        await page.reload();
+        await sees(/Nothing was granted, spent or left/);
+        await expectAccessible(page);
+      });
 
-      await search("leaver");
-      await open("leaver", "Create download link");
-      const link = await watched.page.getByLabel(/Download link, valid until/).inputValue();
-      expect((await fetch(link)).status).toBe(200);
-      await open("End all links");
-      const dead = await fetch(link, { headers: { accept: "text/html" } });
-      expect([dead.status, dead.headers.get("content-disposition")]).toEqual([401, null]);
+      it("refunds an order after a preview, ends a link and erases a person", async () => {
+        await start(390);
+        await search("buyer");
+        await open("buyer", "Refund an order");
+        await tabTo("Reference of the order");
+        await type("order-9");
+        await tabTo("Reason (kept in the ledger)");
+        await type("not needed");
+        await open("Continue");
+        await sees("200 → 0 tokens");
+        await expectAccessible(watched.page);
+        await open("Refund");
+        await sees("Order refunded.");
+        expect(await timeline().first().textContent()).toMatch(/Refunded: Tokens “not needed”.*-200 tokens.*<img/);
 
-      await open("Erase this person…");
-      await tabTo("Type the id to confirm: leaver");
-      await type("leaver");
-      await expectAccessible(watched.page);
-      await open("Erase person");
-      await sees("This receipt names nobody");
-    });
-  });
+        await search("leaver");
+        await open("leaver", "Create download link");
+        const link = await watched.page.getByLabel(/Download link, valid until/).inputValue();
+        expect((await fetch(link)).status).toBe(200);
+        await open("End all links");
+        const dead = await fetch(link, { headers: { accept: "text/html" } });
+        expect([dead.status, dead.headers.get("content-disposition")]).toEqual([401, null]);
+
+        await open("Erase this person…");
+        await tabTo("Type the id to confirm: leaver");
+        await type("leaver");
+        await expectAccessible(watched.page);
+        await open("Erase person");
+        await sees("This receipt names nobody");
+      });
+    },
+  );
 
   it("without an application: the list, the sessions, administration keys, an unknown page, and the sign-in", async () => {
     for (const path of ["apps", "apps/sessions", "apps/admin-keys", "nothing/here", "apps/app_none/live/overview"]) {
