@@ -50,6 +50,12 @@ async function readStored(environmentId: number): Promise<Stored[]> {
   return results;
 }
 
+const CRON_RUNS_MAX = 10;
+const isPeriodDue = async (environmentId: number, nowMs: number): Promise<boolean> =>
+  (await env.DB.prepare("SELECT 1 FROM accounts WHERE environment_id = ? AND recurring_due_at_ms <= ?")
+    .bind(environmentId, nowMs)
+    .first()) !== null;
+
 const textOf = (ref: string, { packItemId, initial, fromMs, expiresMs, revoked }: Omit<ModelPeriod, "of" | "n">) =>
   [ref, packItemId, initial, iso(fromMs), expiresMs > 9e14 ? "never" : iso(expiresMs), revoked].join(" ");
 const inText = (one: ModelPeriod) => textOf(`recurring:${one.of.id}:${one.n}`, one);
@@ -114,7 +120,11 @@ async function play(seed: number): Promise<void> {
       else clock.advance(random.pick([1, 5, 40, 400]) * random.integer(1, DAY_MS));
     },
     cron: async () => {
-      expect(await runPart(grantDuePeriods, makeAdminCtx(clock))).toEqual([]);
+      // A run grants what one batch may hold of a user; the next runs grant the rest.
+      for (let run = 0; run < CRON_RUNS_MAX; run++) {
+        expect(await runPart(grantDuePeriods, makeAdminCtx(clock))).toEqual([]);
+        if (!(await isPeriodDue(app.environments.live.id, clock.ms))) break;
+      }
       settle();
     },
     use: async () => {
