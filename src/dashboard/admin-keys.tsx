@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { SCOPES } from "../auth/scopes.ts";
-import { createAdminKey, listAdminKeys, revokeAdminKey } from "../catalog/admin-keys/admin-keys.ts";
+import { createAdminKey, listAdminKeys, nameActors, revokeAdminKey } from "../catalog/admin-keys/admin-keys.ts";
 import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/admin-keys/responses.ts";
 import { createAdminKeyInput } from "../catalog/admin-keys/schemas.ts";
 import { NO_APP } from "../catalog/audit/audit-statement.ts";
@@ -24,7 +24,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
   const { keys } = await listAdminKeys(root);
   const ids = keys.map(({ adminKeyId }) => adminKeyId);
   const made = await listActs(root, NO_APP, ids, "admin_key.created");
-  const madeBy = new Map(made.map(({ target, by }) => [target, by]));
+  const madeBy = new Map((await nameActors(root, made)).map(({ target, by }) => [target, by]));
   const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
   return page(
     c,

@@ -49,7 +49,7 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
       <form method="post" action={at} class="card">
         <h2>Edit</h2>
         <p class="soft">
-          Sends <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A change
+          Send <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A change
           starts again: it may be sent again for users who are already below.
         </p>
         <FormToken c={c} />

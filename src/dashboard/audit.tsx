@@ -1,15 +1,16 @@
 import type { Context } from "hono";
+import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit/audit-statement.ts";
 import { type ShownAct, searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
-import { Choice, Field, Pager, Table } from "./components.tsx";
+import { Choice, Field, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
 
-const AUDIT_ROWS = 50;
-
-async function auditPage(c: Context<DashboardEnv>) {
+/** Returns the filters of the query, and the reader of the acts that pass them. */
+function actReader(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const filters = {
     by: textField(form, "by"),
@@ -19,18 +20,29 @@ async function auditPage(c: Context<DashboardEnv>) {
   };
   const { appId, mode } = c.var.ctx.environment;
   const user = filters.userId === undefined ? undefined : { mode, userId: filters.userId };
-  const found = await catchRefusal(() =>
-    searchAudit(c.var.root, appId, { ...filters, user }, { limit: AUDIT_ROWS, cursor: textField(form, "cursor") }),
-  );
-  const { entries = [], nextCursor = null } = found.result ?? {};
+  return {
+    filters,
+    read: async (page: ListPage) => {
+      const { entries, nextCursor } = await searchAudit(c.var.root, appId, { ...filters, user }, page);
+      return { rows: await nameActors(c.var.root, entries), nextCursor };
+    },
+  };
+}
+
+async function auditPage(c: Context<DashboardEnv>) {
+  const form = c.req.query();
+  const { filters, read } = actReader(c);
+  const { mode } = c.var.ctx.environment;
+  const { result, refusal } = await catchRefusal(() => readShownList(form, AUDIT_COLUMNS, read));
+  const list = result ?? { rows: [], nextCursor: null, sorted: null };
   const isFiltered = Object.values(filters).some((value) => value !== undefined);
-  const link = (cursor?: string) => `${pathIn(c, "audit")}${queryString({ ...filters, cursor })}`;
+  const { sort, order } = form;
   return page(
     c,
-    { title: "Audit", section: "audit", refusal: found.refusal },
+    { title: "Audit", section: "audit", refusal },
     <>
       <form method="get" action={pathIn(c, "audit")} class="card row">
-        <Field label="By" name="by" value={filters.by} hint="the whole name" />
+        <Field label="By" name="by" value={filters.by} hint="the whole name; of a key: ak: and its id" />
         <Choice
           label="Action"
           name="action"
@@ -45,17 +57,27 @@ async function auditPage(c: Context<DashboardEnv>) {
         <p class="soft">
           Every act of administration of this application, in both modes, by API or dashboard. Nothing can change it.
         </p>
-        <Acts c={c} label="Acts" entries={entries} empty="No acts here." hasTargets />
-        {isFiltered && nextCursor !== null && (
+        <ListTable
+          label="Acts"
+          columns={AUDIT_COLUMNS}
+          list={list}
+          view={c}
+          hrefOf={(fields) => `${pathIn(c, "audit")}${queryString({ ...filters, ...fields })}`}
+          csvHref={`${pathIn(c, "audit.csv")}${queryString({ ...filters, sort, order })}`}
+          isLater={form.cursor !== undefined || (form.page ?? "1") !== "1"}
+          empty="No acts here."
+        />
+        {isFiltered && list.nextCursor !== null && (
           <p class="soft">This page searched {amountText(searchedActsMax)} acts. Older pages may have more.</p>
         )}
-        <Pager first={form.cursor === undefined ? null : link()} next={nextCursor && link(nextCursor)} />
       </section>
     </>,
   );
 }
 
-export const auditRoutes = createDashboardRoutes().get("/audit", auditPage);
+export const auditRoutes = createDashboardRoutes()
+  .get("/audit", auditPage)
+  .get("/audit.csv", (c) => csvFile(c, "audit", AUDIT_COLUMNS, actReader(c).read));
 
 /** The page that shows the setting an act changed, for acts on the application itself. */
 const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
@@ -174,33 +196,49 @@ const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
   );
 };
 
+const AUDIT_COLUMNS: readonly ListColumn<ShownAct, Context<DashboardEnv>>[] = [
+  { name: "at", head: "When", cell: ({ at }) => <Time at={at} />, value: ({ at }) => at },
+  { name: "by", head: "By", cell: ({ by }) => by, value: ({ by }) => by },
+  { name: "action", head: "Action", cell: ({ action }) => action, value: ({ action }) => action },
+  {
+    name: "target",
+    head: "About",
+    cell: ({ target, action, details }, c) => <Target c={c} target={target} action={action} details={details} />,
+    value: ({ target }) => target,
+  },
+  {
+    name: "userId",
+    head: "User",
+    cell: ({ userId, details }, c) => <AuditUser c={c} userId={userId} details={details} />,
+    value: ({ userId }) => userId,
+  },
+  { name: "reason", head: "Reason", cell: ({ reason }) => reason ?? "", value: ({ reason }) => reason },
+  {
+    name: "details",
+    head: "Details",
+    cell: ({ details }, c) => <Details c={c} details={details} />,
+    value: ({ details }) => JSON.stringify(details),
+  },
+];
+
 interface ActsProps {
   readonly c: Context<DashboardEnv>;
   readonly label: string;
-  readonly entries: readonly (AuditEntry & Partial<Pick<ShownAct, "reason">>)[];
+  readonly entries: readonly AuditEntry[];
   readonly empty: string;
-  /** Whether to show each act's target, user and reason. */
-  readonly hasTargets?: boolean;
 }
 
-/** Shows acts of administration as a table. */
-export const Acts = ({ c, label, entries, empty, hasTargets = false }: ActsProps) => (
+/** Shows acts of administration on one thing as a table. */
+export const Acts = ({ c, label, entries, empty }: ActsProps) => (
   <Table
     label={label}
     csv="audit"
-    head={["When", "By", "Action", ...(hasTargets ? ["About", "User", "Reason"] : []), "Details"]}
+    head={["When", "By", "Action", "Details"]}
     empty={empty}
-    rows={entries.map(({ at, by, action, target, userId, details, reason }) => [
+    rows={entries.map(({ at, by, action, details }) => [
       <Time at={at} />,
       by,
       action,
-      ...(hasTargets
-        ? [
-            <Target c={c} target={target} action={action} details={details} />,
-            <AuditUser c={c} userId={userId} details={details} />,
-            reason ?? "",
-          ]
-        : []),
       <Details c={c} details={details} />,
     ])}
   />

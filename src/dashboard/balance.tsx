@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/revoke.ts";
+import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
 import { findGrantAct, listActs } from "../catalog/audit/list.ts";
 import { Acts } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
@@ -14,7 +15,7 @@ import { BalanceLink, UserLink } from "./people-list.tsx";
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 
 async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
-  const { ctx } = c.var;
+  const { ctx, root } = c.var;
   const { appId } = ctx.environment;
   const balance = await readBalance(ctx, balanceId);
   const [siblings, granted, acts] = await Promise.all([
@@ -22,13 +23,15 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
     findGrantAct(ctx, appId, balance),
     listActs(ctx, appId, [balanceId]),
   ]);
+  const named = await nameActors(root, granted === null ? acts : [...acts, granted]);
+  const grantedBy = granted === null ? null : (named.at(-1)?.by ?? null);
   const ofUser = (place: string) => `${pathIn(c, place)}${queryString({ userId: balance.userId, balanceId })}`;
   return page(
     c,
     { title: `Balance ${balance.packName}`, section: "users" },
     <>
       <section class="card">
-        <Facts c={c} balance={balance} grantedBy={granted?.by ?? null} />
+        <Facts c={c} balance={balance} grantedBy={grantedBy} />
         <div class="row">
           <a class="button quiet" href={`${ofUser("users")}#ledger`}>
             Ledger
@@ -62,12 +65,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
       </section>
       <section class="card">
         <h2>Done to it by administrators</h2>
-        <Acts
-          c={c}
-          label="Acts"
-          entries={granted === null ? acts : [...acts, granted]}
-          empty="Nothing by the dashboard or the administration API."
-        />
+        <Acts c={c} label="Acts" entries={named} empty="Nothing by the dashboard or the administration API." />
       </section>
     </>,
   );

@@ -149,23 +149,56 @@ export interface NumberHead {
 }
 export const numbers = (number: string): NumberHead => ({ number });
 
+/** The head of a column by which a link sorts the whole list. */
+export interface SortedHead {
+  readonly text: string;
+  readonly isNumber: boolean;
+  readonly href: string;
+  /** Null when the list is sorted otherwise. */
+  readonly order: "asc" | "desc" | null;
+}
+type Head = string | NumberHead | SortedHead;
+
 interface TableProps {
   readonly label: string;
   /** A column without a name has the row's menu or button. */
-  readonly head: readonly (string | NumberHead)[];
+  readonly head: readonly Head[];
   readonly rows: readonly (readonly Child[])[];
   readonly empty: Child;
-  /** The name of the CSV file; absent if the list cannot be saved. */
+  /** The name of the CSV file that the script makes of the page. */
   readonly csv?: string;
+  /** Shown below the rows. */
+  readonly foot?: Child;
 }
 
 /** The number of rows from which a table scrolls by itself, under its head. */
 const TALL = 20;
-const classOf = (head: string | NumberHead | undefined): string | undefined =>
-  typeof head === "object" ? "end" : head === "" ? "menu" : undefined;
+const classOf = (head: Head | undefined): string | undefined => {
+  if (typeof head !== "object") return head === "" ? "menu" : undefined;
+  return "number" in head || head.isNumber ? "end" : undefined;
+};
 
-/** Shows a table that scrolls on a narrow screen, also by keyboard. The script sorts it when a column's head is clicked. */
-export const Table = ({ label, head, rows, empty, csv }: TableProps) => {
+const ARIA_SORT = { asc: "ascending", desc: "descending" } as const;
+const HeadCell = ({ head }: { head: Head }) => {
+  if (typeof head === "string" || "number" in head) {
+    return (
+      <th scope="col" class={classOf(head)}>
+        {typeof head === "string" ? head : head.number}
+      </th>
+    );
+  }
+  return (
+    <th scope="col" class={classOf(head)} aria-sort={head.order === null ? undefined : ARIA_SORT[head.order]}>
+      <a href={head.href}>{head.text}</a>
+    </th>
+  );
+};
+
+/**
+ * Shows a table that scrolls on a narrow screen, also by keyboard. The script sorts the page when a column's head is clicked,
+ * unless the head is a link that sorts the whole list.
+ */
+export const Table = ({ label, head, rows, empty, csv, foot }: TableProps) => {
   if (rows.length === 0) return <div>{typeof empty === "string" ? <p class="empty">{empty}</p> : empty}</div>;
   const id = nextId("table");
   return (
@@ -175,9 +208,7 @@ export const Table = ({ label, head, rows, empty, csv }: TableProps) => {
           <thead>
             <tr>
               {head.map((cell) => (
-                <th scope="col" class={classOf(cell)}>
-                  {typeof cell === "object" ? cell.number : cell}
-                </th>
+                <HeadCell head={cell} />
               ))}
             </tr>
           </thead>
@@ -203,6 +234,7 @@ export const Table = ({ label, head, rows, empty, csv }: TableProps) => {
           </button>
         </div>
       )}
+      {foot}
     </>
   );
 };

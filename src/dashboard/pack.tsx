@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { matchRule } from "../books/amounts/schemas.ts";
 import { countedRecurringMax, countRecurring } from "../books/recurring/recurring.ts";
+import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
 import { listActs } from "../catalog/audit/list.ts";
 import { archivePack, patchPack, restorePack } from "../catalog/packs/change.ts";
 import { createPack, testRules } from "../catalog/packs/create.ts";
@@ -46,7 +47,7 @@ async function packPage(
 ) {
   const { packId } = pack;
   const [history, recurring] = await Promise.all([
-    listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack."),
+    listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then((acts) => nameActors(c.var.root, acts)),
     countRecurring(c.var.ctx, packId),
   ]);
   return page(

@@ -4,10 +4,11 @@ import { STRIPE_EVENTS } from "../payments/event.ts";
 import { listPayments } from "../payments/list.ts";
 import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { Choice, Field, Hidden, numbers, Table } from "./components.tsx";
+import { Choice, Field, Hidden, numbers } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { moneyText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
 import { paymentPath, StatusTag } from "./payment.tsx";
 import { UserLink } from "./people-list.tsx";
 import { confirmOff, StripeSetup, saveStripe } from "./stripe-setup.tsx";
@@ -46,14 +47,80 @@ const REFUND_CHOICES = [ANY, ["none", "nothing"], ["part", "a part"], ["whole", 
 const DISPUTE_CHOICES = [ANY, ["true", "yes"], ["false", "no"]] as const;
 const SETTLER_CHOICES = [ANY, ["stripe", "Stripe's event"], ["admin", "hand"]] as const;
 
-async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+type PaymentRow = Awaited<ReturnType<typeof listPayments>>["payments"][number];
+
+/** A column of money: shown in its currency, saved in the currency's smallest units. */
+const moneyColumn = (name: "captured" | "refunded" | "withheld", head: string): ListColumn<PaymentRow, unknown> => ({
+  name,
+  head: numbers(head),
+  cell: (payment) => moneyText(payment[name], payment.currency),
+  value: (payment) => payment[name],
+  sortKey: (payment) => [payment.currency, payment[name]],
+});
+
+const PAYMENT_COLUMNS: readonly ListColumn<PaymentRow, Context<DashboardEnv>>[] = [
+  {
+    name: "paymentKey",
+    head: "Payment",
+    cell: ({ paymentKey }, c) => (
+      <a href={paymentPath(c, paymentKey)}>
+        <code>{paymentKey}</code>
+      </a>
+    ),
+    value: ({ paymentKey }) => paymentKey,
+  },
+  {
+    name: "status",
+    head: "Status",
+    cell: (payment) => <StatusTag payment={payment} />,
+    value: ({ status }) => status,
+  },
+  {
+    name: "userId",
+    head: "User",
+    cell: ({ userId }, c) => (userId === null ? "" : <UserLink c={c} id={userId} />),
+    value: ({ userId }) => userId,
+  },
+  { name: "currency", value: ({ currency }) => currency },
+  moneyColumn("captured", "Paid"),
+  moneyColumn("refunded", "Refunded"),
+  moneyColumn("withheld", "Withheld"),
+  {
+    name: "createdAt",
+    head: "Since",
+    cell: ({ createdAt }) => <Time at={createdAt} />,
+    value: ({ createdAt }) => createdAt,
+  },
+];
+
+/** Returns the filters of the query, and the reader of the payments that pass them. */
+function paymentReader(c: Context<DashboardEnv>) {
   const { appId, mode } = c.var.ctx.environment;
   const asked = c.req.query();
   const filters = Object.fromEntries(FILTERS.flatMap((name) => (asked[name] ? [[name, asked[name]] as const] : [])));
+  const input = parseForm(listPaymentsInput, { mode, ...filters });
+  let first: Pick<Awaited<ReturnType<typeof listPayments>>, "sums" | "debt"> = {};
+  return {
+    filters,
+    /** The sums of the payments, once their first page is read. */
+    sums: () => first,
+    read: async (page: ListPage) => {
+      const { payments, nextCursor, ...sums } = await listPayments(c.var.root, appId, { ...input, ...page });
+      if (page.cursor === undefined) first = sums;
+      return { rows: payments, nextCursor };
+    },
+  };
+}
+
+async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
+  const { appId, mode } = c.var.ctx.environment;
+  const asked = c.req.query();
+  const reader = paymentReader(c);
+  const { filters } = reader;
   const { status } = filters;
-  const { cursor } = asked;
-  const input = parseForm(listPaymentsInput, { mode, ...filters, ...(cursor ? { cursor } : {}) });
-  const { payments, nextCursor, sums = [], debt = [] } = await listPayments(c.var.root, appId, input);
+  const { sort, order } = asked;
+  const list = await readShownList(asked, PAYMENT_COLUMNS, reader.read);
+  const { sums = [], debt = [] } = reader.sums();
   const stripe = await readStripe(c.var.root, appId, mode);
   const notice = c.req.query("notice") === "set" ? "Setting saved. It is in force now." : undefined;
   return page(
@@ -91,28 +158,17 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         {debt.map(({ currency, amount }) => (
           <p>The user owes {moneyText(amount, currency)} of what was credited and had been spent.</p>
         ))}
-        <Table
+        <ListTable
           label="Payments"
-          csv="payments"
-          head={["Payment", "Status", "User", numbers("Paid"), numbers("Refunded"), numbers("Withheld"), "Since"]}
-          rows={payments.map((payment) => [
-            <a href={paymentPath(c, payment.paymentKey)}>
-              <code>{payment.paymentKey}</code>
-            </a>,
-            <StatusTag payment={payment} />,
-            payment.userId === null ? "" : <UserLink c={c} id={payment.userId} />,
-            moneyText(payment.captured, payment.currency),
-            moneyText(payment.refunded, payment.currency),
-            moneyText(payment.withheld, payment.currency),
-            <Time at={payment.createdAt} />,
-          ])}
+          columns={PAYMENT_COLUMNS}
+          list={list}
+          view={c}
+          hrefOf={(fields) => pathIn(c, `payments${queryString({ ...filters, ...fields })}`)}
+          csvHref={pathIn(c, `payments.csv${queryString({ ...filters, sort, order })}`)}
+          isLater={asked.cursor !== undefined || (asked.page ?? "1") !== "1"}
+          words={["Newest payments", "Older payments"]}
           empty="No payments."
         />
-        {nextCursor !== null && (
-          <p>
-            <a href={pathIn(c, `payments${queryString({ ...filters, cursor: nextCursor })}`)}>Older payments</a>
-          </p>
-        )}
       </section>
       <StripeSetup c={c} events={STRIPE_EVENTS} stripe={stripe} refusal={refusal} />
     </>,
@@ -121,6 +177,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
 
 export const paymentsRoutes = createDashboardRoutes()
   .get("/payments", (c) => paymentsPage(c))
+  .get("/payments.csv", (c) => csvFile(c, "payments", PAYMENT_COLUMNS, paymentReader(c).read))
   // This path is not under /payments, where a name is the id of a payment.
   .get("/stripe-off", confirmOff)
   .post("/payments/stripe", async (c) => {

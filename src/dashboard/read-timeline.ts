@@ -5,6 +5,7 @@ import type { RecurringOutput } from "../books/recurring/responses.ts";
 import { listEvents } from "../books/usage/list-events.ts";
 import { describeReservations } from "../books/usage/list-reservations.ts";
 import type { ShownEvent } from "../books/usage/responses.ts";
+import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
 import { namesOfKeys } from "../catalog/apps/keys.ts";
 import { searchAudit } from "../catalog/audit/list.ts";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
@@ -80,8 +81,9 @@ export async function readTimeline(
     namesOfKeys(ctx, [...new Set(keyIds)]),
     paymentsBefore(ctx, { userId, balanceIds, beforeMs, limit: READ_MAX }),
   ]);
-  const actors = new Map(acts.entries.flatMap((act) => seqsOfAct(act).map((seq) => [seq, act.by] as const)));
-  const makers = new Map(acts.entries.map(({ action, target, by }) => [`${action} ${target}`, by]));
+  const named = await nameActors(root, acts.entries);
+  const actors = new Map(named.flatMap((act) => seqsOfAct(act).map((seq) => [seq, act.by] as const)));
+  const makers = new Map(named.map(({ action, target, by }) => [`${action} ${target}`, by]));
   const writerOf = ({ writtenBy }: LedgerRow) => keyNames.get(writtenBy) ?? writtenBy;
   const writers = new Map(rows.map((row) => [row.eventId, writerOf(row)]));
   const grants = new Map(ofBalances.flatMap((each) => each.grants.map(({ balanceId }) => [balanceId, each] as const)));

@@ -1,24 +1,16 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
-import {
-  type LedgerFilters,
-  type LedgerPage,
-  ledgerPage,
-  passesFilters,
-  searchedEntriesMax,
-} from "../books/credits/history.ts";
-import type { HistoryInput } from "../books/credits/schemas.ts";
+import { searchedEntriesMax } from "../books/credits/history.ts";
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
 import type { EventDescription } from "../books/usage/read-event.ts";
-import { csvCell } from "../lib/csv.ts";
 import { iso } from "../lib/time.ts";
-import type { TenantCtx } from "../runtime.ts";
 import { StepChart } from "./chart.tsx";
-import { Choice, Field, Hidden, numbers, Pager, Table } from "./components.tsx";
+import { Choice, Field, Hidden, numbers } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
 import { amountText, queryString, signed, Time, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
+import { type ListColumn, ListTable, type ShownList } from "./list.tsx";
 import { BalanceLink, EventLink, quantitiesText, ReservationLink } from "./people-list.tsx";
 import type { UserBalanceRowView } from "./user-balances.tsx";
 
@@ -26,14 +18,14 @@ interface LedgerProps {
   readonly c: Context<DashboardEnv>;
   readonly form: Form;
   readonly balances: readonly UserBalanceRowView[];
-  readonly page: LedgerPage;
+  readonly list: ShownList<LedgerRow>;
   /** The usage events that caused the page's entries. */
   readonly events: ReadonlyMap<string, EventDescription>;
   /** The balance that the chart shows, and its newest entries. Null when the user has no balance. */
   readonly chart: { readonly balance: UserBalanceRowView; readonly rows: readonly LedgerRow[] } | null;
 }
 
-export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) => {
+export const Ledger = ({ c, form, balances, list, events, chart }: LedgerProps) => {
   const { userId = "", balanceId = "", reason = "", from = "", to = "" } = form;
   const filters = { userId, balanceId, reason, from, to };
   const link = (fields: Record<string, string>) =>
@@ -70,48 +62,86 @@ export const Ledger = ({ c, form, balances, page, events, chart }: LedgerProps) 
         <button type="submit" class="quiet">
           Filter
         </button>
-        <a class="button quiet" href={`${pathIn(c, "users/ledger.csv")}${queryString(filters)}`}>
-          Download CSV
-        </a>
       </form>
-      <Entries c={c} balances={balances} rows={page.rows} events={events} />
-      {(reason !== "" || from !== "") && page.nextCursor !== null && (
+      <ListTable
+        label="Ledger"
+        columns={LEDGER_COLUMNS}
+        list={list}
+        view={{ c, balances, events }}
+        hrefOf={link}
+        csvHref={`${pathIn(c, "users/ledger.csv")}${queryString({ ...filters, sort: form.sort, order: form.order })}`}
+        isLater={form.cursor !== undefined || (form.page ?? "1") !== "1"}
+        empty="No entries."
+      />
+      {(reason !== "" || from !== "") && list.nextCursor !== null && (
         <p class="soft">
           This page searched {amountText(searchedEntriesMax)} entries. Older pages may have more of these.
         </p>
       )}
-      <Pager first={form.cursor ? link({}) : null} next={page.nextCursor && link({ cursor: page.nextCursor })} />
     </section>
   );
 };
 
-type EntriesProps = Pick<LedgerProps, "c" | "balances" | "events"> & { readonly rows: readonly LedgerRow[] };
+type LedgerView = Pick<LedgerProps, "c" | "balances" | "events">;
+const columnOf = <
+  Name extends "balanceId" | "packId" | "unit" | "reason" | "cause" | "eventId" | "reservationId" | "note",
+>(
+  name: Name,
+) => ({ name, value: (row: LedgerRow) => row[name] });
 
-const Entries = ({ c, balances, rows, events }: EntriesProps) => {
-  const nameOf = (id: string) => balances.find((balance) => balance.balanceId === id)?.packName;
-  return (
-    <Table
-      label="Ledger"
-      head={["When", "Balance", numbers("Change"), numbers("Balance after"), "Reason", "Cause", "By", "Source", "Note"]}
-      empty="No entries."
-      rows={rows.map((row) => [
-        <Time at={iso(row.occurredAtMs)} />,
-        <>
-          {nameOf(row.balanceId)} <BalanceLink c={c} id={row.balanceId} />
-        </>,
-        <span class={row.deltaSteps > 0 ? "num plus" : "num"}>
-          {signed(fromSteps(row.unit, row.deltaSteps))} {row.unit}
-        </span>,
-        <span class="num">{amountText(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
-        row.reason,
-        row.cause,
-        row.writtenBy,
-        <SourceLinks c={c} row={row} event={row.eventId === null ? undefined : events.get(row.eventId)} />,
-        row.note ?? "",
-      ])}
-    />
-  );
-};
+export const LEDGER_COLUMNS: readonly ListColumn<LedgerRow, LedgerView>[] = [
+  {
+    name: "occurredAt",
+    head: "When",
+    cell: (row) => <Time at={iso(row.occurredAtMs)} />,
+    value: (row) => iso(row.occurredAtMs),
+    // Entries of one moment keep their order.
+    sortKey: (row) => [row.occurredAtMs, row.seq],
+  },
+  {
+    ...columnOf("balanceId"),
+    head: "Balance",
+    cell: ({ balanceId }, { c, balances }) => (
+      <>
+        {balances.find((balance) => balance.balanceId === balanceId)?.packName} <BalanceLink c={c} id={balanceId} />
+      </>
+    ),
+  },
+  columnOf("packId"),
+  {
+    name: "delta",
+    head: numbers("Change"),
+    cell: (row) => (
+      <span class={row.deltaSteps > 0 ? "num plus" : "num"}>
+        {signed(fromSteps(row.unit, row.deltaSteps))} {row.unit}
+      </span>
+    ),
+    value: (row) => fromSteps(row.unit, row.deltaSteps),
+    sortKey: (row) => [row.unit, fromSteps(row.unit, row.deltaSteps)],
+  },
+  columnOf("unit"),
+  {
+    name: "remaining",
+    head: numbers("Balance after"),
+    cell: (row) => <span class="num">{amountText(fromSteps(row.unit, row.balanceAfterSteps))}</span>,
+    value: (row) => fromSteps(row.unit, row.balanceAfterSteps),
+    sortKey: (row) => [row.unit, fromSteps(row.unit, row.balanceAfterSteps)],
+  },
+  { ...columnOf("reason"), head: "Reason", cell: (row) => row.reason },
+  { ...columnOf("cause"), head: "Cause", cell: (row) => row.cause },
+  { name: "by", head: "By", cell: (row) => row.writtenBy, value: (row) => row.writtenBy },
+  {
+    name: "source",
+    head: "Source",
+    cell: (row, { c, events }) => (
+      <SourceLinks c={c} row={row} event={row.eventId === null ? undefined : events.get(row.eventId)} />
+    ),
+    sortKey: (row) => [row.eventId, row.reservationId],
+  },
+  columnOf("eventId"),
+  columnOf("reservationId"),
+  { ...columnOf("note"), head: "Note", cell: (row) => row.note ?? "" },
+];
 
 /** Shows the cause of an entry: its usage event with the quantities, or its reservation. */
 const SourceLinks = ({
@@ -140,48 +170,3 @@ const BalanceChart = ({ balance, rows }: { balance: UserBalanceRowView; rows: re
     }))}
   />
 );
-
-const PAGE_ROWS = 500;
-/** The most entries in a file, the newest ones, so that the number of reads is bounded. */
-const LEDGER_ROWS_MAX = 10_000;
-
-const HEAD = "occurredAt,balanceId,packId,delta,unit,remaining,reason,cause,by,eventId,reservationId,note";
-
-const ledgerLine = (row: LedgerRow): string =>
-  [
-    iso(row.occurredAtMs),
-    row.balanceId,
-    row.packId,
-    fromSteps(row.unit, row.deltaSteps),
-    row.unit,
-    fromSteps(row.unit, row.balanceAfterSteps),
-    row.reason,
-    row.cause,
-    row.writtenBy,
-    row.eventId,
-    row.reservationId,
-    row.note,
-  ]
-    .map(csvCell)
-    .join(",");
-
-/** Returns a user's ledger as CSV, newest first, page by page. */
-export function ledgerCsv(ctx: TenantCtx, input: Pick<HistoryInput, "userId" | "balanceId">, filters: LedgerFilters) {
-  const encoder = new TextEncoder();
-  let cursor: string | undefined;
-  let sent = 0;
-  return new ReadableStream<Uint8Array>(
-    {
-      start: (controller) => controller.enqueue(encoder.encode(`${HEAD}\r\n`)),
-      pull: async (controller) => {
-        const page = await ledgerPage(ctx, { ...input, limit: PAGE_ROWS, ...(cursor === undefined ? {} : { cursor }) });
-        const rows = page.rows.filter((row) => passesFilters(row, filters));
-        controller.enqueue(encoder.encode(rows.map((row) => `${ledgerLine(row)}\r\n`).join("")));
-        sent += page.rows.length;
-        cursor = page.nextCursor ?? undefined;
-        if (cursor === undefined || sent >= LEDGER_ROWS_MAX) controller.close();
-      },
-    },
-    { highWaterMark: 0 },
-  );
-}

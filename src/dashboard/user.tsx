@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { type LedgerFilters, ledgerPage, searchLedger } from "../books/credits/history.ts";
 import { type BalanceList, listAllBalances } from "../books/credits/list.ts";
-import { historyInput } from "../books/credits/schemas.ts";
+import { type HistoryInput, historyInput } from "../books/credits/schemas.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { ledgerReason } from "../books/ledger/schemas.ts";
@@ -15,6 +15,7 @@ import type { PlanOutput } from "../books/usage/responses.ts";
 import { planInput } from "../books/usage/schemas.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { Field } from "./components.tsx";
 import {
   catchRefusal,
@@ -28,12 +29,13 @@ import {
 } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { csvFile, type ListPage, readShownList } from "./list.tsx";
 import { readTimeline } from "./read-timeline.ts";
 import { RecurringGrants } from "./recurring.tsx";
 import { Timeline, timelineBefore } from "./timeline.tsx";
 import { UserLimits } from "./usage-limits.tsx";
 import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
-import { Ledger, ledgerCsv } from "./user-ledger.tsx";
+import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
 import { Plan } from "./user-plan.tsx";
 
 /** Shows the search for users and for anything that has an id. */
@@ -48,7 +50,6 @@ export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: strin
 );
 
 const SHOWN_BALANCES_MAX = 100;
-const LEDGER_ROWS = 50;
 const CHART_ROWS = 200;
 const SHOWN_HOLDS_MAX = 50;
 const USAGE_DAYS = 30;
@@ -104,10 +105,15 @@ function tooManyToPlan(balances: number): PurserError {
 const readHistory = (form: Form) =>
   parseForm(historyInput, {
     userId: form.userId,
-    limit: `${LEDGER_ROWS}`,
     balanceId: textField(form, "balanceId"),
     cursor: textField(form, "cursor"),
   });
+
+/** Returns the reader of the entries that pass the form's filters, newest first. */
+function ledgerReader(ctx: TenantCtx, form: Form, input: HistoryInput) {
+  const filters = readFilters(form);
+  return (page: ListPage) => searchLedger(ctx, { ...input, ...page }, filters);
+}
 
 async function readUser(c: Context<DashboardEnv>, form: Form) {
   const { ctx, root } = c.var;
@@ -119,7 +125,7 @@ async function readUser(c: Context<DashboardEnv>, form: Form) {
     readUserTotals(ctx, userId),
     readUserModels(ctx, userId, USAGE_DAYS),
     listReservations(ctx, { userId, status: "open", limit: SHOWN_HOLDS_MAX }),
-    searchLedger(ctx, input, readFilters(form)),
+    readShownList(form, LEDGER_COLUMNS, ledgerReader(ctx, form, input)),
     readUserLimits(ctx, { userId }),
     listRecurring(ctx, { userId }),
   ]);
@@ -168,7 +174,7 @@ export async function userPage(c: Context<DashboardEnv>) {
       )}
       <Balances c={c} userId={userId} list={list} />
       <Timeline c={c} userId={userId} page={timeline} balances={list.balances} />
-      <Ledger c={c} form={form} balances={list.balances} page={ledger} events={events} chart={chart} />
+      <Ledger c={c} form={form} balances={list.balances} list={ledger} events={events} chart={chart} />
       <Plan c={c} form={form} list={list} plan={answer?.result} refusal={answer?.refusal} />
     </>,
   );
@@ -236,13 +242,5 @@ async function recentEntries(c: Context<DashboardEnv>, userId: string, form: For
 
 export const userRoutes = createDashboardRoutes().get("/users/ledger.csv", (c) => {
   const form = c.req.query();
-  const { userId, balanceId } = parseForm(historyInput, {
-    userId: form.userId,
-    balanceId: textField(form, "balanceId"),
-  });
-  const input = balanceId === undefined ? { userId } : { userId, balanceId };
-  return c.body(ledgerCsv(c.var.ctx, input, readFilters(form)), 200, {
-    "content-type": "text/csv; charset=utf-8",
-    "content-disposition": 'attachment; filename="ledger.csv"',
-  });
+  return csvFile(c, "ledger", LEDGER_COLUMNS, ledgerReader(c.var.ctx, form, readHistory(form)));
 });

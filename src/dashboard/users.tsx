@@ -1,4 +1,5 @@
 import type { Context } from "hono";
+import { UNITS } from "../books/amounts/amount.ts";
 import { findReferences } from "../books/credits/history.ts";
 import { readBalance } from "../books/credits/revoke.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
@@ -6,10 +7,11 @@ import { readReservation } from "../books/usage/list-reservations.ts";
 import { readUsageEvent } from "../books/usage/read-event.ts";
 import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
-import { Amounts, numbers, Pager, RowMenu, Table, Tag } from "./components.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
+import { Amounts, numbers, RowMenu, Table, Tag } from "./components.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
 import { BalanceLink, EventLink, UserLink } from "./people-list.tsx";
 import { FindUser, userPage } from "./user.tsx";
 
@@ -37,27 +39,40 @@ export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<st
 }
 
 /**
- * Returns users: by default those with the latest activity first, where that is known; otherwise those that match the search or
- * the list's cursor.
+ * Returns the reader of the list of users: by default those with the latest activity first, where that is known; otherwise those
+ * that match the search or the list's cursor, by id.
  */
-async function readUsers(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
+function userReader(c: Context<DashboardEnv>, q: string | undefined) {
   const { ctx } = c.var;
-  if (q === undefined && c.req.query("by") !== "id") {
-    const recent = await recentUsers(ctx, { limit: ROWS, cursor });
-    if (recent.users.length > 0 || cursor !== undefined) return { ...recent, isRecent: true };
-  }
-  return { ...(await findUsers(ctx, { beginning: q ?? "", limit: ROWS, cursor })), isRecent: false };
+  let isRecent = q === undefined && c.req.query("by") !== "id";
+  return {
+    isRecent: () => isRecent,
+    read: async (page: ListPage) => {
+      if (isRecent) {
+        const { users, nextCursor } = await recentUsers(ctx, page);
+        if (users.length > 0 || page.cursor !== undefined) return { rows: users, nextCursor };
+        isRecent = false;
+      }
+      const { users, nextCursor } = await findUsers(ctx, { ...page, beginning: q ?? "" });
+      return { rows: users, nextCursor };
+    },
+  };
 }
+
+/** Returns the text of the search. A copied id often ends with a space. A user whose id really ends with one is a link away. */
+const searchText = (form: Form): string | undefined => textField(form, "q")?.trim() || undefined;
 
 async function usersPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  // A copied id often ends with a space. A user whose id really ends with one is a link away.
-  const q = textField(form, "q")?.trim() || undefined;
+  const q = searchText(form);
   if (q !== undefined && [...q].length > 500) throw new PurserError("invalid_request", "is too long", { param: "q" });
   const place = q === undefined ? null : await pageOfId(c, q);
   if (place !== null) return c.redirect(pathIn(c, place), 303);
   const cursor = textField(form, "cursor");
-  const { users, nextCursor, isRecent } = await readUsers(c, q, cursor);
+  const reader = userReader(c, q);
+  const list = await readShownList(form, USER_COLUMNS, reader.read);
+  const { rows: users } = list;
+  const isRecent = reader.isRecent();
   const isEvent = q !== undefined && (await exists(() => readUsageEvent(c.var.ctx, q)));
   const referenced = q === undefined ? [] : await findReferences(c.var.ctx, q, ROWS);
   const isAlone = users.length === 0 || (users.length === 1 && users[0]?.userId === q);
@@ -65,7 +80,7 @@ async function usersPage(c: Context<DashboardEnv>) {
     return c.redirect(`${pathIn(c, "users")}${queryString({ userId: q })}`, 303);
   }
   const by = isRecent || q !== undefined ? undefined : "id";
-  const link = (more: { cursor?: string }) => `${pathIn(c, "users")}${queryString({ q, by, ...more })}`;
+  const { sort, order } = form;
   const byId = `${pathIn(c, "users")}${queryString({ by: "id" })}`;
   return page(
     c,
@@ -90,19 +105,20 @@ async function usersPage(c: Context<DashboardEnv>) {
             The latest activity first, by the day. Approximate. <a href={byId}>All users, by id</a>
           </p>
         )}
-        <UserTable
-          c={c}
-          users={users}
+        <ListTable
+          label="Users"
+          columns={USER_COLUMNS}
+          list={list}
+          view={c}
+          hrefOf={(fields) => `${pathIn(c, "users")}${queryString({ q, by, ...fields })}`}
+          csvHref={`${pathIn(c, "users.csv")}${queryString({ q, by, sort, order })}`}
+          isLater={cursor !== undefined || (form.page ?? "1") !== "1"}
+          words={["First users", "More users"]}
           empty={
             q === undefined
               ? "No users here yet. A user is there from the first grant or usage event on."
               : `No user's id begins with “${q}”.`
           }
-        />
-        <Pager
-          first={cursor === undefined ? null : link({})}
-          next={nextCursor && link({ cursor: nextCursor })}
-          words={["First users", "More users"]}
         />
       </section>
       <p class="soft">
@@ -142,38 +158,59 @@ const ReferenceList = ({ c, balances }: ReferencesProps) => (
   </section>
 );
 
-interface UserTableProps {
-  readonly c: Context<DashboardEnv>;
-  readonly users: readonly FoundUser[];
-  readonly empty: string;
-}
+const amountIn = ({ remaining }: FoundUser, unit: string) =>
+  remaining.find((each) => each.unit === unit)?.amount ?? null;
 
-const UserTable = ({ c, users, empty }: UserTableProps) => (
-  <Table
-    label="Users"
-    head={["User", numbers("Can be spent now"), numbers("Balances"), "Last entry", ""]}
-    csv="users"
-    empty={empty}
-    rows={users.map((user) => [
-      <UserLink c={c} id={user.userId} />,
+const USER_COLUMNS: readonly ListColumn<FoundUser, Context<DashboardEnv>>[] = [
+  {
+    name: "userId",
+    head: "User",
+    cell: ({ userId }, c) => <UserLink c={c} id={userId} />,
+    value: ({ userId }) => userId,
+  },
+  {
+    name: "remaining",
+    head: numbers("Can be spent now"),
+    cell: (user) => (
       <>
         <Amounts of={user.remaining} />
         {user.isPartial ? <div class="soft">of the first balances; the user's page has all</div> : null}
-      </>,
+      </>
+    ),
+    sortKey: (user) => UNITS.map((unit) => amountIn(user, unit)),
+  },
+  ...UNITS.map((unit) => ({ name: unit, value: (user: FoundUser) => amountIn(user, unit) })),
+  {
+    name: "balances",
+    head: numbers("Balances"),
+    cell: (user) => (
       <span class="num">
         {user.isPartial ? "more than " : ""}
         {user.balances}
-      </span>,
-      <Time at={user.lastEntryAt} otherwise="none" />,
-      <RowMenu label={`Actions for ${user.userId}`}>
-        <a href={`${pathIn(c, "users/grant")}${queryString({ userId: user.userId })}`}>Grant credits</a>
-        <a href={`${pathIn(c, "people")}${queryString({ distinctId: user.userId })}`}>View person</a>
-        <a href={`${pathIn(c, "users/verify")}${queryString({ userId: user.userId })}`}>Verify the ledger</a>
-      </RowMenu>,
-    ])}
-  />
-);
+      </span>
+    ),
+    value: ({ balances }) => balances,
+  },
+  { name: "isPartial", value: ({ isPartial }) => String(isPartial) },
+  {
+    name: "lastEntryAt",
+    head: "Last entry",
+    cell: (user) => <Time at={user.lastEntryAt} otherwise="none" />,
+    value: ({ lastEntryAt }) => lastEntryAt,
+  },
+  {
+    name: "actions",
+    head: "",
+    cell: ({ userId }, c) => (
+      <RowMenu label={`Actions for ${userId}`}>
+        <a href={`${pathIn(c, "users/grant")}${queryString({ userId })}`}>Grant credits</a>
+        <a href={`${pathIn(c, "people")}${queryString({ distinctId: userId })}`}>View person</a>
+        <a href={`${pathIn(c, "users/verify")}${queryString({ userId })}`}>Verify the ledger</a>
+      </RowMenu>
+    ),
+  },
+];
 
-export const usersRoutes = createDashboardRoutes().get("/users", (c) =>
-  c.req.query("userId") ? userPage(c) : usersPage(c),
-);
+export const usersRoutes = createDashboardRoutes()
+  .get("/users", (c) => (c.req.query("userId") ? userPage(c) : usersPage(c)))
+  .get("/users.csv", (c) => csvFile(c, "users", USER_COLUMNS, userReader(c, searchText(c.req.query())).read));

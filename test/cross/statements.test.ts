@@ -147,6 +147,10 @@ const PAGES = [
   "users/suspended",
   "search?q=zoe@example.com",
   "users/ledger.csv?userId=$",
+  ..."users.csv users.csv?by=id users?sort=remaining payments.csv payments?sort=captured audit.csv audit?sort=by".split(
+    " ",
+  ),
+  "users?userId=$&sort=delta",
   "users/event?eventId=$-event",
   "users/reservation?reservationId=res_$",
   "people?distinctId=$",

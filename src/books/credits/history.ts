@@ -143,7 +143,7 @@ export interface LedgerFilters {
   readonly toMs?: number | undefined;
 }
 
-export const passesFilters = (row: LedgerRow, { reason, fromMs, toMs }: LedgerFilters): boolean =>
+const passesFilters = (row: LedgerRow, { reason, fromMs, toMs }: LedgerFilters): boolean =>
   (reason === undefined || row.reason === reason) &&
   (fromMs === undefined || row.occurredAtMs >= fromMs) &&
   (toMs === undefined || row.occurredAtMs < toMs);

@@ -90,6 +90,23 @@ export async function listAdminKeys(root: SystemCtx): Promise<ListAdminKeysOutpu
   return { keys: (await all(root.db, selectAdminKeys({}))).map(presentAdminKey) };
 }
 
+/**
+ * Returns acts for people: beside the `ak:` and id of an administration key stands its name, as `Deploys (ak:adk_…)`. Reads the
+ * keys, from the first database, only when one of the acts is a key's.
+ */
+export async function nameActors<Act extends { readonly by: string }>(
+  root: SystemCtx,
+  acts: readonly Act[],
+): Promise<readonly Act[]> {
+  if (!acts.some(({ by }) => by.startsWith("ak:"))) return acts;
+  const { keys } = await listAdminKeys({ ...root, db: root.databases[0]?.db ?? root.db });
+  const names = new Map(keys.map(({ adminKeyId, name }) => [`ak:${adminKeyId}`, name]));
+  return acts.map((act) => {
+    const name = names.get(act.by);
+    return name === undefined ? act : { ...act, by: `${name} (${act.by})` };
+  });
+}
+
 type KeyId = { adminKeyId: string };
 const adminKeyOfId = (value: ValueOf<KeyId>) => eq(adminKeys.id, value("adminKeyId"));
 const isAdminKeyInForce = (value: ValueOf<KeyId>) => and(adminKeyOfId(value), isNull(adminKeys.revokedAtMs));

@@ -4,6 +4,7 @@ import { isAdminKey, writeAdminKey } from "../../../src/auth/key.ts";
 import { sha256 } from "../../../src/lib/encoding.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { firstDb, makeAdminKey } from "../../support/admin-keys.ts";
+import { browse } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectError } from "../../support/refusals.ts";
@@ -134,6 +135,14 @@ describe("an administration key", () => {
     expect(history.body.entries[0]).toMatchObject({ cause: "adjustment", by: "admin" });
     const audit = (sent: string) => call("GET", `${ADMIN}/apps/${app.appId}/audit?limit=1`, { key: sent });
     expect((await audit(key)).body.entries[0]).toMatchObject({ by: `ak:${adminKeyId}`, userId: "u" });
+    const browser = browse(new Clock());
+    await browser.signIn();
+    const { keys } = (await call("GET", `${ADMIN}/keys`, { key })).body;
+    const { name } = keys.find((each: { adminKeyId: string }) => each.adminKeyId === adminKeyId);
+    for (const page of ["audit", `users/balance?balanceId=${balanceId}`, "users?userId=u"]) {
+      const text = await (await browser.get(`/admin/apps/${app.appId}/live/${page}`)).text();
+      expect([page, text.includes(`${name} (ak:${adminKeyId})`)]).toEqual([page, true]);
+    }
   });
 
   it("without `people` gets no user of the audit, and only the origin of an endpoint's URL", async () => {

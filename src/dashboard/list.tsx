@@ -1,0 +1,241 @@
+import type { Context } from "hono";
+import type { Child } from "hono/jsx";
+import { invalid } from "../errors.ts";
+import { csvCell } from "../lib/csv.ts";
+import { numberValue } from "../lib/json.ts";
+import { type NumberHead, Pager, Table } from "./components.tsx";
+import { type DashboardEnv, type Form, textField } from "./form.ts";
+import { amountText } from "./format.tsx";
+import { Icon } from "./icons.tsx";
+
+/**
+ * This file shows a list of which a page has 50 rows, sorts it beyond that page, and saves it as CSV. A list without a sort is
+ * read page by page; a sort and a file read its first 10,000 rows.
+ */
+
+type CellValue = string | number | null;
+
+/** A column of a list: in the table, in the file, or in both. `View` is what its cells need besides the row. */
+export interface ListColumn<Row, View> {
+  /** The name in `?sort=` and in the file's first line. */
+  readonly name: string;
+  /** Absent for a column of the file alone. */
+  readonly head?: string | NumberHead;
+  readonly cell?: (row: Row, view: View) => Child;
+  /** The value in the file. Absent for a column of the table alone. */
+  readonly value?: (row: Row) => CellValue;
+  /** The values by which the list is sorted, the first one first. By default the file's value. */
+  readonly sortKey?: (row: Row) => readonly CellValue[];
+}
+
+/** A request for a page of a list, in the list's own order. */
+export interface ListPage {
+  readonly limit: number;
+  readonly cursor: string | undefined;
+}
+type ReadPage<Row> = (page: ListPage) => Promise<{ rows: readonly Row[]; nextCursor: string | null }>;
+
+/** The order that a person chose. */
+interface ListSort<Row> {
+  readonly name: string;
+  readonly order: "asc" | "desc";
+  readonly page: number;
+  readonly sortKey: (row: Row) => readonly CellValue[];
+}
+
+/** The rows of one page, and what follows. */
+export interface ShownList<Row> {
+  readonly rows: readonly Row[];
+  /** The next page in the list's own order. Null after a sort. */
+  readonly nextCursor: string | null;
+  readonly sorted: (ListSort<Row> & { readonly total: number; readonly isCut: boolean }) | null;
+}
+
+const PAGE_ROWS = 50;
+/** A sort and a file read this many rows in a trip, and this many pages of them. */
+const READ_ROWS = 500;
+const READ_PAGES_MAX = 20;
+const FIRST_ROWS = amountText(READ_ROWS * READ_PAGES_MAX);
+
+const sortKeyOf = <Row, View>({ value, sortKey }: ListColumn<Row, View>) =>
+  sortKey ?? (value === undefined ? undefined : (row: Row) => [value(row)]);
+
+/** Returns the order in the query, or null for the list's own. Throws `invalid_request`. */
+function readSort<Row, View>(form: Form, columns: readonly ListColumn<Row, View>[]): ListSort<Row> | null {
+  const name = textField(form, "sort");
+  if (name === undefined) return null;
+  const names = columns.filter((each) => each.head !== undefined && sortKeyOf(each) !== undefined);
+  const column = names.find((each) => each.name === name);
+  const sortKey = column === undefined ? undefined : sortKeyOf(column);
+  if (sortKey === undefined) throw invalid("sort", `must be one of ${names.map((each) => each.name).join(", ")}`);
+  const { order = "desc", page = "1" } = form;
+  if (order !== "asc" && order !== "desc") throw invalid("order", "must be asc or desc");
+  if (!/^[1-9]\d{0,4}$/.test(page)) throw invalid("page", "must be a number of a page, from 1 on");
+  return { name, order, page: Number(page), sortKey };
+}
+
+/** Returns the first rows of a list, and whether others follow. */
+export async function readFirstRows<Row>(read: ReadPage<Row>): Promise<{ rows: readonly Row[]; isCut: boolean }> {
+  const rows: Row[] = [];
+  let cursor: string | undefined;
+  for (let pages = 0; pages < READ_PAGES_MAX; pages++) {
+    const page = await read({ limit: READ_ROWS, cursor });
+    rows.push(...page.rows);
+    if (page.nextCursor === null) return { rows, isCut: false };
+    cursor = page.nextCursor;
+  }
+  return { rows, isCut: true };
+}
+
+/** Compares keys. A row without a value comes last in both directions. */
+function compareKeys(
+  a: readonly CellValue[],
+  b: readonly CellValue[],
+  direction: 1 | -1,
+  texts: Intl.Collator,
+): number {
+  for (const [index, left] of a.entries()) {
+    const right = b[index] ?? null;
+    if (left === right) continue;
+    if (left === null || right === null) return left === null ? 1 : -1;
+    const isText = typeof left === "string" && typeof right === "string";
+    // An amount with more digits than a double is not of the type `number`.
+    const difference = isText ? texts.compare(left, right) : (numberValue(left) ?? 0) - (numberValue(right) ?? 0);
+    if (difference !== 0) return difference * direction;
+  }
+  return 0;
+}
+
+function sortRows<Row>(rows: readonly Row[], { order, sortKey }: ListSort<Row>): readonly Row[] {
+  const texts = new Intl.Collator("en", { numeric: true });
+  const direction = order === "asc" ? 1 : -1;
+  return rows
+    .map((row) => ({ row, key: sortKey(row) }))
+    .sort((a, b) => compareKeys(a.key, b.key, direction, texts))
+    .map(({ row }) => row);
+}
+
+/** Returns the page of a list that the query asks for. Throws `invalid_request`. */
+export async function readShownList<Row, View>(
+  form: Form,
+  columns: readonly ListColumn<Row, View>[],
+  read: ReadPage<Row>,
+): Promise<ShownList<Row>> {
+  const sort = readSort(form, columns);
+  if (sort === null) return { ...(await read({ limit: PAGE_ROWS, cursor: textField(form, "cursor") })), sorted: null };
+  const { rows, isCut } = await readFirstRows(read);
+  const from = (sort.page - 1) * PAGE_ROWS;
+  return {
+    rows: sortRows(rows, sort).slice(from, from + PAGE_ROWS),
+    nextCursor: null,
+    sorted: { ...sort, total: rows.length, isCut },
+  };
+}
+
+/** Returns the first 10,000 rows of a list as a file, in the order of the query. The file's name says when others follow. */
+export async function csvFile<Row, View>(
+  c: Context<DashboardEnv>,
+  name: string,
+  columns: readonly ListColumn<Row, View>[],
+  read: ReadPage<Row>,
+): Promise<Response> {
+  const sort = readSort(c.req.query(), columns);
+  const { rows, isCut } = await readFirstRows(read);
+  const saved = columns.flatMap((each) => (each.value === undefined ? [] : [{ name: each.name, value: each.value }]));
+  const lines = (sort === null ? rows : sortRows(rows, sort)).map((row) =>
+    saved.map(({ value }) => csvCell(value(row))).join(","),
+  );
+  const head = saved.map((each) => each.name).join(",");
+  return c.body([head, ...lines, ""].join("\r\n"), 200, {
+    "content-type": "text/csv; charset=utf-8",
+    "content-disposition": `attachment; filename="${name}${isCut ? `-first-${rows.length}` : ""}.csv"`,
+  });
+}
+
+interface ListTableProps<Row, View> {
+  readonly label: string;
+  readonly columns: readonly ListColumn<Row, View>[];
+  readonly list: ShownList<Row>;
+  readonly view: View;
+  readonly empty: Child;
+  /** Returns the page of this list with other fields in its query, and the same filters. */
+  readonly hrefOf: (fields: Readonly<Record<string, string>>) => string;
+  readonly csvHref: string;
+  /** Whether the page is not the first one. */
+  readonly isLater: boolean;
+  /** The texts of the links to other pages of the list in its own order. */
+  readonly words?: readonly [first: string, next: string];
+}
+
+/** Shows a page of a list. The heads of its columns sort it, without a script. */
+export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
+  const { label, columns, list, view, empty, hrefOf, csvHref, isLater, words } = props;
+  const { sorted, nextCursor } = list;
+  const shown = columns.filter((each) => each.head !== undefined);
+  const heads = shown.map((each) => {
+    const { name, head = "" } = each;
+    if (sortKeyOf(each) === undefined) return head;
+    const order = sorted?.name === name ? sorted.order : null;
+    const href = hrefOf({ sort: name, order: order === "desc" ? "asc" : "desc" });
+    return {
+      href,
+      order,
+      ...(typeof head === "string" ? { text: head, isNumber: false } : { text: head.number, isNumber: true }),
+    };
+  });
+  const isMore = sorted !== null && sorted.page * PAGE_ROWS < sorted.total;
+  const page = (number: number) =>
+    sorted === null ? "" : hrefOf({ sort: sorted.name, order: sorted.order, page: `${number}` });
+  return (
+    <>
+      <Table
+        label={label}
+        head={heads}
+        rows={list.rows.map((row) => shown.map(({ cell }) => cell?.(row, view) ?? ""))}
+        empty={empty}
+        foot={<ListFoot shown={list.rows.length} sorted={sorted} csvHref={csvHref} ownOrder={hrefOf({})} />}
+      />
+      {sorted === null ? (
+        <Pager
+          first={isLater ? hrefOf({}) : null}
+          next={nextCursor && hrefOf({ cursor: nextCursor })}
+          {...(words === undefined ? {} : { words })}
+        />
+      ) : (
+        <Pager
+          first={isLater ? page(1) : null}
+          next={isMore ? page(sorted.page + 1) : null}
+          words={["First", "More"]}
+        />
+      )}
+    </>
+  );
+};
+
+interface ListFootProps {
+  readonly shown: number;
+  readonly sorted: { readonly total: number; readonly isCut: boolean } | null;
+  readonly csvHref: string;
+  readonly ownOrder: string;
+}
+
+const ListFoot = ({ shown, sorted, csvHref, ownOrder }: ListFootProps) => (
+  <div class="table-foot">
+    <span class="soft">
+      {sorted === null ? (
+        `${shown} ${shown === 1 ? "row" : "rows"} on this page. Sorting and CSV are of the whole list, at most its first ${FIRST_ROWS} rows.`
+      ) : (
+        <>
+          {sorted.isCut
+            ? `Sorted among the list's first ${amountText(sorted.total)} rows. Others follow.`
+            : `Sorted among all ${amountText(sorted.total)} rows.`}{" "}
+          <a href={ownOrder}>Show in the list's own order</a>
+        </>
+      )}
+    </span>
+    <a class="button quiet small" href={csvHref} download>
+      <Icon name="download" />
+      CSV
+    </a>
+  </div>
+);
