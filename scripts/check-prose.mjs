@@ -18,6 +18,10 @@ const DENIED = [
   [/\bfor ever\b/i, "forever"],
   [/\bgone back to\b/i, "resubmitted"],
   [/\bwhosever\b|\bwhosoever\b/i, "any"],
+  [/\bComputed hourly\b/i, "Updated 18:09 UTC, every hour."],
+  [/\bDue, but not there\b/i, "Already spent"],
+  [/\bunmatched: no_pack\b/i, "No such pack"],
+  [/\bSends <code>credits\.low/i, "Send"],
 ];
 const PROSE = [
   "src/**/*.{ts,tsx}",

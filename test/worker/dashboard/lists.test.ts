@@ -70,7 +70,9 @@ describe("a list that is longer than a page", () => {
       const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: `pi_${index}` };
       const made = session(`cs_${index}`, { ...fields, amount_subtotal: amount, amount_total: amount });
       await w.deliver(eventOf("checkout.session.completed", w.nowS + index, made));
+      w.clock.ms += 1_000;
     }
+    expect(await w.column("payments", "Payments", 0)).toEqual(["pi_2", "pi_1", "pi_0"]);
     const by = (order: string) => w.column(`payments?sort=captured&order=${order}`, "Payments", 3);
     expect(await by("asc")).toEqual(["$10.00", "$20.00", "$30.00"]);
     expect(await by("desc")).toEqual(["$30.00", "$20.00", "$10.00"]);
@@ -126,6 +128,9 @@ describe("a list that is longer than a page", () => {
     expect(up.length).toBeGreaterThan(1);
     expect(up).toEqual(up.toSorted());
     expect(await times("desc")).toEqual(up.toReversed());
+    // The list's own order is newest first.
+    const own = (await w.csv("audit.csv?action=stripe.set")).lines.slice(1).map((line) => line.split(",")[0]);
+    expect(own).toEqual(up.toReversed());
   });
 
   it("refuses an order that it does not know, and says which it knows", async () => {

@@ -241,14 +241,54 @@ it("links only to pages that show something, from every figure with a value, als
   const main = (text: string) => text.slice(text.indexOf("<main"), text.indexOf("</main>"));
   const overview = main(await read("overview"));
   const links = new Set([...overview.matchAll(/href="([^"#]+)/g)].map(([, href = ""]) => href));
-  const followed = [...links].filter((href) => !/\/(overview|docs)|^https?:|\/webhooks\/new/.test(href));
+  // The page of statements is linked by the button that makes the last month's.
+  const followed = [...links].filter((href) => !/\/(overview|docs|statements$)|^https?:|\/webhooks\/new/.test(href));
   expect(followed.length).toBeGreaterThan(8);
   for (const href of followed) {
     const answer = await browser.get(href.startsWith("/") ? href : `${at}/${href}`);
     expect(answer.status, href).toBe(200);
     const page = main(await answer.text());
-    const rows = page.match(/<tr>|<dt>|class="card/g) ?? [];
+    const rows = page.match(/<tr>|<dt>|class="value|<fieldset/g) ?? [];
     expect(rows.length, href).toBeGreaterThan(0);
     if (/[?&]figure=/.test(href)) expect(page, href).not.toMatch(/class="empty"/);
   }
+});
+
+it("counts users without the erased ones, and shows what the API says: spent by entries, paid by payments", async () => {
+  const w = await paymentsWorld();
+  const { read } = await world(w);
+  for (const userId of ["ana", "bob", "cem"])
+    await w.post("credits/grant", { userId, packId: "wallet", quantity: 100 });
+  for (const [userId, cents] of [
+    ["ana", 20],
+    ["bob", 12.5],
+  ] as const) {
+    const usage = { eventId: userId, userId, event: "x", quantities: { count: 0, cents } };
+    expect((await w.post("usage/events", usage)).status).toBe(200);
+  }
+  for (const [index, amount] of [1000, 1550].entries()) {
+    const fields = { client_reference_id: "bob", metadata: { pack: "wallet" }, payment_intent: `pi_${index}` };
+    const paid = session(`cs_${index}`, { ...fields, amount_subtotal: amount, amount_total: amount });
+    expect(await w.deliver(eventOf("checkout.session.completed", w.nowS + index, paid))).toBe("granted");
+  }
+  await flushActivity(bound());
+  const figure = async (title: string) => {
+    const overview = await read("overview");
+    const text = overview.slice(overview.indexOf('aria-label="Key figures"'));
+    const card = text.slice(text.search(new RegExp(`>${title}`)) + 1).split('class="figure"')[0] ?? "";
+    return card.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+  };
+  expect(await figure("Users")).toMatch(/^Users 3 users/);
+  const histories = await Promise.all(["ana", "bob"].map((userId) => w.history(userId)));
+  const spent = histories
+    .flat()
+    .filter(({ reason }) => reason === "event_committed")
+    .reduce((sum: number, { delta }) => sum - delta, 0);
+  expect(spent).toBe(32.5);
+  expect(await figure("Spent, \\d+ days")).toMatch(new RegExp(`^Spent, \\d+ days ${spent} cents`));
+  const paid = (await w.payments()).reduce((sum: number, { captured }: { captured: number }) => sum + captured, 0);
+  expect(paid).toBe(2_550);
+  expect(await figure("Revenue, \\d+ days")).toMatch(/^Revenue, \d+ days \$25\.50/);
+  expect((await w.post("erase-person", { distinctId: "cem" })).status).toBe(200);
+  expect(await figure("Users")).toMatch(/^Users 2 users/);
 });
