@@ -100,7 +100,7 @@ async function usersPage(c: Context<DashboardEnv>) {
       )}
       {referenced.length > 0 && <ReferenceList c={c} balances={referenced} />}
       <section class="card">
-        {isRecent && (
+        {isRecent && list.sorted === null && (
           <p class="soft">
             The latest activity first, by the day. Approximate. <a href={byId}>All users, by id</a>
           </p>
