@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
+import type { Figure } from "./figures/read.ts";
 import type { Business } from "./figures/read-business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
 import type { DashboardEnv } from "./form.ts";
@@ -61,7 +62,14 @@ export const Headline = ({ c, overview }: FiguresProps) => {
   return (
     <section class="figures" aria-label="Key figures">
       <Revenue c={c} overview={overview} />
-      <ByUnit c={c} title={`Granted, ${days} days`} figure="granted" spans={granted} overview={overview} />
+      <ByUnit
+        c={c}
+        title={`Granted, ${days} days`}
+        figure="granted"
+        spans={granted}
+        sold={overview.sold}
+        overview={overview}
+      />
       <ByUnit c={c} title={`Spent, ${days} days`} figure="spent" spans={spent} overview={overview} />
       <Outstanding c={c} overview={overview} />
       <Card title="Users" href={pathIn(c, "users")}>
@@ -113,9 +121,11 @@ interface ByUnitProps extends FiguresProps {
   readonly title: string;
   readonly figure: "granted" | "spent";
   readonly spans: TwoSpans;
+  /** The part of the amounts that was for purchases. */
+  readonly sold?: readonly Figure[];
 }
 
-const ByUnit = ({ c, title, figure, spans, overview }: ByUnitProps) => {
+const ByUnit = ({ c, title, figure, spans, sold, overview }: ByUnitProps) => {
   const units = UNITS.filter((unit) => sumOfUnit(spans.now, unit) > 0);
   return (
     <Card title={title} href={pathIn(c, figurePath(figure, spanOf(overview)))}>
@@ -125,6 +135,9 @@ const ByUnit = ({ c, title, figure, spans, overview }: ByUnitProps) => {
         return (
           <FigureValue value={now} unit={unit}>
             <Delta now={now} before={sumOfUnit(spans.before, unit)} days={overview.days} />
+            {sold !== undefined && sumOfUnit(sold, unit) > 0 && (
+              <span class="delta">{shortAmount(sumOfUnit(sold, unit))} sold</span>
+            )}
           </FigureValue>
         );
       })}

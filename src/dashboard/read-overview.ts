@@ -24,8 +24,9 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
     twoSpans(await readActivity(ctx, kind, past - days * DAY_MS, 2 * days), days);
   const of = (kind: Figure["kind"]) => readActivity(ctx, kind, past, days);
   const { appId, mode } = ctx.environment;
-  const [granted, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
+  const [granted, sold, spent, refunded, restored, revoked, adjusted, erased] = await Promise.all([
     both("granted"),
+    of("sold"),
     both("spent"),
     of("refunded"),
     of("restored"),
@@ -56,7 +57,7 @@ export async function readOverview(c: Context<DashboardEnv>, days: number) {
   // A walk that ended before the application had users has no useful figures.
   const isOlder = business?.users === 0 && (outstanding?.users ?? 0) > 0;
   return {
-    ...{ past, days, granted, spent, refunded, restored, revoked, adjusted, erased },
+    ...{ past, days, granted, sold, spent, refunded, restored, revoked, adjusted, erased },
     ...{ shortages, refused, minted, opened, links, statement },
     expiring: (isOlder ? null : business)?.expiring(today, AHEAD_DAYS) ?? [],
     ...{

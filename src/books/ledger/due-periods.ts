@@ -221,9 +221,11 @@ export function countBalances({ environment, settings }: Reader, amount: number)
 }
 
 /** Counts granted amounts, for the overview. */
-export function countGranted(ctx: TenantCtx, { packId, balances, expiresAtMs }: NewBalances, nowMs: number): void {
+export function countGranted(ctx: TenantCtx, granted: NewBalances, nowMs: number): void {
+  const { packId, balances, expiresAtMs, source } = granted;
   for (const { unit, amountSteps } of balances) {
     countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
+    if (source === "purchase") countActivity(ctx.environment, "sold", nowMs, unit, amountSteps);
     if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
   }
 }

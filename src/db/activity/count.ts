@@ -14,6 +14,8 @@ import { flushRefusals, noteRefusal, type RefusalKind, type RefusedAsk } from ".
  */
 export type ActivityKind =
   | "granted"
+  /** Of what was granted: for a purchase. */
+  | "sold"
   | "spent"
   | "refunded"
   /** Given back to a payment that Stripe refunded or disputed. */

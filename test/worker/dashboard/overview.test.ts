@@ -258,7 +258,7 @@ it("counts users without the erased ones, and shows what the API says: spent by 
   const w = await paymentsWorld();
   const { read } = await world(w);
   for (const userId of ["ana", "bob", "cem"])
-    await w.post("credits/grant", { userId, packId: "wallet", quantity: 100 });
+    await w.post("credits/grant", { userId, packId: "wallet", quantity: 100, source: "grant" });
   for (const [userId, cents] of [
     ["ana", 20],
     ["bob", 12.5],
@@ -279,6 +279,8 @@ it("counts users without the erased ones, and shows what the API says: spent by 
     return card.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
   };
   expect(await figure("Users")).toMatch(/^Users 3 users/);
+  // Two payments bought 2,550 of the 2,850 granted cents.
+  expect(await figure("Granted, \\d+ days")).toMatch(/^Granted, \d+ days 2\.9K cents.* 2\.6K sold /);
   const histories = await Promise.all(["ana", "bob"].map((userId) => w.history(userId)));
   const spent = histories
     .flat()

@@ -65,7 +65,7 @@ describe("the figures by day", () => {
     const { app, clock } = await busy();
     const counting = countingD1(env.DB);
     await flushActivity(bound({ DB: counting.d1 }));
-    expect(counting.spent()).toMatchObject({ roundTrips: 6, rowsWritten: 11 + SEEN_ROWS + REFUSED_ROWS });
+    expect(counting.spent()).toMatchObject({ roundTrips: 6, rowsWritten: 12 + SEEN_ROWS + REFUSED_ROWS });
     await flushActivity(bound({ DB: counting.d1 }));
     expect(counting.spent().roundTrips).toBe(0);
 
