@@ -24,7 +24,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
   const { keys } = await listAdminKeys(root);
   const ids = keys.map(({ adminKeyId }) => adminKeyId);
   const made = await listActs(root, NO_APP, ids, "admin_key.created");
-  const madeBy = new Map((await nameActors(root, made)).map(({ target, by }) => [target, by]));
+  const madeBy = new Map((await nameActors(root)(made)).map(({ target, by }) => [target, by]));
   const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
   return page(
     c,

@@ -20,11 +20,12 @@ function actReader(c: Context<DashboardEnv>) {
   };
   const { appId, mode } = c.var.ctx.environment;
   const user = filters.userId === undefined ? undefined : { mode, userId: filters.userId };
+  const name = nameActors(c.var.root);
   return {
     filters,
     read: async (page: ListPage) => {
       const { entries, nextCursor } = await searchAudit(c.var.root, appId, { ...filters, user }, page);
-      return { rows: await nameActors(c.var.root, entries), nextCursor };
+      return { rows: await name(entries), nextCursor };
     },
   };
 }
@@ -34,9 +35,8 @@ async function auditPage(c: Context<DashboardEnv>) {
   const { filters, read } = actReader(c);
   const { mode } = c.var.ctx.environment;
   const { result, refusal } = await catchRefusal(() => readShownList(form, AUDIT_COLUMNS, read));
-  const list = result ?? { rows: [], nextCursor: null, sorted: null };
+  const list = result ?? { rows: [], nextCursor: null, isLater: false, sorted: null };
   const isFiltered = Object.values(filters).some((value) => value !== undefined);
-  const { sort, order } = form;
   return page(
     c,
     { title: "Audit", section: "audit", refusal },
@@ -63,8 +63,7 @@ async function auditPage(c: Context<DashboardEnv>) {
           list={list}
           view={c}
           hrefOf={(fields) => `${pathIn(c, "audit")}${queryString({ ...filters, ...fields })}`}
-          csvHref={`${pathIn(c, "audit.csv")}${queryString({ ...filters, sort, order })}`}
-          isLater={form.cursor !== undefined || (form.page ?? "1") !== "1"}
+          csvHrefOf={(fields) => `${pathIn(c, "audit.csv")}${queryString({ ...filters, ...fields })}`}
           empty="No acts here."
         />
         {isFiltered && list.nextCursor !== null && (

@@ -23,7 +23,7 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
     findGrantAct(ctx, appId, balance),
     listActs(ctx, appId, [balanceId]),
   ]);
-  const named = await nameActors(root, granted === null ? acts : [...acts, granted]);
+  const named = await nameActors(root)(granted === null ? acts : [...acts, granted]);
   const grantedBy = granted === null ? null : (named.at(-1)?.by ?? null);
   const ofUser = (place: string) => `${pathIn(c, place)}${queryString({ userId: balance.userId, balanceId })}`;
   return page(

@@ -46,7 +46,7 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
     listed.keys.map(({ keyId }) => keyId),
     "key.created",
   );
-  const madeBy = new Map((await nameActors(c.var.root, made)).map(({ target, by }) => [target, by]));
+  const madeBy = new Map((await nameActors(c.var.root)(made)).map(({ target, by }) => [target, by]));
   const notice = KEY_NOTICES[c.req.query("notice") ?? ""];
   const created = await takeOnce<CreateKeyOutput>(c, "key");
   return page(

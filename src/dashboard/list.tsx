@@ -48,6 +48,8 @@ export interface ShownList<Row> {
   readonly rows: readonly Row[];
   /** The next page in the list's own order. Null after a sort. */
   readonly nextCursor: string | null;
+  /** Whether the page is not the first one. */
+  readonly isLater: boolean;
   readonly sorted: (ListSort<Row> & { readonly total: number; readonly isCut: boolean }) | null;
 }
 
@@ -74,7 +76,7 @@ function readSort<Row, View>(form: Form, columns: readonly ListColumn<Row, View>
   return { name, order, page: Number(page), sortKey };
 }
 
-/** Returns the first rows of a list, and whether others follow. */
+/** Returns the first rows of a list, and whether others may follow. */
 export async function readFirstRows<Row>(read: ReadPage<Row>): Promise<{ rows: readonly Row[]; isCut: boolean }> {
   const rows: Row[] = [];
   let cursor: string | undefined;
@@ -122,17 +124,22 @@ export async function readShownList<Row, View>(
   read: ReadPage<Row>,
 ): Promise<ShownList<Row>> {
   const sort = readSort(form, columns);
-  if (sort === null) return { ...(await read({ limit: PAGE_ROWS, cursor: textField(form, "cursor") })), sorted: null };
+  if (sort === null) {
+    const cursor = textField(form, "cursor");
+    return { ...(await read({ limit: PAGE_ROWS, cursor })), isLater: cursor !== undefined, sorted: null };
+  }
   const { rows, isCut } = await readFirstRows(read);
-  const from = (sort.page - 1) * PAGE_ROWS;
+  // The list may have become shorter since the link to its last page was shown.
+  const page = Math.min(sort.page, Math.max(1, Math.ceil(rows.length / PAGE_ROWS)));
   return {
-    rows: sortRows(rows, sort).slice(from, from + PAGE_ROWS),
+    rows: sortRows(rows, sort).slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS),
     nextCursor: null,
-    sorted: { ...sort, total: rows.length, isCut },
+    isLater: page > 1,
+    sorted: { ...sort, page, total: rows.length, isCut },
   };
 }
 
-/** Returns the first 10,000 rows of a list as a file, in the order of the query. The file's name says when others follow. */
+/** Returns the first 10,000 rows of a list as a file, in the order of the query. The file's name says when others may follow. */
 export async function csvFile<Row, View>(
   c: Context<DashboardEnv>,
   name: string,
@@ -160,17 +167,16 @@ interface ListTableProps<Row, View> {
   readonly empty: Child;
   /** Returns the page of this list with other fields in its query, and the same filters. */
   readonly hrefOf: (fields: Readonly<Record<string, string>>) => string;
-  readonly csvHref: string;
-  /** Whether the page is not the first one. */
-  readonly isLater: boolean;
+  /** Does the same for the list's file. */
+  readonly csvHrefOf: (fields: Readonly<Record<string, string>>) => string;
   /** The texts of the links to other pages of the list in its own order. */
   readonly words?: readonly [first: string, next: string];
 }
 
 /** Shows a page of a list. The heads of its columns sort it, without a script. */
 export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
-  const { label, columns, list, view, empty, hrefOf, csvHref, isLater, words } = props;
-  const { sorted, nextCursor } = list;
+  const { label, columns, list, view, empty, hrefOf, csvHrefOf, words } = props;
+  const { sorted, nextCursor, isLater } = list;
   const shown = columns.filter((each) => each.head !== undefined);
   const heads = shown.map((each) => {
     const { name, head = "" } = each;
@@ -193,7 +199,14 @@ export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
         head={heads}
         rows={list.rows.map((row) => shown.map(({ cell }) => cell?.(row, view) ?? ""))}
         empty={empty}
-        foot={<ListFoot shown={list.rows.length} sorted={sorted} csvHref={csvHref} ownOrder={hrefOf({})} />}
+        foot={
+          <ListFoot
+            shown={list.rows.length}
+            sorted={sorted}
+            csvHref={csvHrefOf(sorted === null ? {} : { sort: sorted.name, order: sorted.order })}
+            ownOrder={hrefOf({})}
+          />
+        }
       />
       {sorted === null ? (
         <Pager
@@ -227,7 +240,7 @@ const ListFoot = ({ shown, sorted, csvHref, ownOrder }: ListFootProps) => (
       ) : (
         <>
           {sorted.isCut
-            ? `Sorted among the list's first ${amountText(sorted.total)} rows. Others follow.`
+            ? `Sorted among the list's first ${amountText(sorted.total)} rows. Others may follow.`
             : `Sorted among all ${amountText(sorted.total)} rows.`}{" "}
           <a href={ownOrder}>Show in the list's own order</a>
         </>

@@ -47,7 +47,7 @@ async function packPage(
 ) {
   const { packId } = pack;
   const [history, recurring] = await Promise.all([
-    listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then((acts) => nameActors(c.var.root, acts)),
+    listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then(nameActors(c.var.root)),
     countRecurring(c.var.ctx, packId),
   ]);
   return page(

@@ -118,7 +118,6 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const reader = paymentReader(c);
   const { filters } = reader;
   const { status } = filters;
-  const { sort, order } = asked;
   const list = await readShownList(asked, PAYMENT_COLUMNS, reader.read);
   const { sums = [], debt = [] } = reader.sums();
   const stripe = await readStripe(c.var.root, appId, mode);
@@ -164,8 +163,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           list={list}
           view={c}
           hrefOf={(fields) => pathIn(c, `payments${queryString({ ...filters, ...fields })}`)}
-          csvHref={pathIn(c, `payments.csv${queryString({ ...filters, sort, order })}`)}
-          isLater={asked.cursor !== undefined || (asked.page ?? "1") !== "1"}
+          csvHrefOf={(fields) => pathIn(c, `payments.csv${queryString({ ...filters, ...fields })}`)}
           words={["Newest payments", "Older payments"]}
           empty="No payments."
         />

@@ -81,7 +81,7 @@ export async function readTimeline(
     namesOfKeys(ctx, [...new Set(keyIds)]),
     paymentsBefore(ctx, { userId, balanceIds, beforeMs, limit: READ_MAX }),
   ]);
-  const named = await nameActors(root, acts.entries);
+  const named = await nameActors(root)(acts.entries);
   const actors = new Map(named.flatMap((act) => seqsOfAct(act).map((seq) => [seq, act.by] as const)));
   const makers = new Map(named.map(({ action, target, by }) => [`${action} ${target}`, by]));
   const writerOf = ({ writtenBy }: LedgerRow) => keyNames.get(writtenBy) ?? writtenBy;

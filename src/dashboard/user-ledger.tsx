@@ -69,8 +69,7 @@ export const Ledger = ({ c, form, balances, list, events, chart }: LedgerProps) 
         list={list}
         view={{ c, balances, events }}
         hrefOf={link}
-        csvHref={`${pathIn(c, "users/ledger.csv")}${queryString({ ...filters, sort: form.sort, order: form.order })}`}
-        isLater={form.cursor !== undefined || (form.page ?? "1") !== "1"}
+        csvHrefOf={(fields) => `${pathIn(c, "users/ledger.csv")}${queryString({ ...filters, ...fields })}`}
         empty="No entries."
       />
       {(reason !== "" || from !== "") && list.nextCursor !== null && (

@@ -60,12 +60,15 @@ function userReader(c: Context<DashboardEnv>, q: string | undefined) {
 }
 
 /** Returns the text of the search. A copied id often ends with a space. A user whose id really ends with one is a link away. */
-const searchText = (form: Form): string | undefined => textField(form, "q")?.trim() || undefined;
+function searchText(form: Form): string | undefined {
+  const q = textField(form, "q")?.trim() || undefined;
+  if (q !== undefined && [...q].length > 500) throw new PurserError("invalid_request", "is too long", { param: "q" });
+  return q;
+}
 
 async function usersPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const q = searchText(form);
-  if (q !== undefined && [...q].length > 500) throw new PurserError("invalid_request", "is too long", { param: "q" });
   const place = q === undefined ? null : await pageOfId(c, q);
   if (place !== null) return c.redirect(pathIn(c, place), 303);
   const cursor = textField(form, "cursor");
@@ -80,7 +83,6 @@ async function usersPage(c: Context<DashboardEnv>) {
     return c.redirect(`${pathIn(c, "users")}${queryString({ userId: q })}`, 303);
   }
   const by = isRecent || q !== undefined ? undefined : "id";
-  const { sort, order } = form;
   const byId = `${pathIn(c, "users")}${queryString({ by: "id" })}`;
   return page(
     c,
@@ -111,8 +113,7 @@ async function usersPage(c: Context<DashboardEnv>) {
           list={list}
           view={c}
           hrefOf={(fields) => `${pathIn(c, "users")}${queryString({ q, by, ...fields })}`}
-          csvHref={`${pathIn(c, "users.csv")}${queryString({ q, by, sort, order })}`}
-          isLater={cursor !== undefined || (form.page ?? "1") !== "1"}
+          csvHrefOf={(fields) => `${pathIn(c, "users.csv")}${queryString({ q, by, ...fields })}`}
           words={["First users", "More users"]}
           empty={
             q === undefined

@@ -90,21 +90,23 @@ export async function listAdminKeys(root: SystemCtx): Promise<ListAdminKeysOutpu
   return { keys: (await all(root.db, selectAdminKeys({}))).map(presentAdminKey) };
 }
 
-/**
- * Returns acts for people: beside the `ak:` and id of an administration key stands its name, as `Deploys (ak:adk_…)`. Reads the
- * keys, from the first database, only when one of the acts is a key's.
- */
-export async function nameActors<Act extends { readonly by: string }>(
-  root: SystemCtx,
-  acts: readonly Act[],
-): Promise<readonly Act[]> {
-  if (!acts.some(({ by }) => by.startsWith("ak:"))) return acts;
+async function readNames(root: SystemCtx): Promise<ReadonlyMap<string, string>> {
   const { keys } = await listAdminKeys({ ...root, db: root.databases[0]?.db ?? root.db });
-  const names = new Map(keys.map(({ adminKeyId, name }) => [`ak:${adminKeyId}`, name]));
-  return acts.map((act) => {
-    const name = names.get(act.by);
-    return name === undefined ? act : { ...act, by: `${name} (${act.by})` };
-  });
+  return new Map(keys.map(({ adminKeyId, name }) => [`ak:${adminKeyId}`, name]));
+}
+
+/**
+ * Returns a function that prepares acts for people: beside the `ak:` and id of an administration key stands its name, as
+ * `Deploys (ak:adk_…)`. It reads the keys, from the first database, once, and only when an act is a key's.
+ */
+export function nameActors(root: SystemCtx) {
+  let names: ReturnType<typeof readNames> | undefined;
+  return async <Act extends { readonly by: string }>(acts: readonly Act[]): Promise<readonly Act[]> => {
+    if (!acts.some(({ by }) => by.startsWith("ak:"))) return acts;
+    names ??= readNames(root);
+    const known = await names;
+    return acts.map((act) => (known.has(act.by) ? { ...act, by: `${known.get(act.by)} (${act.by})` } : act));
+  };
 }
 
 type KeyId = { adminKeyId: string };

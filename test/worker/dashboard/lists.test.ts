@@ -48,10 +48,17 @@ describe("a list that is longer than a page", () => {
     const sorted = "users?sort=remaining&order=desc";
     expect(await w.column(sorted, "Users", 0)).toEqual(down.slice(0, 50));
     expect(await w.column(`${sorted}&page=2`, "Users", 0)).toEqual(down.slice(50));
+    // A page after the last one is the last one.
+    expect(await w.column(`${sorted}&page=9`, "Users", 0)).toEqual(down.slice(50));
     expect(await w.column("users?sort=remaining&order=asc", "Users", 0)).toEqual(down.toReversed().slice(0, 50));
     const { text } = await w.read(sorted);
     expect(text.match(/aria-sort="[a-z]+"/g)).toEqual(['aria-sort="descending"']);
-    for (const part of ["sort=remaining&order=asc", "sort=remaining&order=desc&page=2", "Sorted among all 61 rows."]) {
+    for (const part of [
+      "sort=remaining&order=asc",
+      "sort=remaining&order=desc&page=2",
+      "users.csv?",
+      "Sorted among all 61 rows.",
+    ]) {
       expect(text).toContain(part);
     }
     const { name, lines } = await w.csv("users.csv?sort=remaining&order=asc");

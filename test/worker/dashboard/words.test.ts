@@ -1,8 +1,11 @@
-import { expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import { browse } from "../../support/browse.ts";
+import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
+
+afterAll(expectLedgerInvariants);
 
 /** The sentences that the operator reads on each page, in the words that were agreed. */
 it("says in plain words what a setting does and what a figure is", async () => {
