@@ -4,9 +4,10 @@ import { createAdminKey, listAdminKeys, nameActors, revokeAdminKey } from "../ca
 import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/admin-keys/responses.ts";
 import { createAdminKeyInput } from "../catalog/admin-keys/schemas.ts";
 import { NO_APP } from "../catalog/audit/audit-statement.ts";
-import { listActs } from "../catalog/audit/list.ts";
+import { listActs } from "../catalog/audit/search.ts";
 import { PurserError } from "../errors.ts";
-import { Choice, CopyBox, Field, Hidden, Table, Tag } from "./components.tsx";
+import { CopyBox, Table, Tag } from "./components.tsx";
+import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page } from "./layout.tsx";

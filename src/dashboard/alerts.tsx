@@ -5,7 +5,8 @@ import type { AlertOutput } from "../books/alerts/responses.ts";
 import { createAlertInput, setExpiryNoticesInput } from "../books/alerts/schemas.ts";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { PurserError } from "../errors.ts";
-import { Choice, Empty, Field, Hidden, RowMenu, Table } from "./components.tsx";
+import { Empty, RowMenu, Table } from "./components.tsx";
+import { Choice, Field, Hidden } from "./fields.tsx";
 import {
   catchRefusal,
   createDashboardRoutes,

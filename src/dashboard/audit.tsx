@@ -1,9 +1,10 @@
 import type { Context } from "hono";
 import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit/audit-statement.ts";
-import { type ShownAct, searchAudit, searchedActsMax } from "../catalog/audit/list.ts";
 import type { AuditEntry } from "../catalog/audit/responses.ts";
-import { Choice, Field, Table } from "./components.tsx";
+import { type ShownAct, searchAudit, searchedActsMax } from "../catalog/audit/search.ts";
+import { Table } from "./components.tsx";
+import { Choice, Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";

@@ -1,146 +1,12 @@
 import type { Child } from "hono/jsx";
-import type { PurserError } from "../errors.ts";
 import { amountText } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 
-/** The properties of a field that shows the refusal of its argument. */
-interface Refusable {
-  readonly label: string;
-  readonly name: string;
-  readonly refusal?: PurserError | undefined;
-  /** The argument that the refusal names, if it is not the field's name. */
-  readonly param?: string;
-}
-
-interface FieldProps extends Refusable {
-  readonly value?: string | undefined;
-  readonly hint?: string;
-  readonly type?: "text" | "number" | "password" | "datetime-local" | "date";
-  readonly required?: boolean;
-  readonly placeholder?: string;
-  readonly autocomplete?: string;
-  /** Whether this field was refused while the top of the page shows the reason. */
-  readonly isBad?: boolean;
-  readonly list?: string;
-  readonly step?: string;
-}
-
 let ids = 0;
 /** Returns an id for a label and its control, unique in a page. */
-const nextId = (name: string): string => {
+export const nextId = (name: string): string => {
   ids = (ids + 1) % 1_000_000;
   return `${name.replace(/[^a-zA-Z0-9]/g, "-")}-${ids}`;
-};
-
-/**
- * Returns the refusal's message for a field, or a part of it, without the argument's name. Null when the refusal is about
- * another field.
- */
-function errorOf({ label, name, param = name, refusal }: Refusable): string | null {
-  if (refusal?.param === undefined) return null;
-  const inner = refusal.param.slice(param.length);
-  if (!refusal.param.startsWith(param) || !/^($|\[|\.)/.test(inner)) return null;
-  const { message } = refusal;
-  const [title = label] = label.split(" (");
-  const [, index, field = ""] = /^\[(\d+)\](.*)$/.exec(inner) ?? [];
-  const part = index === undefined ? "" : ` (no. ${Number(index) + 1}${field.replace(".", ", ")})`;
-  return message.startsWith(`${refusal.param} `)
-    ? `${title}${part} ${message.slice(refusal.param.length + 1)}`
-    : message;
-}
-
-/** Shows a refusal that no field shows. */
-export const RefusalText = ({ refusal: { message, param } }: { refusal: PurserError }) =>
-  param !== undefined && message.startsWith(`${param} `) ? (
-    <>
-      <code>{param}</code>
-      <Message text={message.slice(param.length)} />
-    </>
-  ) : (
-    <Message text={message} />
-  );
-
-/** Shows a message of the API, in which names stand between backticks. */
-const Message = ({ text }: { text: string }) => (
-  <>{text.split("`").map((part, index) => (index % 2 === 1 ? <code>{part}</code> : part))}</>
-);
-
-/** The class of a field's error. A page that contains it does not show the refusal a second time. */
-export const FIELD_ERROR = "field-error";
-
-const FieldError = ({ id, error }: { id: string; error: string | null }) =>
-  error === null ? null : (
-    <span class={FIELD_ERROR} id={`${id}-error`} role="alert">
-      <Message text={error} />
-    </span>
-  );
-
-/** Returns the attributes of a refused control: screen readers announce it, and it has the focus. */
-const refused = (id: string, error: string | null) =>
-  error === null ? {} : { "aria-invalid": "true" as const, "aria-describedby": `${id}-error`, autofocus: true };
-
-export const Field = (props: FieldProps) => {
-  const id = nextId(props.name);
-  const error = errorOf(props);
-  return (
-    <div class="field">
-      <label for={id}>
-        {props.label}
-        {props.hint !== undefined && <span class="hint"> · {props.hint}</span>}
-      </label>
-      <FieldError id={id} error={error} />
-      <input
-        id={id}
-        name={props.name}
-        type={props.type ?? "text"}
-        value={props.value ?? ""}
-        required={props.required}
-        placeholder={props.placeholder}
-        autocomplete={props.autocomplete ?? "off"}
-        list={props.list}
-        step={props.step}
-        aria-invalid={props.isBad === true ? "true" : undefined}
-        {...refused(id, error)}
-      />
-    </div>
-  );
-};
-
-interface ChoiceProps extends Refusable {
-  readonly value?: string | undefined;
-  readonly options: readonly (readonly [value: string, label: string])[];
-}
-
-export const Choice = (props: ChoiceProps) => {
-  const id = nextId(props.name);
-  const error = errorOf(props);
-  return (
-    <div class="field">
-      <label for={id}>{props.label}</label>
-      <FieldError id={id} error={error} />
-      <select id={id} name={props.name} {...refused(id, error)}>
-        {props.options.map(([value, label]) => (
-          <option value={value} selected={value === props.value}>
-            {label}
-          </option>
-        ))}
-      </select>
-    </div>
-  );
-};
-
-export const LongText = (props: Refusable & { value?: string | undefined; required?: boolean }) => {
-  const id = nextId(props.name);
-  const error = errorOf(props);
-  return (
-    <div class="field wide">
-      <label for={id}>{props.label}</label>
-      <FieldError id={id} error={error} />
-      <textarea id={id} name={props.name} rows={2} required={props.required} {...refused(id, error)}>
-        {props.value ?? ""}
-      </textarea>
-    </div>
-  );
 };
 
 /** The head of a column of right-aligned numbers. */
@@ -320,14 +186,6 @@ export const Amounts = ({ of, hrefOf }: AmountsProps) => (
       return <div class="num">{hrefOf === undefined ? text : <a href={hrefOf(each.unit)}>{text}</a>}</div>;
     })}
   </div>
-);
-
-export const Hidden = (props: { fields: Readonly<Record<string, string>> }) => (
-  <>
-    {Object.entries(props.fields).map(([name, value]) => (
-      <input type="hidden" name={name} value={value} />
-    ))}
-  </>
 );
 
 export const Tag = (props: { kind: string; children: Child }) => (

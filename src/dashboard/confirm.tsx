@@ -4,7 +4,7 @@ import type { Unit } from "../books/amounts/amount.ts";
 import { isKnownUser } from "../books/credits/users.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { Hidden } from "./components.tsx";
+import { Hidden } from "./fields.tsx";
 import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";

@@ -6,8 +6,9 @@ import { type ErasePersonInput, erasePersonInput, erasureReason } from "../erasu
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { Choice, Field, Hidden, Table } from "./components.tsx";
+import { Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
+import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";

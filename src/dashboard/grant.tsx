@@ -6,7 +6,6 @@ import { readUserTotals } from "../books/credits/user-totals.ts";
 import { listPacks } from "../catalog/packs/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Choice, Field, Hidden, LongText } from "./components.tsx";
 import {
   Confirm,
   doubtsOfAmount,
@@ -17,6 +16,7 @@ import {
   SHOWN_FIELDS_MAX,
   userPath,
 } from "./confirm.tsx";
+import { Choice, Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRefusal,
   createDashboardRoutes,

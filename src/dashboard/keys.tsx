@@ -10,10 +10,11 @@ import {
 import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/apps/keys.ts";
 import type { CreateKeyOutput, KeyOutput } from "../catalog/apps/responses.ts";
 import { createKeyInput, setEndUserAuthInput } from "../catalog/apps/schemas.ts";
-import { listActs } from "../catalog/audit/list.ts";
+import { listActs } from "../catalog/audit/search.ts";
 import type { PurserError } from "../errors.ts";
-import { Choice, CopyBox, Field, Hidden, Pager, Table, Tag } from "./components.tsx";
+import { CopyBox, Pager, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
+import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";

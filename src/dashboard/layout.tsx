@@ -6,7 +6,7 @@ import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/errors.ts";
 import { type DashboardFile, referenceFile } from "../http/reference-file.ts";
 import { iso } from "../lib/time.ts";
-import { FIELD_ERROR, RefusalText } from "./components.tsx";
+import { FIELD_ERROR, RefusalText } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { NowContext, queryString, timeText } from "./format.tsx";
 import { Icon } from "./icons.tsx";

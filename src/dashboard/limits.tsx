@@ -4,7 +4,8 @@ import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../pe
 import { readLimits, setLimits } from "../people/limits/limits.ts";
 import { setLimitsInput } from "../people/limits/schemas.ts";
 import { Meter } from "./chart.tsx";
-import { Field, numbers, Table } from "./components.tsx";
+import { numbers, Table } from "./components.tsx";
+import { Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";

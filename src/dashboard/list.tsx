@@ -225,14 +225,12 @@ export const ListTable = <Row, View>(props: ListTableProps<Row, View>) => {
   );
 };
 
-interface ListFootProps {
-  readonly shown: number;
-  readonly sorted: { readonly total: number; readonly isCut: boolean } | null;
-  readonly csvHref: string;
-  readonly ownOrder: string;
-}
-
-const ListFoot = ({ shown, sorted, csvHref, ownOrder }: ListFootProps) => (
+const ListFoot = ({
+  shown,
+  sorted,
+  csvHref,
+  ownOrder,
+}: { shown: number; csvHref: string; ownOrder: string } & Pick<ShownList<never>, "sorted">) => (
   <div class="table-foot">
     <span class="soft">
       {sorted === null ? (

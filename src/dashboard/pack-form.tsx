@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
 import type { RulesVerdict } from "../catalog/packs/create.ts";
 import type { PurserError } from "../errors.ts";
-import { Choice, Field, Hidden } from "./components.tsx";
+import { Choice, Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { FormToken, pathIn } from "./layout.tsx";
 import { blankItem, type ItemDraft, type PackDraft, type RuleDraft } from "./pack-draft.ts";

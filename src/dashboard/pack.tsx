@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { matchRule } from "../books/amounts/schemas.ts";
 import { countedRecurringMax, countRecurring } from "../books/recurring/recurring.ts";
 import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
-import { listActs } from "../catalog/audit/list.ts";
+import { listActs } from "../catalog/audit/search.ts";
 import { archivePack, patchPack, restorePack } from "../catalog/packs/change.ts";
 import { createPack, testRules } from "../catalog/packs/create.ts";
 import { presentPack, readPack } from "../catalog/packs/pack.ts";

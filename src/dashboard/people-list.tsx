@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { findPeople, recentPeople } from "../people/person-walk.ts";
-import { Field, Id, numbers, Pager, Table, Tag } from "./components.tsx";
+import { Id, numbers, Pager, Table, Tag } from "./components.tsx";
+import { Field } from "./fields.tsx";
 import { type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";

@@ -7,7 +7,7 @@ import { cancelRecurringInput, createRecurringInput, everyPeriod } from "../book
 import { listPacks } from "../catalog/packs/pack.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Choice, Empty, Field, Hidden, Id, LongText, Pager, Table, Tag } from "./components.tsx";
+import { Empty, Id, Pager, Table, Tag } from "./components.tsx";
 import {
   Confirm,
   doubtsOfId,
@@ -17,6 +17,7 @@ import {
   SHOWN_FIELDS_MAX,
   userPath,
 } from "./confirm.tsx";
+import { Choice, Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRefusal,
   createDashboardRoutes,

@@ -14,7 +14,7 @@ import { isAdminToken } from "../auth/require-admin.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { readForm } from "../http/body.ts";
 import { displayName } from "../http/fields.ts";
-import { Field, Hidden } from "./components.tsx";
+import { Field, Hidden } from "./fields.tsx";
 import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "./form.ts";
 import { page } from "./layout.tsx";
 import { adminTokenOf, COOKIE, cookieOptions, findSession } from "./session.tsx";

@@ -6,8 +6,9 @@ import { createLimit, listLimits, presentLimit, requireLimit } from "../books/li
 import type { UsageLimitOutput, UserLimitOutput } from "../books/limits/responses.ts";
 import { changeLimitInput, createLimitInput } from "../books/limits/schemas.ts";
 import { PurserError } from "../errors.ts";
-import { Choice, Empty, Field, Hidden, numbers, RowMenu, Table } from "./components.tsx";
+import { Empty, numbers, RowMenu, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
+import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, numberField, parseForm, textField } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";

@@ -16,7 +16,7 @@ import { planInput } from "../books/usage/schemas.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { Field } from "./components.tsx";
+import { Field } from "./fields.tsx";
 import {
   catchRefusal,
   createDashboardRoutes,

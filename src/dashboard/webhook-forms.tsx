@@ -6,7 +6,7 @@ import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
 import { replayMessages, resendMessage, sendTest } from "../webhooks/resend.ts";
 import type { WebhookOutput } from "../webhooks/responses.ts";
 import { changeWebhookInput, replayInput } from "../webhooks/schemas.ts";
-import { Field } from "./components.tsx";
+import { Field } from "./fields.tsx";
 import { type DashboardEnv, type Form, parseForm, textField, timeField } from "./form.ts";
 import { keepOnce, randomOf } from "./session.tsx";
 

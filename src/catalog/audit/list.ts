@@ -1,8 +1,8 @@
-import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, lt } from "drizzle-orm";
 import { mayName } from "../../auth/scopes.ts";
-import { computed, drizzle, fields, optional, query, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, adminAudit, creditLedger, environments } from "../../db/schema.ts";
-import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { drizzle, fields, optional, query, scalar, type ValueOf } from "../../db/query.ts";
+import { accounts, adminAudit, environments } from "../../db/schema.ts";
+import { all, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
@@ -11,7 +11,7 @@ import type { Action } from "./audit-statement.ts";
 import type { AuditEntry, ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
 
-const auditFields = () => ({
+export const auditFields = () => ({
   ...fields(adminAudit, {
     seq: "seq",
     atMs: "atMs",
@@ -22,23 +22,10 @@ const auditFields = () => ({
   }),
   ...optional(fields(accounts, "userId")),
 });
-/**
- * The fields of an act in the dashboard: also its reason, which is the note of its first ledger entry. The audit has no free text
- * of its own, so an erasure, which empties the note, leaves none.
- */
-const shownActFields = () => {
-  const { details, accountId } = adminAudit;
-  const seq = sql`coalesce(${details} ->> '$.seq', ${details} ->> '$.entries[0].seq')`;
-  const note = drizzle
-    .select(fields(creditLedger, "note"))
-    .from(creditLedger)
-    .where(and(eq(creditLedger.accountId, accountId), eq(creditLedger.seq, seq)));
-  return { ...auditFields(), ...computed({ reason: sql<string | null>`${scalar(note)}` }) };
-};
 /** The user whom an act was about. */
-const ofAct = eq(accounts.id, adminAudit.accountId);
+export const ofAct = eq(accounts.id, adminAudit.accountId);
 
-const auditOfApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
+export const auditOfApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 
 const selectAuditEntries = query((value: ValueOf<{ appId: string; beforeSeq: number; limit: number }>) =>
   drizzle
@@ -49,10 +36,10 @@ const selectAuditEntries = query((value: ValueOf<{ appId: string; beforeSeq: num
     .orderBy(desc(adminAudit.seq))
     .limit(value("limit")),
 );
-type AuditOfUser = { appId: string; mode: Mode; userId: string };
+export type AuditOfUser = { appId: string; mode: Mode; userId: string };
 
 /** Acts about a user. An erased one has their pseudonym. */
-const isAbout = (value: ValueOf<AuditOfUser>) => {
+export const isAbout = (value: ValueOf<AuditOfUser>) => {
   const { appId, mode, id } = environments;
   const user = drizzle
     .select(fields(accounts, "id"))
@@ -96,7 +83,7 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
 }
 
 /** Returns an entry in the form of the API. */
-function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
+export function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): AuditEntry {
   return {
     at: iso(row.atMs),
     by: row.by,
@@ -106,166 +93,4 @@ function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow): Audi
     userId: mayName(root) ? row.userId : null,
     details: row.details,
   };
-}
-
-/** How many entries one page of a search examines. Only the target has an index. */
-export const searchedActsMax = 1_000;
-
-export interface AuditFilters {
-  readonly by: string | undefined;
-  /** An action, or the first characters of several, such as `pack.`. */
-  readonly action: string | undefined;
-  readonly target: string | undefined;
-  readonly user: { readonly mode: Mode; readonly userId: string } | undefined;
-}
-
-type AuditValues = {
-  appId: string;
-  beforeSeq: number;
-  limit: number;
-  by: string | null;
-  action: string;
-  target: string | null;
-  mode: Mode;
-  userId: string;
-};
-
-const startsWith = (value: ValueOf<{ action: string }>) =>
-  sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
-/** Returns the newest of some entries, under the name `admin_audit`. */
-const newestOf = (entries: SQL) =>
-  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${searchedActsMax}) AS ${adminAudit}`;
-const ofTarget = sql`INDEXED BY admin_audit_target`;
-
-/** The entries that a search looks at: of the application, or by an index of one target, or about one user. */
-const SEARCHED = {
-  ofApp: (value: ValueOf<AuditValues>) => sql`WHERE ${auditOfApp(value)}`,
-  ofTarget: (value: ValueOf<AuditValues>) =>
-    sql`${ofTarget} WHERE ${and(auditOfApp(value), eq(adminAudit.target, value("target")))}`,
-  ofUser: (value: ValueOf<AuditValues>) => sql`INDEXED BY admin_audit_account WHERE ${isAbout(value)}`,
-};
-
-/** The searched entries, and where they end. */
-function search(entries: (value: ValueOf<AuditValues>) => SQL) {
-  const searched = (value: ValueOf<AuditValues>) =>
-    newestOf(sql`${entries(value)} AND ${lt(adminAudit.seq, value("beforeSeq"))}`);
-  const isTarget = (value: ValueOf<AuditValues>) =>
-    sql`(${value("target")} IS NULL OR ${adminAudit.target} = ${value("target")})`;
-  return {
-    rows: query((value: ValueOf<AuditValues>) =>
-      drizzle
-        .select(shownActFields())
-        .from(searched(value))
-        .leftJoin(accounts, ofAct)
-        .where(
-          and(
-            sql`(${value("by")} IS NULL OR ${adminAudit.actor} = ${value("by")})`,
-            startsWith(value),
-            isTarget(value),
-          ),
-        )
-        .limit(value("limit")),
-    ),
-    end: query((value: ValueOf<AuditValues>) =>
-      drizzle
-        .select(computed({ lastSeq: sql<number | null>`min(${adminAudit.seq})`, searched: sql<number>`count(*)` }))
-        .from(searched(value)),
-    ),
-  };
-}
-const searches = {
-  ofApp: search(SEARCHED.ofApp),
-  ofTarget: search(SEARCHED.ofTarget),
-  ofUser: search(SEARCHED.ofUser),
-};
-
-/** An act in the dashboard. */
-export interface ShownAct extends AuditEntry {
-  /** The reason that the operator gave. Null if the act has none, and after an erasure. */
-  readonly reason: string | null;
-}
-
-export interface AuditSearch {
-  readonly entries: readonly ShownAct[];
-  readonly nextCursor: string | null;
-}
-
-/**
- * Returns the entries that pass the filters, newest first, among the next `searchedActsMax`. A page may have fewer than `limit`,
- * or none, although others follow. Throws `invalid_request` for a cursor of another search.
- */
-export async function searchAudit(
-  root: SystemCtx,
-  appId: string,
-  { by, action, target, user }: AuditFilters,
-  { limit, cursor }: { limit: number; cursor?: string | undefined },
-): Promise<AuditSearch> {
-  const scope = ["audit search", appId, by ?? "", action ?? "", target ?? "", user?.mode ?? "", user?.userId ?? ""];
-  const beforeSeq = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, scope);
-  if (beforeSeq === null) throw invalidCursor();
-  const { mode, userId } = user ?? { mode: "live", userId: "" };
-  const values = {
-    ...{ appId, beforeSeq, limit, by: by ?? null, action: action ?? "", target: target ?? null },
-    ...{ mode, userId },
-  };
-  const kind = user === undefined ? (target === undefined ? "ofApp" : "ofTarget") : "ofUser";
-  const { rows: selectRows, end: selectEnd } = searches[kind];
-  const [rows, [end]] = await batch(root.db, [selectRows(values), selectEnd(values)]);
-  const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
-  const isMore = rows.length === limit || end?.searched === searchedActsMax;
-  const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
-  const entries = rows.map((row) => ({ ...presentAuditEntry(root, row), reason: mayName(root) ? row.reason : null }));
-  return { entries, nextCursor: next };
-}
-
-const selectActs = query((value: ValueOf<{ appId: string; targets: string; action: string }>) =>
-  drizzle
-    .select(auditFields())
-    .from(sql`${adminAudit} ${ofTarget}`)
-    .leftJoin(accounts, ofAct)
-    .where(
-      and(
-        auditOfApp(value),
-        sql`${adminAudit.target} IN (SELECT value FROM json_each(${value("targets")}))`,
-        startsWith(value),
-      ),
-    )
-    .orderBy(desc(adminAudit.seq))
-    .limit(searchedActsMax),
-);
-
-/** Returns the acts on some targets, newest first: at most `searchedActsMax` acts. */
-export async function listActs(
-  root: Pick<SystemCtx, "db" | "rights">,
-  appId: string,
-  targets: readonly string[],
-  action = "",
-): Promise<readonly AuditEntry[]> {
-  if (targets.length === 0) return [];
-  return (await all(root.db, selectActs({ appId, targets: JSON.stringify(targets), action }))).map((row) =>
-    presentAuditEntry(root, row),
-  );
-}
-
-const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; balanceId: string }>) =>
-  drizzle
-    .select(auditFields())
-    .from(newestOf(sql`${ofTarget} WHERE ${and(auditOfApp(value), eq(adminAudit.target, value("packId")))}`))
-    .leftJoin(accounts, ofAct)
-    .where(sql`${adminAudit.action} = 'credits.granted' AND instr(${adminAudit.details}, ${value("balanceId")}) > 0`)
-    .limit(1),
-);
-
-/**
- * Returns who granted a balance in the dashboard, searched among the pack's newest acts. Null when a key granted it, or the act
- * is older.
- */
-export async function findGrantAct(
-  root: Pick<SystemCtx, "db" | "rights">,
-  appId: string,
-  balance: { readonly packId: string; readonly balanceId: string },
-): Promise<AuditEntry | null> {
-  const { packId, balanceId } = balance;
-  const [row] = await all(root.db, selectGrantAct({ appId, packId, balanceId: `"${balanceId}"` }));
-  return row === undefined ? null : presentAuditEntry(root, row);
 }
