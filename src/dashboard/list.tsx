@@ -57,7 +57,6 @@ const PAGE_ROWS = 50;
 /** A sort and a file read this many rows in a trip, and this many pages of them. */
 const READ_ROWS = 500;
 const READ_PAGES_MAX = 20;
-const FIRST_ROWS = amountText(READ_ROWS * READ_PAGES_MAX);
 
 const sortKeyOf = <Row, View>({ value, sortKey }: ListColumn<Row, View>) =>
   sortKey ?? (value === undefined ? undefined : (row: Row) => [value(row)]);
@@ -234,7 +233,7 @@ const ListFoot = ({
   <div class="table-foot">
     <span class="soft">
       {sorted === null ? (
-        `${shown} ${shown === 1 ? "row" : "rows"} on this page. Sorting and CSV are of the whole list, at most its first ${FIRST_ROWS} rows.`
+        `${shown} ${shown === 1 ? "row" : "rows"} on this page. Sorting and CSV are of the whole list, at most its first ${amountText(READ_ROWS * READ_PAGES_MAX)} rows.`
       ) : (
         <>
           {sorted.isCut
