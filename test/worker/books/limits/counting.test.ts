@@ -12,7 +12,7 @@ afterAll(expectLedgerInvariants);
 
 describe("events", () => {
   it("above the amount are refused with all details, and nothing is written", async () => {
-    const { use, event, used, limitIds, done } = await limitsWorld();
+    const { app, use, event, used, limitIds, done } = await limitsWorld();
     await use(10);
     const refused = await event(0.5, { eventId: "refused" });
     expect(refused).toMatchObject({
@@ -29,7 +29,8 @@ describe("events", () => {
     });
     expect(refused.headers.get("retry-after")).toBe("43200");
     expect(await used()).toEqual([10]);
-    expect(await env.DB.prepare("SELECT 1 FROM usage_events WHERE event_id = 'refused'").first()).toBeNull();
+    const ofRefused = "SELECT 1 FROM usage_events WHERE environment_id = ? AND event_id = 'refused'";
+    expect(await env.DB.prepare(ofRefused).bind(app.environments.live.id).first()).toBeNull();
     expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
@@ -255,12 +256,16 @@ describe("a user's own amount", () => {
   });
 
   it("makes the id a user, but not when it is removed", async () => {
-    const { done, limitIds } = await limitsWorld();
+    const { app, done, limitIds } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
+    const accountOf = (userId: string) =>
+      env.DB.prepare("SELECT 1 FROM accounts WHERE environment_id = ? AND user_id = ?")
+        .bind(app.environments.live.id, userId)
+        .first();
     await done("DELETE", `${path}?userId=nobody`);
-    expect(await env.DB.prepare("SELECT 1 FROM accounts WHERE user_id = 'nobody'").first()).toBeNull();
+    expect(await accountOf("nobody")).toBeNull();
     await done("PUT", path, { userId: "somebody new", amount: 3 });
-    expect(await env.DB.prepare("SELECT 1 FROM accounts WHERE user_id = 'somebody new'").first()).not.toBeNull();
+    expect(await accountOf("somebody new")).not.toBeNull();
   });
 });
 
