@@ -14,8 +14,8 @@ describe("the network of an address", () => {
   ])("of %s is %s", (address, network) => expect(networkOf(address)).toBe(network));
 });
 
-describe("counts of a minute", () => {
-  it("are dropped oldest address first, so that memory is bounded and new addresses evict no full count", () => {
+describe("the counts of a minute", () => {
+  it("forget the oldest address when there are more than 10,000", () => {
     const counts = new MinuteCounts();
     counts.add("first", 0);
     for (let n = 0; n < 9_999; n++) counts.add(`other ${n}`, 1);
@@ -25,7 +25,7 @@ describe("counts of a minute", () => {
     expect(counts.count("other 0", 1)).toBe(1);
   });
 
-  it("start again after the minute, and say how long that takes", () => {
+  it("begin again at 1 after a minute, and tell the seconds left until then", () => {
     const counts = new MinuteCounts();
     expect(counts.add("a", 1_000)).toBe(1);
     expect(counts.add("a", 2_000)).toBe(2);

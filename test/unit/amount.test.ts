@@ -13,7 +13,7 @@ import { steps as inSteps } from "../support/steps.ts";
 const decimalsOf: Record<Unit, number> = { count: 3, tokens: 3, seconds: 3, cents: 6 };
 const unit = fc.constantFrom(...UNITS);
 
-/** The decimal that this many steps are, written out by hand: no float has touched it. */
+/** Writes steps as a decimal without floating-point arithmetic. */
 function written(of: Unit, steps: number): string {
   const digits = String(Math.abs(steps)).padStart(decimalsOf[of] + 1, "0");
   const whole = digits.slice(0, -decimalsOf[of]);
@@ -35,7 +35,7 @@ const unitAndSteps = unit.chain((of) =>
 );
 
 describe("an amount", () => {
-  it("is unchanged by JSON → steps → JSON for every value that its unit can hold", () => {
+  it("is unchanged by conversion from JSON to steps and back, for every value that its unit allows", () => {
     fc.assert(
       fc.property(unitAndSteps, ([of, steps]) => {
         const text = written(of, steps);
@@ -47,17 +47,17 @@ describe("an amount", () => {
     );
   });
 
-  it("prints without an exponent or a stray digit wherever the decimal has none", () => {
+  it("is printed as its exact decimal, without an exponent", () => {
     fc.assert(
       fc.property(unitAndSteps, ([of, steps]) => {
-        // JavaScript prints below 1e-6 alone with an exponent, and no unit goes there.
+        // JavaScript prints numbers below 1e-6 with an exponent, but no unit has a step that small.
         expect(JSON.stringify(fromSteps(of, steps))).toBe(written(of, steps));
       }),
       { numRuns: 5_000 },
     );
   });
 
-  it("distinguishes every two steps, up to the unit's maximum", () => {
+  it("is a different number for every step, up to the unit's maximum", () => {
     fc.assert(
       fc.property(unitAndSteps, ([of, steps]) => {
         if (steps < amountStepsMax[of]) expect(fromSteps(of, inSteps(steps + 1))).toBeGreaterThan(fromSteps(of, steps));
@@ -76,7 +76,7 @@ describe("an amount", () => {
     );
   });
 
-  it("is refused beyond the unit's range, on either side, by one step or more", () => {
+  it("is refused outside the unit's range, positive or negative", () => {
     for (const of of UNITS) {
       const max = fromSteps(of, inSteps(amountStepsMax[of]));
       expect(toSteps(of, max)).toBe(amountStepsMax[of]);
@@ -101,13 +101,13 @@ describe("an amount", () => {
     expect(fromSteps("tokens", inSteps(amountStepsMax.tokens))).toBe(8_796_093_022_208);
   });
 
-  it("is refused when it is no number at all", () => {
+  it("is refused when it is NaN or infinite", () => {
     for (const of of UNITS) {
       for (const none of [Number.NaN, JSON.parse("1e999"), JSON.parse("-1e999")]) expect(toSteps(of, none)).toBeNull();
     }
   });
 
-  it("agrees with exact arithmetic on the decimal of any double", () => {
+  it("is converted as exact decimal arithmetic converts it, for any double", () => {
     fc.assert(
       fc.property(unit, fc.double({ noNaN: true, noDefaultInfinity: true }), (of, amount) => {
         // The shortest decimal as a fraction: digits / 10^places, or digits · 10^-places.
@@ -147,20 +147,20 @@ describe("an amount", () => {
     ["tokens", "8796093022208.001", null],
     ["tokens", "8796093022207.999", 8_796_093_022_207_999],
     ["cents", "8589934591.999999", 8_589_934_591_999_999],
-  ] as const)("in %s reads %s as %s steps", (of, text, steps) => {
+  ] as const)("in %s, written %s, is %s steps (null: refused)", (of, text, steps) => {
     const read = toSteps(of, JSON.parse(text));
     expect(read).toBe(steps);
     expect(Object.is(read, -0)).toBe(false);
   });
 
-  it("adds up exactly: 0.1 + 0.2 is 0.3", () => {
+  it("is added exactly: 0.1 + 0.2 is 0.3", () => {
     for (const of of UNITS) {
       expect(fromSteps(of, inSteps((toSteps(of, 0.1) ?? 0) + (toSteps(of, 0.2) ?? 0)))).toBe(0.3);
     }
   });
 });
 
-it("presents all given quantities, including zero, and leaves out absent units", () => {
+it("presentQuantities returns every given quantity, including zero, in the order of the units", () => {
   expect(presentQuantities({})).toEqual({});
   expect(presentQuantities({ cents: inSteps(1_500_000), count: inSteps(0) })).toEqual({ count: 0, cents: 1.5 });
   const one = inSteps(1);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { attempt as attemptAt } from "../../src/db/attempt.ts";
+import { attempt as runAttempts } from "../../src/db/attempt.ts";
 import { PurserError } from "../../src/errors.ts";
 
 const ids = (nonce = "someNonceOf22Characters") => ({ newId: () => nonce });
@@ -15,7 +15,7 @@ afterEach(() => {
 });
 
 /** An attempt that conflicts this number of times and then succeeds, with the number of pauses before each try. */
-function overtaken(times: number, errorOf: () => unknown = conflict) {
+function conflicting(times: number, errorOf: () => unknown = conflict) {
   const pausesBefore: number[] = [];
   const attempt = vi.fn(async () => {
     pausesBefore.push(wait.mock.calls.length);
@@ -25,22 +25,22 @@ function overtaken(times: number, errorOf: () => unknown = conflict) {
   return { attempt, pausesBefore };
 }
 
-const outcomeOf = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
+const errorOf = (work: Promise<unknown>): Promise<unknown> => work.catch((error: unknown) => error);
 
 describe("attempt", () => {
   it("returns after the first attempt without a conflict, and does not wait before the second attempt", async () => {
-    const none = overtaken(0);
-    expect(await attemptAt(ids(), none.attempt)).toBe("done");
+    const none = conflicting(0);
+    expect(await runAttempts(ids(), none.attempt)).toBe("done");
     expect(none.attempt).toHaveBeenCalledTimes(1);
-    const once = overtaken(1);
-    expect(await attemptAt(ids(), once.attempt)).toBe("done");
+    const once = conflicting(1);
+    expect(await runAttempts(ids(), once.attempt)).toBe("done");
     expect(once.attempt).toHaveBeenCalledTimes(2);
     expect(wait).not.toHaveBeenCalled();
   });
 
   it("gives up with 503 after 64 attempts, with the last conflict as its cause, and no pause after the last", async () => {
-    const always = overtaken(Number.POSITIVE_INFINITY);
-    const error = await outcomeOf(attemptAt(ids(), always.attempt));
+    const always = conflicting(Number.POSITIVE_INFINITY);
+    const error = await errorOf(runAttempts(ids(), always.attempt));
     expect(error).toBeInstanceOf(PurserError);
     expect(error).toMatchObject({
       code: "temporarily_unavailable",
@@ -53,11 +53,11 @@ describe("attempt", () => {
     expect(wait).toHaveBeenCalledTimes(62);
   });
 
-  it("succeeds if the 64th attempt succeeds", async () => {
-    expect(await attemptAt(ids(), overtaken(63).attempt)).toBe("done");
+  it("returns when the 64th attempt succeeds", async () => {
+    expect(await runAttempts(ids(), conflicting(63).attempt)).toBe("done");
   });
 
-  it("throws any other error at once, on later attempts too", async () => {
+  it("throws an error that is not a conflict at once, on later attempts too", async () => {
     const others = [
       new Error("D1_ERROR: Network connection lost."),
       new Error("D1_ERROR: environments_test_quota: SQLITE_CONSTRAINT"),
@@ -66,25 +66,25 @@ describe("attempt", () => {
       "no error at all",
     ];
     for (const other of others) {
-      const { attempt } = overtaken(5, () => other);
-      expect(await outcomeOf(attemptAt(ids(), attempt))).toBe(other);
+      const { attempt } = conflicting(5, () => other);
+      expect(await errorOf(runAttempts(ids(), attempt))).toBe(other);
       expect(attempt).toHaveBeenCalledTimes(1);
     }
     let count = 0;
-    const late = overtaken(5, () => (++count === 3 ? others[0] : conflict()));
-    expect(await outcomeOf(attemptAt(ids(), late.attempt))).toBe(others[0]);
+    const late = conflicting(5, () => (++count === 3 ? others[0] : conflict()));
+    expect(await errorOf(runAttempts(ids(), late.attempt))).toBe(others[0]);
     expect(late.attempt).toHaveBeenCalledTimes(3);
   });
 
-  it("recognises a wrapped conflict", async () => {
-    const wrapped = overtaken(2, () => new Error("The batch failed.", { cause: conflict() }));
-    expect(await attemptAt(ids(), wrapped.attempt)).toBe("done");
+  it("repeats after a conflict that is the cause of another error", async () => {
+    const wrapped = conflicting(2, () => new Error("The batch failed.", { cause: conflict() }));
+    expect(await runAttempts(ids(), wrapped.attempt)).toBe("done");
   });
 
-  it("waits longer and longer, at most a second, and differently for every nonce", async () => {
+  it("limits each wait to twice the limit before and to a second, and waits differently for another nonce", async () => {
     const pausesOf = async (nonce: string): Promise<number[]> => {
       wait.mockClear();
-      await outcomeOf(attemptAt(ids(nonce), overtaken(Number.POSITIVE_INFINITY).attempt));
+      await errorOf(runAttempts(ids(nonce), conflicting(Number.POSITIVE_INFINITY).attempt));
       return wait.mock.calls.map(([ms]) => ms);
     };
     const pauses = await pausesOf("someNonceOf22Characters");

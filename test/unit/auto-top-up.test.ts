@@ -34,8 +34,8 @@ function shop() {
   return { charged, reserved, state, given: { store, stripe: { paymentIntents: { create } } } };
 }
 
-describe("the example of auto top-up", () => {
-  it("charges once for each crossing, and names the pack and the user for Purser", async () => {
+describe("the example for auto top-up", () => {
+  it("charges once for each credits.low message, even if it repeats, and sends the pack and the user as metadata", async () => {
     const { charged, given } = shop();
     for (const seq of [7, 7, 9]) expect(await topUp(message(seq), given)).toBe("succeeded");
     expect(charged.size).toBe(2);
@@ -47,15 +47,15 @@ describe("the example of auto top-up", () => {
     expect(await topUp(message(1, "credits.depleted"), given)).toBe("ignored");
   });
 
-  it("stops at the month's cap", async () => {
+  it("stops at the monthly maximum", async () => {
     const { charged, given } = shop();
-    const told: string[] = [];
-    for (let seq = 1; seq <= 6; seq++) told.push(await topUp(message(seq), given));
-    expect(told).toEqual([...Array(PLAN.monthlyMax / PLAN.amount).fill("succeeded"), "capped"]);
+    const outcomes: string[] = [];
+    for (let seq = 1; seq <= 6; seq++) outcomes.push(await topUp(message(seq), given));
+    expect(outcomes).toEqual([...Array(PLAN.monthlyMax / PLAN.amount).fill("succeeded"), "capped"]);
     expect(charged.size).toBe(5);
   });
 
-  it("ends when the card is declined, does not count it, and throws when a charge may have happened", async () => {
+  it("throws when a charge may have happened, and switches itself off when the card is declined", async () => {
     const { charged, reserved, state, given } = shop();
     state.error = { type: "StripeConnectionError" };
     await expect(topUp(message(1), given)).rejects.toBe(state.error);

@@ -9,8 +9,8 @@ const balance = (unit: string, remaining: number, expiresAt: string | null = nul
   expiresAt,
 });
 
-describe("what the balance element shows", () => {
-  it("is summed by unit in the order of the list, without rounding errors", () => {
+describe("the balance element", () => {
+  it("sums credits by unit in the order of the list, without rounding errors", () => {
     const totals = totalsByUnit([balance("tokens", 0.1), balance("cents", 1), balance("tokens", 0.2)]);
     expect([...totals]).toEqual([
       ["tokens", { remaining: 0.3, initial: 0.6 }],
@@ -18,7 +18,7 @@ describe("what the balance element shows", () => {
     ]);
   });
 
-  it("shows the earliest expiry, with all credits that expire then", () => {
+  it("shows the earliest expiry with all credits that expire then", () => {
     const [early, late] = ["2027-01-01T00:00:00.000Z", "2027-01-02T00:00:00.000Z"];
     const credits = [
       balance("tokens", 5, late),
@@ -34,7 +34,7 @@ describe("what the balance element shows", () => {
     expect(nextToExpire([])).toBeNull();
   });
 
-  it("shows the period that begins first", () => {
+  it("shows the recurring grant whose next period begins first", () => {
     const [early, late] = ["2027-01-01T00:00:00.000Z", "2027-01-02T00:00:00.000Z"];
     const recurring = [
       { packName: "Pro", nextAt: late },

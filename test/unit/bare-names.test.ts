@@ -14,13 +14,13 @@ const LONG = new Set(columns.filter((name) => name.includes("_")));
 const SHORT = new Set(columns.filter((name) => !name.includes("_")));
 
 interface Literal {
-  /** Whether it is of Drizzle's `sql`. Another is SQL if it looks so. */
+  /** True for a template with Drizzle's `sql` tag. Any other literal counts as SQL if it looks like SQL. */
   readonly isSql: boolean;
-  /** Without what is interpolated. */
+  /** Without interpolations. */
   readonly text: string;
 }
 
-/** Every quoted text and template of a source, with those inside of others. */
+/** Returns every string and template literal of a source, nested ones too. */
 function literalsOf(source: string): Literal[] {
   const found: Literal[] = [];
   let at = 0;
@@ -65,7 +65,7 @@ function literalsOf(source: string): Literal[] {
 
 const LOOKS_SQL = /\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|FROM|WHERE|JOIN|ORDER BY|EXISTS|IS NULL|IS NOT NULL)\b/;
 
-/** The bare names in a text of SQL. */
+/** The bare names in a literal, if it is SQL. */
 function bareNames({ isSql, text }: Literal): string[] {
   if (!isSql && !LOOKS_SQL.test(text)) return [];
   const unquoted = text.replace(/'[^']*'/g, "''");
@@ -84,11 +84,11 @@ function bareNames({ isSql, text }: Literal): string[] {
 }
 
 const namesIn = (source: string): string[] => literalsOf(source).flatMap(bareNames);
-/** For a source that is quoted here. */
+/** For sources in this file, which write `#{` for `${`. */
 const namesInQuoted = (source: string): string[] => namesIn(source.replaceAll("#{", "${"));
 
-describe("bare names in SQL", () => {
-  it("are in no file of src", () => {
+describe("the SQL in src", () => {
+  it("has no bare names of tables or columns", () => {
     const files = globSync("src/**/*.{ts,tsx}").filter(
       (file) => !/^src\/db\/(schema\/|schema\.ts|views\.ts)/.test(file),
     );
@@ -97,7 +97,23 @@ describe("bare names in SQL", () => {
     expect(Object.fromEntries(found.filter(([, names]) => names.length > 0))).toEqual({});
   });
 
-  it("are found: a table, a long column, a short one behind a dot or in a list", () => {
+  it("uses sql.raw and sql.identifier only in db/query.ts", () => {
+    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
+      /\bsql\.(raw|identifier)\b/.test(readFileSync(file, "utf8")),
+    );
+    expect(files.filter((file) => !file.startsWith("src/db/schema"))).toEqual(["src/db/query.ts"]);
+  });
+
+  it("returns only `fields` or `computed` from a write", () => {
+    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
+      /\.returning\((?!fields\(|computed\()/.test(readFileSync(file, "utf8")),
+    );
+    expect(files).toEqual([]);
+  });
+});
+
+describe("the search for bare names", () => {
+  it("finds a table, a long column, and a short column after a dot or in a list", () => {
     expect(namesInQuoted("sql`SELECT 1 FROM environments`")).toEqual(["environments"]);
     expect(namesInQuoted("sql`#{t} WHERE user_id = #{value(`x`)}`")).toEqual(["user_id"]);
     expect(namesInQuoted("sql<number>`e.features`")).toEqual(["features"]);
@@ -108,26 +124,12 @@ describe("bare names in SQL", () => {
     expect(namesInQuoted("statement`UPDATE accounts SET x = 1`")).toEqual(["accounts"]);
   });
 
-  it("are not found in comments, SQL string literals, interpolations and messages", () => {
+  it("ignores comments, SQL string literals, interpolations and messages", () => {
     expect(namesInQuoted("// sql`SELECT 1 FROM environments`\n/* `FROM apps` */")).toEqual([]);
     expect(namesInQuoted("sql`SELECT #{environments.id} FROM #{environments} WHERE 'user_id' = '$.accounts'`")).toEqual(
       [],
     );
     expect(namesInQuoted('"The payments of your accounts."')).toEqual([]);
     expect(namesInQuoted("sql`SELECT value FROM json_each(#{value('list')}) AS item`")).toEqual([]);
-  });
-
-  it("sql.raw and sql.identifier are used only in db/query.ts", () => {
-    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
-      /\bsql\.(raw|identifier)\b/.test(readFileSync(file, "utf8")),
-    );
-    expect(files.filter((file) => !file.startsWith("src/db/schema"))).toEqual(["src/db/query.ts"]);
-  });
-
-  it("a write returns only `fields` or `computed`", () => {
-    const files = globSync("src/**/*.{ts,tsx}").filter((file) =>
-      /\.returning\((?!fields\(|computed\()/.test(readFileSync(file, "utf8")),
-    );
-    expect(files).toEqual([]);
   });
 });

@@ -14,7 +14,7 @@ const nothing = sizeOf([]);
 const none = { ledger: nothing, exports: nothing, analytics: nothing, metering: nothing, consent: nothing };
 const ofAnalytics = (analyticsBytes: number) => ({ analyticsBytes, propertiesBytes: 0, propertiesCount: 0 });
 
-it("gives all lists one budget: a million of each of two fit, and pages of small documents stay as they are", () => {
+it("shares the query budget between all lists: a million rows in each of two fit, and small exports keep small pages", () => {
   const million = one(1_000_000);
   const rows = pageRowsMin({ ...none, analytics: million, metering: million }, ofAnalytics(300_000_000)) ?? 0;
   expect(rows).toBeGreaterThan(2_000);
@@ -22,7 +22,7 @@ it("gives all lists one budget: a million of each of two fit, and pages of small
   expect(pageRowsMin({ ...none, analytics: one(4_000) }, ofAnalytics(1_000_000))).toBeLessThan(2_000);
 });
 
-it("keeps the pages of all lists, of large rows and of balances within the query limit", () => {
+it("keeps all pages of lists, large rows and balances within the query limit", () => {
   const bound = fc.array(fc.record({ id: fc.constantFrom("ana", "x".repeat(200)), last: fc.nat(300_000) }), {
     maxLength: 40,
   });
@@ -52,7 +52,7 @@ it("keeps the pages of all lists, of large rows and of balances within the query
   );
 });
 
-it("refuses an export whose pages would not fit into memory", () => {
+it("refuses an export whose pages would not fit into memory, or whose bytes need too many queries", () => {
   expect(pageRowsMin({ ...none, analytics: one(10_000_000) }, ofAnalytics(0))).toBeNull();
   expect(pageRowsMin({ ...none, analytics: one(10) }, ofAnalytics(3_000_000_000))).toBeNull();
 });

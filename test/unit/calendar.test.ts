@@ -7,7 +7,7 @@ const isLeap = (year: number) => year % 4 === 0 && (year % 100 !== 0 || year % 4
 const daysIn = (year: number, month: number) =>
   month === 2 ? (isLeap(year) ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31;
 
-/** Days since 1970 of a date, by counting: no `Date`. */
+/** Counts the days from 1970 to a date, without `Date`. */
 function daysOf(year: number, month: number, day: number): number {
   let days = day - 1;
   for (let y = 1970; y < year; y++) days += isLeap(y) ? 366 : 365;
@@ -23,7 +23,7 @@ interface Moment {
 }
 const msOf = ({ year, month, day, ms }: Moment) => daysOf(year, month, day) * DAY_MS + ms;
 
-/** The beginning of period n, walked month by month from the anchor. */
+/** The beginning of period n, by counting months from the anchor. */
 function modelStart(anchor: Moment, every: Every, n: number): number {
   if (every === "day") return msOf(anchor) + (n - 1) * DAY_MS;
   if (every === "week") return msOf(anchor) + (n - 1) * 7 * DAY_MS;
@@ -37,7 +37,7 @@ function modelStart(anchor: Moment, every: Every, n: number): number {
 
 const EVERY = ["day", "week", "month", "year"] as const;
 
-/** The ends of all months of a century, and other days of it. */
+/** Month ends and other days of a century. */
 function anchors(): Moment[] {
   const random = createRandom(31);
   const found: Moment[] = [];
@@ -53,7 +53,7 @@ function anchors(): Moment[] {
 }
 
 describe("the calendar of periods", () => {
-  it("begins each period where counting months does, over a century of anchors", () => {
+  it("begins each period where counting months from the anchor ends, for anchors in a whole century", () => {
     for (const anchor of anchors()) {
       for (const every of EVERY) {
         for (const n of [1, 2, 3, 4, 5, 12, 13, 14, 25, 49, 50]) {
@@ -65,7 +65,7 @@ describe("the calendar of periods", () => {
     }
   });
 
-  it("finds the period of a time: the period has begun, and the next has not", () => {
+  it("finds the period of a time, and the last period before an end", () => {
     const random = createRandom(7);
     for (const anchor of anchors()) {
       for (const every of EVERY) {

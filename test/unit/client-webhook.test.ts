@@ -2,7 +2,7 @@ import { createHmac } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { verifyWebhook } from "../../clients/typescript/src/index.ts";
 
-/** The example of the Standard Webhooks libraries. */
+/** The example from the Standard Webhooks libraries. */
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
 const TIMESTAMP = 1_614_265_330;
@@ -30,13 +30,13 @@ afterEach(() => {
 const refused = { name: "WebhookVerificationError" };
 
 describe("verifyWebhook", () => {
-  it("accepts the example message of Standard Webhooks, in every form of headers and body", async () => {
+  it("returns the example message of Standard Webhooks, for every type of headers and body", async () => {
     const message = { test: 2432232314 };
     expect(await verifyWebhook(headersWith(), BODY, SECRET)).toEqual(message);
     expect(await verifyWebhook(new Headers(headersWith()), new TextEncoder().encode(BODY), SECRET)).toEqual(message);
   });
 
-  it("accepts one of several signatures and secrets, while a secret is rotated", async () => {
+  it("accepts a message if one of its signatures fits one of the secrets, as during a rotation", async () => {
     const before = "whsec_b2xkIHNlY3JldCBvZiB0aGUgZW5kcG9pbnQ=";
     const both = headersWith({ "webhook-signature": `v1a,x ${sign(before)} ${SIGNATURE}` });
     expect(await verifyWebhook(both, BODY, SECRET)).toBeDefined();
@@ -65,7 +65,7 @@ describe("verifyWebhook", () => {
   });
 
   it("accepts messages only within five minutes before or after now", async () => {
-    for (const [seconds, isTaken] of [
+    for (const [seconds, isAccepted] of [
       [-301, false],
       [-300, true],
       [300, true],
@@ -77,13 +77,13 @@ describe("verifyWebhook", () => {
         () => true,
         () => false,
       );
-      expect(await verified, String(seconds)).toBe(isTaken);
+      expect(await verified, String(seconds)).toBe(isAccepted);
     }
     const headers = headersWith({ "webhook-timestamp": "soon" });
     await expect(verifyWebhook(headers, BODY, SECRET)).rejects.toMatchObject(refused);
   });
 
-  it("reports a malformed secret", async () => {
+  it("throws a TypeError for a malformed secret", async () => {
     for (const secret of ["", "whsec_", "whsec_ü"]) {
       await expect(verifyWebhook(headersWith(), BODY, secret)).rejects.toThrow(TypeError);
     }

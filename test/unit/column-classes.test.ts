@@ -17,7 +17,7 @@ describe("the classes of columns", () => {
     },
   );
 
-  it("name no unknown table", () => {
+  it("name every table, and no others", () => {
     expect(Object.keys(columnClasses).sort()).toEqual(tables.map(({ name }) => name).sort());
   });
 });

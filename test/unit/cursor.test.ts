@@ -5,7 +5,7 @@ import { decodeBase64url, encodeBase64url } from "../../src/lib/encoding.ts";
 
 const scope = [7, "user", ""] as const;
 
-it("opens to the sealed position, for the same list only", async () => {
+it("decodes a cursor to its position, for its own list only", async () => {
   const part = fc.oneof(fc.string(), fc.integer());
   await fc.assert(
     fc.asyncProperty(
@@ -37,7 +37,7 @@ it("refuses a cursor with any one character changed, left out or added", async (
   for (const text of altered) expect(decodeCursor(text, scope), text).toBeNull();
 });
 
-it("has one spelling: bytes that a decoder would ignore are refused", async () => {
+it("refuses a cursor with inserted bytes that a text decoder would ignore", async () => {
   const bytes = decodeBase64url(encodeCursor(5, scope)) ?? new Uint8Array();
   const [check, position] = [bytes.slice(0, 9), bytes.slice(9)];
   for (const inserted of [[0xef, 0xbb, 0xbf], [0x20], [0x30], [0x2b], [0x00], [0xff]]) {

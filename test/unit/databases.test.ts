@@ -7,7 +7,7 @@ import { randomId } from "../../src/lib/ids.ts";
 const config = readFileSync("wrangler.toml", "utf8");
 
 describe("a configuration of several databases", () => {
-  it("keeps its bindings, adds local ones for the rest, and keeps everything else", () => {
+  it("gets local bindings for the missing databases, and is otherwise unchanged", () => {
     expect(boundDatabases(config)).toEqual(["DB"]);
     expect(withDatabases(config, 1)).toBe(config);
     const three = withDatabases(config, 3);
@@ -17,17 +17,17 @@ describe("a configuration of several databases", () => {
     expect(new Set([...three.matchAll(/^database_id = "(.*)"$/gm)].map(([, id]) => id)).size).toBe(3);
   });
 
-  it("treats no other binding as a database", () => {
+  it("counts no other binding as a database", () => {
     const other = '[[kv_namespaces]]\nbinding = "DB_1"\n\n[[d1_databases]]\nbinding = "LOGS"\n';
     expect(boundDatabases(other)).toEqual([]);
   });
 
-  it("is asked for by a number from 1 to 10", () => {
+  it("has 1 to 10 databases: any other number is refused", () => {
     expect([databaseCount("1"), databaseCount("10"), databaseCount(undefined)]).toEqual([1, 10, 1]);
     for (const wrong of ["0", "11", "two", "", "-1", "1.5"]) expect(() => databaseCount(wrong)).toThrow("DATABASES");
   });
 
-  it("is deployed when each of its databases is migrated, by binding", () => {
+  it("is deployed after each database is migrated by its binding", () => {
     expect(deploySteps(withDatabases(config, 2), ["--dry-run"])).toEqual([
       ["d1", "migrations", "apply", "DB", "--remote"],
       ["d1", "migrations", "apply", "DB_1", "--remote"],
@@ -54,7 +54,7 @@ describe("docs/deployment.md", () => {
     expect(shown.slice(1)).toHaveLength(own.length);
   });
 
-  it("deploys that environment when its own databases are migrated", () => {
+  it("shows an environment whose own databases are migrated before it is deployed", () => {
     for (const args of [["--env", "staging"], ["--env=staging"], ["-e", "staging"]]) {
       expect(deploySteps(config + staging, args)).toEqual([
         ["d1", "migrations", "apply", "DB", "--remote", "--env", "staging"],
@@ -74,15 +74,15 @@ describe("the deploy button", () => {
     const names = [...variables.matchAll(/^(\w+) =/gm)].map(([, name = ""]) => name);
     expect(names.length).toBeGreaterThan(4);
     expect(secrets.filter((name) => name.endsWith("_PREVIOUS"))).toEqual([]);
-    // The button fills in what stands there, and a secret that others know is none.
+    // The button copies the values of this file. A public value would not be a secret, so all are empty.
     expect(readFileSync(".dev.vars.example", "utf8")).not.toMatch(/^\w+=./m);
     const asked = [...secrets, ...names];
     expect(asked.filter((name) => !described.includes(name))).toEqual([]);
   });
 });
 
-describe("an id that names its database", () => {
-  it("contains its index, and no other id does", () => {
+describe("an id of an application or a balance", () => {
+  it("contains its database's index, and other ids contain none", () => {
     for (let index = 0; index < 10; index++) {
       expect(databaseIndexOf(idIn(index, randomId("app_")))).toBe(index);
       expect(databaseIndexOf(idIn(index, randomId("crb_")))).toBe(index);
@@ -92,7 +92,7 @@ describe("an id that names its database", () => {
     }
   });
 
-  it("belongs to a bound database, or to none", () => {
+  it("refers only to bound databases, from DB to DB_9", () => {
     const [first, third] = [{}, {}];
     const env = { DB: first, DB_2: third, DB_10: {}, ADMIN_TOKEN: "x" };
     expect(allDatabases(env)).toEqual([

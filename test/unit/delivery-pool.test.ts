@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { AT_A_TIME, type AttemptEnd, openPool, type Pool } from "../../src/webhooks/pool.ts";
 
-// H4: no endpoint waits for another.
+// Rule H4: no endpoint waits for another.
 
 beforeEach(() => void vi.useFakeTimers({ now: 0 }));
 afterEach(() => void vi.useRealTimers());
@@ -15,14 +15,14 @@ interface Attempt {
 interface Made extends Attempt {
   readonly atMs: number;
 }
-/** The behaviour of an endpoint: its delay and its response. */
+/** How an endpoint responds to an attempt, and after how many milliseconds. */
 type Behave = (attempt: Attempt) => { readonly ms: number; readonly end: AttemptEnd };
 
 const wait = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 const FINE = { ms: 100, end: "delivered" } as const;
 const SILENT = { ms: 10_000, end: "silent" } as const;
 
-/** Makes the attempts of some messages to some endpoints, in their order, with a second one 5 s after a first that failed. */
+/** Makes all attempts in order. A first attempt that failed is repeated 5 s later. */
 async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
   const made: Made[] = [];
   const running = new Map<string, number>();
@@ -56,7 +56,7 @@ async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
 const names = (count: number, prefix: string) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
 
 describe("ten endpoints with twenty messages each", () => {
-  it.each([1, 5, 9])("with %i silent ones delay the others by less than two seconds", async (silentCount) => {
+  it.each([1, 5, 9])("are delayed by less than two seconds if %i of them are silent", async (silentCount) => {
     const silent = names(silentCount, "silent");
     const fine = names(10 - silentCount, "fine");
     const jobsOf = (endpointIds: readonly string[]) =>
@@ -81,7 +81,7 @@ describe("ten endpoints with twenty messages each", () => {
 });
 
 describe("the pool", () => {
-  it("makes a second attempt 5 s after the first, even beside a newly silent endpoint", async () => {
+  it("makes a second attempt 5 s after the first failed, even while another endpoint is silent", async () => {
     const behave: Behave = ({ endpointId, isSecond }) => {
       if (endpointId === "silent") return SILENT;
       return isSecond ? FINE : { ms: 100, end: "failed" };
@@ -95,14 +95,14 @@ describe("the pool", () => {
     ]);
   });
 
-  it("gives an endpoint one slot until a delivery has succeeded, then all slots", async () => {
+  it("gives an endpoint one slot until its first delivery succeeds, then all slots", async () => {
     const jobs = Array.from({ length: 12 }, (_, message) => ({ endpointId: "fine", message, isFailing: false }));
     const { made, most } = await deliverAll(jobs, () => FINE);
     expect(made.map(({ atMs }) => atMs)).toEqual([0, ...Array(5).fill(100), ...Array(5).fill(200), 300]);
     expect(most).toBe(5);
   });
 
-  it("gives all failing endpoints one slot together, and a recovered one its own", async () => {
+  it("gives all failing endpoints one slot together, and an endpoint that recovered its own slots", async () => {
     const jobs = ["a", "b", "c", "a", "a"].map((endpointId, message) => ({ endpointId, message, isFailing: true }));
     const { made } = await deliverAll(jobs, ({ endpointId }) =>
       endpointId === "a" ? FINE : { ms: 100, end: "failed" },
@@ -117,7 +117,7 @@ describe("the pool", () => {
     ]);
   });
 
-  it("makes no more attempts at a disabled endpoint, and continues with one that failed once", async () => {
+  it("sends nothing more to a disabled endpoint, and continues with an endpoint that failed once", async () => {
     const jobs = ["gone", "gone", "once", "once"].map((endpointId, message) => ({
       endpointId,
       message,
@@ -135,7 +135,7 @@ describe("the pool", () => {
     ]);
   });
 
-  it("rejects with the first error of an attempt, and starts no more", async () => {
+  it("rejects with the first error that an attempt throws, and starts no further attempt", async () => {
     let begun = 0;
     const pool = openPool(async () => {
       begun++;

@@ -2,11 +2,11 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { exactNumber, parseExactJson, roundNumbers } from "../../src/lib/json.ts";
 
-/** As many as a double always tells. */
+/** At most 15 digits, which a double always represents exactly. */
 const digits = fc.bigInt({ min: 1n, max: 999_999_999_999_999n }).map(String);
 
-describe("a number by its own digits", () => {
-  it("is a number when its double is exact, whatever zeros and exponent it is written with", () => {
+describe("parseExactJson", () => {
+  it("returns a number when its double is exact, whatever zeros and exponent it is written with", () => {
     fc.assert(
       fc.property(digits, fc.nat(30), fc.integer({ min: -9, max: 9 }), (whole, zeros, exponent) => {
         const written = `${whole}.0${"0".repeat(zeros)}e${exponent}`;
@@ -16,7 +16,7 @@ describe("a number by its own digits", () => {
     );
   });
 
-  it("is a number for every valid amount of a unit", () => {
+  it("returns a number for every valid amount of cents", () => {
     const steps = fc.oneof(fc.nat(), fc.integer({ min: 8_589_934_591_000_000, max: 8_589_934_592_000_000 }));
     fc.assert(
       fc.property(steps, (cents) => {
@@ -27,7 +27,7 @@ describe("a number by its own digits", () => {
     );
   });
 
-  it("is a symbol with the digits when its double is not exact", () => {
+  it("returns a symbol with the digits when the double is not exact", () => {
     fc.assert(
       fc.property(digits, fc.integer({ min: 1, max: 9 }), fc.boolean(), (whole, last, isNegative) => {
         const written = `${isNegative ? "-" : ""}${whole}.${"0".repeat(16)}${last}`;
@@ -40,7 +40,7 @@ describe("a number by its own digits", () => {
     );
   });
 
-  it("terminates with long numbers, and with strings that look like numbers", () => {
+  it("finishes with long numbers, and with strings that look like numbers", () => {
     const zeros = "0".repeat(500_000);
     expect(exactNumber(`1${zeros}1e-500001`)).toBeTypeOf("symbol");
     expect(exactNumber(`0.${zeros}1`)).toBeTypeOf("symbol");
@@ -48,7 +48,7 @@ describe("a number by its own digits", () => {
     parseExactJson(`[${"1,".repeat(250_000)}1]`);
   });
 
-  it("leaves numbers beyond a double infinite, and other values unchanged", () => {
+  it("returns infinity above a double's range, keeps other values, and refuses invalid JSON", () => {
     expect(parseExactJson("[1e999,-1e999]")).toEqual([Infinity, -Infinity]);
     const text = '{"__proto__":{"s":"1.0000000000000001"},"n":null,"t":true,"l":1.0000000000000001}';
     const read = parseExactJson(text) as object;

@@ -42,7 +42,7 @@ describe("a key", () => {
     );
   });
 
-  it("is invalid when it is invented without the checksum", () => {
+  it("is invalid without a correct checksum", () => {
     for (const made of ["", "sk_live_", randomId("sk_live_"), `sk_live_${"0".repeat(52)}`, "sk_prod_x", "Bearer"]) {
       expect(readKey(made)).toBeNull();
     }
@@ -67,13 +67,13 @@ describe("an administration key", () => {
   });
 });
 
-describe("base62 and CRC-32", () => {
-  it("give back every number", () => {
+describe("the encodings of keys", () => {
+  it("return every number unchanged from base62, and NaN for malformed text", () => {
     fc.assert(fc.property(fc.maxSafeNat(), (value) => fromBase62(toBase62(value)) === value));
     expect([fromBase62(""), fromBase62("a-b"), fromBase62("z".repeat(20))]).toEqual([NaN, NaN, NaN]);
   });
 
-  it("is the standard checksum", () => {
+  it("compute the standard CRC-32", () => {
     expect(crc32("123456789")).toBe(0xcbf43926);
   });
 });

@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join, normalize } from "node:path";
 import { describe, expect, it } from "vitest";
 
-// Not by Git, which asks whose folder it is.
+// `git ls-files` would refuse a folder that belongs to another user.
 const pages = globSync("**/*.md", { exclude: (path) => /(^|\/)(node_modules|dist|\.[^/]*)$/.test(path) }).toSorted();
 const textOf = (page: string) => readFileSync(page, "utf8");
 const withoutCode = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, "");
@@ -44,8 +44,8 @@ describe("the pages of the repository", () => {
       ),
     );
     expect(names.length).toBeGreaterThan(50);
-    // A path may stand for all files that begin so.
-    const isThere = (name: string) => existsSync(name) || pathsThatBegin(name);
+    // A path may be the common beginning of several files.
+    const isThere = (name: string) => existsSync(name) || globSync(`${name}*`).length > 0;
     expect(names.filter(({ name }) => !isThere(name)).map(({ page, name }) => `${page}: ${name}`)).toEqual([]);
   });
 
@@ -59,5 +59,3 @@ describe("the pages of the repository", () => {
     expect(missing).toEqual([]);
   });
 });
-
-const pathsThatBegin = (name: string) => globSync(`${name}*`).length > 0;

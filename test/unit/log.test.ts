@@ -5,7 +5,7 @@ import { PassThrough } from "node:stream";
 import { expect, it, onTestFinished } from "vitest";
 import { keptLine, openLog } from "../../scripts/log.mjs";
 
-it("the log of a local server keeps no line of a request, and no query string", () => {
+it("the log of a local server contains no lines of requests and no query strings", () => {
   expect(keptLine("[wrangler:info] GET /admin/apps/app_1/live/users 200 OK (4ms)")).toBeNull();
   const failed = "ProxyWorker: GET http://localhost:8787/api/v1/export-download?token=secret recovered on attempt 2";
   expect(keptLine(failed)).toBe("ProxyWorker: GET http://localhost:8787/api/v1/export-download recovered on attempt 2");
@@ -17,7 +17,7 @@ it("the log of a local server keeps no line of a request, and no query string", 
   }
 });
 
-it("the log of a local server takes no more than twice its bound, however long it runs", async () => {
+it("the log of a local server is at most two files of the size limit, and the newest line is kept", async () => {
   const directory = mkdtempSync(join(tmpdir(), "purser-log-"));
   onTestFinished(() => rmSync(directory, { recursive: true }));
   const [file, stdout, stderr] = [join(directory, "made/server.log"), new PassThrough(), new PassThrough()];

@@ -2,11 +2,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { globMatches, globsMeet, type MatchRule, rulesCover, rulesPassFilter } from "../../src/books/amounts/match.ts";
 
-/** The simplest implementation of a glob. */
-function naively(glob: string, name: string): boolean {
+/** The simplest implementation of a glob, by backtracking. */
+function matchesNaively(glob: string, name: string): boolean {
   if (glob === "") return name === "";
-  if (glob.startsWith("*")) return naively(glob.slice(1), name) || (name !== "" && naively(glob, name.slice(1)));
-  return name !== "" && glob[0] === name[0] && naively(glob.slice(1), name.slice(1));
+  if (glob.startsWith("*"))
+    return matchesNaively(glob.slice(1), name) || (name !== "" && matchesNaively(glob, name.slice(1)));
+  return name !== "" && glob[0] === name[0] && matchesNaively(glob.slice(1), name.slice(1));
 }
 
 /** Every text over an alphabet, up to a length. */
@@ -27,7 +28,7 @@ describe("globMatches", () => {
     const names = texts("ab", 5);
     for (const glob of texts("ab*", 5)) {
       for (const name of names) {
-        expect(globMatches(glob, name), `${glob} against ${name}`).toBe(naively(glob, name));
+        expect(globMatches(glob, name), `${glob} against ${name}`).toBe(matchesNaively(glob, name));
       }
     }
   });
@@ -35,13 +36,13 @@ describe("globMatches", () => {
   it("equals a naive implementation on random globs and names, especially repetitive and self-overlapping ones", () => {
     fc.assert(
       fc.property(short("ab*", 12), short("ab", 16), (glob, name) => {
-        expect(globMatches(glob, name)).toBe(naively(glob, name));
+        expect(globMatches(glob, name)).toBe(matchesNaively(glob, name));
       }),
       { numRuns: 5_000 },
     );
     fc.assert(
       fc.property(short("a.*\\?[]^$()", 10), short("a.*\\?[]^$()", 10), (glob, name) => {
-        expect(globMatches(glob, name)).toBe(naively(glob, name));
+        expect(globMatches(glob, name)).toBe(matchesNaively(glob, name));
       }),
       { numRuns: 2_000 },
     );
@@ -77,11 +78,11 @@ describe("globMatches", () => {
     ["[ab]", "a", false],
     ["é", "e\u0301", false],
     ["*😀", "x😀", true],
-  ])("%s against %s: %s", (glob, name, matches) => {
+  ])("matches %s with %s: %s", (glob, name, matches) => {
     expect(globMatches(glob, name)).toBe(matches);
   });
 
-  // Each would take hours with backtracking.
+  // Each of these would take hours with backtracking.
   it.each([
     ["stars between every letter", `${"a*".repeat(50_000)}b`, "a".repeat(100_000), false],
     ["stars between every letter of 200", `${"a*".repeat(100)}b`, "a".repeat(200), false],
@@ -96,11 +97,11 @@ describe("globMatches", () => {
 });
 
 describe("globsMeet", () => {
-  // Two globs of at most 4 characters meet, if they do, on a name of at most 8: no longer one is needed.
-  it("equals a search through every name on all small pairs of globs", () => {
+  // If two globs of at most 3 characters match a common name, then also one of at most 6 characters.
+  it("equals a search for a common name on every pair of small globs", () => {
     const globs = texts("ab*", 3);
     const names = texts("ab", 6);
-    const matched = new Map(globs.map((glob) => [glob, new Set(names.filter((name) => naively(glob, name)))]));
+    const matched = new Map(globs.map((glob) => [glob, new Set(names.filter((name) => matchesNaively(glob, name)))]));
     for (const a of globs) {
       for (const b of globs) {
         const [of, other] = [matched.get(a), matched.get(b)];
@@ -135,7 +136,7 @@ describe("globsMeet", () => {
     expect(globsMeet(`${"a".repeat(99_999)}*`, `${"a".repeat(99_998)}b*`)).toBe(false);
   });
 
-  it("gives the same result for hostile globs of the greatest allowed length", () => {
+  it("is correct for hostile globs of up to 200 characters, the longest that are allowed", () => {
     expect(globsMeet(`${"a*".repeat(100)}`, `${"*a".repeat(99)}*b`)).toBe(true);
     expect(globsMeet(`${"a*".repeat(99)}c`, `${"*a".repeat(99)}*b`)).toBe(false);
     expect(globsMeet("*".repeat(200), "*".repeat(200))).toBe(true);
@@ -160,8 +161,8 @@ describe("rules", () => {
             rules.length === 0 ||
             rules.some(
               (one) =>
-                (one.event === undefined || naively(one.event, event)) &&
-                (one.model === undefined || (model !== undefined && naively(one.model, model))),
+                (one.event === undefined || matchesNaively(one.event, event)) &&
+                (one.model === undefined || (model !== undefined && matchesNaively(one.model, model))),
             );
           expect(rulesCover(rules, event, model)).toBe(meant);
         },
@@ -186,7 +187,7 @@ describe("rules", () => {
     expect(rulesPassFilter([{ event: "image" }, { event: "chat" }], "chat")).toBe(true);
   });
 
-  it("pass a filter that is a name when it is covered, and one that is a glob when some name matches both", () => {
+  it("pass a filter that is a name if they cover it, and a filter that is a glob if some name matches both", () => {
     expect(rulesPassFilter([{ event: "chat.*" }], "chat.done")).toBe(true);
     expect(rulesPassFilter([{ event: "chat.*" }], "chat")).toBe(false);
     expect(rulesPassFilter([{ event: "chat.*" }], "*.done")).toBe(true);
@@ -196,7 +197,7 @@ describe("rules", () => {
     expect(rulesPassFilter([{ event: "chat.done" }], "image.*")).toBe(false);
   });
 
-  it("all match the filter *", () => {
+  it("all pass the filter *", () => {
     fc.assert(fc.property(fc.array<MatchRule>(rule), (rules) => rulesPassFilter(rules, "*")));
   });
 });

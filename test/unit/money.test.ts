@@ -6,7 +6,7 @@ it("shows amounts in Stripe's smallest units as amounts of their currency", () =
   expect(moneyText(1, "eur")).toBe("€0.01");
   expect(moneyText(1_500, "jpy")).toBe("¥1,500");
   expect(moneyText(1_500, "kwd")).toBe("KWD\u00a01.500");
-  // Stripe counts it in hundredths, though it has none.
+  // Stripe counts Icelandic krónur in hundredths, although the currency has none.
   expect(moneyText(1_500, "isk")).toBe("ISK\u00a015.00");
   expect(moneyText(0, null)).toBe("–");
 });

@@ -12,10 +12,10 @@ it.each([
   ["STRASSE", "straße", false],
   ["Gold", "Gold ", false],
   ["Gold", "Göld", false],
-])("compares %s and %s as equal: %s", (a, b, equal) => {
+])("treats %s and %s as the same pack name: %s", (a, b, equal) => {
   expect(nameKey(a) === nameKey(b)).toBe(equal);
 });
 
-it("is the same for a name and for its key", () => {
+it("returns the key of a name unchanged", () => {
   fc.assert(fc.property(fc.string({ unit: "grapheme" }), (name) => nameKey(nameKey(name)) === nameKey(name)));
 });

@@ -1,13 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { globMatches } from "../../src/books/amounts/match.ts";
-import { suggestGlobs, testRules } from "../../src/catalog/packs/create.ts";
+import { testRules } from "../../src/catalog/packs/create.ts";
 import { bodyOf, readDraft, ruleLists } from "../../src/dashboard/pack-draft.ts";
 
-/** The form of a pack of so many items with so many rules each. */
+/** The form of a pack with this number of items, and this number of rules for each. */
 function formOf(items: number, rules: number): Record<string, string> {
   const form: Record<string, string> = { packName: "Pack", kind: "items", "try.event": "chat" };
   for (let item = 0; item < items; item++) {
-    // Numbers with gaps, backwards.
+    // The numbers have gaps and count down.
     const prefix = `items.${3 * (items - item)}.`;
     form[`${prefix}amount`] = `${items - item}`;
     form[`${prefix}unit`] = "tokens";
@@ -35,7 +34,7 @@ describe("the form of a pack", () => {
     expect(bodyOf(draft)).toMatchObject({ packName: "Pack", items: [{ amount: 1 }, { amount: 2 }, { amount: 3 }] });
   });
 
-  it("of the largest pack is read and tested in time linear in its fields", () => {
+  it("of the largest pack is read and tested in less than 500 ms", () => {
     const form = formOf(100, 100);
     const startedMs = performance.now();
     const lists = ruleLists(readDraft(form));
@@ -46,18 +45,10 @@ describe("the form of a pack", () => {
   });
 
   it.each([
-    ["items", formOf(101, 1), "items"],
-    ["rules", formOf(1, 101), "rules"],
-    ["items by far", formOf(8_000, 1), "items"],
-  ])("with more %s than a pack may have is refused", (_what, form, param) => {
+    ["101 items", formOf(101, 1), "items"],
+    ["101 rules", formOf(1, 101), "rules"],
+    ["8,000 items", formOf(8_000, 1), "items"],
+  ])("with %s is refused", (_, form, param) => {
     expect(() => readDraft(form)).toThrow(expect.objectContaining({ code: "invalid_request", param }));
   });
-});
-
-it("a name of any form gets at most twelve suggested globs, and all of them match", () => {
-  for (const name of [".".repeat(8_000), "a.b".repeat(3_000), "plain"]) {
-    const globs = suggestGlobs(name);
-    expect(globs.length).toBeLessThanOrEqual(12);
-    for (const glob of globs) expect(globMatches(glob, name)).toBe(true);
-  }
 });

@@ -5,8 +5,8 @@ import { createRandom } from "../support/random.ts";
 import { steps } from "../support/steps.ts";
 import { liveSwitching, PLANS } from "../support/switching-life.ts";
 
-// Pure functions decide the due amounts of lines and debts. This test simulates random customers who try to get free credits, and
-// a model that counts only money says what they paid for.
+// Pure functions decide the due amounts of lines and debts. This test simulates random customers who try to get free credits. The
+// model counts only money, and decides which credits are paid for.
 
 const LIVES = 120;
 const seed = Number(process.env.PROOF_SEED || "20260115");
@@ -31,7 +31,7 @@ const packOf: PureShop["packOf"] = (id) => {
   };
 };
 
-it("leaves no unpaid credits after any switches, refunds, disputes, trials and coupons", async () => {
+it("leaves no unpaid credits after random plan switches, refunds, disputes, trials and coupons", async () => {
   let taken = 0;
   let owed = 0;
   for (let life = 0; life < LIVES; life++) {
@@ -70,7 +70,7 @@ it("leaves no unpaid credits after any switches, refunds, disputes, trials and c
     taken += books.payments.flatMap(({ grants }) => grants).filter(({ takenSteps }) => takenSteps > 0).length;
     owed += books.debts.flatMap(({ payers }) => payers).length;
   }
-  // The simulations had the intended events.
+  // Enough of the simulated customers had balances taken back, and debts.
   expect(taken).toBeGreaterThan(LIVES);
   expect(owed).toBeGreaterThan(LIVES / 4);
 }, 180_000);

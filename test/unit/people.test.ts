@@ -46,16 +46,18 @@ describe("parseJson", () => {
   });
 });
 
-it("isNestedDeeperThan counts objects and lists, and stops as soon as it knows", () => {
+it("isNestedDeeperThan counts objects and lists, and does not look below the limit", () => {
   const nested = (levels: number): unknown => JSON.parse(`${"[".repeat(levels)}${"]".repeat(levels)}`);
   expect(isNestedDeeperThan(nested(900), 900)).toBe(false);
   expect(isNestedDeeperThan(nested(901), 900)).toBe(true);
+  // A walk through all levels would overflow the stack.
+  expect(isNestedDeeperThan(nested(100_000), 900)).toBe(true);
   expect(isNestedDeeperThan({ a: [{ b: 1 }] }, 3)).toBe(false);
   expect(isNestedDeeperThan({ a: [{ b: 1 }] }, 2)).toBe(true);
   expect(isNestedDeeperThan("text", 0)).toBe(false);
 });
 
-it("jsonChunks loses nothing, keeps the order, and keeps each chunk within its bytes", () => {
+it("jsonChunks keeps all elements in order, and each chunk within its bytes", () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: "binary" })), fc.integer({ min: 1, max: 200 }), (list, bytesMax) => {
       const chunks = jsonChunks(list, bytesMax);
@@ -100,7 +102,7 @@ describe("isSharedId", () => {
   });
 
   it.each(["ana", "0.", "anonymous2", '"anonymous', "'null\"", "users", "00", '"'])(
-    "accepts %j as one user's id",
+    "treats %j as the id of one user",
     (id) => {
       expect(isSharedId(id)).toBe(false);
     },
@@ -125,7 +127,7 @@ describe("an event's time", () => {
     expect(parseClientTime(text)).toBe(nowMs + relativeMs);
   });
 
-  it("is null when the text is no time", () => {
+  it("is null when the text is not a time", () => {
     for (const text of ["", "yesterday", "event 7", "2026-02-30T00:00:00Z", "2026-13-01"])
       expect(parseClientTime(text)).toBeNull();
   });
@@ -165,7 +167,7 @@ it("an id's properties change only by events, never through a prototype", () => 
   expect(after({}, { setOnce: setting({ toString: 1 }) })).toBe('{"toString":1}');
 });
 
-it("an id holds at most a thousand names and 64 KiB of properties: those that fit are set, and the others are not", () => {
+it("an id has at most 1,000 names and 64 KiB of properties: further ones are not set", () => {
   const many = new IdProperties("{}");
   const named = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, n) => [`n${n}`, n]));
   expect(many.apply({ ...none, set: setting(named(1_000)) })).toBe(true);
@@ -181,7 +183,7 @@ it("an id holds at most a thousand names and 64 KiB of properties: those that fi
   expect(JSON.parse(heavy.text)).toEqual({ text, few: 1 });
   expect(new TextEncoder().encode(heavy.text).length).toBeLessThanOrEqual(64 * 1024);
   expect(heavy.apply({ ...none, set: setting({ more: "x".repeat(200) }), unset: unsetting("text") })).toBe(true);
-  // Read again, they are counted as they were.
+  // Stored properties count the same after they are read again.
   const again = new IdProperties(heavy.text);
   expect(again.apply({ ...none, set: setting({ text }) })).toBe(false);
 });
@@ -225,7 +227,7 @@ it("an id's properties are read once and written once, however many events chang
   }));
   const startedMs = performance.now();
   const change = planPeople(events, known, false);
-  // To write the 60 kB for each event would take 600 MB.
+  // Writing 60 kB for each event would be 600 MB.
   expect(performance.now() - startedMs).toBeLessThan(1_000);
   expect(change.properties).toEqual([
     { distinctId: "ana", version: 4, properties: `${stored.slice(0, -1)},"n":9999,"k9999":9999}` },

@@ -33,7 +33,7 @@ const parts = sqliteTable("parts", { appId: text("app_id").notNull(), thingId: t
 type Key = { appId: string; id: string };
 const ofKey = (value: ValueOf<Key>) => and(eq(things.appId, value("appId")), eq(things.id, value("id")));
 
-describe("a statement by the builder", () => {
+describe("a statement from Drizzle's builder", () => {
   const find = query((value: ValueOf<Key>) =>
     drizzle
       .select(fields(things, "id", "rules", "isOpen"))
@@ -51,7 +51,7 @@ describe("a statement by the builder", () => {
     expect(isRead).toBe(true);
   });
 
-  it("reads booleans, JSON and nulls by the schema", () => {
+  it("reads booleans, JSON and nulls as the schema defines them", () => {
     const { map } = find({ id: "one", appId: "app" });
     expect(
       map?.([
@@ -67,7 +67,7 @@ describe("a statement by the builder", () => {
     >();
   });
 
-  it("leaves rows as D1 returns them when every column is stored as it is", () => {
+  it("returns D1's rows unchanged when no column needs decoding", () => {
     const plain = query(() => drizzle.select(fields(things, "id", "madeMs")).from(things));
     expect(plain({}).map).toBeUndefined();
   });
@@ -87,7 +87,7 @@ describe("a statement by the builder", () => {
     expect(built).toBe(1);
   });
 
-  it("marks a write as no read", () => {
+  it("is not marked as a read when it writes", () => {
     const close = query((value: ValueOf<Key>) =>
       drizzle.update(things).set({ isOpen: false }).where(ofKey(value)).returning(fields(things, "isOpen")),
     );
@@ -126,14 +126,14 @@ describe("a statement by the builder", () => {
   });
 });
 
-describe("what aborts", () => {
-  it("a value that is missing or undefined", () => {
+describe("query throws for", () => {
+  it("a missing or undefined value", () => {
     const find = query((value: ValueOf<Key>) => drizzle.select(fields(things, "id")).from(things).where(ofKey(value)));
     expect(() => find({ appId: "app" } as Key)).toThrow("without its id");
     expect(() => find({ appId: "app", id: undefined } as unknown as Key)).toThrow("without its id");
   });
 
-  it("a value that D1 does not take, because its column was not given", () => {
+  it("a value that D1 does not accept and whose column was not given", () => {
     const find = query((value: ValueOf<{ isOpen: boolean }>) =>
       drizzle
         .select(fields(things, "id"))
@@ -143,7 +143,7 @@ describe("what aborts", () => {
     expect(() => find({ isOpen: true })).toThrow("boolean");
   });
 
-  it("the hundred and first value", () => {
+  it("the 101st value", () => {
     const of = (count: number) =>
       query(
         () =>
@@ -156,7 +156,7 @@ describe("what aborts", () => {
     expect(() => of(101)({})).toThrow("101");
   });
 
-  it("two columns of one name, which D1's batch would make one", () => {
+  it("two columns of the same name, which D1's batch would merge", () => {
     const find = query(() => drizzle.select({ one: sql`1`.as("same"), two: sql`2`.as("same") }).from(things));
     expect(() => find({})).toThrow("same");
   });
@@ -185,7 +185,7 @@ describe("what aborts", () => {
 });
 
 describe("a selected expression", () => {
-  it("keeps its tables and its decoder, in a select list and in RETURNING", () => {
+  it("keeps the names of its tables and its decoder, in a select list and in RETURNING", () => {
     const isNew = () => sql`${things.madeMs} > 5`.mapWith(Boolean);
     const { text, map } = query(() => drizzle.select(computed({ isNew: isNew() })).from(things))({});
     expect(text).toBe('select "things"."made_ms" > 5 as "isNew" from "things"');
@@ -194,7 +194,7 @@ describe("a selected expression", () => {
     expect(removed.text).toBe('delete from "things" returning "things"."made_ms" > 5 as "isNew"');
   });
 
-  it("can be a query of one field", () => {
+  it("can be a subquery of one field", () => {
     const first = () =>
       scalar(drizzle.select(fields(parts, "thingId")).from(parts).where(eq(parts.appId, things.appId)).limit(1));
     const find = query(() => drizzle.select(computed({ first: first() })).from(things));
@@ -207,7 +207,7 @@ describe("a selected expression", () => {
 });
 
 describe("a statement in `sql`", () => {
-  it("reads rows by its fields", () => {
+  it("decodes rows by its fields", () => {
     const find = query((value: ValueOf<{ appId: string }>) =>
       read(
         { ...fields(things, "id", "isOpen"), ...computed({ times: sql<number>`count(*) OVER ()` }) },
@@ -225,7 +225,7 @@ describe("a statement in `sql`", () => {
     expectTypeOf(find).returns.toEqualTypeOf<Statement<{ id: string; isOpen: boolean; times: number }>>();
   });
 
-  it("leaves the rows of pages as lists, whose columns have names of their own", () => {
+  it("returns the rows of pages as lists, with generated column names", () => {
     const page = query(() =>
       readArrays(
         [sql<string>`${things.id}`, sql<number>`${things.madeMs}`],
@@ -265,7 +265,7 @@ describe("a statement in `sql`", () => {
 });
 
 describe("INSERT … SELECT", () => {
-  it("names its columns by their fields, in any order, and leaves others their defaults", () => {
+  it("names the columns of its fields, in any order, and leaves the other columns their defaults", () => {
     const insert = query((value: ValueOf<Key>) =>
       insertFrom(
         things,
@@ -281,7 +281,7 @@ describe("INSERT … SELECT", () => {
     expect(params).toEqual(["one", "app", "app", "one"]);
   });
 
-  it("is a type error without a required column, and with an unknown one", () => {
+  it("is a type error without a required column, and with an unknown column", () => {
     // @ts-expect-error madeMs is missing
     insertFrom(things, { id: sql`1`, appId: sql`1` }, sql``);
     expect(() =>
@@ -290,7 +290,7 @@ describe("INSERT … SELECT", () => {
     ).toThrow("column");
   });
 
-  it("upserts with bare names", () => {
+  it("names the columns of an upsert without their table", () => {
     const insert = sql`${insertFrom(things, { id: sql`1`, appId: sql`2`, madeMs: sql`3` }, sql`WHERE 1`)}
       ON CONFLICT (${names(things.appId, things.id)}) DO UPDATE SET ${assignments(things, { madeMs: sql`${things.madeMs} + 1` })}`;
     expect(query(() => insert)({}).text.replace(/\s+/g, " ")).toBe(
@@ -300,7 +300,7 @@ describe("INSERT … SELECT", () => {
   });
 });
 
-it("finds whether a row exists", () => {
+it("a query can return whether a row exists", () => {
   const find = query((value: ValueOf<Key>) =>
     read(
       computed({

@@ -44,7 +44,7 @@ describe("the shares of refunds", () => {
     );
   });
 
-  it("add up to the whole with a refund of the rest, after any earlier shares", () => {
+  it("add up to the whole balance when the rest is refunded, after any earlier shares", () => {
     fc.assert(
       fc.property(initial, parts, (initialSteps, shares) => {
         const due = dues(initialSteps, [...shares, null]);
@@ -54,7 +54,7 @@ describe("the shares of refunds", () => {
     );
   });
 
-  it("are refused only above 1, whatever their denominators", () => {
+  it("are refused only when their sum is above 1, whatever their denominators", () => {
     fc.assert(
       fc.property(initial, fc.integer({ min: 2, max: 97 }), (initialSteps, count) => {
         const shares = Array.from({ length: count }, () => ({ part: 1, of: count }));
@@ -70,12 +70,12 @@ describe("the shares of refunds", () => {
     );
   });
 
-  it("of a third three times take 33, 33 and 34 of 100 steps", () => {
+  it("of one third each take 33, 33 and 34 of 100 steps", () => {
     const third = { part: 1, of: 3 };
     expect(dues(100, [third, third, third]).map((due) => due?.dueSteps)).toEqual([33, 33, 34]);
   });
 
-  it("count only for the balances of their own packs, and one balance above 1 refuses the refund of all", () => {
+  it("count only for balances of their own packs, and the whole refund is refused when one balance is above 1", () => {
     const earlier = [covered({ part: 3, of: 4 })];
     const both = [balanceOf(100), balanceOf(100, "cpk_2")];
     const rest = planRefund(both, earlier, null);

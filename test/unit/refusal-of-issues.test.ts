@@ -2,10 +2,10 @@ import { describe, expect, it } from "vitest";
 import * as z from "zod";
 import { refusalOfIssues } from "../../src/http/validate.ts";
 
-/** What a caller reads of the first flaw of `value`. */
-function told(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
+/** The refusal of `value` by `schema`, as a caller reads it. */
+function refusalOf(schema: z.ZodType, value: unknown): { param: string | undefined; message: string } {
   const { error } = schema.safeParse(value);
-  if (error === undefined) throw new Error("the schema takes this value");
+  if (error === undefined) throw new Error("The schema accepts this value.");
   const { param, message } = refusalOfIssues(error.issues, "body");
   return { param, message };
 }
@@ -44,51 +44,51 @@ describe("the message about a malformed argument", () => {
     [z.string().refine(() => false), secret, "is malformed"],
     [z.string().refine(() => false, "must be kind"), secret, "must be kind"],
     [z.union([z.string(), z.number()]), true, "has none of the allowed forms"],
-  ])("%#: %o", (schema, value, words) => {
-    expect(told(z.object({ field: schema }), { field: value })).toEqual({
+  ])("says “field $2” (case %#)", (schema, value, words) => {
+    expect(refusalOf(z.object({ field: schema }), { field: value })).toEqual({
       param: "field",
       message: `field ${words}.`,
     });
   });
 
-  it("names its position, within lists, objects and unions", () => {
+  it("names the argument's position in lists, objects and unions", () => {
     const item = z.strictObject({ amount: z.number() });
     const list = z.strictObject({ items: z.array(item) });
-    expect(told(list, { items: [{ amount: 1 }, { amount: secret }] }).param).toBe("items[1].amount");
-    expect(told(list, { items: [{ amount: 1, [secret]: 1 }] }).param).toBe(`items[0].${secret}`);
-    expect(told(z.union([z.string(), list]), { items: [{}] }).param).toBe("items[0].amount");
-    expect(told(list, 7)).toEqual({ param: "body", message: "body must be an object." });
+    expect(refusalOf(list, { items: [{ amount: 1 }, { amount: secret }] }).param).toBe("items[1].amount");
+    expect(refusalOf(list, { items: [{ amount: 1, [secret]: 1 }] }).param).toBe(`items[0].${secret}`);
+    expect(refusalOf(z.union([z.string(), list]), { items: [{}] }).param).toBe("items[0].amount");
+    expect(refusalOf(list, 7)).toEqual({ param: "body", message: "body must be an object." });
   });
 
   it("shortens the name of an unknown field", () => {
-    const { param, message } = told(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
+    const { param, message } = refusalOf(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
     expect(param).toHaveLength(200);
     expect(message).toBe("This field is unknown: no fields are taken here.");
-    expect(told(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
+    expect(refusalOf(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
   });
 
-  it("suggests a field for an unknown one, from the schema, within lists and unions", () => {
+  it("suggests a field of the schema for an unknown field, in lists and unions too", () => {
     const quantities = z.strictObject({ tokens: z.number().optional() }).meta({ id: "UsageQuantities" });
     const event = z
       .strictObject({ userId: z.string(), quantities: quantities.prefault({}) })
       .meta({ id: "UsageEvent" });
     const schema = z.union([z.strictObject({ items: z.array(event) }), z.number()]);
-    const meant = (fields: object) => told(schema, { items: [fields] });
-    expect(meant({ user_id: "ana" })).toEqual({
+    const refusalOfItem = (fields: object) => refusalOf(schema, { items: [fields] });
+    expect(refusalOfItem({ user_id: "ana" })).toEqual({
       param: "items[0].user_id",
       message: "items[0].user_id is unknown: write `userId`.",
     });
-    expect(meant({ customer: "ana" }).message).toBe("items[0].customer is unknown: write `userId`.");
-    expect(meant({ userId: "ana", tokens: 1 }).message).toBe(
+    expect(refusalOfItem({ customer: "ana" }).message).toBe("items[0].customer is unknown: write `userId`.");
+    expect(refusalOfItem({ userId: "ana", tokens: 1 }).message).toBe(
       "items[0].tokens is unknown: write it into `quantities`, as `tokens`.",
     );
-    expect(meant({ userId: "ana", quantities: { model: "a" } }).message).toBe(
+    expect(refusalOfItem({ userId: "ana", quantities: { model: "a" } }).message).toBe(
       "items[0].quantities.model is unknown: write it at the top level, as `model`.",
     );
-    expect(meant({ userId: "ana", quantities: { colour: 1 } }).message).toBe(
+    expect(refusalOfItem({ userId: "ana", quantities: { colour: 1 } }).message).toBe(
       "items[0].quantities.colour is unknown: the fields are `tokens`.",
     );
-    expect(meant({ event: { userId: "ana" } }).message).toBe(
+    expect(refusalOfItem({ event: { userId: "ana" } }).message).toBe(
       "items[0].event is unknown: send what is in it, with nothing around it.",
     );
   });
@@ -102,6 +102,6 @@ describe("the message about a malformed argument", () => {
       z.union([z.number(), z.boolean()]),
       z.literal(1),
     ];
-    for (const shape of shapes) expect(told(shape, secret).message).not.toContain(secret);
+    for (const shape of shapes) expect(refusalOf(shape, secret).message).not.toContain(secret);
   });
 });

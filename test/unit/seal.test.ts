@@ -17,7 +17,7 @@ describe("a sealed text", () => {
     }
   });
 
-  it("is the same for the same text, and another for another text or context", async () => {
+  it("is the same for the same text, and has another nonce for another text or context", async () => {
     const sealed = await sealText(secret, "c", TEXT);
     expect(await sealText(secret, "c", TEXT)).toBe(sealed);
     const nonces = [sealed, await sealText(secret, "d", TEXT), await sealText(secret, "c", `${TEXT}.`)].map(

@@ -5,14 +5,14 @@ import { setEndUserAuthInput } from "../../src/catalog/apps/schemas.ts";
 
 const pages = readdirSync("docs/sign-in").map((name) => [name, readFileSync(`docs/sign-in/${name}`, "utf8")] as const);
 
-describe("the guides to sign-in", () => {
-  it("exist for Clerk, Auth0, Supabase, Firebase and own sessions, one page each", () => {
+describe("the sign-in guides", () => {
+  it("are one short page each for Clerk, Auth0, Supabase, Firebase and your own sessions", () => {
     const names = ["auth0.md", "clerk.md", "firebase.md", "supabase.md", "your-own.md"];
     expect(pages.map(([name]) => name).sort()).toEqual(names);
     for (const [name, text] of pages) expect(text.split("\n").length, name).toBeLessThan(80);
   });
 
-  it.each(pages)("%s shows a setting that Purser accepts, and reasons that it reports", (_name, text) => {
+  it.each(pages)("show in %s a setting that Purser accepts, and only reasons that Purser reports", (_name, text) => {
     const [, setting = ""] = /-d '(\{.*\})'/.exec(text) ?? [];
     expect(setEndUserAuthInput.safeParse(JSON.parse(setting)).error).toBeUndefined();
     const reasons = [...text.matchAll(/^- (`\w+`(?: or `\w+`)?):/gm)].flatMap(([, names = ""]) =>

@@ -11,18 +11,18 @@ const timestamp = 1_768_478_400;
 const bytes = new TextEncoder().encode(payload);
 const theirs = Stripe.webhooks.generateTestHeaderString({ payload, secret, timestamp });
 
-it("signs in tests as Stripe's own package does", async () => {
+it("the signature that tests make equals that of Stripe's package", async () => {
   expect(await stripeSignature(payload, secret, timestamp)).toBe(theirs);
 });
 
-it("accepts signatures of Stripe's own package, with either secret of a rotation", async () => {
+it("accepts a signature of Stripe's package, with either secret during a rotation, beside other signatures", async () => {
   await checkSignature(theirs, bytes, [secret], nowMs);
   await checkSignature(theirs, bytes, ["whsec_another_one_0002", secret], nowMs);
   await checkSignature(`${theirs},v1=${"0".repeat(64)},v0=${"1".repeat(64)}`, bytes, [secret], nowMs);
   await checkSignature(theirs.replace(",v1", `,v1=${"0".repeat(64)},v1`), bytes, [secret], nowMs);
 });
 
-it("accepts 300 seconds either way, and no more", async () => {
+it("accepts a timestamp at most 300 seconds before or after now", async () => {
   for (const seconds of [-300, 300]) await checkSignature(theirs, bytes, [secret], nowMs + seconds * 1_000);
   for (const seconds of [-301, 301]) {
     const check = checkSignature(theirs, bytes, [secret], nowMs + seconds * 1_000);
@@ -32,21 +32,21 @@ it("accepts 300 seconds either way, and no more", async () => {
 
 const [, v1 = ""] = /v1=(\w+)/.exec(theirs) ?? [];
 it.each([
-  ["no header", undefined],
+  ["a missing header", undefined],
   ["an empty header", ""],
   ["another scheme", theirs.replace("v1=", "v0=")],
-  ["no time", `v1=${v1}`],
+  ["a missing time", `v1=${v1}`],
   ["two times", `t=${timestamp},${theirs}`],
   ["another time", theirs.replace(`${timestamp}`, `${timestamp + 1}`)],
-  ["a time that is no number", `t=1e9,v1=${v1}`],
+  ["a time that is not a whole number", `t=1e9,v1=${v1}`],
   ["a part of the signature", `t=${timestamp},v1=${v1.slice(0, 63)}`],
-  ["another case", `t=${timestamp},v1=${v1.toUpperCase()}`],
+  ["a signature in upper case", `t=${timestamp},v1=${v1.toUpperCase()}`],
 ])("refuses %s", async (_, header) => {
   const check = checkSignature(header, bytes, [secret], nowMs);
   await expect(check).rejects.toMatchObject({ code: "invalid_signature", param: "Stripe-Signature" });
 });
 
-it("refuses another body, and another secret", async () => {
+it("refuses another body, another secret, and any signature when no secret is set", async () => {
   const other = new TextEncoder().encode(payload.replace("evt_1", "evt_2"));
   await expect(checkSignature(theirs, other, [secret], nowMs)).rejects.toMatchObject({ code: "invalid_signature" });
   const check = checkSignature(theirs, bytes, ["whsec_another_one_0002"], nowMs);
@@ -54,6 +54,6 @@ it("refuses another body, and another secret", async () => {
   await expect(checkSignature(theirs, bytes, [], nowMs)).rejects.toMatchObject({ code: "invalid_signature" });
 });
 
-it("has fixtures of the pinned package's API version", () => {
+it("the fixtures have the API version of Stripe's package", () => {
   expect(Stripe.API_VERSION).toBe(TODAY);
 });

@@ -3,18 +3,26 @@ import { globMatches } from "../../src/books/amounts/match.ts";
 import { suggestGlobs, testRules } from "../../src/catalog/packs/create.ts";
 
 describe("the globs that are suggested for a name", () => {
-  it("all cover it, narrowest first", () => {
+  it("all match it, narrowest first", () => {
     expect(suggestGlobs("chat.message.sent")).toEqual(["chat.message.sent", "chat.message.*", "chat.*", "*"]);
     for (const name of ["a", "*", "a/b:c_d-e", ".", "chat."]) {
       for (const glob of suggestGlobs(name)) expect(globMatches(glob, name), `${glob} covers ${name}`).toBe(true);
     }
   });
+
+  it("are at most twelve, for a name of any form", () => {
+    for (const name of [".".repeat(8_000), "a.b".repeat(3_000), "plain"]) {
+      const globs = suggestGlobs(name);
+      expect(globs.length).toBeLessThanOrEqual(12);
+      for (const glob of globs) expect(globMatches(glob, name)).toBe(true);
+    }
+  });
 });
 
-describe("trying rules", () => {
+describe("the test of rules", () => {
   const rules = [{ event: "chat.*", model: "large-*" }, { event: "image" }];
 
-  it("shows which rule covers an event, or which glob would", () => {
+  it("names the rule that covers an event, or the rules that would", () => {
     expect(testRules(rules, "image", undefined)).toEqual({
       isCovered: true,
       why: "The rule for event image matches.",

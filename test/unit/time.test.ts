@@ -8,7 +8,7 @@ const last = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const pad = (value: number, length = 2) => String(value).padStart(length, "0");
 
 describe("iso", () => {
-  it("writes each millisecond as toISOString does, whatever was written before", () => {
+  it("writes each millisecond as toISOString does, whatever it wrote before", () => {
     const moments = fc.array(fc.integer({ min: first - 86_400_000, max: last + 86_400_000 }), { maxLength: 20 });
     const ofOneDay = fc.array(fc.integer({ min: at, max: at + 86_400_000 }), { maxLength: 20 });
     fc.assert(
@@ -92,7 +92,7 @@ describe("parseTimestamp", () => {
     "Thu, 15 Jan 2026 12:30:00 GMT",
     "1768480200000",
     "٢٠٢٦-01-15T12:30Z",
-    // Its UTC year has five digits, or none of them: it could not be written as RFC 3339 again.
+    // The year in UTC is 10000 or -1, which RFC 3339 cannot express.
     "9999-12-31T23:59:59-00:01",
     "0000-01-01T00:00:00+00:01",
   ])("refuses %j", (text) => {

@@ -20,12 +20,12 @@ const claims: ExportClaims = {
 };
 
 const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-const OTHERS = [".", "=", "+", "/", " ", "%", "\t", "\n", "\u0000", "~", "é", "А", "🦊", ""];
+const NOT_BASE64URL = [".", "=", "+", "/", " ", "%", "\t", "\n", "\u0000", "~", "é", "А", "🦊", ""];
 
 const isRefused = async (token: string, given = secrets, nowMs = NOW_MS): Promise<boolean> =>
   (await openToken(token, given, nowMs)) === null;
 
-/** Signs any text as a payload, the way nobody but the holder of the secret can. */
+/** Signs any text as a payload, as only the holder of the secret can. */
 const signed = async (payload: string, secret = SECRET): Promise<string> => {
   const first = encodeBase64url(new TextEncoder().encode(payload));
   return `${first}.${encodeBase64url(await signHmac(secret, first))}`;
@@ -41,7 +41,7 @@ const expectAllRefused = async (tokens: readonly string[]): Promise<void> => {
   expect(passed).toEqual([]);
 };
 
-describe("a token", () => {
+describe("an export token", () => {
   it("is the payload of exactly four fields and its HMAC, both base64url", async () => {
     const [payload = "", mac = "", ...rest] = (await signToken(claims, SECRET)).split(".");
     expect(rest).toEqual([]);
@@ -61,7 +61,7 @@ describe("a token", () => {
     const token = await signToken(claims, SECRET);
     const altered: string[] = [];
     for (let index = 0; index < token.length; index++) {
-      for (const character of [...BASE64URL, ...OTHERS]) {
+      for (const character of [...BASE64URL, ...NOT_BASE64URL]) {
         if (character !== token[index]) altered.push(token.slice(0, index) + character + token.slice(index + 1));
       }
     }
@@ -73,14 +73,14 @@ describe("a token", () => {
     const token = await signToken(claims, SECRET);
     const altered: string[] = [];
     for (let index = 0; index <= token.length; index++) {
-      for (const character of ["A", "_", ...OTHERS.filter((other) => other !== "")]) {
+      for (const character of ["A", "_", ...NOT_BASE64URL.filter((other) => other !== "")]) {
         altered.push(token.slice(0, index) + character + token.slice(index));
       }
     }
     await expectAllRefused(altered);
   });
 
-  it("is refused in every other spelling of the same bytes", async () => {
+  it("is refused in every other encoding of the same bytes", async () => {
     // Payloads of each length modulo 3, so that both halves end in stray bits or in none.
     for (const distinctId of ["a", "aa", "aaa"]) {
       const token = await signToken({ ...claims, distinctId }, SECRET);
@@ -101,7 +101,7 @@ describe("a token", () => {
     }
   });
 
-  it("is refused when its parts are missing, swapped, repeated or of another token", async () => {
+  it("is refused when its parts are missing, swapped, repeated or from another token", async () => {
     const token = await signToken(claims, SECRET);
     const other = await signToken({ ...claims, distinctId: "somebody else" }, SECRET);
     const [payload = "", mac = ""] = token.split(".");
@@ -122,7 +122,7 @@ describe("a token", () => {
     ]);
   });
 
-  it("is refused when it is signed with another secret, and opens with the previous one", async () => {
+  it("is refused when it is signed with an unknown secret, and opens with the previous secret", async () => {
     const token = await signToken(claims, "the-secret-before-this");
     expect(await isRefused(token)).toBe(true);
     expect(await isRefused(token, { current: SECRET, previous: "some-other-secret" })).toBe(true);
@@ -132,19 +132,19 @@ describe("a token", () => {
     ).toEqual(claims);
   });
 
-  it("is valid up to the millisecond that it names, and not after", async () => {
+  it("is valid until the millisecond that it names, and not later", async () => {
     const token = await signToken(claims, SECRET);
     expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs)).toBe(false);
     expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs + 1)).toBe(true);
   });
 
-  it("is refused while it is valid for more than 24 hours, even with a correct signature", async () => {
+  it("is refused while it expires in more than 24 hours, even with a correct signature", async () => {
     const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + tokenLifeMs + 1) }, SECRET);
     expect(await isRefused(token)).toBe(true);
     expect(await isRefused(token, secrets, NOW_MS + 1)).toBe(false);
   });
 
-  it("is refused when it is signed correctly but has other than the four fields", async () => {
+  it("is refused when its payload is not exactly the four fields, even with a correct signature", async () => {
     const json = (change: object): string => JSON.stringify({ ...claims, ...change });
     const payloads = [
       "",

@@ -5,7 +5,7 @@ import { EVERY, type WindowLength, windowOf } from "../../src/books/limits/judge
 const at = (text: string): number => Date.parse(`${text}Z`);
 const text = (ms: number): string => new Date(ms).toISOString().slice(0, 16);
 
-describe("a window", () => {
+describe("the window of a usage limit", () => {
   it.each<[WindowLength, string, string, string]>([
     ["minute", "2026-01-15T12:34:56.789", "2026-01-15T12:34", "2026-01-15T12:35"],
     ["hour", "2026-01-15T12:34:56.789", "2026-01-15T12:00", "2026-01-15T13:00"],
@@ -16,12 +16,12 @@ describe("a window", () => {
     ["week", "1969-12-31T00:00:00.000", "1969-12-29T00:00", "1970-01-05T00:00"],
     ["month", "2024-02-29T23:59:59.999", "2024-02-01T00:00", "2024-03-01T00:00"],
     ["month", "2025-12-31T12:00:00.000", "2025-12-01T00:00", "2026-01-01T00:00"],
-  ])("of a %s at %s is from %s to %s", (every, moment, from, to) => {
+  ])("of a %s, at %s, is from %s to %s", (every, moment, from, to) => {
     const { fromMs, toMs } = windowOf(every, at(moment));
     expect([text(fromMs), text(toMs)]).toEqual([from, to]);
   });
 
-  it("contains its time, is followed by the next, and is the same for each of its milliseconds", () => {
+  it("contains its time, is the same for its first and last millisecond, and ends where the next begins", () => {
     fc.assert(
       fc.property(fc.constantFrom(...EVERY), fc.integer({ min: 0, max: 4_102_444_800_000 }), (every, ms) => {
         const { fromMs, toMs } = windowOf(every, ms);

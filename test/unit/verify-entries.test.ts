@@ -107,7 +107,7 @@ const rounds = fc.array(fc.record({ balance: fc.nat(8), part: fc.integer({ min: 
 const size = fc.integer({ min: 1, max: 45 });
 const room = fc.constantFrom(0, 3, 7, 3_000);
 
-/** A flaw that is possible only without the triggers. */
+/** Ways to plant a flaw. The triggers of the database prevent all of them. */
 const PLANTINGS: Record<string, (books: Books, at: number, steps: number) => void> = {
   remaining: ({ balances }, at, steps) => {
     const balance = balances[at % balances.length];

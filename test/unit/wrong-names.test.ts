@@ -9,10 +9,10 @@ interface Described {
   readonly oneOf?: readonly Described[];
   readonly allOf?: readonly Described[];
 }
-// The document as a client reads it.
+// The document in the form that a client reads.
 const { schemas } = JSON.parse(JSON.stringify(apiDocument())).components as { schemas: Record<string, Described> };
 
-/** The names of the fields of a schema, whatever form it has. */
+/** The names of the fields of a schema, also through references and unions. */
 function fieldsOf(schema: Described | undefined): string[] {
   if (schema === undefined) return [];
   if (schema.$ref !== undefined) return fieldsOf(schemas[schema.$ref.replace("#/components/schemas/", "")]);
@@ -20,14 +20,14 @@ function fieldsOf(schema: Described | undefined): string[] {
   return [...Object.keys(schema.properties ?? {}), ...forms.flatMap(fieldsOf)];
 }
 
-it.each(Object.entries(WRONG_FIELDS))("suggests fields of %s for unknown names", (id, table) => {
+it.each(Object.entries(WRONG_FIELDS))("suggests only existing fields of %s, and for no existing field", (id, table) => {
   const known = fieldsOf(schemas[id]);
   expect(known).not.toEqual([]);
   for (const [field, names] of Object.entries(table)) {
-    // The whole advice, which names what it names in words.
+    // An entry that begins with `!` is the advice itself.
     if (field.startsWith("!")) continue;
     const [name = "", below] = field.split(".");
-    // What belongs at the top level is a field of the event that has the quantities.
+    // A name that begins with `/` is a field of the usage event, which contains the quantities.
     if (name.startsWith("/")) expect(fieldsOf(schemas.UsageEvent)).toContain(name.slice(1));
     else expect(known).toContain(name);
     if (below !== undefined) expect(fieldsOf(schemas[id]?.properties?.[name])).toContain(below);
