@@ -132,6 +132,13 @@ describe("an event's time", () => {
       expect(parseClientTime(text)).toBeNull();
   });
 
+  it("is kept as sent, however far ahead, corrected by the difference of the clocks", () => {
+    const aheadMs = nowMs + 400 * 86_400_000;
+    const sent = { timestampMs: aheadMs, offsetMs: null, sentAtMs: null };
+    expect(eventTimeMs(sent, nowMs)).toBe(aheadMs);
+    expect(eventTimeMs({ ...sent, sentAtMs: nowMs + 86_400_000 }, nowMs)).toBe(aheadMs - 86_400_000);
+  });
+
   it("is a whole number of milliseconds that an export can write, whatever a client sends", () => {
     const wild = fc.option(fc.double({ noNaN: true, noDefaultInfinity: true }));
     fc.assert(

@@ -163,9 +163,9 @@ function withMembers(
   return changes.size === 0 ? `{${kept.join()}}` : `{${kept.join()},${changed.slice(1)}`;
 }
 
-/** If a time is further in the future, the client's clock is wrong. */
-const FUTURE_MS_MAX = 23 * 3_600_000;
+/** The times that an export can write. */
 const EARLIEST_EVENT_MS = Date.parse("0000-01-01T00:00:00Z");
+const LATEST_EVENT_MS = Date.parse("9999-12-31T23:59:59.999Z");
 const ISO_WITHOUT_ZONE = /^\d{4}-\d{2}-\d{2}([Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?$/;
 const ISO_WITH_SHORT_ZONE = /^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?[+-]\d{2}$/;
 const RFC_2822 = /^[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} /;
@@ -195,7 +195,7 @@ export function parseClientTime(text: string): number | null {
 
 /**
  * When an event happened, by this service's clock, computed like PostHog: now minus `offset`; else the client's timestamp,
- * corrected by the difference of the clocks; else now. A time far in the future is replaced by now.
+ * corrected by the difference of the clocks; else now. A time in the future is kept (L5).
  */
 export function eventTimeMs(client: ClientTime, nowMs: number): number {
   let atMs = nowMs;
@@ -203,6 +203,6 @@ export function eventTimeMs(client: ClientTime, nowMs: number): number {
   else if (client.timestampMs !== null) {
     atMs = client.timestampMs - (client.sentAtMs === null ? 0 : client.sentAtMs - nowMs);
   }
-  if (atMs > nowMs + FUTURE_MS_MAX) return nowMs;
+  if (atMs > LATEST_EVENT_MS) return nowMs;
   return atMs >= EARLIEST_EVENT_MS ? Math.trunc(atMs) : 0;
 }

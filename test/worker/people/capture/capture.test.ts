@@ -322,8 +322,8 @@ describe("an event", () => {
       [{ timestamp: at(-hour), properties: { $ignore_sent_at: true } }, at(10_000), -hour],
       [{ offset: 5_000, timestamp: at(-hour) }, at(10_000), -5_000],
       [{ timestamp: at(-hour).replace("Z", "") }, undefined, -hour],
-      [{ timestamp: at(24 * hour) }, undefined, 0],
       [{ timestamp: at(22 * hour) }, undefined, 22 * hour],
+      [{ timestamp: at(9_000 * hour) }, at(hour), 8_999 * hour],
       [{ timestamp: "yesterday" }, at(0), 0],
       [{ timestamp: clock.ms - hour }, undefined, -hour],
     ];
