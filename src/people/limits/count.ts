@@ -7,6 +7,7 @@ import { analyticsCounts, guards } from "../../db/views.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { isSharedId } from "../claims.ts";
 
 /**
  * The default limits of an environment's analytics in a UTC day (L3), which no honest client reaches. They count events from
@@ -113,7 +114,7 @@ const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string
   const ofId = sql`${analyticsEvents.environmentId} = ${value("environmentId")} AND ${analyticsEvents.distinctId} = ${name}`;
   // For each id: today's counts so far, its stored events that are not counted yet, and its record if it is new.
   const arrivals = sql`
-    SELECT iif(${day} = ${dayOf(value)}, ${dayEvents}, 0), iif(${day} = ${dayOf(value)}, ${dayBytes}, 0),
+    SELECT i.value ->> 2, iif(${day} = ${dayOf(value)}, ${dayEvents}, 0), iif(${day} = ${dayOf(value)}, ${dayBytes}, 0),
       coalesce((
         SELECT ${seq} FROM ${analyticsEvents} WHERE ${ofId} ORDER BY ${seq} DESC LIMIT 1
       ), ${eventCount}, 0) - coalesce(${eventCount}, 0),
@@ -127,12 +128,12 @@ const countArrivals = query((value: ValueOf<{ environmentId: number; ids: string
     day: dayOf(value),
     events: sql`sum(arrived)`,
     bytes: sql`sum(size)`,
-    idEvents: sql`max(iif(arrived > 0, arrived_before + arrived, 0))`,
-    idBytes: sql`max(iif(arrived > 0, size_before + size, 0))`,
+    idEvents: sql`max(iif(arrived > 0 AND NOT is_shared, arrived_before + arrived, 0))`,
+    idBytes: sql`max(iif(arrived > 0 AND NOT is_shared, size_before + size, 0))`,
     consents: sql`0`,
   };
   return sql`
-    WITH arrivals (arrived_before, size_before, arrived, size) AS MATERIALIZED (${arrivals})
+    WITH arrivals (is_shared, arrived_before, size_before, arrived, size) AS MATERIALIZED (${arrivals})
     ${insertFrom(analyticsCounts, counts, sql`FROM arrivals WHERE arrived > 0 OR size > 0 HAVING count(*) > 0`)}`;
 });
 
@@ -201,7 +202,9 @@ export function roomGuards(ctx: TenantCtx, events: readonly CountedEvent[], dayM
 export function dayCounts(ctx: TenantCtx, ids: readonly RecordedId[], dayMs: number): Statement[] {
   if (!isCounted(ctx)) return [];
   const environmentId = ctx.environment.id;
-  const rows = ids.map(({ distinctId, addedPropertiesBytes }) => [distinctId, addedPropertiesBytes]);
+  const rows = ids.map(({ distinctId, addedPropertiesBytes }) => [
+    ...[distinctId, addedPropertiesBytes, Number(isSharedId(distinctId))],
+  ]);
   return jsonChunks(rows).map((chunk) => countArrivals({ environmentId, ids: chunk, dayMs }));
 }
 
@@ -211,7 +214,7 @@ export function idUseReads(ctx: TenantCtx, events: readonly CountedEvent[], dayM
   return jsonChunks(countedIdsOf(events)).map((ids) => selectIdUse({ environmentId, ids, dayMs }));
 }
 
-/** The ids that these new events would bring over a limit, each with that limit. `ids` are their records. */
+/** The ids that these new events would bring over a limit, each with that limit. `ids` are their records. Shared ids have no limit. */
 export function idsOverLimit(
   uses: readonly IdUse[],
   events: readonly CountedEvent[],
@@ -227,7 +230,7 @@ export function idsOverLimit(
   const over = new Map<string, AnalyticsLimit>();
   for (const use of uses) {
     const more = added.get(use.distinctId);
-    if (more === undefined) continue;
+    if (more === undefined || isSharedId(use.distinctId)) continue;
     const record = use.isNew ? recordBytesOf(use.distinctId) : 0;
     const bytes = use.bytes + more.bytes + record + (addedProperties.get(use.distinctId) ?? 0);
     if (use.events + more.events > limits.eventsADayOfOneId) over.set(use.distinctId, "eventsADayOfOneId");

@@ -15,7 +15,7 @@ const analyticsLimits = z.lazy(() =>
       bytesADay: analyticsLimitInput(analyticsDefaults.bytesADay, "Bytes of these events as stored, in a UTC day."),
       eventsADayOfOneId: analyticsLimitInput(
         analyticsDefaults.eventsADayOfOneId,
-        "Events of one distinct id in a UTC day.",
+        "Events of one distinct id in a UTC day. Ids that many clients share, such as `anonymous`, have no such limit.",
       ),
       bytesADayOfOneId: analyticsLimitInput(
         analyticsDefaults.bytesADayOfOneId,

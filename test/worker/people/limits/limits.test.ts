@@ -300,6 +300,19 @@ describe("above a limit of one id", () => {
     expect(mixed.map(({ uuid }) => answers[uuid].result)).toEqual(["ok", "ok", "ok"]);
   });
 
+  it("a shared id has no limit of its own, and does not count as the largest id", async () => {
+    const { v0, v1, stored, read } = await world({ eventsADayOfOneId: 2, bytesADayOfOneId: 3_000, eventsADay: 11 });
+    for (const id of ["anonymous", " 'Guest' "]) expect((await v0(many(4, id))).body).toEqual(OK);
+    const batch = [...many(3, "loud"), ...many(2, "anonymous")];
+    const { results } = (await v1(batch)).body;
+    expect(batch.map(({ uuid }) => results[uuid].result)).toEqual(["drop", "drop", "drop", "ok", "ok"]);
+    expect((await v0([seen("quiet")])).body).toEqual(OK);
+    expect([await stored("anonymous"), await stored("loud"), await stored()]).toEqual([6, 0, 11]);
+    const quiet = ofEvent("quiet", {}) + ofRecord("quiet");
+    expect((await read()).today).toMatchObject({ events: 11, eventsOfOneId: 1, bytesOfOneId: quiet });
+    expect((await v0(many(1, "anonymous"))).body).toEqual(LIMITED);
+  });
+
   it("dropped events do not use up the environment's limit", async () => {
     const { v0, stored } = await world({ eventsADay: 4, eventsADayOfOneId: 2 });
     expect((await v0([...many(3, "loud"), ...many(2, "quiet")])).body).toEqual(LIMITED);
