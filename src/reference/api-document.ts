@@ -2,13 +2,18 @@ import * as z from "zod";
 import packageFile from "../../package.json" with { type: "json" };
 import { type OpenApiDocument, openApiDocument } from "./describe.ts";
 import type { Operation } from "./operation.ts";
-import { adminOperations } from "./operations/admin.ts";
+import { balanceOperations } from "./operations/balances.ts";
 import { captureOperations } from "./operations/capture.ts";
-import { creditOperations } from "./operations/credits.ts";
-import { erasureOperations } from "./operations/erasures.ts";
-import { exportOperations, peopleOperations } from "./operations/exports.ts";
+import { catalogOperations } from "./operations/catalog.ts";
+import { exportOperations } from "./operations/exports.ts";
+import { grantOperations } from "./operations/grants.ts";
+import { keyOperations } from "./operations/keys.ts";
+import { messageOperations } from "./operations/messages.ts";
 import { paymentOperations } from "./operations/payments.ts";
+import { peopleOperations } from "./operations/people.ts";
+import { reservationOperations } from "./operations/reservations.ts";
 import { usageOperations } from "./operations/usage.ts";
+import { usageLimitOperations } from "./operations/usage-limits.ts";
 
 const serviceOperations: readonly Operation[] = [
   {
@@ -47,14 +52,18 @@ const serviceOperations: readonly Operation[] = [
 
 /** Every operation of Purser. test/cross/openapi.test.ts compares them with the routes. */
 export const operations: readonly Operation[] = [
-  ...creditOperations,
+  ...catalogOperations,
+  ...keyOperations,
+  ...grantOperations,
+  ...balanceOperations,
   ...usageOperations,
+  ...reservationOperations,
+  ...usageLimitOperations,
   ...captureOperations,
   ...peopleOperations,
   ...exportOperations,
   ...paymentOperations,
-  ...erasureOperations,
-  ...adminOperations,
+  ...messageOperations,
   ...serviceOperations,
 ];
 

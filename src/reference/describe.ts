@@ -11,8 +11,6 @@ import { errorDetail } from "../http/responses.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { messageData } from "../webhooks/message-data.ts";
 import { message } from "../webhooks/responses.ts";
-import { errorComponents, errorDetailSchema, errorResponses, sharedResponses } from "./error-responses.ts";
-import { type HeaderName, headerRefs, headers } from "./headers.ts";
 import {
   adminRouteOf,
   type Content,
@@ -23,6 +21,15 @@ import {
   securitySchemes,
   unwrapped,
 } from "./operation.ts";
+import {
+  errorComponents,
+  errorDetailSchema,
+  errorResponses,
+  type HeaderName,
+  headerRefs,
+  headers,
+  sharedResponses,
+} from "./response-components.ts";
 
 const isEmptyObject = (value: unknown): boolean => isJsonObject(value) && Object.keys(value).length === 0;
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { ROUTES } from "../auth/scopes.ts";
 import type { ErrorCode } from "../errors.ts";
-import { codesInOrder } from "./error-responses.ts";
+import { codesInOrder } from "./response-components.ts";
 
 /**
  * The credentials that a request must send. `end-user`: a secret key, or a publishable key with the end-user's token. `client`:

@@ -1,21 +1,19 @@
 import * as z from "zod";
 import { exportDocument, exportPersonOutput, revokeLinksOutput } from "../../exports/responses.ts";
 import { exportPersonInput, revokeLinksInput } from "../../exports/schemas.ts";
-import { consentEntry } from "../../people/responses.ts";
-import { consentInput } from "../../people/schemas.ts";
 import type { Operation } from "../operation.ts";
+import { EXAMPLE } from "./common.ts";
 
-const distinctId = "user_42";
-const expiresAt = "2026-01-16T12:00:00.000Z";
-const person = {
+const userId = "user_42";
+const examplePerson = {
   personId: "per_3nWq8sT1yB6kZc0vLx5MdE",
   distinctIds: [
-    { distinctId, linkedAt: "2025-11-03T09:15:00.000Z", via: null, claimedBy: null, isVerified: false },
+    { distinctId: userId, linkedAt: "2025-11-03T09:15:00.000Z", via: null, claimedBy: null, isVerified: false },
     {
       distinctId: "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f",
       linkedAt: "2025-11-03T09:15:00.000Z",
       via: "identify",
-      claimedBy: distinctId,
+      claimedBy: userId,
       isVerified: false,
     },
   ],
@@ -30,13 +28,14 @@ const person = {
 const pageView = {
   uuid: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b",
   event: "$pageview",
-  distinctId,
+  distinctId: userId,
   timestamp: "2026-01-15T11:58:20.000Z",
   receivedAt: "2026-01-15T11:58:21.407Z",
   isVerified: false,
   properties: { $current_url: "https://example.com/pricing" },
 };
 
+/** The export of a person's data, by a download link. */
 export const exportOperations: readonly Operation[] = [
   {
     id: "createExportLink",
@@ -49,13 +48,13 @@ export const exportOperations: readonly Operation[] = [
       "returned even if nothing is stored. The request is recorded and appears in the export.",
     access: "secret",
     publishableGets: "requires_secret_key",
-    body: { schema: exportPersonInput, example: { distinctId } },
+    body: { schema: exportPersonInput, example: { distinctId: userId } },
     success: {
       description: "The link.",
       schema: exportPersonOutput,
       example: {
         downloadUrl: "https://purser.example.com/api/v1/export-download?token=eyJhcHBJZCI6ImFwcF8x4oCmIn0.c2lnbmF0dXJl",
-        expiresAt,
+        expiresAt: "2026-01-16T12:00:00.000Z",
         format: "json",
       },
     },
@@ -73,7 +72,7 @@ export const exportOperations: readonly Operation[] = [
       "that has begun is finished. Links for other ids of the person stay valid.",
     access: "secret",
     publishableGets: "requires_secret_key",
-    body: { schema: revokeLinksInput, example: { distinctId } },
+    body: { schema: revokeLinksInput, example: { distinctId: userId } },
     success: { description: "How many valid links were ended.", schema: revokeLinksOutput, example: { revoked: 1 } },
     errors: ["export_unavailable"],
     writesForId: "silent",
@@ -97,10 +96,10 @@ export const exportOperations: readonly Operation[] = [
       example: {
         format: "json",
         exportedAt: "2026-01-15T12:00:00.000Z",
-        appId: "app_6vYw2rF9cJ4hNe7tUb1KsQ",
+        appId: EXAMPLE.appId,
         mode: "live",
-        distinctId,
-        person,
+        distinctId: userId,
+        person: examplePerson,
         events: { analytics: [pageView], metering: [] },
         consentLog: [],
       },
@@ -122,48 +121,5 @@ export const exportOperations: readonly Operation[] = [
       example: { $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" },
     },
     errors: [],
-  },
-];
-
-const entry = {
-  consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",
-  distinctId: "user_42",
-  purpose: "analytics",
-  decision: "granted",
-  method: "banner",
-  noticeVersion: "2026-01",
-  source: null,
-  gpc: false,
-  isDevice: false,
-  occurredAt: "2026-01-16T08:30:00.000Z",
-  receivedAt: "2026-01-16T08:30:00.412Z",
-};
-
-export const peopleOperations: readonly Operation[] = [
-  {
-    id: "recordConsent",
-    method: "post",
-    path: "/api/v1/consent",
-    tag: "People",
-    summary: "Record a consent decision",
-    description:
-      "Adds an entry to the person's consent log. Entries cannot be changed or removed. Every export contains them. A " +
-      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
-    access: "end-user",
-    body: {
-      schema: consentInput,
-      example: {
-        distinctId: "user_42",
-        purpose: "analytics",
-        decision: "granted",
-        method: "banner",
-        noticeVersion: "2026-01",
-        gpc: false,
-        occurredAt: "2026-01-16T09:30:00+01:00",
-      },
-    },
-    success: { description: "The stored entry.", schema: consentEntry, example: entry },
-    errors: [],
-    writesForId: "refused",
   },
 ];

@@ -4,10 +4,11 @@ import { createAdminKeyInput } from "../../catalog/admin-keys/schemas.ts";
 import { createKeyOutput, key, listKeysOutput } from "../../catalog/apps/responses.ts";
 import { createKeyInput, listKeysInput } from "../../catalog/apps/schemas.ts";
 import { listAuditOutput } from "../../catalog/audit/responses.ts";
-import { pageInput } from "../../catalog/audit/schemas.ts";
+import { listAuditInput, pageInput } from "../../catalog/audit/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
+import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
 
+const { createdAt } = EXAMPLE;
 const exampleKey = {
   keyId: "key_8tLf2mY4cJ7hWs1xNvQ9Ba",
   hint: "sk_live_…AbCd",
@@ -16,13 +17,21 @@ const exampleKey = {
   createdAt,
 };
 
-export const keyOperations: readonly Operation[] = [
+const newAdminKey = { name: "Support desk", scopes: ["read", "people"], modes: ["live"] } as const;
+const exampleAdminKey = {
+  ...newAdminKey,
+  adminKeyId: "adk_8tLf2mY4cJ7hWs1xNvQ9Ba",
+  hint: "ak_…XwBc",
+  apps: null,
+  createdAt,
+};
+
+/** Keys of applications, administration keys, and the audit of administration. */
+export const keyOperations: readonly Operation[] = ofAdministration([
   {
     id: "createKey",
     method: "post",
-    path: path("/apps/{appId}/keys"),
-    tag,
-    access,
+    path: "/apps/{appId}/keys",
     summary: "Create a key",
     description: "The key is returned only once. Purser stores its hash.",
     params: ofApp,
@@ -37,9 +46,7 @@ export const keyOperations: readonly Operation[] = [
   {
     id: "listKeys",
     method: "get",
-    path: path("/apps/{appId}/keys"),
-    tag,
-    access,
+    path: "/apps/{appId}/keys",
     summary: "List an application's keys",
     description:
       "In pages, oldest first, including revoked keys. An administration key gets only the keys of its modes.",
@@ -58,9 +65,7 @@ export const keyOperations: readonly Operation[] = [
   {
     id: "revokeKey",
     method: "delete",
-    path: path("/apps/{appId}/keys/{keyId}"),
-    tag,
-    access,
+    path: "/apps/{appId}/keys/{keyId}",
     summary: "Revoke a key",
     description: "Takes effect at once, and for reads at a replica within seconds. Revoking it again changes nothing.",
     params: z.object({ appId, keyId: z.string().describe("The id of the key, `key_…`.") }),
@@ -71,75 +76,84 @@ export const keyOperations: readonly Operation[] = [
     },
     errors: [],
   },
-];
-
-const given = { name: "Support desk", scopes: ["read", "people"], modes: ["live"] } as const;
-const shown = {
-  ...given,
-  adminKeyId: "adk_8tLf2mY4cJ7hWs1xNvQ9Ba",
-  hint: "ak_…XwBc",
-  apps: null,
-  createdAt,
-};
-
-export const adminKeyOperations: readonly Operation[] = [
   {
     id: "createAdminKey",
     method: "post",
-    path: path("/keys"),
-    tag,
-    access,
+    path: "/keys",
     summary: "Create an administration key",
     description:
       "A key for a person or a service that must not have the admin token: with scopes, and optionally for some " +
       "applications or one mode. It is returned only once; Purser stores its hash. Its rights cannot be changed later. " +
       "A key with the scope `access` can read everything that its applications hold, because it can create their secret " +
       "keys.",
-    body: { schema: createAdminKeyInput, example: given },
+    body: { schema: createAdminKeyInput, example: newAdminKey },
     success: {
       description: "The key.",
       schema: createAdminKeyOutput,
-      example: { ...shown, key: "ak_6nPz0vQ4tH8kXw2yBc5mAb3CdEfG" },
+      example: { ...exampleAdminKey, key: "ak_6nPz0vQ4tH8kXw2yBc5mAb3CdEfG" },
     },
     errors: [],
   },
   {
     id: "listAdminKeys",
     method: "get",
-    path: path("/keys"),
-    tag,
-    access,
+    path: "/keys",
     summary: "List administration keys",
     description: "All keys, oldest first. Revoked keys are included.",
     success: {
       description: "The keys. A key itself is not shown; `hint` identifies it.",
       schema: listAdminKeysOutput,
-      example: { keys: [{ ...shown, revokedAt: null }] },
+      example: { keys: [{ ...exampleAdminKey, revokedAt: null }] },
     },
     errors: [],
   },
   {
     id: "revokeAdminKey",
     method: "delete",
-    path: path("/keys/{adminKeyId}"),
-    tag,
-    access,
+    path: "/keys/{adminKeyId}",
     summary: "Revoke an administration key",
     description: "Takes effect at once. Revoking it again changes nothing.",
     params: z.object({ adminKeyId: z.string().describe("The id of the key, `adk_…`.") }),
     success: {
       description: "The revoked key.",
       schema: adminKeyOutput,
-      example: { ...shown, revokedAt: "2026-02-01T09:00:00.000Z" },
+      example: { ...exampleAdminKey, revokedAt: "2026-02-01T09:00:00.000Z" },
+    },
+    errors: [],
+  },
+  {
+    id: "listAudit",
+    method: "get",
+    path: "/apps/{appId}/audit",
+    summary: "List an application's audit log",
+    description:
+      "Every administrative action, by API or dashboard, newest first. Requests that were refused, repeated or without effect " +
+      "are not recorded.",
+    params: ofApp,
+    query: listAuditInput,
+    success: {
+      description: "A page of the audit log.",
+      schema: listAuditOutput,
+      example: {
+        entries: [
+          {
+            at: createdAt,
+            by: "ann@example.com",
+            action: "pack.changed",
+            target: EXAMPLE.packId,
+            userId: null,
+            details: { version: 2, fields: ["packName"] },
+          },
+        ],
+        nextCursor: null,
+      },
     },
     errors: [],
   },
   {
     id: "listDeploymentAudit",
     method: "get",
-    path: path("/audit"),
-    tag,
-    access,
+    path: "/audit",
     summary: "List the audit log of the deployment",
     description: "Actions that belong to no application: created and revoked administration keys. Newest first.",
     query: pageInput,
@@ -152,9 +166,9 @@ export const adminKeyOperations: readonly Operation[] = [
             at: createdAt,
             by: "ann@example.com",
             action: "admin_key.created",
-            target: shown.adminKeyId,
+            target: exampleAdminKey.adminKeyId,
             userId: null,
-            details: { scopes: given.scopes, apps: null, modes: given.modes },
+            details: { scopes: newAdminKey.scopes, apps: null, modes: newAdminKey.modes },
           },
         ],
         nextCursor: null,
@@ -162,4 +176,4 @@ export const adminKeyOperations: readonly Operation[] = [
     },
     errors: [],
   },
-];
+]);

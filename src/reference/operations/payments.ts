@@ -15,152 +15,21 @@ import {
   settlePaymentInput,
 } from "../../payments/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { access, appId, createdAt, ofApp, path, tag } from "./administration.ts";
+import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
 
-const paymentKey = "pi_3Q5vXK2eZvKYlo2C1a2b3c4d";
-const packId = "cpk_1mVt9sD4gE6uXa8oPzJ2Rq";
-const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd0";
+const { balanceId, createdAt, packId } = EXAMPLE;
+const examplePaymentKey = "pi_3Q5vXK2eZvKYlo2C1a2b3c4d";
 
 const prices = [{ price: "price_1PgafmB7WZ01zgkW6dKueIc5", packId, expires: "period" }];
-const settings = {
+const stripeSettings = {
   mode: "live",
   setting: { signingSecrets: ["whsec_…AbCd"], currency: "usd", prices },
   lastEventAt: "2026-01-15T12:00:00.000Z",
   refused: { at: "2026-01-15T11:58:00.000Z", reason: "wrong_secret" },
 };
 
+/** The events and the payments of Stripe. */
 export const paymentOperations: readonly Operation[] = [
-  {
-    id: "setStripe",
-    method: "put",
-    path: path("/apps/{appId}/stripe"),
-    tag,
-    access,
-    summary: "Set how Stripe's events are taken",
-    description:
-      "For one mode. Takes effect at once. A secret is not shown again. Without `signingSecrets` the existing ones stay.",
-    params: ofApp,
-    body: {
-      schema: setStripeInput,
-      example: { mode: "live", setting: { signingSecrets: ["whsec_8f2aQ1xYb0c9d8e7AbCd"], prices } },
-    },
-    success: { description: "The setting, without its secrets.", schema: stripeOutput, example: settings },
-    errors: ["credit_pack_not_found", "secrets_unavailable"],
-  },
-  {
-    id: "getStripe",
-    method: "get",
-    path: path("/apps/{appId}/stripe"),
-    tag,
-    access,
-    summary: "Get how Stripe's events are taken",
-    description: "For one mode, with the time of the last event.",
-    params: ofApp,
-    query: readStripeInput,
-    success: { description: "The setting, without its secrets.", schema: stripeOutput, example: settings },
-    errors: [],
-  },
-  {
-    id: "listStripeEvents",
-    method: "get",
-    path: path("/apps/{appId}/stripe/events"),
-    tag,
-    access,
-    summary: "List Stripe's events",
-    description:
-      "The effect of each Stripe event of one mode, newest first, and how to correct it. Events without an effect are " +
-      "kept for 30 days, at most 10,000 of them.",
-    params: ofApp,
-    query: listStripeEventsInput,
-    success: {
-      description: "A page of events.",
-      schema: listStripeEventsOutput,
-      example: {
-        events: [
-          {
-            eventId: "evt_1a",
-            type: "checkout.session.completed",
-            at: createdAt,
-            outcome: "ignored",
-            reason: "another_product",
-            objectId: "cs_live_a1b2c3",
-            asked: null,
-            hint: "`metadata.userId` is not read: name it `user`. `metadata.packId` is not read: name it `pack`.",
-            paymentKey: null,
-          },
-        ],
-        nextCursor: null,
-      },
-    },
-    errors: [],
-  },
-  {
-    id: "listPayments",
-    method: "get",
-    path: path("/apps/{appId}/payments"),
-    tag,
-    access,
-    summary: "List payments",
-    description: "The Stripe payments of one mode, newest first, with granted credits and credits taken back.",
-    params: ofApp,
-    query: listPaymentsInput,
-    success: {
-      description: "A page of payments.",
-      schema: listPaymentsOutput,
-      example: {
-        payments: [
-          {
-            paymentKey,
-            names: [paymentKey, "cs_live_a1b2c3"],
-            status: "granted",
-            refunds: "part",
-            isDisputed: false,
-            settledBy: "stripe",
-            reason: null,
-            userId: "user_42",
-            currency: "usd",
-            captured: 1500,
-            refunded: 500,
-            withheld: 0,
-            grants: [{ balanceId, packId, unit: "tokens", initial: 300_000, taken: 100_000, short: 0, paid: 0 }],
-            events: [
-              { eventId: "evt_1a", type: "checkout.session.completed", at: createdAt, outcome: "granted" },
-              { eventId: "evt_2b", type: "charge.refunded", at: "2026-01-16T09:00:00.000Z", outcome: "taken" },
-            ],
-            createdAt,
-          },
-        ],
-        sums: [{ currency: "usd", captured: 1500, refunded: 500, withheld: 0 }],
-        nextCursor: null,
-      },
-    },
-    errors: [],
-  },
-  {
-    id: "settlePayment",
-    method: "post",
-    path: path("/apps/{appId}/payments/{paymentKey}/settle"),
-    tag,
-    access,
-    summary: "Settle a payment by hand",
-    description:
-      "Grants a pack for an unmatched payment. Later refunds and disputes take it back like any grant of a payment.",
-    params: z.object({ appId, paymentKey: z.string().describe("Any of the payment's ids at Stripe.") }),
-    body: { schema: settlePaymentInput, example: { mode: "live", userId: "user_42", packId } },
-    success: {
-      description: "The balances.",
-      schema: grantOutput,
-      example: {
-        balances: [{ balanceId, packItemId: null, remaining: 1500, expiresAt: null }],
-        balanceId,
-        remaining: 1500,
-        expiresAt: null,
-      },
-      replayable: true,
-      warns: true,
-    },
-    errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
-  },
   {
     id: "receiveStripeEvent",
     method: "post",
@@ -186,8 +55,131 @@ export const paymentOperations: readonly Operation[] = [
     success: {
       description: "The event was processed, or ignored.",
       schema: stripeEventOutput,
-      example: { received: true, outcome: "taken", paymentKey },
+      example: { received: true, outcome: "taken", paymentKey: examplePaymentKey },
     },
     errors: ["invalid_signature", "not_found", "secrets_unavailable"],
   },
+  ...ofAdministration([
+    {
+      id: "setStripe",
+      method: "put",
+      path: "/apps/{appId}/stripe",
+      summary: "Set how Stripe's events are taken",
+      description:
+        "For one mode. Takes effect at once. A secret is not shown again. Without `signingSecrets` the existing ones stay.",
+      params: ofApp,
+      body: {
+        schema: setStripeInput,
+        example: { mode: "live", setting: { signingSecrets: ["whsec_8f2aQ1xYb0c9d8e7AbCd"], prices } },
+      },
+      success: { description: "The setting, without its secrets.", schema: stripeOutput, example: stripeSettings },
+      errors: ["credit_pack_not_found", "secrets_unavailable"],
+    },
+    {
+      id: "getStripe",
+      method: "get",
+      path: "/apps/{appId}/stripe",
+      summary: "Get how Stripe's events are taken",
+      description: "For one mode, with the time of the last event.",
+      params: ofApp,
+      query: readStripeInput,
+      success: { description: "The setting, without its secrets.", schema: stripeOutput, example: stripeSettings },
+      errors: [],
+    },
+    {
+      id: "listStripeEvents",
+      method: "get",
+      path: "/apps/{appId}/stripe/events",
+      summary: "List Stripe's events",
+      description:
+        "The effect of each Stripe event of one mode, newest first, and how to correct it. Events without an effect are " +
+        "kept for 30 days, at most 10,000 of them.",
+      params: ofApp,
+      query: listStripeEventsInput,
+      success: {
+        description: "A page of events.",
+        schema: listStripeEventsOutput,
+        example: {
+          events: [
+            {
+              eventId: "evt_1a",
+              type: "checkout.session.completed",
+              at: createdAt,
+              outcome: "ignored",
+              reason: "another_product",
+              objectId: "cs_live_a1b2c3",
+              asked: null,
+              hint: "`metadata.userId` is not read: name it `user`. `metadata.packId` is not read: name it `pack`.",
+              paymentKey: null,
+            },
+          ],
+          nextCursor: null,
+        },
+      },
+      errors: [],
+    },
+    {
+      id: "listPayments",
+      method: "get",
+      path: "/apps/{appId}/payments",
+      summary: "List payments",
+      description: "The Stripe payments of one mode, newest first, with granted credits and credits taken back.",
+      params: ofApp,
+      query: listPaymentsInput,
+      success: {
+        description: "A page of payments.",
+        schema: listPaymentsOutput,
+        example: {
+          payments: [
+            {
+              paymentKey: examplePaymentKey,
+              names: [examplePaymentKey, "cs_live_a1b2c3"],
+              status: "granted",
+              refunds: "part",
+              isDisputed: false,
+              settledBy: "stripe",
+              reason: null,
+              userId: "user_42",
+              currency: "usd",
+              captured: 1500,
+              refunded: 500,
+              withheld: 0,
+              grants: [{ balanceId, packId, unit: "tokens", initial: 300_000, taken: 100_000, short: 0, paid: 0 }],
+              events: [
+                { eventId: "evt_1a", type: "checkout.session.completed", at: createdAt, outcome: "granted" },
+                { eventId: "evt_2b", type: "charge.refunded", at: "2026-01-16T09:00:00.000Z", outcome: "taken" },
+              ],
+              createdAt,
+            },
+          ],
+          sums: [{ currency: "usd", captured: 1500, refunded: 500, withheld: 0 }],
+          nextCursor: null,
+        },
+      },
+      errors: [],
+    },
+    {
+      id: "settlePayment",
+      method: "post",
+      path: "/apps/{appId}/payments/{paymentKey}/settle",
+      summary: "Settle a payment by hand",
+      description:
+        "Grants a pack for an unmatched payment. Later refunds and disputes take it back like any grant of a payment.",
+      params: z.object({ appId, paymentKey: z.string().describe("Any of the payment's ids at Stripe.") }),
+      body: { schema: settlePaymentInput, example: { mode: "live", userId: "user_42", packId } },
+      success: {
+        description: "The balances.",
+        schema: grantOutput,
+        example: {
+          balances: [{ balanceId, packItemId: null, remaining: 1500, expiresAt: null }],
+          balanceId,
+          remaining: 1500,
+          expiresAt: null,
+        },
+        replayable: true,
+        warns: true,
+      },
+      errors: ["credit_pack_not_found", "invalid_quantity", "test_quota_exceeded", "idempotency_conflict"],
+    },
+  ]),
 ];

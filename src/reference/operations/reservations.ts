@@ -13,15 +13,14 @@ import {
   reserveInput,
 } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
+import { EXAMPLE } from "./common.ts";
 
-const balanceId = "crb_5cQx2vN8bT0rKf7yLwZ3Hd";
-const packId = "cpk_1mVt9sD4gE6uXa8oPzJ2Rq";
-export const eventId = "chat-2026-01-16-0001";
+const { balanceId, packId, eventId } = EXAMPLE;
 const reservationId = "res_7hWk3yB5nC0eUi9fMvS4Lx";
 const paid = { balanceId, packId, unit: "tokens", amount: 120, remaining: 280 };
 
 /** An example of the response to a paid event, and so to a commit. */
-export const answer = { eventId, debits: [paid], uncovered: null };
+export const exampleDebits = { eventId, debits: [paid], uncovered: null };
 
 const reservation = {
   reservationId,
@@ -109,7 +108,7 @@ export const reservationOperations: readonly Operation[] = [
     access: "secret",
     params: reservationParams,
     body: { schema: commitInput, example: { eventId, quantities: { tokens: 120 } } },
-    success: { description: "The debits.", schema: eventOutput, example: answer, replayable: true, warns: true },
+    success: { description: "The debits.", schema: eventOutput, example: exampleDebits, replayable: true, warns: true },
     errors: ["insufficient_credits", "idempotency_conflict", "reservation_not_found", "reservation_closed"],
     writesForId: "refused",
   },

@@ -17,11 +17,12 @@ import {
   totalsInput,
 } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { access, ofApp, path, tag } from "./administration.ts";
-import { answer, eventId, reservationOperations } from "./reservations.ts";
-import { userLimitOperations } from "./usage-limits.ts";
+import { EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { exampleDebits } from "./reservations.ts";
 
-const event = {
+const { eventId } = EXAMPLE;
+
+const exampleEvent = {
   eventId,
   userId: "user_42",
   event: "chat.completed",
@@ -30,7 +31,7 @@ const event = {
   properties: { conversation: "c_17" },
 };
 
-const stored = {
+const storedEvent = {
   eventId,
   event: "chat.completed",
   model: "large-2",
@@ -38,12 +39,12 @@ const stored = {
   occurredAt: "2026-01-16T08:30:00.000Z",
   receivedAt: "2026-01-16T08:30:00.042Z",
   reservationId: null,
-  debits: answer.debits.map(({ remaining: _, ...debit }) => debit),
+  debits: exampleDebits.debits.map(({ remaining: _, ...debit }) => debit),
   uncovered: null,
   properties: { conversation: "c_17" },
 };
 
-const cloud = {
+const exampleCloudEvent = {
   specversion: "1.0",
   id: eventId,
   source: "/meters/chat",
@@ -53,6 +54,7 @@ const cloud = {
   data: { model: "large-2", quantities: { tokens: 120 } },
 };
 
+/** Usage events, and the totals of usage. */
 export const usageOperations: readonly Operation[] = [
   {
     id: "recordUsageEvent",
@@ -69,13 +71,13 @@ export const usageOperations: readonly Operation[] = [
     access: "secret",
     body: {
       schema: eventInput,
-      example: event,
-      alternatives: { "application/cloudevents+json": { schema: cloudEvent, example: cloud } },
+      example: exampleEvent,
+      alternatives: { "application/cloudevents+json": { schema: cloudEvent, example: exampleCloudEvent } },
     },
     success: {
       description: "The debits.",
       schema: eventOutput,
-      example: answer,
+      example: exampleDebits,
       replayable: true,
       warns: true,
     },
@@ -95,15 +97,18 @@ export const usageOperations: readonly Operation[] = [
     access: "secret",
     body: {
       schema: z.array(eventInput).max(eventsMax),
-      example: [event],
+      example: [exampleEvent],
       alternatives: {
-        "application/cloudevents-batch+json": { schema: z.array(cloudEvent).max(eventsMax), example: [cloud] },
+        "application/cloudevents-batch+json": {
+          schema: z.array(cloudEvent).max(eventsMax),
+          example: [exampleCloudEvent],
+        },
       },
     },
     success: {
       description: "The result or the error of each event, in order.",
       schema: eventListOutput,
-      example: { results: [answer] },
+      example: { results: [exampleDebits] },
       warns: true,
       headers: {
         "retry-after":
@@ -112,7 +117,6 @@ export const usageOperations: readonly Operation[] = [
     },
     errors: [],
   },
-  ...reservationOperations,
   {
     id: "listUsageEvents",
     method: "get",
@@ -129,7 +133,7 @@ export const usageOperations: readonly Operation[] = [
     success: {
       description: "A page of events, or the event.",
       schema: z.union([eventsOutput, shownEvent.extend({ userId: z.string() }).meta({ id: "UsageEventOfUser" })]),
-      example: { events: [stored], nextCursor: null },
+      example: { events: [storedEvent], nextCursor: null },
     },
     errors: ["requires_secret_key", "not_found"],
   },
@@ -153,36 +157,31 @@ export const usageOperations: readonly Operation[] = [
     },
     errors: [],
   },
-  ...userLimitOperations,
-];
-
-/** The operation on the usage of all users, for the administrator. */
-export const environmentUsageOperations: readonly Operation[] = [
-  {
-    id: "getEnvironmentUsage",
-    method: "get",
-    path: path("/apps/{appId}/usage"),
-    tag,
-    access,
-    summary: "Get the usage of all users",
-    description:
-      "The usage of all users of one mode on the days of `[from, to)`, in UTC, by `occurredAt`: by day, event, model or " +
-      "user. `user` returns the 100 largest users by events and the 100 largest by each unit in one list, the most " +
-      "events first. The totals are updated within minutes: they contain everything received before `upTo`. A span with " +
-      "more than 2,000,000 sums (one a user, day, event and model) is refused.",
-    params: ofApp,
-    query: environmentUsageInput,
-    success: {
-      description: "The totals, by time, event or model, null first; users by events.",
-      schema: environmentUsageOutput,
-      example: {
-        totals: [
-          { userId: "user_42", events: 310, quantities: { count: 310, tokens: 482_113 } },
-          { userId: "user_7", events: 12, quantities: { count: 12, tokens: 1_200_000 } },
-        ],
-        upTo: "2026-01-31T12:04:07.512Z",
+  ...ofAdministration([
+    {
+      id: "getEnvironmentUsage",
+      method: "get",
+      path: "/apps/{appId}/usage",
+      summary: "Get the usage of all users",
+      description:
+        "The usage of all users of one mode on the days of `[from, to)`, in UTC, by `occurredAt`: by day, event, model or " +
+        "user. `user` returns the 100 largest users by events and the 100 largest by each unit in one list, the most " +
+        "events first. The totals are updated within minutes: they contain everything received before `upTo`. A span with " +
+        "more than 2,000,000 sums (one a user, day, event and model) is refused.",
+      params: ofApp,
+      query: environmentUsageInput,
+      success: {
+        description: "The totals, by time, event or model, null first; users by events.",
+        schema: environmentUsageOutput,
+        example: {
+          totals: [
+            { userId: "user_42", events: 310, quantities: { count: 310, tokens: 482_113 } },
+            { userId: "user_7", events: 12, quantities: { count: 12, tokens: 1_200_000 } },
+          ],
+          upTo: "2026-01-31T12:04:07.512Z",
+        },
       },
+      errors: [],
     },
-    errors: [],
-  },
+  ]),
 ];

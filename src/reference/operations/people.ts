@@ -1,7 +1,24 @@
 import * as z from "zod";
 import { erasePersonOutput, erasureOutput, forgetTombstonesOutput } from "../../erasure/responses.ts";
 import { erasePersonInput, forgetTombstonesInput } from "../../erasure/schemas.ts";
+import { consentEntry } from "../../people/responses.ts";
+import { consentInput } from "../../people/schemas.ts";
 import type { Operation } from "../operation.ts";
+import { ofAdministration, ofApp } from "./common.ts";
+
+const exampleConsent = {
+  consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",
+  distinctId: "user_42",
+  purpose: "analytics",
+  decision: "granted",
+  method: "banner",
+  noticeVersion: "2026-01",
+  source: null,
+  gpc: false,
+  isDevice: false,
+  occurredAt: "2026-01-16T08:30:00.000Z",
+  receivedAt: "2026-01-16T08:30:00.412Z",
+};
 
 const erasureId = "era_5tQw8nR2sVj7mXb4cKd1Lp";
 const counts = {
@@ -18,7 +35,7 @@ const counts = {
   },
   revoked: { tokens: 1250 },
 };
-const params = z.object({ erasureId: z.string().describe("The erasure's id.") });
+const ofErasure = z.object({ erasureId: z.string().describe("The erasure's id.") });
 const erasure = {
   erasureId,
   status: "completed",
@@ -34,7 +51,34 @@ const erasure = {
   liftedAt: null,
 };
 
-export const erasureOperations: readonly Operation[] = [
+/** Consent, and the erasure of a person. */
+export const peopleOperations: readonly Operation[] = [
+  {
+    id: "recordConsent",
+    method: "post",
+    path: "/api/v1/consent",
+    tag: "People",
+    summary: "Record a consent decision",
+    description:
+      "Adds an entry to the person's consent log. Entries cannot be changed or removed. Every export contains them. A " +
+      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
+    access: "end-user",
+    body: {
+      schema: consentInput,
+      example: {
+        distinctId: "user_42",
+        purpose: "analytics",
+        decision: "granted",
+        method: "banner",
+        noticeVersion: "2026-01",
+        gpc: false,
+        occurredAt: "2026-01-16T09:30:00+01:00",
+      },
+    },
+    success: { description: "The stored entry.", schema: consentEntry, example: exampleConsent },
+    errors: [],
+    writesForId: "refused",
+  },
   {
     id: "erasePerson",
     method: "post",
@@ -70,7 +114,7 @@ export const erasureOperations: readonly Operation[] = [
     summary: "Get an erasure and its receipt",
     description: "The erased and the kept data, the time, the key and the reason. It contains no personal data.",
     access: "secret",
-    params,
+    params: ofErasure,
     success: { description: "The erasure.", schema: erasureOutput, example: erasure },
     errors: ["not_found"],
   },
@@ -82,7 +126,7 @@ export const erasureOperations: readonly Operation[] = [
     summary: "Let the ids of an erasure be used again",
     description: "Erased data is not restored. A running erasure cannot be lifted yet.",
     access: "secret",
-    params,
+    params: ofErasure,
     success: {
       description: "The erasure.",
       schema: erasureOutput,
@@ -90,24 +134,24 @@ export const erasureOperations: readonly Operation[] = [
     },
     errors: ["not_found", "changed_meanwhile"],
   },
-  {
-    id: "forgetTombstones",
-    method: "post",
-    path: "/api/v1/admin/apps/{appId}/tombstones/forget",
-    tag: "Administration",
-    summary: "Give up the erased ids of a lost secret",
-    description:
-      "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
-      "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
-      "the ids can be used again, as after a lift.",
-    access: "admin",
-    params: z.object({ appId: z.string().describe("The id of the application, `app_…`.") }),
-    body: { schema: forgetTombstonesInput, example: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" } },
-    success: {
-      description: "The number of deleted tombstones.",
-      schema: forgetTombstonesOutput,
-      example: { forgotten: 12 },
+  ...ofAdministration([
+    {
+      id: "forgetTombstones",
+      method: "post",
+      path: "/apps/{appId}/tombstones/forget",
+      summary: "Give up the erased ids of a lost secret",
+      description:
+        "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
+        "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
+        "the ids can be used again, as after a lift.",
+      params: ofApp,
+      body: { schema: forgetTombstonesInput, example: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" } },
+      success: {
+        description: "The number of deleted tombstones.",
+        schema: forgetTombstonesOutput,
+        example: { forgotten: 12 },
+      },
+      errors: ["changed_meanwhile"],
     },
-    errors: ["changed_meanwhile"],
-  },
+  ]),
 ];
