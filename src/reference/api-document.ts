@@ -74,7 +74,8 @@ const about = {
 
 **Keys.** Send \`Authorization: Bearer <key>\`. A secret key (\`sk_…\`) is for your backend. A publishable key (\`pk_…\`) is safe
 to use in a browser, together with the user's own token in \`X-User-Token\`. Each key works in one mode, live or test. A relay key
-(\`rk_…\`) sends only analytics, for a server that forwards the events of others. A secret or relay key, or the admin token, in a request of a page (\`Origin\` and \`Sec-Fetch-Site\`) is \`forbidden\`.
+(\`rk_…\`) sends only analytics, for a server that forwards the events of others. A request from a web page (one with
+\`Origin\` and \`Sec-Fetch-Site\`) that has a secret key, a relay key or the admin token is \`forbidden\`.
 
 **Errors** have one shape: \`{ "error": { "code", "message", "param"?, "details"?, "requestId" } }\`.
 Rely on \`code\`: the list of codes is closed. Errors are checked in this order: path, method, key, kind of key, size, shape of

@@ -27,12 +27,12 @@ export const headers = {
     "true",
   ),
   "purser-warning": textHeader(
-    "Warnings about an accepted request that looks like a mistake: at most three sentences, for people. Their wording may change.",
+    "Warnings about a request that is accepted but looks like a mistake: at most three sentences, for people. Their wording may change.",
     "The quantity is disregarded: the pack has items, and each is granted as it is.",
   ),
   "retry-after": textHeader("Seconds to wait before the next attempt.", "1"),
   "www-authenticate": textHeader("How to send a key.", "Bearer"),
-  link: textHeader("The way to this reference, of a path at which there is nothing.", '</docs>; rel="help"'),
+  link: textHeader("A link to this reference, when there is nothing at the path.", '</docs>; rel="help"'),
 };
 
 export type HeaderName = keyof typeof headers;
@@ -49,7 +49,7 @@ const shortBalance = z
     reason: z
       .enum(["exhausted", "wrong_unit", "no_match"])
       .meta({ id: "ShortageReason" })
-      .describe("`exhausted`: it would have paid its whole amount."),
+      .describe("`exhausted`: the balance would have paid its whole amount."),
   })
   .meta({ id: "ShortBalance" });
 
@@ -58,7 +58,7 @@ const detailsByCode = {
   invalid_request: z
     .strictObject({ limit: z.int().describe("The maximum number.") })
     .optional()
-    .describe("Present if the maximum number of objects exists, or a list would have too many."),
+    .describe("Present if there are already as many objects as allowed, or if a list would have too many."),
   invalid_user_token: z
     .strictObject({ reason: z.enum(TOKEN_FLAWS).meta({ id: "TokenFlaw" }) })
     .optional()
@@ -74,7 +74,9 @@ const detailsByCode = {
         .string()
         .nullable()
         .optional()
-        .describe("The application that the administration key is not for. Null: it must be for all."),
+        .describe(
+          "The application that the administration key is not for. Null: the key must be for all applications.",
+        ),
       mode: mode.optional().describe("The mode that the administration key is not for."),
     })
     .optional()
@@ -85,12 +87,14 @@ const detailsByCode = {
   changed_meanwhile: z
     .strictObject({
       version: z.int().optional().describe("The current version of a pack."),
-      distinctIds: z.array(z.string()).optional().describe("The present ids of a person."),
-      distinctIdCount: z.int().optional().describe("How many ids a person has at present."),
+      distinctIds: z.array(z.string()).optional().describe("The current ids of the person."),
+      distinctIdCount: z.int().optional().describe("How many ids the person has now."),
     })
     .optional(),
   test_quota_exceeded: z.strictObject({ quota: z.int().describe("The limit of test-mode balances.") }),
-  usage_limit_reached: refusingLimitOutput.describe("The limit; of several that refuse it, the one that resets last."),
+  usage_limit_reached: refusingLimitOutput.describe(
+    "The limit that refuses the usage. If several do, the one that resets last.",
+  ),
   export_unavailable: z.strictObject({ reason: z.literal("too_large") }).optional(),
 } satisfies Partial<Record<ErrorCode, z.ZodType>>;
 

@@ -79,9 +79,9 @@ export const balanceOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "List a user's balances",
     description:
-      "The active balances, in spending order; with `includeExpired` all balances. A browser may call it with a " +
-      "publishable key and the user's token in `X-User-Token`, for that user only. `externalRef` lists the balances " +
-      "granted under a reference, and `asOf` the balances at a moment; both need a secret key.",
+      "Returns the active balances in spending order, or with `includeExpired` all balances. `externalRef` returns " +
+      "the balances granted under a reference, and `asOf` the balances at a moment; both need a secret key. A " +
+      "browser may call it with a publishable key and the user's token in `X-User-Token`, for that user only.",
     access: "end-user",
     query: listInput,
     success: {
@@ -97,7 +97,7 @@ export const balanceOperations: readonly Operation[] = [
     path: "/api/v1/credits/history",
     tag: "Credits",
     summary: "List a user's ledger entries",
-    description: "Every change of the user's balances, newest first. `balanceId` limits it to one balance.",
+    description: "Returns every change of the user's balances, newest first. `balanceId` limits it to one balance.",
     access: "secret",
     query: historyInput,
     success: {
@@ -114,8 +114,8 @@ export const balanceOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "List the users who have credits",
     description:
-      "The users with active balances, by user id in the order of code points. A page may have fewer users than " +
-      "`limit`, even none, while `nextCursor` is not null.",
+      "Returns the users with active balances, by user id in the order of code points. A page may have fewer users " +
+      "than `limit`, even none, while `nextCursor` is not null.",
     access: "secret",
     query: usersInput,
     success: {
@@ -135,8 +135,9 @@ export const balanceOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Preview a debit",
     description:
-      "Takes the body of a usage event, without its id. Returns the debits that it would make now, the quantities that no " +
-      "balance covers, why other balances would not be debited, and the usage limits that would refuse it. Changes nothing.",
+      "Takes the body of a usage event, without its id. Returns the debits that the event would make now, the " +
+      "quantities that no balance covers, why other balances would not be debited, and the usage limits that would " +
+      "refuse it. Changes nothing.",
     access: "secret",
     body: { schema: planInput, example: { userId: "user_42", event: "chat.completed", quantities: { tokens: 120 } } },
     success: {
@@ -184,8 +185,9 @@ export const balanceOperations: readonly Operation[] = [
       path: "/apps/{appId}/verify",
       summary: "Verify the balances of an application's users",
       description:
-        "Recomputes the balances of one user after another from the ledger. A page has at most 10,000 entries; a user " +
-        "with more continues on the next page. It changes nothing, and is not recorded in the audit log.",
+        "Recomputes the balances of one user after another from the ledger. A page verifies at most 10,000 entries; " +
+        "a user with more continues on the next page. The call changes nothing, and is not recorded in the audit " +
+        "log.",
       params: ofApp,
       body: { schema: verifyUsersInput, example: { mode: "live" } },
       success: {
@@ -202,11 +204,11 @@ export const balanceOperations: readonly Operation[] = [
       id: "createStatement",
       method: "post",
       path: "/apps/{appId}/statements",
-      summary: "Make the statement of a month",
+      summary: "Request the statement of a month",
       description:
-        "The statement of a month by unit and pack, for accounting. It balances exactly: `opening` + `granted` − `spent` " +
-        "− `refunded` − `taken` + `restored` − `revoked` + `adjusted` − `erased` − `expired` = `closing`. The cron makes " +
-        "it. A repeated request returns the first statement.",
+        "Requests the statement of a month by unit and pack, for accounting. The cron creates it. It balances " +
+        "exactly: `opening` + `granted` − `spent` − `refunded` − `taken` + `restored` − `revoked` + `adjusted` − " +
+        "`erased` − `expired` = `closing`. A repeat returns the first statement.",
       params: ofApp,
       body: { schema: createStatementInput, example: { mode: "live", month: "2025-12" } },
       success: {
@@ -221,7 +223,7 @@ export const balanceOperations: readonly Operation[] = [
       method: "get",
       path: "/apps/{appId}/statements",
       summary: "List statements",
-      description: "Of one mode, the newest month first, without lines.",
+      description: "Returns the statements of one mode, the newest month first, without their lines.",
       params: ofApp,
       query: listStatementsInput,
       success: { description: "The statements.", schema: statementListOutput, example: { statements: [statement] } },
@@ -232,7 +234,7 @@ export const balanceOperations: readonly Operation[] = [
       method: "get",
       path: "/apps/{appId}/statements/{statementId}",
       summary: "Get a statement",
-      description: "With its lines when it is ready. `{statementId}.csv` returns the same as CSV.",
+      description: "Returns a statement, with its lines once it is ready. `{statementId}.csv` returns the same as CSV.",
       params: ofStatement,
       success: {
         description: "The statement.",

@@ -65,9 +65,10 @@ const captureEvents: Operation = {
   tag,
   summary: "Store analytics events",
   description:
-    "For PostHog's clients. Each of their paths may end with a slash. " +
-    "The key is in the body, as `api_key`, or before it in `Authorization`. A body is a batch, one event or a list of events; it may be compressed with " +
-    "gzip and encoded in base64. An event is stored once for each `uuid`. Malformed events are listed in `refused`.",
+    "Stores the events of PostHog's clients. Each of the paths for these clients may end with a slash. The key is " +
+    "in the header `Authorization`, or in the body as `api_key`; the header takes precedence. A body is a batch, " +
+    "one event or a list of events; it may be compressed with gzip and encoded in base64. An event is stored once " +
+    "for each `uuid`. Malformed events are listed in `refused`.",
   access: "key-inside",
   body: {
     schema: z.union([captureBatch, captureOneEvent, z.array(captureEvent)]).meta({ id: "CaptureRequest" }),
@@ -85,8 +86,8 @@ const getFeatureFlags: Operation = {
   tag,
   summary: "Get feature flags",
   description:
-    "For PostHog's clients, which require a response. Purser has no feature flags. The key is in " +
-    "the body, as `api_key` or `token`.",
+    "Returns no flags, because Purser has no feature flags. PostHog's clients require a response. The key is in the " +
+    "body, as `api_key` or `token`.",
   access: "key-inside",
   body: { schema: flagsRequest, example: { api_key: publishableKey, distinct_id: "user_42" } },
   success: {
@@ -106,7 +107,7 @@ export const captureOperations: readonly Operation[] = [
     path: "/i/v1/analytics/events",
     tag,
     summary: "Store analytics events (v1)",
-    description: "For PostHog's newer clients, which send the key in the `Authorization` header.",
+    description: "Stores the events of PostHog's newer clients, which send the key in the header `Authorization`.",
     access: "client",
     body: { schema: captureV1Batch, example: { batch: [{ uuid, ...event }] } },
     success: {
@@ -126,7 +127,7 @@ export const captureOperations: readonly Operation[] = [
     path: "/array/{token}/config",
     tag,
     summary: "Get the client configuration",
-    description: "For PostHog's clients. Every optional feature is off.",
+    description: "Returns the configuration for PostHog's clients, in which every optional feature is off.",
     access: "key-inside",
     params: ofToken,
     success: {
@@ -142,7 +143,7 @@ export const captureOperations: readonly Operation[] = [
     path: "/array/{token}/config.js",
     tag,
     summary: "Get the client configuration as a script",
-    description: "The same configuration for posthog-js, which loads it as a script.",
+    description: "Returns the same configuration as a script, which posthog-js loads.",
     access: "key-inside",
     params: ofToken,
     success: {

@@ -49,7 +49,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     method: "post",
     path: "/apps",
     summary: "Create an application",
-    description: "Creates its live and test environments, without keys.",
+    description: "Creates an application with a live and a test environment. It has no keys yet.",
     body: { schema: createAppInput, example: { name: "Writing desk" } },
     success: { description: "The application.", schema: appOutputSchema, example: exampleApp },
     errors: [],
@@ -59,7 +59,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps",
     summary: "List applications",
-    description: "All applications, oldest first. An administration key gets only its own.",
+    description:
+      "Returns all applications, oldest first. An administration key gets only the applications that it is for.",
     success: { description: "The applications.", schema: listAppsOutput, example: { apps: [exampleApp] } },
     errors: [],
   },
@@ -69,7 +70,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/end-user-auth",
     summary: "Set how user tokens are verified",
     description:
-      "For one mode. Takes effect at once, and for reads at a replica within seconds. A secret is not shown again.",
+      "Sets, for one mode, how Purser verifies the tokens of your users. The setting takes effect at once, for " +
+      "reads at a replica within seconds. A secret is not returned again.",
     params: ofApp,
     body: { schema: setEndUserAuthInput, example: { mode: "live", setting } },
     success: {
@@ -86,7 +88,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/limits",
     summary: "Set the limits of analytics",
     description:
-      "For one mode. Takes effect at once. The limits count and drop only events sent with publishable and relay keys.",
+      "Sets the limits of one mode. They take effect at once. Only events that were sent with publishable and relay " +
+      "keys count, and only such events are dropped above a limit.",
     params: ofApp,
     body: { schema: setLimitsInput, example: { mode: "live", analytics: { eventsADay: 5_000_000 } } },
     success: { description: "The current limits, and today's usage.", schema: limitsOutput, example: limits },
@@ -97,7 +100,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps/{appId}/limits",
     summary: "Get the limits of analytics, and what was used today",
-    description: "For one mode.",
+    description: "Returns the limits of one mode, what was used today, and the limits that were reached.",
     params: ofApp,
     query: readLimitsInput,
     success: { description: "The current limits, and today's usage.", schema: limitsOutput, example: limits },
@@ -109,7 +112,12 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/clock",
     summary: "Set the time of the test environment",
     description:
-      "Test mode only. The clock moves only forward, at most ten years ahead of real time, and then runs at the speed of real time. Everything that is due in between happens in order, each at its own time: holds return or are charged, notices and messages are sent, balances expire. `advancing`: the cron does the rest, and meanwhile the environment's time is the reached moment. The same `now` again returns the first response and continues. Links, sessions, signatures, delivery attempts, erasures and retention use real time.",
+      "Sets the time of test mode. The clock moves only forward, to at most ten years ahead of real time, and then " +
+      "runs at the speed of real time. Everything that becomes due in between happens in order, at its own time: " +
+      "holds return or are charged, notices and messages are sent, balances expire. With the status `advancing`, " +
+      "the cron does the rest, and until then the environment has the time that was reached. The same `now` again " +
+      "returns the first response and continues. Links, sessions, signatures, delivery attempts, erasures and " +
+      "retention use real time.",
     params: ofApp,
     body: { schema: setClockInput, example: { now } },
     success: {
@@ -125,7 +133,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps/{appId}/clock",
     summary: "Get the time of the test environment",
-    description: "`now` is null without a clock. Then the environment uses real time.",
+    description:
+      "Returns the environment's time. `now` is null if there is no clock; then the environment uses real time.",
     params: ofApp,
     success: { description: "The environment's time.", schema: clockOutput, example: ready },
     errors: [],
@@ -136,7 +145,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/clock",
     summary: "Take the test environment back to real time",
     description:
-      "Only while the environment has no credits, usage, payments or people, because their times would be in the future; otherwise `invalid_request`.",
+      "Removes the clock. This is possible only while the environment has no credits, usage, payments or people, " +
+      "because their times would be in the future; otherwise the response is `invalid_request`.",
     params: ofApp,
     success: { description: "Real time.", schema: clockOutput, example: { now: null, status: "ready" } },
     errors: ["invalid_request"],
@@ -147,7 +157,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/packs",
     summary: "Create a credit pack",
     description:
-      "With items; or as a legacy pack without items (`items: []`), which has a `unit`. A grant of a legacy pack names the quantity.",
+      "Creates a pack with items, or a legacy pack without items (`items: []`), which has a `unit`. A grant of a " +
+      "legacy pack names the quantity.",
     params: ofApp,
     body: { schema: createPackInput, example: { packName: "Starter", defaultExpiryDays: 365, items: [newPackItem] } },
     success: { description: "The pack.", schema: pack, example: examplePack },
@@ -158,7 +169,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps/{appId}/packs",
     summary: "List an application's packs",
-    description: "All packs, oldest first. Archived packs are included.",
+    description: "Returns all packs, oldest first, including archived ones.",
     params: ofApp,
     success: { description: "The packs.", schema: listPacksOutput, example: { packs: [examplePack] } },
     errors: [],
@@ -169,9 +180,9 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/packs/{packId}",
     summary: "Update a credit pack",
     description:
-      "Send the fields to change. `items` is the whole new list; an item with its `packItemId` keeps its identity. Existing " +
-      "balances do not change. With the `version` that you read, the update is refused if the pack was changed after that; " +
-      "`details.version` is the current version.",
+      "Changes the fields that you send. `items` is the whole new list; an item with its `packItemId` keeps its " +
+      "identity. Existing balances do not change. With the `version` that you read, the update is refused if the " +
+      "pack was changed after that; `details.version` is the current version.",
     params: ofPack,
     body: { schema: patchPackInput, example: { version: 1, packName: "Starter", items: [packItem] } },
     success: { description: "The updated pack.", schema: pack, example: { ...examplePack, version: 2 } },
@@ -182,7 +193,8 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     method: "post",
     path: "/apps/{appId}/packs/{packId}/archive",
     summary: "Archive a credit pack",
-    description: "It can no longer be granted, and its name can be used again. Existing balances do not change.",
+    description:
+      "Archives a pack. It can no longer be granted, and its name can be used again. Existing balances do not change.",
     params: ofPack,
     success: {
       description: "The archived pack.",
@@ -196,7 +208,9 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     method: "post",
     path: "/apps/{appId}/packs/{packId}/restore",
     summary: "Restore an archived credit pack",
-    description: "It can be granted again, under its name. A pack that is not archived does not change.",
+    description:
+      "Restores a pack, so that it can be granted again under its name. Restoring a pack that is not archived " +
+      "changes nothing.",
     params: ofPack,
     success: { description: "The pack.", schema: pack, example: { ...examplePack, version: 3 } },
     errors: ["pack_name_taken"],

@@ -44,8 +44,8 @@ export const exportOperations: readonly Operation[] = [
     tag: "People",
     summary: "Create a download link for a person's data",
     description:
-      "The link is valid for 24 hours and needs no key. Give it only to the person. No data is read yet, so a link is " +
-      "returned even if nothing is stored. The request is recorded and appears in the export.",
+      "Creates a link that is valid for 24 hours and needs no key. Give it only to the person. No data is read yet, " +
+      "so a link is returned even if nothing is stored. The request is recorded and appears in the export.",
     access: "secret",
     publishableGets: "requires_secret_key",
     body: { schema: exportPersonInput, example: { distinctId: userId } },
@@ -66,10 +66,10 @@ export const exportOperations: readonly Operation[] = [
     method: "post",
     path: "/api/v1/export-person/revoke",
     tag: "People",
-    summary: "End a person's download links",
+    summary: "Revoke a person's download links",
     description:
-      "Ends every link that was created for this id until now. Such links then answer like expired ones. A download " +
-      "that has begun is finished. Links for other ids of the person stay valid.",
+      "Ends every link that was created for this id until now. From then on, such a link is refused like an expired " +
+      "one. A download that has begun is finished. Links for other ids of the person stay valid.",
     access: "secret",
     publishableGets: "requires_secret_key",
     body: { schema: revokeLinksInput, example: { distinctId: userId } },
@@ -113,7 +113,7 @@ export const exportOperations: readonly Operation[] = [
     path: "/api/v1/export-document.schema.json",
     tag: "People",
     summary: "Get the JSON Schema of the export document",
-    description: "The JSON Schema of the export document.",
+    description: "Returns the JSON Schema of the document that `downloadExport` returns.",
     access: "open",
     success: {
       description: "The schema, JSON Schema 2020-12.",

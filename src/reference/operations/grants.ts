@@ -41,9 +41,9 @@ export const grantOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Grant a pack to a user",
     description:
-      "Issues one balance for each item of the pack, or one of `quantity` for a legacy pack, which has no items; all or none. With an " +
-      "`externalRef`, such as a payment's id, it happens once: a repeat returns the existing balances, with " +
-      "`idempotent-replayed: true`.",
+      "Issues one balance for each item of the pack. For a legacy pack, which has no items, issues one balance of " +
+      "`quantity`. Either all balances are issued or none. With an `externalRef`, such as a payment's id, the pack " +
+      "is granted once: a repeat returns the existing balances, with `idempotent-replayed: true`.",
     access: "secret",
     body: {
       schema: grantInput,
@@ -85,10 +85,10 @@ export const grantOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Refund a grant by its reference",
     description:
-      "Takes back a share of the issued amount of each balance under an `externalRef`, as far as credits remain. Shares " +
-      "of several refunds add up exactly; a sum above 1 refuses the whole refund. At 1 a balance is revoked, with " +
-      "everything that remains. The same `refundRef` with the same body returns the first result, with " +
-      "`idempotent-replayed: true`.",
+      "Takes back a share of the issued amount of each balance under an `externalRef`, as far as credits remain. " +
+      "The shares of several refunds add up exactly. A refund that would bring the sum above 1 is refused. When the " +
+      "sum is 1, the balance is revoked, with everything that remains. The same `refundRef` with the same body " +
+      "returns the first result, with `idempotent-replayed: true`.",
     access: "secret",
     body: {
       schema: refundInput,
@@ -120,11 +120,11 @@ export const grantOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Grant a pack every period",
     description:
-      "Grants the pack to the user once each period, with the pack's current version. Due periods are granted at once. " +
-      "Periods are computed from `startsAt` by the calendar, in UTC; if a month lacks that day, the period begins on " +
-      "its last day. The credits of a period have the `externalRef` `recurring:<recurringId>:<n>`, and expire at its " +
-      "end, or `rolloverPeriods` periods later. With your own `recurringId` the call is idempotent. A user has at most " +
-      "100 that have not ended.",
+      "Grants the pack to the user once each period, with the pack's current version. Due periods are granted at " +
+      "once. Periods are computed from `startsAt` by the calendar, in UTC; if a month lacks that day, the period " +
+      "begins on its last day. The credits of a period have the `externalRef` `recurring:<recurringId>:<n>`, and " +
+      "expire at its end, or `rolloverPeriods` periods later. With your own `recurringId` the call is idempotent. A " +
+      "user may have at most 100 recurring grants that have not ended.",
     access: "secret",
     body: {
       schema: createRecurringInput,
@@ -147,8 +147,8 @@ export const grantOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "List a user's recurring grants",
     description:
-      "The user's recurring grants in the order of creation, including ended ones, with their current state: a due " +
-      "period is included even if it is not written yet. A publishable key needs the user's own token.",
+      "Returns the user's recurring grants in the order of creation, including ended ones, with their current " +
+      "state: a due period is included even if it is not written yet. A publishable key needs the user's own token.",
     access: "end-user",
     query: listRecurringInput,
     success: {
@@ -185,8 +185,9 @@ export const grantOperations: readonly Operation[] = [
     tag: "Credits",
     summary: "Resume a suspended recurring grant",
     description:
-      "Continues with the current period, which is granted at once. While the cause of the suspension remains, the call " +
-      "returns that error and changes nothing. If no period is left, the recurring grant ends.",
+      "Continues the recurring grant with the current period, which is granted at once. While the cause of the " +
+      "suspension remains, the call returns that error and changes nothing. If no period is left, the recurring " +
+      "grant ends.",
     access: "secret",
     params: recurringParams,
     success: { description: "The recurring grant.", schema: recurringOutput, example: recurring },
@@ -199,7 +200,7 @@ export const grantOperations: readonly Operation[] = [
       method: "post",
       path: "/balances/{balanceId}/adjust",
       summary: "Adjust a balance",
-      description: "Adds to or deducts from a balance. The ledger records the note.",
+      description: "Adds credits to a balance, or deducts credits from it. The ledger records the note.",
       params: z.object({ balanceId: z.string().describe("The id of the balance, `crb_…`.") }),
       body: { schema: adjustInput, example: { delta: 50, note: "Sorry for the outage" } },
       success: {

@@ -33,7 +33,7 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     method: "post",
     path: "/apps/{appId}/keys",
     summary: "Create a key",
-    description: "The key is returned only once. Purser stores its hash.",
+    description: "Creates a key. It is returned only once, because Purser stores only its hash.",
     params: ofApp,
     body: { schema: createKeyInput, example: { kind: "secret", mode: "live", name: "Backend" } },
     success: {
@@ -49,7 +49,8 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/keys",
     summary: "List an application's keys",
     description:
-      "In pages, oldest first, including revoked keys. An administration key gets only the keys of its modes.",
+      "Returns a page of keys, oldest first, including revoked ones. An administration key gets only the keys of " +
+      "its modes.",
     params: ofApp,
     query: listKeysInput,
     success: {
@@ -67,7 +68,9 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     method: "delete",
     path: "/apps/{appId}/keys/{keyId}",
     summary: "Revoke a key",
-    description: "Takes effect at once, and for reads at a replica within seconds. Revoking it again changes nothing.",
+    description:
+      "Revokes a key. It stops working at once, for reads at a replica within seconds. Revoking it again changes " +
+      "nothing.",
     params: z.object({ appId, keyId: z.string().describe("The id of the key, `key_…`.") }),
     success: {
       description: "The revoked key.",
@@ -82,10 +85,10 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     path: "/keys",
     summary: "Create an administration key",
     description:
-      "A key for a person or a service that must not have the admin token: with scopes, and optionally for some " +
-      "applications or one mode. It is returned only once; Purser stores its hash. Its rights cannot be changed later. " +
-      "A key with the scope `access` can read everything that its applications hold, because it can create their secret " +
-      "keys.",
+      "Creates a key for a person or a service that must not have the admin token. It has scopes, and may be " +
+      "limited to some applications or to one mode. It is returned only once, because Purser stores only its hash. " +
+      "Its rights cannot be changed later. A key with the scope `access` can read everything in its applications, " +
+      "because it can create their secret keys.",
     body: { schema: createAdminKeyInput, example: newAdminKey },
     success: {
       description: "The key.",
@@ -99,7 +102,7 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/keys",
     summary: "List administration keys",
-    description: "All keys, oldest first. Revoked keys are included.",
+    description: "Returns all administration keys, oldest first, including revoked ones.",
     success: {
       description: "The keys. A key itself is not shown; `hint` identifies it.",
       schema: listAdminKeysOutput,
@@ -112,7 +115,7 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     method: "delete",
     path: "/keys/{adminKeyId}",
     summary: "Revoke an administration key",
-    description: "Takes effect at once. Revoking it again changes nothing.",
+    description: "Revokes an administration key at once. Revoking it again changes nothing.",
     params: z.object({ adminKeyId: z.string().describe("The id of the key, `adk_…`.") }),
     success: {
       description: "The revoked key.",
@@ -127,8 +130,8 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/audit",
     summary: "List an application's audit log",
     description:
-      "Every administrative action, by API or dashboard, newest first. Requests that were refused, repeated or without effect " +
-      "are not recorded.",
+      "Returns every administrative action on the application, by API or dashboard, newest first. Requests that " +
+      "were refused, repeated or without effect are not recorded.",
     params: ofApp,
     query: listAuditInput,
     success: {
@@ -155,7 +158,9 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/audit",
     summary: "List the audit log of the deployment",
-    description: "Actions that belong to no application: created and revoked administration keys. Newest first.",
+    description:
+      "Returns the actions that belong to no application, newest first: administration keys that were created or " +
+      "revoked.",
     query: pageInput,
     success: {
       description: "A page of the audit log.",

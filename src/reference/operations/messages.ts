@@ -74,7 +74,8 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks",
     summary: "Create an endpoint",
     description:
-      "For one mode, at most 10. It gets messages according to Standard Webhooks 1.0, signed with its secret, which is returned only here.",
+      "Creates an endpoint in one mode, which may have at most 10. The endpoint gets messages according to Standard " +
+      "Webhooks 1.0, signed with its secret. The secret is returned only here.",
     params: ofApp,
     body: { schema: createWebhookInput, example: newWebhook },
     success: { description: "The endpoint and its secret.", schema: newSecretOutput, example: { ...webhook, secret } },
@@ -85,7 +86,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps/{appId}/webhooks",
     summary: "List endpoints",
-    description: "Of one mode, oldest first.",
+    description: "Returns the endpoints of one mode, oldest first.",
     params: ofApp,
     query: listWebhooksInput,
     success: { description: "The endpoints.", schema: listWebhooksOutput, example: { webhooks: [webhook] } },
@@ -96,7 +97,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "patch",
     path: "/apps/{appId}/webhooks/{webhookId}",
     summary: "Change an endpoint",
-    description: "Fields that are left out stay as they are.",
+    description: "Changes the fields that you send.",
     params: ofWebhook,
     body: { schema: changeWebhookInput, example: { isEnabled: true } },
     success: { description: "The endpoint.", schema: webhookOutput, example: webhook },
@@ -107,7 +108,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "delete",
     path: "/apps/{appId}/webhooks/{webhookId}",
     summary: "Delete an endpoint",
-    description: "It gets no more messages.",
+    description: "Deletes the endpoint. It gets no more messages.",
     params: ofWebhook,
     success: { description: "The deleted endpoint.", schema: webhookOutput, example: webhook },
     errors: [],
@@ -117,7 +118,8 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "post",
     path: "/apps/{appId}/webhooks/{webhookId}/rotate",
     summary: "Rotate an endpoint's secret",
-    description: "The previous secret signs too for 24 hours.",
+    description:
+      "Creates a new secret for the endpoint. For 24 hours, messages are also signed with the previous secret.",
     params: ofWebhook,
     success: { description: "The endpoint and its secret.", schema: newSecretOutput, example: { ...webhook, secret } },
     errors: ["secrets_unavailable"],
@@ -137,7 +139,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps/{appId}/webhooks/{webhookId}/deliveries",
     summary: "List deliveries",
-    description: "The deliveries to an endpoint in the last 30 days, newest first, with every attempt.",
+    description: "Returns the deliveries to an endpoint in the last 30 days, newest first, with every attempt.",
     params: ofWebhook,
     query: listDeliveriesInput,
     success: {
@@ -152,7 +154,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "post",
     path: "/apps/{appId}/webhooks/{webhookId}/deliveries/{messageId}/resend",
     summary: "Send a message again",
-    description: "Makes one more attempt at once.",
+    description: "Makes one more attempt to deliver the message, at once.",
     params: ofWebhook.extend({ messageId: z.string().describe("The id of the message, `msg_…`.") }),
     success: { description: "The message.", schema: sentOutput, example: { messageId } },
     errors: [],
@@ -161,8 +163,8 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     id: "replayMessages",
     method: "post",
     path: "/apps/{appId}/webhooks/{webhookId}/replay",
-    summary: "Send the messages of a time again",
-    description: "At most 10,000, the oldest first. The cron sends them.",
+    summary: "Replay the messages of a period",
+    description: "Sends the messages of a period again, at most 10,000, the oldest first. The cron sends them.",
     params: ofWebhook,
     body: { schema: replayInput, example: { from: createdAt } },
     success: {
@@ -178,7 +180,10 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/alerts",
     summary: "Create an alert",
     description:
-      "For one mode, at most 20. It sends `credits.low` when a debit, commit, refund, revoke, adjustment or expiry lowers a user's active balances in the unit, including holds, below the threshold. It fires again only after a grant, a restored payment or an adjustment has raised them to the threshold.",
+      "Creates an alert in one mode, which may have at most 20. The alert sends `credits.low` when a debit, commit, " +
+      "refund, revoke, adjustment or expiry lowers a user's active balances in the unit, including holds, below the " +
+      "threshold. It fires again only after a grant, a restored payment or an adjustment has raised them to the " +
+      "threshold.",
     params: ofApp,
     body: { schema: createAlertInput, example: newAlert },
     success: { description: "The alert.", schema: alertOutput, example: alert, warns: true },
@@ -189,7 +194,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps/{appId}/alerts",
     summary: "List alerts",
-    description: "Of one mode, oldest first.",
+    description: "Returns the alerts of one mode, oldest first.",
     params: ofApp,
     query: listAlertsInput,
     success: { description: "The alerts.", schema: listAlertsOutput, example: { alerts: [alert] } },
@@ -201,7 +206,8 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/alerts/{alertId}",
     summary: "Change an alert",
     description:
-      "Fields that are left out stay as they are; the unit cannot change. The alert starts again like a new one, so it may fire again for users for whom it has fired before.",
+      "Changes the fields that you send; the unit cannot change. The alert starts again like a new one, so it may " +
+      "fire again for users for whom it has fired before.",
     params: ofAlert,
     body: { schema: changeAlertInput, example: { below: { percent: 10 } } },
     success: { description: "The alert.", schema: alertOutput, example: { ...alert, below: { percent: 10 } } },
@@ -213,7 +219,8 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/alerts/{alertId}/users",
     summary: "List users for whom an alert has fired",
     description:
-      "Only users who have stayed below the threshold since. Stored only while the environment has an enabled endpoint.",
+      "Returns the users for whom the alert has fired and who have stayed below the threshold since. They are " +
+      "recorded only while the environment has an enabled endpoint.",
     params: ofAlert,
     query: listAlertUsersInput,
     success: {
@@ -228,7 +235,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "delete",
     path: "/apps/{appId}/alerts/{alertId}",
     summary: "Delete an alert",
-    description: "The alert sends no more messages.",
+    description: "Deletes the alert. It sends no more messages.",
     params: ofAlert,
     success: { description: "The deleted alert.", schema: alertOutput, example: alert },
     errors: [],
@@ -239,7 +246,9 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/expiry-notices",
     summary: "Set when notices of expiry are sent",
     description:
-      "For one mode; replaces the whole setting. `balance.expiring` is sent this number of days before a balance expires. There is no notice for a time before the grant, before the number was set, or before the first endpoint was created.",
+      "Sets, for one mode, how many days before a balance expires `balance.expiring` is sent. Replaces the whole " +
+      "setting. There is no notice for a time before the grant, before the number was set, or before the first " +
+      "endpoint was created.",
     params: ofApp,
     body: { schema: setExpiryNoticesInput, example: exampleNotices },
     success: {
@@ -254,7 +263,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     method: "get",
     path: "/apps/{appId}/expiry-notices",
     summary: "Get when notices of expiry are sent",
-    description: "For one mode.",
+    description: "Returns the setting of one mode.",
     params: ofApp,
     query: readExpiryNoticesInput,
     success: {

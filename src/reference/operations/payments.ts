@@ -64,9 +64,10 @@ export const paymentOperations: readonly Operation[] = [
       id: "setStripe",
       method: "put",
       path: "/apps/{appId}/stripe",
-      summary: "Set how Stripe's events are taken",
+      summary: "Set how Stripe's events are received",
       description:
-        "For one mode. Takes effect at once. A secret is not shown again. Without `signingSecrets` the existing ones stay.",
+        "Sets, for one mode, how Purser verifies and applies Stripe's events. The setting takes effect at once. A " +
+        "secret is not returned again. Without `signingSecrets`, the existing secrets stay.",
       params: ofApp,
       body: {
         schema: setStripeInput,
@@ -79,8 +80,8 @@ export const paymentOperations: readonly Operation[] = [
       id: "getStripe",
       method: "get",
       path: "/apps/{appId}/stripe",
-      summary: "Get how Stripe's events are taken",
-      description: "For one mode, with the time of the last event.",
+      summary: "Get how Stripe's events are received",
+      description: "Returns the setting of one mode, with the time of the last event.",
       params: ofApp,
       query: readStripeInput,
       success: { description: "The setting, without its secrets.", schema: stripeOutput, example: stripeSettings },
@@ -92,8 +93,8 @@ export const paymentOperations: readonly Operation[] = [
       path: "/apps/{appId}/stripe/events",
       summary: "List Stripe's events",
       description:
-        "The effect of each Stripe event of one mode, newest first, and how to correct it. Events without an effect are " +
-        "kept for 30 days, at most 10,000 of them.",
+        "Returns the Stripe events of one mode, newest first: the effect of each, and how to correct it. Events " +
+        "without an effect are kept for 30 days, at most 10,000 of them.",
       params: ofApp,
       query: listStripeEventsInput,
       success: {
@@ -123,7 +124,8 @@ export const paymentOperations: readonly Operation[] = [
       method: "get",
       path: "/apps/{appId}/payments",
       summary: "List payments",
-      description: "The Stripe payments of one mode, newest first, with granted credits and credits taken back.",
+      description:
+        "Returns the Stripe payments of one mode, newest first, with granted credits and credits taken back.",
       params: ofApp,
       query: listPaymentsInput,
       success: {

@@ -112,7 +112,9 @@ export const peopleOperations: readonly Operation[] = [
     path: "/api/v1/erasures/{erasureId}",
     tag: "People",
     summary: "Get an erasure and its receipt",
-    description: "The erased and the kept data, the time, the key and the reason. It contains no personal data.",
+    description:
+      "Returns an erasure: the erased and the kept data, the time, the key and the reason. It contains no personal " +
+      "data.",
     access: "secret",
     params: ofErasure,
     success: { description: "The erasure.", schema: erasureOutput, example: erasure },
@@ -123,8 +125,9 @@ export const peopleOperations: readonly Operation[] = [
     method: "post",
     path: "/api/v1/erasures/{erasureId}/lift",
     tag: "People",
-    summary: "Let the ids of an erasure be used again",
-    description: "Erased data is not restored. A running erasure cannot be lifted yet.",
+    summary: "Lift an erasure",
+    description:
+      "Allows the ids of an erasure again. Erased data is not restored. A running erasure cannot be lifted yet.",
     access: "secret",
     params: ofErasure,
     success: {
@@ -139,7 +142,7 @@ export const peopleOperations: readonly Operation[] = [
       id: "forgetTombstones",
       method: "post",
       path: "/apps/{appId}/tombstones/forget",
-      summary: "Give up the erased ids of a lost secret",
+      summary: "Delete the tombstones of a lost secret",
       description:
         "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
         "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +

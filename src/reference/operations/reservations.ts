@@ -70,8 +70,8 @@ export const reservationOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "List a user's reservations",
     description:
-      "The user's reservations, newest first, of one status or of all. An expired reservation whose holds have not " +
-      "returned yet already has its later status, and no `settledAt`.",
+      "Returns the user's reservations, newest first, of one status or of all. An expired reservation whose holds " +
+      "have not returned yet already has its later status, and no `settledAt`.",
     access: "secret",
     query: reservationsInput,
     success: {
@@ -88,8 +88,8 @@ export const reservationOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Get a reservation",
     description:
-      "The current state of the reservation. An expired reservation whose holds have not returned yet already has its " +
-      "later status, and no `settledAt`.",
+      "Returns the current state of a reservation. An expired reservation whose holds have not returned yet already " +
+      "has its later status, and no `settledAt`.",
     access: "secret",
     params: reservationParams,
     success: { description: "The reservation.", schema: reservationOutput, example: reservation },
@@ -119,8 +119,8 @@ export const reservationOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Extend a reservation",
     description:
-      "Moves the end of an open reservation to so many seconds from now. It never moves to an earlier time, and at most to a day " +
-      "after the reservation was made.",
+      "Moves the expiry of an open reservation to `expiresInSeconds` from now. The expiry never becomes earlier, " +
+      "and is at most a day after the reservation was created.",
     access: "secret",
     params: reservationParams,
     body: { schema: extendInput, example: { expiresInSeconds: 120 } },
@@ -139,8 +139,8 @@ export const reservationOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Release a reservation",
     description:
-      "Returns the held credits. Releasing it again, or after it expired, returns the same result. After it was committed or " +
-      "charged it is closed.",
+      "Returns the held credits. Releasing the reservation again, or after it expired, returns the same result. A " +
+      "reservation that was committed or charged is closed.",
     access: "secret",
     params: reservationParams,
     success: {

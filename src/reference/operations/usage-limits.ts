@@ -27,7 +27,8 @@ export const usageLimitOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Get a user's usage limits",
     description:
-      "The used amount of each limit in the current window, including open holds, in the order in which the limits were created.",
+      "Returns the used amount of each limit in the current window, including open holds, in the order in which the " +
+      "limits were created.",
     access: "end-user",
     query: readUserLimitsInput,
     success: { description: "The limits.", schema: userLimitsOutput, example: { limits: [userLimit] } },
@@ -39,7 +40,9 @@ export const usageLimitOperations: readonly Operation[] = [
     path: "/api/v1/usage/limits/{limitId}/amount",
     tag: "Usage",
     summary: "Set a user's own amount of a limit",
-    description: "Takes effect at once, also in the current window. Null: the limit does not apply to this user.",
+    description:
+      "Sets an amount that replaces the amount of the limit for one user. It takes effect at once, also in the " +
+      "current window. If the amount is null, the limit does not apply to this user.",
     access: "secret",
     params: limitParams,
     body: { schema: ownAmountInput, example: { userId: "user_42", amount: 200 } },
@@ -57,7 +60,7 @@ export const usageLimitOperations: readonly Operation[] = [
     path: "/api/v1/usage/limits/{limitId}/amount",
     tag: "Usage",
     summary: "Remove a user's own amount of a limit",
-    description: "Restores the limit's own amount for the user. A repeat, or a call without an own amount, is 200.",
+    description: "Restores the limit's own amount for the user. Returns 200 also if the user has no own amount.",
     access: "secret",
     params: limitParams,
     query: removeOwnAmountInput,
@@ -72,7 +75,9 @@ export const usageLimitOperations: readonly Operation[] = [
       path: "/apps/{appId}/usage-limits",
       summary: "Create a usage limit",
       description:
-        "For one mode, at most 20. It bounds how much each user may use in a window, independent of credits. Windows follow the calendar in UTC, and weeks begin on Monday. It counts from its creation.",
+        "Creates a limit in one mode, which may have at most 20. The limit sets how much each user may use in a " +
+        "window, independent of credits. Windows follow the calendar in UTC, and weeks begin on Monday. The limit " +
+        "counts from its creation.",
       params: ofApp,
       body: { schema: createLimitInput, example: { mode: "live", ...newLimit } },
       success: { description: "The limit.", schema: usageLimitOutput, example: exampleLimit },
@@ -83,7 +88,7 @@ export const usageLimitOperations: readonly Operation[] = [
       method: "get",
       path: "/apps/{appId}/usage-limits",
       summary: "List usage limits",
-      description: "Of one mode, in the order of creation.",
+      description: "Returns the limits of one mode, in the order of creation.",
       params: ofApp,
       query: listLimitsInput,
       success: { description: "The limits.", schema: listLimitsOutput, example: { limits: [exampleLimit] } },
@@ -94,7 +99,7 @@ export const usageLimitOperations: readonly Operation[] = [
       method: "patch",
       path: "/apps/{appId}/usage-limits/{limitId}",
       summary: "Change a usage limit",
-      description: "Fields that are left out stay as they are. After a change of the amount, the used amount stays.",
+      description: "Changes the fields that you send. After a change of the amount, the used amount stays.",
       params: ofLimit,
       body: { schema: changeLimitInput, example: { amount: 60 } },
       success: { description: "The limit.", schema: usageLimitOutput, example: { ...exampleLimit, amount: 60 } },
@@ -105,7 +110,7 @@ export const usageLimitOperations: readonly Operation[] = [
       method: "delete",
       path: "/apps/{appId}/usage-limits/{limitId}",
       summary: "Delete a usage limit",
-      description: "The limit no longer applies, and its counters are deleted.",
+      description: "Deletes the limit and its counters. It no longer applies.",
       params: ofLimit,
       success: { description: "The deleted limit.", schema: usageLimitOutput, example: exampleLimit },
       errors: [],

@@ -124,10 +124,10 @@ export const usageOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "List usage events",
     description:
-      "A user's events, newest by `occurredAt` first. A page with `event` or `model` looks at a limited number of " +
-      "events, so it may be short, even empty, while `nextCursor` is not null. A browser may call it with a publishable " +
-      "key and the user's token, for that user only, and gets no `properties`. With `eventId` instead of `userId` the " +
-      "response is that event, with its `userId`.",
+      "Returns a user's events, newest by `occurredAt` first. A page with `event` or `model` examines a limited " +
+      "number of events, so it may be short, even empty, while `nextCursor` is not null. A browser may call it with " +
+      "a publishable key and the user's token, for that user only, and gets no `properties`. With `eventId` instead " +
+      "of `userId`, returns that event, with its `userId`.",
     access: "end-user",
     query: eventsInput,
     success: {
@@ -144,10 +144,10 @@ export const usageOperations: readonly Operation[] = [
     tag: "Usage",
     summary: "Get usage totals",
     description:
-      "The used quantities, by event and unit, of events that occurred in `[from, to)`. These are not debits. `groupBy` " +
-      "groups them by event, model and hour, day or month, together with the debited amounts; it needs `from`. A span " +
-      "of more than 200,000 events is refused. A browser may call it with a publishable key and the user's token, for " +
-      "that user only, for up to 5,000 events.",
+      "Returns the used quantities, by event and unit, of events that occurred in `[from, to)`. These are not " +
+      "debits. `groupBy` groups them by event, model and hour, day or month, together with the debited amounts; it " +
+      "needs `from`. A span of more than 200,000 events is refused. A browser may call it with a publishable key " +
+      "and the user's token, for that user only, for up to 5,000 events.",
     access: "end-user",
     query: totalsInput,
     success: {
@@ -164,10 +164,11 @@ export const usageOperations: readonly Operation[] = [
       path: "/apps/{appId}/usage",
       summary: "Get the usage of all users",
       description:
-        "The usage of all users of one mode on the days of `[from, to)`, in UTC, by `occurredAt`: by day, event, model or " +
-        "user. `user` returns the 100 largest users by events and the 100 largest by each unit in one list, the most " +
-        "events first. The totals are updated within minutes: they contain everything received before `upTo`. A span with " +
-        "more than 2,000,000 sums (one a user, day, event and model) is refused.",
+        "Returns the usage of all users of one mode on the days of `[from, to)`, in UTC, by `occurredAt`. It is " +
+        "grouped by day, event, model or user. `user` returns the 100 users with the most events and the 100 users " +
+        "with the most of each unit in one list, the most events first. The totals are updated within minutes: they " +
+        "contain everything received before `upTo`. A span with more than 2,000,000 sums is refused; each user, " +
+        "day, event and model has one sum.",
       params: ofApp,
       query: environmentUsageInput,
       success: {
