@@ -10,6 +10,7 @@ import { writingValues } from "../ledger/account.ts";
 import { type Decision, type Outcome, replay, writeReturning } from "../ledger/decision.ts";
 import { insertTakings, type Taking } from "../ledger/insert-entries.ts";
 import { insertRefundOwed } from "../ledger/owed.ts";
+import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import type { AccountAtRead } from "../ledger/send.ts";
 import { writeForUser } from "../ledger/write.ts";
@@ -46,7 +47,11 @@ export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise
       selectRefunds(ctx, { userId }, { externalRef }),
       selectTaken(ctx, { userId }, { externalRef, refundRef }),
     ],
-    decide: ([issued, refunds, taken], account) => decideRefund(ctx, { input, stamp, issued, refunds, taken }, account),
+    decide: ([stored, refunds, taken], account) => {
+      // The refund's own batch first grants the due periods (R3).
+      const due = balancesOfPeriods(account.periods).filter((row) => row.externalRef === externalRef);
+      return decideRefund(ctx, { input, stamp, issued: [...stored, ...due], refunds, taken }, account);
+    },
   });
   assert(refunded !== null, "a user named by id is never unknown");
   return refunded;

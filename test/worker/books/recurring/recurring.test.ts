@@ -377,6 +377,25 @@ describe("other calls about periods", () => {
     await expectLedgerInvariants();
   });
 
+  it("refund a due period that no write has granted yet, with the same result as afterwards", async () => {
+    const world = await recurringWorld();
+    await world.make({ recurringId: "rec_a" });
+    world.clock.advance(31 * DAY_MS);
+    const body = { userId: "u", externalRef: "recurring:rec_a:2", refundRef: "r1", share: { part: 1, of: 2 } };
+    const refund = () => world.call("POST", "/api/v1/credits/refund", { key: world.key, body });
+    const due = (await world.balances()).map(({ balanceId }: { balanceId: string }) => balanceId);
+    const refunded = await refund();
+    expect(refunded.status).toBe(200);
+    expect(refunded.body.balances).toMatchObject([
+      { unit: "tokens", taken: 50, short: 0, remaining: 50 },
+      { unit: "count", taken: 2.5, short: 0, remaining: 2.5 },
+    ]);
+    expect(refunded.body.balances.map(({ balanceId }: { balanceId: string }) => balanceId).sort()).toEqual(due.sort());
+    const again = await refund();
+    expect([again.body, again.headers.get("idempotent-replayed")]).toEqual([refunded.body, "true"]);
+    await expectLedgerInvariants();
+  });
+
   it("leave out a due period until it is written: balances as of a moment, history, verification, revoke", async () => {
     const world = await recurringWorld();
     await world.make({ recurringId: "rec_a" });
