@@ -17,9 +17,7 @@ import { allowBrowsers, createRoutes, WARNING_HEADER, warningText } from "./http
 import { healthRoutes } from "./http/health.ts";
 import { randomId } from "./lib/ids.ts";
 import { paymentRoutes, stripeRoutes } from "./payments/routes.ts";
-import { captureRoutes } from "./people/capture/routes.ts";
-import { analyticsLimitRoutes } from "./people/limits/routes.ts";
-import { consentRoutes } from "./people/routes.ts";
+import { analyticsLimitRoutes, captureRoutes, consentRoutes } from "./people/routes.ts";
 import { docsRoutes, fileRoutes, openApiRoutes } from "./reference/routes.ts";
 import type { Outbox, Runtime } from "./runtime.ts";
 import { makeFirstAttempts } from "./webhooks/deliver-due.ts";

@@ -164,7 +164,7 @@ export function temporarilyUnavailable(message: string, cause?: unknown, fault: 
 
 /**
  * Returns a 503 for an environment whose test clock (D3) differs from the one the verb was called with. `callVerb`
- * (http/call-verb.ts) then calls the verb again, so a caller sees this error only if the clock moves repeatedly.
+ * (http/factory.ts) then calls the verb again, so a caller sees this error only if the clock moves repeatedly.
  */
 export function clockMoved(): PurserError {
   return temporarilyUnavailable(
@@ -172,4 +172,9 @@ export function clockMoved(): PurserError {
     undefined,
     "clock_moved",
   );
+}
+
+/** Throws if `condition` is false: a bug in Purser. Throw a PurserError instead for a mistake that a caller can make. */
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new Error(`Assertion failed: ${message}`);
 }

@@ -1,7 +1,7 @@
 import { createWorkerApp } from "./app.ts";
 import { cronParts, scheduled } from "./cron.ts";
 import { figuresPart } from "./dashboard/figures/walk-business.ts";
-import { pendingFlush } from "./db/activity/count.ts";
+import { pendingFlush } from "./db/activity.ts";
 
 const app = createWorkerApp();
 

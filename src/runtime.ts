@@ -56,7 +56,7 @@ export interface Runtime {
   readonly newId: (prefix: string) => string;
   /** The messages to deliver for the first time after the response is sent. Absent where the cron delivers them. */
   readonly outbox?: Outbox;
-  /** Adds a sentence to the response's warnings (http/warnings.ts). Absent where there is no response. */
+  /** Adds a sentence to the response's warnings (http/factory.ts). Absent where there is no response. */
   readonly warn?: (sentence: string) => void;
 }
 
@@ -123,7 +123,7 @@ export interface AdminCtx extends SystemCtx {
 export interface TenantCtx extends DatabaseCtx {
   readonly environment: Environment;
   readonly caller: Caller;
-  /** The environment's test clock, as text (db/clock.ts); null for none. A write aborts if the clock has changed since. */
+  /** The environment's test clock, as text (db/features.ts); null for none. A write aborts if the clock has changed since. */
   readonly clock: string | null;
   /** The real time, for values that ignore a test clock (D3): links, signatures, attempts, retention. */
   readonly realNow: () => number;

@@ -1,3 +1,5 @@
+import { rememberPerObject } from "./lib/memory.ts";
+
 /** The settings of the deployment. A missing or weak setting switches its feature off. */
 export interface Settings {
   /** Null: administration routes return 404. */
@@ -80,16 +82,8 @@ function readDatabaseBytesMax(text = ""): number {
   return DATABASE_BYTES_MAX_DEFAULT;
 }
 
-/** The settings by their object of bindings, which all requests of an isolate share. */
-const settingsOf = new WeakMap<object, Settings>();
-
-export function readSettings(env: Partial<Env>): Settings {
-  const settings = settingsOf.get(env) ?? settingsIn(env);
-  settingsOf.set(env, settings);
-  return settings;
-}
-
-function settingsIn(env: Partial<Env>): Settings {
+/** Reads the settings, once for each object of bindings, which all requests of an isolate share. */
+export const readSettings = rememberPerObject((env: Partial<Env>): Settings => {
   const quota = env.TEST_BALANCE_QUOTA;
   return {
     adminToken: configuredSecret(env.ADMIN_TOKEN, ADMIN_TOKEN_CHARACTERS_MIN),
@@ -108,4 +102,4 @@ function settingsIn(env: Partial<Env>): Settings {
     isBehindCloudflare: env.BEHIND_CLOUDFLARE === "true",
     access: readAccess(env.ACCESS_TEAM_DOMAIN, env.ACCESS_AUD),
   };
-}
+});

@@ -35,7 +35,7 @@ function sortBy(table: HTMLTableElement, column: number): void {
   body.append(...keyed.map(({ row }) => row));
 }
 
-/** Returns a CSV cell that no spreadsheet reads as a formula, by the rule of src/lib/csv.ts. */
+/** Returns a CSV cell that no spreadsheet reads as a formula, by the rule of src/lib/encoding.ts. */
 const csvCell = (text: string): string => `"${(/^[=+\-@\t\r]/.test(text) ? `'${text}` : text).replaceAll('"', '""')}"`;
 
 function csvOf(table: HTMLTableElement): string {

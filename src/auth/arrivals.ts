@@ -1,10 +1,11 @@
 import { PurserError } from "../errors.ts";
 import { factory } from "../http/factory.ts";
+import { rememberPerObject } from "../lib/memory.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import type { Runtime } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import type { Key } from "./key.ts";
-import { MinuteCounts, MinuteMemory, mayPass, ofIsolates } from "./minute-counts.ts";
+import { MinuteCounts, MinuteMemory, mayPass } from "./minute-counts.ts";
 
 /** The address that all requests share when no platform reports a client's address. */
 const UNKNOWN = "unknown";
@@ -72,7 +73,7 @@ class Arrivals {
   readonly servers = new MinuteMemory();
 }
 
-const arrivalsOf = ofIsolates(() => new Arrivals());
+const arrivalsOf = rememberPerObject(() => new Arrivals());
 
 /**
  * Counts a request for its address. Returns the seconds to wait before the next try, or null when the request is within the

@@ -1,4 +1,5 @@
 import { type PurserError, temporarilyUnavailable } from "../errors.ts";
+import { rememberPerObject } from "../lib/memory.ts";
 import type { Runtime } from "../runtime.ts";
 import { isAsymmetric, keysFlaw, type PublishedKeys, publishedKeysOf, type TokenFlaw } from "./jwt.ts";
 
@@ -97,12 +98,11 @@ class KeySet {
   }
 }
 
-/** The key sets of each isolate, by URL. */
-const keySets = new WeakMap<object, Map<string, KeySet>>();
+/** The key sets of an isolate, by URL. */
+const keySetsOf = rememberPerObject(() => new Map<string, KeySet>());
 
 function keySetOf({ isolate }: Pick<Runtime, "isolate">, url: string): KeySet {
-  const sets = keySets.get(isolate) ?? new Map<string, KeySet>();
-  keySets.set(isolate, sets);
+  const sets = keySetsOf(isolate);
   if (sets.size >= KEY_SETS_MAX && !sets.has(url)) sets.clear();
   const keySet = sets.get(url) ?? new KeySet(url);
   sets.set(url, keySet);

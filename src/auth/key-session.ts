@@ -8,7 +8,7 @@ import type { Db, RowsOf, Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import { clockMoved, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
-import { rememberUpTo } from "../lib/remember.ts";
+import { rememberUpTo } from "../lib/memory.ts";
 import { isOriginAllowed } from "./end-user-setting.ts";
 import { invalidKey, type Key } from "./key.ts";
 
@@ -23,7 +23,7 @@ const isKeyInForce = (value: ValueOf<KeyValues>) =>
     isNull(apiKeys.revokedAtMs),
   );
 
-/** Returns the key's row if the key is valid: the end-user token setting as JSON, and the test clock as text (db/clock.ts). */
+/** Returns the key's row if the key is valid: the end-user token setting as JSON, and the test clock as text (db/features.ts). */
 const selectCheckedKey = query((value: ValueOf<KeyValues>) =>
   drizzle
     .select({ ...fields(environments, "endUserAuth"), ...computed({ clock: clockOf() }) })

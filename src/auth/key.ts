@@ -3,7 +3,7 @@ import { databaseIndexOf } from "../db/session.ts";
 import { PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { crc32, fromBase62, toBase62 } from "../lib/encoding.ts";
-import { rememberUpTo } from "../lib/remember.ts";
+import { rememberUpTo } from "../lib/memory.ts";
 import type { Environment, Mode } from "../runtime.ts";
 
 const BEARER = /^Bearer +([^\s]+) *$/i;
@@ -199,4 +199,25 @@ function absentKeyAdvice(
   }
   if (header("x-user-token") !== undefined) return `${HOW}, a publishable key beside the \`X-User-Token\`.`;
   return `${HOW}.`;
+}
+
+const PAGE_HEADERS = {
+  secret: "secret key",
+  relay: "relay key",
+  admin: "admin token",
+  adminKey: "administration key",
+} as const;
+
+/**
+ * Refuses a browser's request with a key that must stay secret: `forbidden` (W11). Browsers send both headers; the servers of
+ * some frameworks send `Origin` alone.
+ */
+export function refusePage(c: Context<AppEnv>, kind: keyof typeof PAGE_HEADERS): void {
+  if (c.req.header("origin") === undefined || c.req.header("sec-fetch-site") === undefined) return;
+  const name = PAGE_HEADERS[kind];
+  throw new PurserError(
+    "forbidden",
+    `This request comes from a page in a browser, where anybody can read its ${name}. Remove the ${name} from the page, and ` +
+      "replace it. A page uses a publishable key (`pk_…`).",
+  );
 }

@@ -73,16 +73,6 @@ export class MinuteMemory {
   }
 }
 
-/** Returns a function that gives each isolate its own result of `make`. */
-export function ofIsolates<Kept>(make: () => Kept): (isolate: object) => Kept {
-  const kept = new WeakMap<object, Kept>();
-  return (isolate) => {
-    const own = kept.get(isolate) ?? make();
-    kept.set(isolate, own);
-    return own;
-  };
-}
-
 /**
  * Returns whether the platform lets an address pass. Null if the platform does not or cannot count; the isolate's own counts
  * then decide.

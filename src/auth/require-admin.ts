@@ -5,17 +5,16 @@ import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { adminKeys } from "../db/schema.ts";
 import { allDatabases, databaseIndexOf, openSession } from "../db/session.ts";
 import { all } from "../db/sql.ts";
-import { PurserError } from "../errors.ts";
+import { assert, PurserError } from "../errors.ts";
 import { nothingHere } from "../http/errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
-import { assert } from "../lib/assert.ts";
 import { equalSecrets, sha256 } from "../lib/encoding.ts";
+import { rememberPerObject } from "../lib/memory.ts";
 import type { AdminRights, Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
 import { addressOf, countArrival, countKey, isFoundUnknown, noteFound, type Sent } from "./arrivals.ts";
-import { adminTokenAdvice, invalidKey, isAdminKey, readKey } from "./key.ts";
-import { MinuteCounts, mayPass, ofIsolates } from "./minute-counts.ts";
-import { refusePage } from "./refuse-page.ts";
+import { adminTokenAdvice, invalidKey, isAdminKey, readKey, refusePage } from "./key.ts";
+import { MinuteCounts, mayPass } from "./minute-counts.ts";
 import { keyInHeader } from "./require-key.ts";
 import { judgeRoute } from "./scopes.ts";
 
@@ -86,7 +85,7 @@ const FAILURES_A_MINUTE_MAX = 10;
 /** The longest token that is hashed. No token sent by mistake is longer. */
 const TOKEN_CHARACTERS_MAX = 1_000;
 
-const failuresOf = ofIsolates(() => new MinuteCounts());
+const failuresOf = rememberPerObject(() => new MinuteCounts());
 
 /**
  * Returns whether `given` is the administrator's token. Refuses an address that failed ten times in a minute with

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { noteSeen } from "../db/activity/count.ts";
+import { noteSeen } from "../db/activity.ts";
 import { knownClock, learnClock, timesOf } from "../db/features.ts";
 import { databaseAt, isBookmark } from "../db/session.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -7,9 +7,8 @@ import { type AppEnv, factory } from "../http/factory.ts";
 import { readSettings } from "../settings.ts";
 import { countArrival, countCapture, countKey, isFoundUnknown, noteFound } from "./arrivals.ts";
 import { admitEndUser } from "./end-user.ts";
-import { bearerToken, invalidKey, type Key, keyAdvice, readKey } from "./key.ts";
+import { bearerToken, invalidKey, type Key, keyAdvice, readKey, refusePage } from "./key.ts";
 import { openKeySession } from "./key-session.ts";
-import { refusePage } from "./refuse-page.ts";
 
 /**
  * Returns the bookmark that the caller sent; null for none. Leaves a malformed bookmark to the validator, which refuses it in

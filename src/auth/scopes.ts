@@ -1,7 +1,6 @@
 /** Lists the scope that each administration route needs from an administration key, and checks such keys. */
 
-import { PurserError } from "../errors.ts";
-import { assert } from "../lib/assert.ts";
+import { assert, PurserError } from "../errors.ts";
 import type { AdminRights, Mode, Scope, SystemCtx } from "../runtime.ts";
 
 /** The scopes, each with its meaning for the reference. */

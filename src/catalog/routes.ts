@@ -4,18 +4,25 @@ import { readBody, readNoFields } from "../http/body.ts";
 import { createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
-import { createAdminKey, listAdminKeys, revokeAdminKey } from "./admin-keys/admin-keys.ts";
-import { createAdminKeyInput } from "./admin-keys/schemas.ts";
-import { createApp, listApps, requireApp, setEndUserAuth } from "./apps/apps.ts";
-import { createKey, listKeys, revokeKey } from "./apps/keys.ts";
-import { createAppInput, createKeyInput, listKeysInput, setEndUserAuthInput } from "./apps/schemas.ts";
-import { NO_APP } from "./audit/audit-statement.ts";
-import { listAudit } from "./audit/list.ts";
-import { listAuditInput, pageInput } from "./audit/schemas.ts";
-import { archivePack, patchPack, restorePack } from "./packs/change.ts";
-import { createPack } from "./packs/create.ts";
-import { listPacks } from "./packs/pack.ts";
-import { createPackInput, patchPackInput } from "./packs/schemas.ts";
+import { createAdminKey, listAdminKeys, revokeAdminKey } from "./admin-keys.ts";
+import { createApp, listApps, requireApp, setEndUserAuth } from "./apps.ts";
+import { NO_APP } from "./audit.ts";
+import { archivePack, patchPack, restorePack } from "./change-pack.ts";
+import { createPack } from "./create-pack.ts";
+import { createKey, listKeys, revokeKey } from "./keys.ts";
+import { listAudit } from "./list-audit.ts";
+import { listPacks } from "./pack.ts";
+import {
+  createAdminKeyInput,
+  createAppInput,
+  createKeyInput,
+  createPackInput,
+  listAuditInput,
+  listKeysInput,
+  pageInput,
+  patchPackInput,
+  setEndUserAuthInput,
+} from "./schemas.ts";
 
 /** The administration routes of the catalogue. */
 export const catalogRoutes = createRoutes()

@@ -1,7 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import * as z from "zod";
-import { requireEnvironment } from "../catalog/apps/apps.ts";
-import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { requireEnvironment } from "../catalog/apps.ts";
+import { insertAct, newAct } from "../catalog/audit.ts";
 import { attempt, constraintOf } from "../db/attempt.ts";
 import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/features.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";

@@ -1,10 +1,10 @@
 import type { Context } from "hono";
 import { SCOPES } from "../auth/scopes.ts";
-import { createAdminKey, listAdminKeys, nameActors, revokeAdminKey } from "../catalog/admin-keys/admin-keys.ts";
-import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/admin-keys/responses.ts";
-import { createAdminKeyInput } from "../catalog/admin-keys/schemas.ts";
-import { NO_APP } from "../catalog/audit/audit-statement.ts";
-import { listActs } from "../catalog/audit/search.ts";
+import { createAdminKey, listAdminKeys, nameActors, revokeAdminKey } from "../catalog/admin-keys.ts";
+import { NO_APP } from "../catalog/audit.ts";
+import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/responses.ts";
+import { createAdminKeyInput } from "../catalog/schemas.ts";
+import { listActs } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
 import { CopyBox, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";

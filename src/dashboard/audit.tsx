@@ -1,8 +1,8 @@
 import type { Context } from "hono";
-import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
-import { ACTIONS } from "../catalog/audit/audit-statement.ts";
-import type { AuditEntry } from "../catalog/audit/responses.ts";
-import { type ShownAct, searchAudit, searchedActsMax } from "../catalog/audit/search.ts";
+import { nameActors } from "../catalog/admin-keys.ts";
+import { ACTIONS } from "../catalog/audit.ts";
+import type { AuditEntry } from "../catalog/responses.ts";
+import { type ShownAct, searchAudit, searchedActsMax } from "../catalog/search-audit.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/revoke.ts";
-import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
-import { findGrantAct, listActs } from "../catalog/audit/search.ts";
+import { nameActors } from "../catalog/admin-keys.ts";
+import { findGrantAct, listActs } from "../catalog/search-audit.ts";
 import { Acts } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { numbers, Table, Tag } from "./components.tsx";

@@ -3,7 +3,7 @@ import { asOfEntriesMax, balancesAsOf, findBalances, searchedBalancesMax } from 
 import type { ShownBalance } from "../books/credits/revoke.ts";
 import { listInput } from "../books/credits/schemas.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
-import { listPacks } from "../catalog/packs/pack.ts";
+import { listPacks } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { numbers, Pager, Table, Tag } from "./components.tsx";
 import { SHOWN_FIELDS_MAX } from "./confirm.tsx";

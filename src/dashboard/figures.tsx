@@ -9,7 +9,7 @@ import {
   lookedAtExpiriesMax,
   lookedAtUsersMax,
 } from "../books/credits/find-entries.ts";
-import { listPacks } from "../catalog/packs/pack.ts";
+import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
 import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";

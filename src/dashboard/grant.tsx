@@ -3,7 +3,7 @@ import { amountOfSteps } from "../books/amounts/amount.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { grantInput } from "../books/credits/schemas.ts";
 import { readUserTotals } from "../books/credits/user-totals.ts";
-import { listPacks } from "../catalog/packs/pack.ts";
+import { listPacks } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import {

@@ -1,16 +1,10 @@
 import type { Context } from "hono";
-import { nameActors } from "../catalog/admin-keys/admin-keys.ts";
-import {
-  readEndUserAuth,
-  readEndUserSecret,
-  setEndUserAuth,
-  type TokenTest,
-  testUserToken,
-} from "../catalog/apps/apps.ts";
-import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/apps/keys.ts";
-import type { CreateKeyOutput, KeyOutput } from "../catalog/apps/responses.ts";
-import { createKeyInput, setEndUserAuthInput } from "../catalog/apps/schemas.ts";
-import { listActs } from "../catalog/audit/search.ts";
+import { nameActors } from "../catalog/admin-keys.ts";
+import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, testUserToken } from "../catalog/apps.ts";
+import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
+import type { CreateKeyOutput, KeyOutput } from "../catalog/responses.ts";
+import { createKeyInput, setEndUserAuthInput } from "../catalog/schemas.ts";
+import { listActs } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { CopyBox, Pager, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";

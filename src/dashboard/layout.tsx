@@ -4,7 +4,7 @@ import { raw } from "hono/html";
 import type { Child } from "hono/jsx";
 import { errorStatus, type PurserError } from "../errors.ts";
 import { logUnavailable } from "../http/errors.ts";
-import { type DashboardFile, referenceFile } from "../http/reference-file.ts";
+import { type DashboardFile, referenceFile } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
 import { FIELD_ERROR, RefusalText } from "./fields.tsx";
 import type { DashboardEnv } from "./form.ts";

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { type AnalyticsLimit, analyticsDefaults, type ReachedLimit } from "../people/limits/count.ts";
 import { readLimits, setLimits } from "../people/limits/limits.ts";
-import { setLimitsInput } from "../people/limits/schemas.ts";
+import { setLimitsInput } from "../people/schemas.ts";
 import { Meter } from "./chart.tsx";
 import { numbers, Table } from "./components.tsx";
 import { Field } from "./fields.tsx";

@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import type { MatchRule } from "../books/amounts/match.ts";
-import { listPacks } from "../catalog/packs/pack.ts";
-import type { PackOutput } from "../catalog/packs/responses.ts";
+import { listPacks } from "../catalog/pack.ts";
+import type { PackOutput } from "../catalog/responses.ts";
 import { Empty, Id, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, Time } from "./format.tsx";

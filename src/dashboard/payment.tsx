@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { listPacks } from "../catalog/packs/pack.ts";
+import { listPacks } from "../catalog/pack.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import type { PaymentOutput } from "../payments/responses.ts";

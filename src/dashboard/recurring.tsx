@@ -4,7 +4,7 @@ import { createRecurring } from "../books/recurring/create.ts";
 import { listRecurring, listSuspended } from "../books/recurring/recurring.ts";
 import type { RecurringOutput } from "../books/recurring/responses.ts";
 import { cancelRecurringInput, createRecurringInput, everyPeriod } from "../books/recurring/schemas.ts";
-import { listPacks } from "../catalog/packs/pack.ts";
+import { listPacks } from "../catalog/pack.ts";
 import { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { Empty, Id, Pager, Table, Tag } from "./components.tsx";

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { type RefusalKind, type RefusalReason, readRefusals } from "../db/activity/refusals.ts";
+import { type RefusalKind, type RefusalReason, readRefusals } from "../db/refusals.ts";
 import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";

@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { createMiddleware } from "hono/factory";
 import { limitArrivals } from "../auth/arrivals.ts";
 import { inDatabaseOf, openRoot } from "../auth/require-admin.ts";
-import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps/apps.ts";
+import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";
 import { adjustRoutes, revokeRoutes } from "./adjust.tsx";

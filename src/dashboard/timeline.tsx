@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { amountOfSteps, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
-import type { AuditEntry } from "../catalog/audit/responses.ts";
+import type { AuditEntry } from "../catalog/responses.ts";
 import { invalid } from "../errors.ts";
 import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/responses.ts";

@@ -1,5 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { clockMoved, refusalIn } from "../errors.ts";
+import { rememberPerObject, rememberUpTo } from "../lib/memory.ts";
 import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "./query.ts";
 import { environments } from "./schema.ts";
@@ -26,20 +27,10 @@ export interface Features {
 }
 
 const NO_FEATURES: Features = {};
-/** The last parsed texts. An environment's text seldom changes. */
-const knownFeatures = new Map<string, Features>();
-const knownMax = 100;
+/** Parses a text of `environments.features`. An environment's text seldom changes, and only `changeFeature` writes it. */
+const parseFeatures = rememberUpTo(100, (text) => JSON.parse(text) as Features);
 
-export function readFeatures(text: string | null): Features {
-  if (text === null) return NO_FEATURES;
-  const found = knownFeatures.get(text);
-  if (found !== undefined) return found;
-  // Only `changeFeature` writes this text.
-  const features = JSON.parse(text) as Features;
-  if (knownFeatures.size >= knownMax) knownFeatures.clear();
-  knownFeatures.set(text, features);
-  return features;
-}
+export const readFeatures = (text: string | null): Features => (text === null ? NO_FEATURES : parseFeatures(text));
 
 type OfEnvironment = { environmentId: number };
 type OfFeatures = OfEnvironment & { features: string | null };
@@ -134,7 +125,7 @@ export function timesOf(
 }
 
 /** The test clocks that this isolate read last, as text. They may be outdated, so each use compares them with the database. */
-const clocks = new WeakMap<object, Map<string, string>>();
+const clocksOf = rememberPerObject(() => new Map<string, string>());
 const CLOCKS_MAX = 1_000;
 
 type ClockPlace = Pick<Environment, "appId" | "mode">;
@@ -142,12 +133,11 @@ const clockKey = ({ appId, mode }: ClockPlace): string => `${appId} ${mode}`;
 
 /** The test clock of an environment, as far as this isolate knows. */
 export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace): string | null {
-  return clocks.get(isolate)?.get(clockKey(environment)) ?? null;
+  return clocksOf(isolate).get(clockKey(environment)) ?? null;
 }
 
 export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace, clock: string | null): void {
-  const known = clocks.get(isolate) ?? new Map<string, string>();
-  clocks.set(isolate, known);
+  const known = clocksOf(isolate);
   if (known.size >= CLOCKS_MAX) known.clear();
   if (clock === null) known.delete(clockKey(environment));
   else known.set(clockKey(environment), clock);

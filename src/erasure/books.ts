@@ -14,7 +14,7 @@ import {
   type Steps,
 } from "../db/schema.ts";
 import type { RowsOf, Statement } from "../db/sql.ts";
-import { type ErasureSecret, hashName } from "../db/tombstones/check.ts";
+import { type ErasureSecret, hashName } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./counts.ts";
 import { erasureNamesOf, isGiven, newName } from "./page-of-books.ts";

@@ -1,15 +1,14 @@
 import { and, eq, sql } from "drizzle-orm";
-import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { insertAct, newAct } from "../catalog/audit.ts";
 import { attempt } from "../db/attempt.ts";
 import { changeFeature, guardFeatures, requireClock } from "../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { erasures, tombstones } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
-import { erasureSecrets, hashesOf, requireSecrets, standingIn, type TombstoneSecrets } from "../db/tombstones/check.ts";
+import { erasureSecrets, hashesOf, requireSecrets, standingIn, type TombstoneSecrets } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
-import type { ErasureKey } from "./counts.ts";
-import { readCounts } from "./counts.ts";
+import { type ErasureKey, readCounts } from "./counts.ts";
 import { continueErasure, type ErasureBudget, selectErasureFeatures } from "./erase-running.ts";
 import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";

@@ -1,15 +1,15 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
 import { toSteps, UNITS } from "../books/amounts/amount.ts";
-import { countActivity } from "../db/activity/count.ts";
+import { countActivity } from "../db/activity.ts";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn } from "../db/cron-work.ts";
 import { clockOf, guardFeatures, requireClock } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
-import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones/check.ts";
+import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
-import { assert } from "../lib/assert.ts";
+import { assert } from "../errors.ts";
 import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";

@@ -1,10 +1,10 @@
 import { and, eq, inArray, isNull, sql } from "drizzle-orm";
-import { requireEnvironment } from "../catalog/apps/apps.ts";
-import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { requireEnvironment } from "../catalog/apps.ts";
+import { insertAct, newAct } from "../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, scalar, type ValueOf } from "../db/query.ts";
 import { erasures, tombstones } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
-import { fingerprintsOf } from "../db/tombstones/check.ts";
+import { fingerprintsOf } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
 import { leaveFeature } from "./receipt.ts";

@@ -1,13 +1,12 @@
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { insertAct, newAct } from "../catalog/audit.ts";
 import { drizzle, fields, hasRow, query, type ValueOf } from "../db/query.ts";
 import { environments, erasures, tombstones } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import type { ErasureKey } from "./counts.ts";
-import { readCounts } from "./counts.ts";
+import { type ErasureKey, readCounts } from "./counts.ts";
 import type { ErasureOutput } from "./responses.ts";
 
 export type ErasureRow = typeof erasures.$inferSelect;

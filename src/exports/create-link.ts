@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { actOfOperator } from "../catalog/audit/audit-statement.ts";
-import { countActivity } from "../db/activity/count.ts";
-import { batchBehind, underName } from "../db/tombstones/known.ts";
+import { actOfOperator } from "../catalog/audit.ts";
+import { countActivity } from "../db/activity.ts";
+import { batchBehind, underName } from "../db/known-tombstones.ts";
 import { PurserError } from "../errors.ts";
 import { decodeBase64url, encodeBase64url, sha256, signHmac, verifyHmac } from "../lib/encoding.ts";
 import { DAY_MS, iso, parseTimestamp } from "../lib/time.ts";

@@ -4,7 +4,7 @@ import { presentStored } from "../books/recurring/recurring.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { idProperties } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
-import { assert } from "../lib/assert.ts";
+import { assert } from "../errors.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import { isJsonObject, parseJson } from "../lib/json.ts";
 import { iso } from "../lib/time.ts";

@@ -1,13 +1,13 @@
-import { MinuteCounts, ofIsolates } from "../auth/minute-counts.ts";
+import { MinuteCounts } from "../auth/minute-counts.ts";
 import { inDatabaseOf } from "../auth/require-admin.ts";
-import { countActivity } from "../db/activity/count.ts";
+import { countActivity } from "../db/activity.ts";
 import { atLatestClock, knownClock, timesOf } from "../db/features.ts";
+import { underName } from "../db/known-tombstones.ts";
 import { databaseIndexOf } from "../db/session.ts";
 import { batch, type Statement } from "../db/sql.ts";
-import { underName } from "../db/tombstones/known.ts";
 import { PurserError } from "../errors.ts";
-import type { Utf8 } from "../lib/encoding.ts";
-import { sha256 } from "../lib/encoding.ts";
+import { sha256, type Utf8 } from "../lib/encoding.ts";
+import { rememberPerObject } from "../lib/memory.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
@@ -37,7 +37,7 @@ function tooLarge(): PurserError {
 }
 
 const OPENINGS_AN_HOUR_MAX = 60;
-const openingsOf = ofIsolates(() => new MinuteCounts(3_600_000));
+const openingsOf = rememberPerObject(() => new MinuteCounts(3_600_000));
 
 /**
  * Counts the opening of a link before anything is read. The count is kept in this isolate, because a count in the database would

@@ -1,10 +1,10 @@
 import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
-import { actOfOperator } from "../catalog/audit/audit-statement.ts";
+import { actOfOperator } from "../catalog/audit.ts";
 import { constraintOf } from "../db/attempt.ts";
+import { batchBehind, underName } from "../db/known-tombstones.ts";
 import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { environments, exportAudit, linkEnds } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";
-import { batchBehind, underName } from "../db/tombstones/known.ts";
 import { guards } from "../db/views.ts";
 import { encodeBase64url, signHmac } from "../lib/encoding.ts";
 import { parseTimestamp } from "../lib/time.ts";

@@ -1,7 +1,7 @@
 import { and, type SQL, sql } from "drizzle-orm";
 import { asInteger, computed, query, read, readArrays, type ValueOf } from "../db/query.ts";
 import { arrays, type Statement } from "../db/sql.ts";
-import { assert } from "../lib/assert.ts";
+import { assert } from "../errors.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { jsonOf, LISTS, type List, type ListName, lists, owner, ownersOfSpans, requestedOwner } from "./lists.ts";

@@ -3,10 +3,9 @@ import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { storedRecurring } from "../books/recurring/recurring.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
-import { assert } from "../lib/assert.ts";
+import { assert } from "../errors.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
-import type { PersonKey } from "../people/person-walk.ts";
-import { personTable, withPerson } from "../people/person-walk.ts";
+import { type PersonKey, personTable, withPerson } from "../people/person-walk.ts";
 import { LISTS, type ListName } from "./lists.ts";
 import type { Bound, ListSize } from "./span-cursor.ts";
 

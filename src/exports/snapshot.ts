@@ -1,12 +1,11 @@
 import { and, eq, sql } from "drizzle-orm";
 import { counterFields, limitFields, type UserLimitRow } from "../books/limits/user-limits.ts";
+import { batchBehind } from "../db/known-tombstones.ts";
 import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, environments, usageCounters, usageLimits } from "../db/schema.ts";
 import { databaseIndexOf } from "../db/session.ts";
 import { batch, type Db, type Statement } from "../db/sql.ts";
-import { batchBehind } from "../db/tombstones/known.ts";
-import type { PersonKey } from "../people/person-walk.ts";
-import { claimCounts } from "../people/person-walk.ts";
+import { claimCounts, type PersonKey } from "../people/person-walk.ts";
 import type { Runtime, TenantCtx } from "../runtime.ts";
 import { noteMessages, personExported } from "../webhooks/outbox.ts";
 import { type ExportAuditRow, insertAuditRow, type Subject } from "./audit.ts";

@@ -2,7 +2,7 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { hasRow, type ValueOf } from "../db/query.ts";
 import { distinctIds } from "../db/schema.ts";
 import type { Db } from "../db/sql.ts";
-import { assert } from "../lib/assert.ts";
+import { assert } from "../errors.ts";
 import { LISTS, type ListName } from "./lists.ts";
 
 /** A row of a list: its seq, its JSON (or the size of JSON that was too large), and its value of `orderedBy`, else 0. */

@@ -5,7 +5,7 @@ import type { NewBalances } from "../books/ledger/insert-entries.ts";
 import { insertPaymentMotions, movedIn } from "../books/ledger/insert-payment-motions.ts";
 import { creditsGranted, type LedgerMessage } from "../books/ledger/messages.ts";
 import type { AccountAtRead } from "../books/ledger/send.ts";
-import { countActivity } from "../db/activity/count.ts";
+import { countActivity } from "../db/activity.ts";
 import type { Statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { PaymentChange } from "./event.ts";

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { fromSteps } from "../books/amounts/amount.ts";
-import { requireEnvironment } from "../catalog/apps/apps.ts";
+import { requireEnvironment } from "../catalog/apps.ts";
 import { asInteger, computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
 import { payments, type Steps, stripeLog } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";

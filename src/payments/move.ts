@@ -3,12 +3,12 @@ import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
 import type { AccountAtRead } from "../books/ledger/send.ts";
 import { writeForUser } from "../books/ledger/write.ts";
-import { choosePack, type Pack, selectPack } from "../catalog/packs/pack.ts";
+import { choosePack, type Pack, selectPack } from "../catalog/pack.ts";
 import { attempt } from "../db/attempt.ts";
+import { withTombstones } from "../db/known-tombstones.ts";
 import { idIn } from "../db/session.ts";
 import { batch, type Statement } from "../db/sql.ts";
-import { personGuards } from "../db/tombstones/check.ts";
-import { withTombstones } from "../db/tombstones/known.ts";
+import { personGuards } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import {
   type BooksRows,

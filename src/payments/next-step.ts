@@ -1,7 +1,6 @@
 import { invoiceOf } from "./line.ts";
 import type { Offer, Reason } from "./offer.ts";
-import type { StripeSetting } from "./offers.ts";
-import { offersOf } from "./offers.ts";
+import { offersOf, type StripeSetting } from "./offers.ts";
 import { type AccountPlan, type Books, isEmptyPlan, planAccount } from "./plan.ts";
 import type { DebtTerms } from "./plan-lines.ts";
 import type { PaymentState } from "./state.ts";

@@ -2,7 +2,7 @@ import { type Fraction, fromSteps, toSteps, type Unit } from "../books/amounts/a
 import { USER_BALANCES_MAX } from "../books/credits/grant.ts";
 import type { NewBalances } from "../books/ledger/insert-entries.ts";
 import { planGrant } from "../books/ledger/new-balances.ts";
-import type { Pack } from "../catalog/packs/pack.ts";
+import type { Pack } from "../catalog/pack.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
 import type { SessionFact } from "./facts.ts";

@@ -1,6 +1,6 @@
 import { addFractions, type Fraction } from "../books/amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
-import { assert } from "../lib/assert.ts";
+import { assert } from "../errors.ts";
 import {
   creditOf,
   type DebtPayer,

@@ -1,8 +1,8 @@
 import { eq, sql } from "drizzle-orm";
 import { amountRule, toSteps, type Unit } from "../books/amounts/amount.ts";
-import { requireEnvironment } from "../catalog/apps/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit/audit-statement.ts";
-import { choosePack, selectPack } from "../catalog/packs/pack.ts";
+import { requireEnvironment } from "../catalog/apps.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit.ts";
+import { choosePack, selectPack } from "../catalog/pack.ts";
 import {
   asInteger,
   assignments,

@@ -1,8 +1,8 @@
 import { sql } from "drizzle-orm";
+import { batchBehind, underName } from "../db/known-tombstones.ts";
 import { computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
 import { paymentFacts, paymentNames, payments, stripeCustomers } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
-import { batchBehind, underName } from "../db/tombstones/known.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Credited } from "./decide.ts";
 import { type AskedGrant, type Credit, type PaymentChange, readChange, type StripeEvent } from "./event.ts";
@@ -10,8 +10,7 @@ import { type CreditFact, factsOf } from "./facts.ts";
 import { hintOf, type IgnoredReason } from "./hints.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
 import { type Moved, movePayment, stronger } from "./move.ts";
-import type { StripeSetting } from "./offers.ts";
-import { offersOf } from "./offers.ts";
+import { offersOf, type StripeSetting } from "./offers.ts";
 import type { StripeEventOutput } from "./responses.ts";
 import { type PaymentOutcome, selectUnmatchedOf } from "./stored-payment.ts";
 

@@ -1,5 +1,6 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { attempt, constraintOf } from "../db/attempt.ts";
+import { batchBehind, withTombstones } from "../db/known-tombstones.ts";
 import { presenter, wire } from "../db/presenter.ts";
 import {
   asInteger,
@@ -13,11 +14,9 @@ import {
   type ValueOf,
 } from "../db/query.ts";
 import { consentLog } from "../db/schema.ts";
-import { personErased, personGuards } from "../db/tombstones/check.ts";
-import { batchBehind, withTombstones } from "../db/tombstones/known.ts";
+import { personErased, personGuards } from "../db/tombstones.ts";
 import { analyticsCounts } from "../db/views.ts";
-import { invalid, PurserError } from "../errors.ts";
-import { assert } from "../lib/assert.ts";
+import { assert, invalid, PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { dayOf } from "./limits/count.ts";

@@ -1,4 +1,4 @@
-import { assert } from "../lib/assert.ts";
+import { assert } from "../errors.ts";
 import { utf8, utf8Length } from "../lib/encoding.ts";
 import { JsonBytes } from "../lib/json-bytes.ts";
 

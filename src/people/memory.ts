@@ -1,10 +1,11 @@
 import { sql } from "drizzle-orm";
+import { knownText } from "../db/known-tombstones.ts";
 import { insertFrom, query, type ValueOf } from "../db/query.ts";
 import { distinctIds, idProperties } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
-import { knownText } from "../db/tombstones/known.ts";
 import { guards } from "../db/views.ts";
-import type { Runtime, TenantCtx } from "../runtime.ts";
+import { rememberPerObject } from "../lib/memory.ts";
+import type { TenantCtx } from "../runtime.ts";
 import { needsStoredPeople, type PersonEvent, sentLink } from "./claims.ts";
 import type { SettledId } from "./plan-people.ts";
 import { isUserBy } from "./read-people.ts";
@@ -82,13 +83,7 @@ function merged(before: SettledId | null, latest: SettledId): SettledId {
   };
 }
 
-const peopleMemories = new WeakMap<object, PeopleMemory>();
-
-function peopleMemoryOf({ isolate }: Pick<Runtime, "isolate">): PeopleMemory {
-  const memory = peopleMemories.get(isolate) ?? new PeopleMemory();
-  peopleMemories.set(isolate, memory);
-  return memory;
-}
+const peopleMemoryOf = rememberPerObject(() => new PeopleMemory());
 
 /** The key's kind is part of it because links have different rules for each, and the lifts because a lift invalidates memory (E4). */
 const peopleMemoryKey = (ctx: TenantCtx, distinctId: string): string => {
@@ -97,12 +92,12 @@ const peopleMemoryKey = (ctx: TenantCtx, distinctId: string): string => {
 };
 
 export function rememberPeople(ctx: TenantCtx, ids: readonly SettledId[], nowMs: number): void {
-  for (const id of ids) peopleMemoryOf(ctx).remember(peopleMemoryKey(ctx, id.distinctId), id, nowMs);
+  for (const id of ids) peopleMemoryOf(ctx.isolate).remember(peopleMemoryKey(ctx, id.distinctId), id, nowMs);
 }
 
 /** Makes the next write read the events' ids first. */
 export function readPeopleFirst(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): void {
-  for (const { distinctId } of events) peopleMemoryOf(ctx).readFirst(peopleMemoryKey(ctx, distinctId), nowMs);
+  for (const { distinctId } of events) peopleMemoryOf(ctx.isolate).readFirst(peopleMemoryKey(ctx, distinctId), nowMs);
 }
 
 type Versions = { environmentId: number; properties: string; links: string; isVerified: number };
@@ -131,7 +126,7 @@ const guardPeople = query((value: ValueOf<Versions>) => {
  * remember enough.
  */
 export function guardOfKnown(ctx: TenantCtx, events: readonly PersonEvent[], nowMs: number): Statement | null {
-  const memory = peopleMemoryOf(ctx);
+  const memory = peopleMemoryOf(ctx.isolate);
   const properties = new Map<string, readonly [string, number, number]>();
   const links = new Map<string, number>();
   for (const event of events) {

@@ -178,7 +178,7 @@ const selectRecent = query((value: ValueOf<PeoplePosition>) =>
 );
 
 /**
- * People's ids by the day of their last event, the latest first. The days may be outdated (db/activity/count.ts). Throws
+ * People's ids by the day of their last event, the latest first. The days may be outdated (db/activity.ts). Throws
  * `invalid_request` for another list's cursor.
  */
 export async function recentPeople(ctx: TenantCtx, { limit, cursor }: { limit: number; cursor?: string | undefined }) {

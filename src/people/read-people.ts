@@ -5,8 +5,7 @@ import { accounts, consentLog, distinctIds, idProperties } from "../db/schema.ts
 import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
-import type { ClaimRecord } from "./claims.ts";
-import { needsStoredPeople, type PersonEvent } from "./claims.ts";
+import { type ClaimRecord, needsStoredPeople, type PersonEvent } from "./claims.ts";
 import { changesProperties, propertiesBytesMax } from "./id-properties.ts";
 import type { StoredPeople } from "./plan-people.ts";
 

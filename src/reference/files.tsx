@@ -1,5 +1,5 @@
 import { exportDocumentSchema } from "../exports/responses.ts";
-import type { ReferenceFile } from "../http/reference-file.ts";
+import type { ReferenceFile } from "../http/factory.ts";
 import { apiDocument } from "./api-document.ts";
 import { Page } from "./page.tsx";
 import { ORIGIN_PLACEHOLDER } from "./routes.ts";

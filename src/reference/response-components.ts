@@ -4,7 +4,7 @@ import { TOKEN_FLAWS } from "../auth/jwt.ts";
 import { quantitiesOutput } from "../books/amounts/responses.ts";
 import { unit } from "../books/amounts/schemas.ts";
 import { refusingLimitOutput } from "../books/limits/responses.ts";
-import { scope } from "../catalog/admin-keys/schemas.ts";
+import { scope } from "../catalog/schemas.ts";
 import { type ErrorCode, errorMeaning, errorStatus } from "../errors.ts";
 import { mode } from "../http/fields.ts";
 import { errorBody, errorDetail } from "../http/responses.ts";

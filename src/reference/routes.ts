@@ -1,7 +1,6 @@
 import { encodeBase64 } from "hono/utils/encode";
 import { limitArrivals } from "../auth/arrivals.ts";
-import { createRoutes } from "../http/factory.ts";
-import { referenceFile } from "../http/reference-file.ts";
+import { createRoutes, referenceFile } from "../http/factory.ts";
 
 /** The route `GET /api/v1/openapi.json`. */
 export const openApiRoutes = createRoutes().get("/openapi.json", limitArrivals, async (c) =>

@@ -1,7 +1,7 @@
 import { and, eq, sql } from "drizzle-orm";
 import { sealSecret } from "../auth/end-user-setting.ts";
 import { admitRow, mayName } from "../auth/scopes.ts";
-import { requireApp } from "../catalog/apps/apps.ts";
+import { requireApp } from "../catalog/apps.ts";
 import { clockOf } from "../db/features.ts";
 import { assignments, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments, webhookEndpoints } from "../db/schema.ts";

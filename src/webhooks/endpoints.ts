@@ -1,7 +1,7 @@
 import { and, eq, ne, not, or, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { requireEnvironment } from "../catalog/apps/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit/audit-statement.ts";
+import { requireEnvironment } from "../catalog/apps.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit.ts";
 import { timesOf } from "../db/features.ts";
 import { assignments, computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, webhookEndpoints } from "../db/schema.ts";

@@ -1,5 +1,5 @@
 import { and, eq, exists, gte, inArray, lt, sql } from "drizzle-orm";
-import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit/audit-statement.ts";
+import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit.ts";
 import { timesOf } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, read, returning, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { globMatches } from "../books/amounts/match.ts";
 import { cursor, freeText, identifier, mode, pageLimit, timestamp } from "../http/fields.ts";
-import { nearest } from "../lib/nearest.ts";
+import { nearest } from "../http/wrong-names.ts";
 import { urlAdvice } from "../lib/public-url.ts";
 import { MESSAGE_TYPES } from "./outbox.ts";
 

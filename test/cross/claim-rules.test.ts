@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { flushActivity } from "../../src/db/activity/count.ts";
+import { flushActivity } from "../../src/db/activity.ts";
 import { alias, identify, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
 import { bound } from "../support/world.ts";
 

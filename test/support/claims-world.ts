@@ -1,5 +1,5 @@
 import { SignJWT } from "jose";
-import { flushActivity } from "../../src/db/activity/count.ts";
+import { flushActivity } from "../../src/db/activity.ts";
 import type { ModelEvent } from "./claims-model.ts";
 import { linkTo } from "./exports.ts";
 import { signatureOf } from "./payments.ts";

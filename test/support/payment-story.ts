@@ -1,6 +1,5 @@
 import { dispute } from "./stripe-disputes.ts";
-import type { TestEvent } from "./stripe-events.ts";
-import { charge, eventOf, paymentIntent, refund, session } from "./stripe-events.ts";
+import { charge, eventOf, paymentIntent, refund, session, type TestEvent } from "./stripe-events.ts";
 import { invoice, invoicePayment } from "./stripe-invoices.ts";
 import { type ApiVersion, TODAY } from "./stripe-versions.ts";
 

@@ -4,10 +4,8 @@ import { type PaymentChange, readChange, stripeEventInput } from "../../src/paym
 import type { StoredDebt } from "../../src/payments/line.ts";
 import { nextStep, offersNow, type Refusal, standingOfKnown } from "../../src/payments/next-step.ts";
 import { type Offer, planOffer } from "../../src/payments/offer.ts";
-import type { StripeSetting } from "../../src/payments/offers.ts";
-import { offersOf } from "../../src/payments/offers.ts";
-import type { AccountPlan, PlannedMotion } from "../../src/payments/plan.ts";
-import { type Issued, planAccount } from "../../src/payments/plan.ts";
+import { offersOf, type StripeSetting } from "../../src/payments/offers.ts";
+import { type AccountPlan, type Issued, type PlannedMotion, planAccount } from "../../src/payments/plan.ts";
 import type { PaymentState } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
 import { steps } from "./steps.ts";

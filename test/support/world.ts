@@ -7,7 +7,7 @@ import { keyIdOf } from "../../src/auth/key-session.ts";
 import { systemCtx } from "../../src/auth/require-admin.ts";
 import type { Unit } from "../../src/books/amounts/amount.ts";
 import type { MatchRule } from "../../src/books/amounts/match.ts";
-import { nameKey } from "../../src/catalog/packs/pack.ts";
+import { nameKey } from "../../src/catalog/pack.ts";
 import { timesOf } from "../../src/db/features.ts";
 import { idIn, openSession } from "../../src/db/session.ts";
 import { sha256 } from "../../src/lib/encoding.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { nameKey } from "../../src/catalog/packs/pack.ts";
+import { nameKey } from "../../src/catalog/pack.ts";
 
 it.each([
   ["Starter", "STARTER", true],

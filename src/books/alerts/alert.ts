@@ -1,7 +1,7 @@
 import { and, eq, gt, sql } from "drizzle-orm";
 import { admitRow } from "../../auth/scopes.ts";
-import { requireApp } from "../../catalog/apps/apps.ts";
-import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { requireApp } from "../../catalog/apps.ts";
+import { insertAct, newAct } from "../../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";

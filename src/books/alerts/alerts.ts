@@ -1,6 +1,6 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { requireEnvironment } from "../../catalog/apps/apps.ts";
-import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { requireEnvironment } from "../../catalog/apps.ts";
+import { insertAct, newAct } from "../../catalog/audit.ts";
 import { timesOf } from "../../db/features.ts";
 import {
   asInteger,

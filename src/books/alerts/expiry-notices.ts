@@ -1,6 +1,6 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
-import { requireEnvironment } from "../../catalog/apps/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { requireEnvironment } from "../../catalog/apps.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit.ts";
 import { timesOf } from "../../db/features.ts";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { expiryNotices } from "../../db/schema.ts";

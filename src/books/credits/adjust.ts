@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { admitRow, ownsApp } from "../../auth/scopes.ts";
-import { countActivity } from "../../db/activity/count.ts";
+import { countActivity } from "../../db/activity.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import {
@@ -14,8 +14,7 @@ import {
 } from "../../db/schema.ts";
 import { databaseIndexOf } from "../../db/session.ts";
 import { all, type RowsOf } from "../../db/sql.ts";
-import { invalid, PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, invalid, PurserError } from "../../errors.ts";
 import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";

@@ -93,7 +93,7 @@ type FoundEntry = RowsOf<[ReturnType<typeof entryStatements.granted>]>[0][number
 /**
  * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although others
  * follow. Entries have no index by time, so it examines users who were active in the range or later, as far as isolates reported
- * their latest day (db/activity/count.ts). Throws `invalid_request` for a cursor of another list.
+ * their latest day (db/activity.ts). Throws `invalid_request` for a cursor of another list.
  */
 export async function findEntries(
   ctx: TenantCtx,

@@ -1,13 +1,12 @@
 import { and, eq, sql } from "drizzle-orm";
-import { choosePack, nameKey, nearestPackNames, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
-import { countRefusal } from "../../db/activity/count.ts";
+import { choosePack, nameKey, nearestPackNames, type PackRow, selectPack } from "../../catalog/pack.ts";
+import { countRefusal } from "../../db/activity.ts";
 import { drizzle, fields, type RowOf, type ValueOf } from "../../db/query.ts";
 import { creditBalances } from "../../db/schema.ts";
 import { idIn } from "../../db/session.ts";
 import { all } from "../../db/sql.ts";
-import { PurserError } from "../../errors.ts";
+import { assert, PurserError } from "../../errors.ts";
 import { type Warning, warn } from "../../http/factory.ts";
-import { assert } from "../../lib/assert.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";

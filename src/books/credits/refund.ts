@@ -1,9 +1,8 @@
-import { nameKey } from "../../catalog/packs/pack.ts";
-import { countActivity } from "../../db/activity/count.ts";
+import { nameKey } from "../../catalog/pack.ts";
+import { countActivity } from "../../db/activity.ts";
 import type { Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
-import { invalid, PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, invalid, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { writingValues } from "../ledger/account.ts";

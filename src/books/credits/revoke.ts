@@ -1,12 +1,11 @@
 import { and, between, eq, ne, not, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { countActivity } from "../../db/activity/count.ts";
+import { countActivity } from "../../db/activity.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, paymentGrants, reservations, type Steps } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
-import { PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../ledger/balance.ts";

@@ -1,7 +1,7 @@
 import { askAbout } from "../../auth/end-user.ts";
 import { requireAdmin } from "../../auth/require-admin.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
-import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps/apps.ts";
+import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
 import { readBody } from "../../http/body.ts";
 import { answerOutcome, callVerb, createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";

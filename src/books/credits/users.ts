@@ -202,7 +202,7 @@ const selectRecentUsers = query((value: ValueOf<Bounds & { beforeDay: number; be
 );
 
 /**
- * Returns users by the day of their latest entry, the latest first, as far as isolates reported it (db/activity/count.ts).
+ * Returns users by the day of their latest entry, the latest first, as far as isolates reported it (db/activity.ts).
  * Throws `invalid_request` for another list's cursor.
  */
 export async function recentUsers(

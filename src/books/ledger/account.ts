@@ -14,7 +14,7 @@ import {
 } from "../../db/query.ts";
 import { accounts, creditBalances, recurringGrants, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 
 /** Identifies a user: by id, by a reservation, recurring grant or balance of theirs, or by the account's integer. */

@@ -1,5 +1,5 @@
 import type { Steps } from "../../db/schema.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert } from "../../errors.ts";
 import { type Fraction, type Quantities, reduceFraction, UNITS, type Unit } from "../amounts/amount.ts";
 import { type MatchRule, rulesCover } from "../amounts/match.ts";
 

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Act } from "../../catalog/audit/audit-statement.ts";
+import type { Act } from "../../catalog/audit.ts";
 import { presenter, wire } from "../../db/presenter.ts";
 import { creditLedger } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";

@@ -1,7 +1,7 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import type { Pack } from "../../catalog/packs/pack.ts";
-import { countActivity, countOfPack } from "../../db/activity/count.ts";
+import type { Pack } from "../../catalog/pack.ts";
+import { countActivity, countOfPack } from "../../db/activity.ts";
 import {
   asInteger,
   assignments,

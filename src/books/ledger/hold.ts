@@ -14,7 +14,7 @@ import {
 import { refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { settlements } from "../../db/views.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert } from "../../errors.ts";
 import { fromSteps, type Quantities, toSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { type Counted, readCounted } from "./counters.ts";

@@ -1,6 +1,5 @@
-import type { Pack } from "../../catalog/packs/pack.ts";
-import { invalid, PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import type { Pack } from "../../catalog/pack.ts";
+import { assert, invalid, PurserError } from "../../errors.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { amountRule, toSteps } from "../amounts/amount.ts";
 import { NEVER_MS } from "./balance.ts";

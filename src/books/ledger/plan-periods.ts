@@ -1,4 +1,4 @@
-import type { Pack } from "../../catalog/packs/pack.ts";
+import type { Pack } from "../../catalog/pack.ts";
 import type { recurringGrants } from "../../db/schema.ts";
 import { idIn } from "../../db/session.ts";
 import { PurserError } from "../../errors.ts";

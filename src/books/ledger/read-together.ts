@@ -3,7 +3,7 @@ import { featuresOf, requireClock } from "../../db/features.ts";
 import { computed, fields, hasRow, optional, query, read, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, reservations } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
-import { hashesOf, isBlocked } from "../../db/tombstones/check.ts";
+import { hashesOf, isBlocked } from "../../db/tombstones.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { byOf } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";

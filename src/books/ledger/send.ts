@@ -1,12 +1,12 @@
 import { sql } from "drizzle-orm";
-import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
-import { noteSeen } from "../../db/activity/count.ts";
+import { insertAct, newAct } from "../../catalog/audit.ts";
+import { noteSeen } from "../../db/activity.ts";
 import { guardFeatures } from "../../db/features.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
-import { personGuards, standingIn } from "../../db/tombstones/check.ts";
-import { assert } from "../../lib/assert.ts";
+import { personGuards, standingIn } from "../../db/tombstones.ts";
+import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
 import { amountJson } from "../amounts/filter-sql.ts";

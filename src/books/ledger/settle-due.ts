@@ -1,12 +1,12 @@
 import { sql } from "drizzle-orm";
-import { countOfPack } from "../../db/activity/count.ts";
+import { countOfPack } from "../../db/activity.ts";
 import { constraintOf, MakeAgain } from "../../db/attempt.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { type Steps, usageEvents } from "../../db/schema.ts";
 import { all, batch, type Statement } from "../../db/sql.ts";
-import { personGuards, standingIn } from "../../db/tombstones/check.ts";
-import { assert } from "../../lib/assert.ts";
+import { personGuards, standingIn } from "../../db/tombstones.ts";
+import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";

@@ -4,7 +4,7 @@ import { requireClock } from "../../db/features.ts";
 import { computed, drizzle, fields, optional, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
-import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones/check.ts";
+import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, byOf, type User } from "./account.ts";

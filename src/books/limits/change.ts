@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
-import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
-import { nameKey } from "../../catalog/packs/pack.ts";
+import { insertAct, newAct } from "../../catalog/audit.ts";
+import { nameKey } from "../../catalog/pack.ts";
 import { computed, drizzle, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { usageCounters, usageLimits } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";

@@ -1,8 +1,8 @@
 import { and, eq, not, sql } from "drizzle-orm";
 import { admitRow } from "../../auth/scopes.ts";
-import { requireApp, requireEnvironment } from "../../catalog/apps/apps.ts";
-import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
-import { nameKey } from "../../catalog/packs/pack.ts";
+import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
+import { insertAct, newAct } from "../../catalog/audit.ts";
+import { nameKey } from "../../catalog/pack.ts";
 import { constraintOf } from "../../db/attempt.ts";
 import { timesOf } from "../../db/features.ts";
 import {
@@ -19,8 +19,7 @@ import {
 } from "../../db/query.ts";
 import { environments, usageLimits } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
-import { invalid, PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, invalid, PurserError } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";

@@ -14,8 +14,7 @@ import {
 } from "../../db/query.ts";
 import { accounts, type Steps, usageCounters, usageLimits } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
-import { invalid } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, invalid } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps } from "../amounts/amount.ts";

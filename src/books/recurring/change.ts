@@ -1,8 +1,7 @@
 import { and, eq, gt, gte, isNull, lt } from "drizzle-orm";
 import { drizzle, fields, type ValueOf } from "../../db/query.ts";
 import { creditBalances, type Steps } from "../../db/schema.ts";
-import { invalid } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, invalid } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";

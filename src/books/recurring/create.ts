@@ -1,10 +1,9 @@
 import { sql } from "drizzle-orm";
-import { choosePack, type PackRow, selectPack } from "../../catalog/packs/pack.ts";
+import { choosePack, type PackRow, selectPack } from "../../catalog/pack.ts";
 import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
 import { recurringGrants } from "../../db/schema.ts";
-import { invalid, PurserError } from "../../errors.ts";
+import { assert, invalid, PurserError } from "../../errors.ts";
 import { type Warning, warn } from "../../http/factory.ts";
-import { assert } from "../../lib/assert.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals, withNearestPacks } from "../credits/grant.ts";

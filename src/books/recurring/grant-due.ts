@@ -4,7 +4,7 @@ import { clockOf, guardFeatures } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
-import { personGuards, standingIn } from "../../db/tombstones/check.ts";
+import { personGuards, standingIn } from "../../db/tombstones.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import {
   changeRecurring,

@@ -1,12 +1,12 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import { admitRow } from "../../auth/scopes.ts";
-import { inEnvironmentOf, requireApp, requireEnvironment } from "../../catalog/apps/apps.ts";
-import { insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { inEnvironmentOf, requireApp, requireEnvironment } from "../../catalog/apps.ts";
+import { insertAct, newAct } from "../../catalog/audit.ts";
 import { drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { environments, statementLines, statements } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, PurserError, temporarilyUnavailable } from "../../errors.ts";
-import { csvCell } from "../../lib/csv.ts";
+import { csvCell } from "../../lib/encoding.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";

@@ -1,4 +1,4 @@
-import { assert } from "../../lib/assert.ts";
+import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { type Outcome, replay, writeAll } from "../ledger/decision.ts";

@@ -1,12 +1,11 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { requireEnvironment } from "../../catalog/apps/apps.ts";
+import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, query, type RowOf, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
-import { invalid } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../../runtime.ts";
 import type { EnvironmentUsageOutput } from "./responses.ts";

@@ -1,5 +1,4 @@
-import { PurserError, refusalIn } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, PurserError, refusalIn } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { readTogether } from "../ledger/read-together.ts";

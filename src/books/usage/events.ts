@@ -1,7 +1,6 @@
 import type { Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { countRefusal } from "../../db/activity/count.ts";
+import { countRefusal } from "../../db/activity.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, type Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";

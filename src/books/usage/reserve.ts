@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { asInteger, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { reservations } from "../../db/schema.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert } from "../../errors.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";

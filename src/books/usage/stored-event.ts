@@ -1,10 +1,9 @@
 import { and, eq, sql } from "drizzle-orm";
-import { countOfPack } from "../../db/activity/count.ts";
+import { countOfPack } from "../../db/activity.ts";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { largeProperties, type Steps, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import type { PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert, type PurserError } from "../../errors.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import type { JsonObject } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";

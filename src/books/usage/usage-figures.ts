@@ -1,5 +1,5 @@
 import { and, desc, eq, gte, lt, sql } from "drizzle-orm";
-import { requireEnvironment } from "../../catalog/apps/apps.ts";
+import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageTotals } from "../../db/schema.ts";

@@ -1,7 +1,7 @@
 import { and, between, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { amountOfSteps, fromSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
-import type { ActivityKind } from "../../db/activity/count.ts";
+import type { ActivityKind } from "../../db/activity.ts";
 import { asInteger, computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditPacks, dailyActivity, reservations, type Steps } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";

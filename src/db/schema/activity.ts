@@ -23,7 +23,7 @@ export const dailyActivity = sqliteTable(
 
 /**
  * Recent refusals, for the overview: who asked for what, and why it was refused. They are written like `daily_activity`, so
- * nothing else may depend on them. Only the newest of each kind are kept, for a limited time (db/activity/refusals.ts).
+ * nothing else may depend on them. Only the newest of each kind are kept, for a limited time (db/refusals.ts).
  */
 export const refusals = sqliteTable(
   "refusals",
@@ -36,7 +36,7 @@ export const refusals = sqliteTable(
     subject: text("subject").notNull(),
     /** The model of a usage. Empty if it has none, and for a grant. */
     model: text("model").notNull(),
-    /** The reason of the last refusal: JSON, which db/activity/refusals.ts writes. */
+    /** The reason of the last refusal: JSON, which db/refusals.ts writes. */
     reason: text("reason").notNull(),
     times: integer("times").notNull(),
     lastAtMs: integer("last_at_ms").notNull(),

@@ -15,7 +15,7 @@ export const erasures = sqliteTable(
     keepConsent: integer("keep_consent", { mode: "boolean" }).notNull(),
     /** The key that asked for it, or the administrator. */
     actor: text("actor").notNull(),
-    /** Identifies the secret that hashes its tombstones (db/tombstones/secret.ts). */
+    /** Identifies the secret that hashes its tombstones (db/tombstones.ts). */
     fingerprint: text("fingerprint").notNull(),
     /** Whether all ids of the person are in `erasure_ids`. */
     isCollected: integer("is_collected").notNull().default(0),

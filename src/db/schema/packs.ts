@@ -13,7 +13,7 @@ export const creditPacks = sqliteTable(
       .references(() => apps.id),
     id: text("id").notNull(),
     name: text("name").notNull(),
-    /** The key by which names are compared (catalog/packs/pack.ts). */
+    /** The key by which names are compared (catalog/pack.ts). */
     nameKey: text("name_key").notNull(),
     defaultExpiryDays: integer("default_expiry_days"),
     /** Null for a pack with items. */

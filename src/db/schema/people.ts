@@ -31,7 +31,7 @@ export const distinctIds = sqliteTable(
     isIdentified: integer("is_identified", { mode: "boolean" }).notNull().default(false),
     /**
      * Whether the id was identified as a user (P2): by a secret key's event or claim, an `$identify`, or an event of a signed-in
-     * user. An account or an own consent also makes it a user (people/is-user.ts). It stays set until the id is erased.
+     * user. An account or an own consent also makes it a user (people/read-people.ts). It stays set until the id is erased.
      */
     isUser: integer("is_user", { mode: "boolean" }).notNull().default(false),
     /** The id that claims this one. Null when there is none. */
@@ -44,7 +44,7 @@ export const distinctIds = sqliteTable(
     claimsMade: integer("claims_made").notNull().default(0),
     /** Grows by one with every change of the claim. A planned write compares it. */
     claimVersion: integer("claim_version").notNull().default(0),
-    /** The last day on which the id sent an event, in days since 1970. It may be outdated (db/activity/count.ts). */
+    /** The last day on which the id sent an event, in days since 1970. It may be outdated (db/activity.ts). */
     lastActiveDay: integer("last_active_day"),
   },
   (t) => [

@@ -1,8 +1,7 @@
 import { parseUuid } from "../../lib/ids.ts";
 import { numberText, numberValue, parseJson } from "../../lib/json.ts";
 import { type JsonBytes, Names, type Span } from "../../lib/json-bytes.ts";
-import type { Link } from "../claims.ts";
-import { flawOfLink, isSharedId } from "../claims.ts";
+import { flawOfLink, isSharedId, type Link } from "../claims.ts";
 import type { Members } from "../id-properties.ts";
 import { nameOrId } from "../schemas.ts";
 import {

@@ -1,8 +1,8 @@
-import { countActivity, noteSeen } from "../../db/activity/count.ts";
+import { countActivity, noteSeen } from "../../db/activity.ts";
 import { attempt, constraintOf, MakeAgain } from "../../db/attempt.ts";
+import { withTombstones } from "../../db/known-tombstones.ts";
 import { batch, type Statement } from "../../db/sql.ts";
-import { findErased, personGuards } from "../../db/tombstones/check.ts";
-import { withTombstones } from "../../db/tombstones/known.ts";
+import { findErased, personGuards } from "../../db/tombstones.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { needsStoredPeople } from "../claims.ts";
 import { environmentLimitIn, idsOverLimit, idUseReads, isIdLimit, type ReachedLimit } from "../limits/count.ts";
@@ -18,8 +18,15 @@ import {
 } from "../plan-people.ts";
 import type { CapturedEvent } from "./event.ts";
 import { idsMentioned, idsWritten, nothingErased, type Remaining, withoutErased } from "./without-erased.ts";
-import type { CaptureBudget } from "./write-events.ts";
-import { dropAll, dropsOf, type Landing, readStoredEvents, type StoredEvents, writeEvents } from "./write-events.ts";
+import {
+  type CaptureBudget,
+  dropAll,
+  dropsOf,
+  type Landing,
+  readStoredEvents,
+  type StoredEvents,
+  writeEvents,
+} from "./write-events.ts";
 
 /** Planning a link reads stored ids, which may be long. This bounds how many links a batch plans. */
 const LINKS_MAX = 1_000;

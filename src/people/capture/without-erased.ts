@@ -1,4 +1,4 @@
-import type { ErasedId } from "../../db/tombstones/check.ts";
+import type { ErasedId } from "../../db/tombstones.ts";
 import { utf8 } from "../../lib/encoding.ts";
 import { JsonBytes, Names } from "../../lib/json-bytes.ts";
 import type { CapturedEvent } from "./event.ts";

@@ -1,6 +1,6 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
-import { requireEnvironment } from "../../catalog/apps/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit/audit-statement.ts";
+import { requireEnvironment } from "../../catalog/apps.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, read, type ValueOf } from "../../db/query.ts";
 import {
   analyticsDays,
@@ -11,13 +11,13 @@ import {
   limitsReached,
 } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
-import { assert } from "../../lib/assert.ts";
+import { assert } from "../../errors.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, CronCtx, CronPart, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
+import type { LimitsOutput } from "../responses.ts";
+import type { SetLimitsInput } from "../schemas.ts";
 import { type AnalyticsLimit, analyticsLimitsOf, dayOf, isCounted, type ReachedLimit, recordBytes } from "./count.ts";
-import type { LimitsOutput } from "./responses.ts";
-import type { SetLimitsInput } from "./schemas.ts";
 
 /** The file grows only when its freed bytes are used up, so their count starts again at 0. */
 const updateSize = query((value: ValueOf<{ bytes: number }>) =>

@@ -3,6 +3,7 @@ import { meet } from "../../books/amounts/filter-sql.ts";
 import { asInteger, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { environments, limitsReached, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { rememberPerObject } from "../../lib/memory.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, messageIdAt, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
@@ -54,7 +55,7 @@ const insertReached = query((value: ValueOf<Reached>) => {
 });
 
 /** Limits that this isolate knows to be recorded. Only saves repeated writes. */
-const recordedLimits = new WeakMap<object, Set<string>>();
+const recordedLimitsOf = rememberPerObject(() => new Set<string>());
 const RECORDED_MAX = 1_000;
 
 /** Statements that record reached limits and send their messages, once a day each (L3). */
@@ -67,8 +68,7 @@ export interface ReachedWrites {
 /** The statements that record reached limits and send their messages. None for those that this isolate has recorded. */
 export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, nowMs: number): ReachedWrites {
   const dayMs = ctx.realNow();
-  const known = recordedLimits.get(ctx.isolate) ?? new Set();
-  recordedLimits.set(ctx.isolate, known);
+  const known = recordedLimitsOf(ctx.isolate);
   const fresh = [...new Set(limits)]
     .map((limit) => ({ limit, record: recordOf(ctx, limit, dayMs), id: ctx.newId(messageIdAt(dayMs)) }))
     .filter(({ record }) => !known.has(record));

@@ -1,13 +1,11 @@
 import * as z from "zod";
-import { appOutputSchema, endUserAuthOutput, listAppsOutput } from "../../catalog/apps/responses.ts";
-import { createAppInput, setEndUserAuthInput } from "../../catalog/apps/schemas.ts";
-import { listPacksOutput, pack } from "../../catalog/packs/responses.ts";
-import { createPackInput, patchPackInput } from "../../catalog/packs/schemas.ts";
+import { appOutputSchema, endUserAuthOutput, listAppsOutput, listPacksOutput, pack } from "../../catalog/responses.ts";
+import { createAppInput, createPackInput, patchPackInput, setEndUserAuthInput } from "../../catalog/schemas.ts";
 import { setClockInput } from "../../clocks/clock.ts";
 import { clockOutput } from "../../clocks/responses.ts";
 import { analyticsDefaults } from "../../people/limits/count.ts";
-import { limitsOutput } from "../../people/limits/responses.ts";
-import { readLimitsInput, setLimitsInput } from "../../people/limits/schemas.ts";
+import { limitsOutput } from "../../people/responses.ts";
+import { readLimitsInput, setLimitsInput } from "../../people/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
 

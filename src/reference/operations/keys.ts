@@ -1,10 +1,20 @@
 import * as z from "zod";
-import { adminKeyOutput, createAdminKeyOutput, listAdminKeysOutput } from "../../catalog/admin-keys/responses.ts";
-import { createAdminKeyInput } from "../../catalog/admin-keys/schemas.ts";
-import { createKeyOutput, key, listKeysOutput } from "../../catalog/apps/responses.ts";
-import { createKeyInput, listKeysInput } from "../../catalog/apps/schemas.ts";
-import { listAuditOutput } from "../../catalog/audit/responses.ts";
-import { listAuditInput, pageInput } from "../../catalog/audit/schemas.ts";
+import {
+  adminKeyOutput,
+  createAdminKeyOutput,
+  createKeyOutput,
+  key,
+  listAdminKeysOutput,
+  listAuditOutput,
+  listKeysOutput,
+} from "../../catalog/responses.ts";
+import {
+  createAdminKeyInput,
+  createKeyInput,
+  listAuditInput,
+  listKeysInput,
+  pageInput,
+} from "../../catalog/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { flushActivity } from "../../../src/db/activity/count.ts";
+import { flushActivity } from "../../../src/db/activity.ts";
 import { browse } from "../../support/browse.ts";
 import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
 

@@ -8,7 +8,7 @@ import {
   lookedAtExpiriesMax,
   lookedAtUsersMax,
 } from "../../../src/books/credits/find-entries.ts";
-import { flushActivity } from "../../../src/db/activity/count.ts";
+import { flushActivity } from "../../../src/db/activity.ts";
 import { findLinks, lookedAtLinksMax } from "../../../src/exports/audit.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../src/books/credits/schemas.ts";
-import { flushActivity } from "../../../src/db/activity/count.ts";
+import { flushActivity } from "../../../src/db/activity.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";

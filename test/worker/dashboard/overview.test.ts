@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { walkBusiness } from "../../../src/dashboard/figures/walk-business.ts";
-import { flushActivity } from "../../../src/db/activity/count.ts";
+import { flushActivity } from "../../../src/db/activity.ts";
 import { browse } from "../../support/browse.ts";
 import { forgetWalks } from "../../support/business.ts";
 import { runPart } from "../../support/cron.ts";

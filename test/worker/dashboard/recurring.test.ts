@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../src/books/recurring/grant-due.ts";
-import { archivePack } from "../../../src/catalog/packs/change.ts";
+import { archivePack } from "../../../src/catalog/change-pack.ts";
 import { browse } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";

@@ -1,7 +1,7 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { flushActivity } from "../../../src/db/activity/count.ts";
+import { flushActivity } from "../../../src/db/activity.ts";
 import { browse } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { entriesSql, liveBalancesSql } from "../../support/seed.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { grantPack } from "../../../src/books/credits/grant.ts";
-import { flushActivity } from "../../../src/db/activity/count.ts";
+import { flushActivity } from "../../../src/db/activity.ts";
 import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Unit } from "../../../../src/books/amounts/amount.ts";
-import { nameKey } from "../../../../src/catalog/packs/pack.ts";
+import { nameKey } from "../../../../src/catalog/pack.ts";
 import { consume, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";

@@ -5,7 +5,7 @@ import { grantInput } from "../../../../src/books/credits/schemas.ts";
 import { recentUsers } from "../../../../src/books/credits/users.ts";
 import { readBusiness } from "../../../../src/dashboard/figures/read-business.ts";
 import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
-import { flushActivity } from "../../../../src/db/activity/count.ts";
+import { flushActivity } from "../../../../src/db/activity.ts";
 import { forgetWalks } from "../../../support/business.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";

@@ -1,13 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
-import { flushActivity } from "../../../../src/db/activity/count.ts";
-import {
-  noteRefusal,
-  type RefusalKind,
-  readRefusals,
-  readRefusalsOfUser,
-} from "../../../../src/db/activity/refusals.ts";
+import { flushActivity } from "../../../../src/db/activity.ts";
+import { noteRefusal, type RefusalKind, readRefusals, readRefusalsOfUser } from "../../../../src/db/refusals.ts";
 import { PurserError } from "../../../../src/errors.ts";
 import { forgetWalks } from "../../../support/business.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";

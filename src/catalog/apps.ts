@@ -1,18 +1,17 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { verifyEndUser } from "../../auth/end-user.ts";
-import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../../auth/end-user-setting.ts";
-import { ownsApp } from "../../auth/scopes.ts";
-import { clockOf, timesOf } from "../../db/features.ts";
-import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { apps, environments } from "../../db/schema.ts";
-import { databaseIndexOf, idIn } from "../../db/session.ts";
-import { all, batch } from "../../db/sql.ts";
-import { invalid, PurserError } from "../../errors.ts";
-import { warn } from "../../http/factory.ts";
-import { assert } from "../../lib/assert.ts";
-import { iso } from "../../lib/time.ts";
-import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../audit/audit-statement.ts";
+import { verifyEndUser } from "../auth/end-user.ts";
+import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../auth/end-user-setting.ts";
+import { ownsApp } from "../auth/scopes.ts";
+import { clockOf, timesOf } from "../db/features.ts";
+import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { apps, environments } from "../db/schema.ts";
+import { databaseIndexOf, idIn } from "../db/session.ts";
+import { all, batch } from "../db/sql.ts";
+import { assert, invalid, PurserError } from "../errors.ts";
+import { warn } from "../http/factory.ts";
+import { iso } from "../lib/time.ts";
+import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
+import { type ActKey, actIsLatest, insertAct, newAct } from "./audit.ts";
 import type { AppOutput, EndUserAuthOutput, ListAppsOutput } from "./responses.ts";
 import type { CreateAppInput, SetEndUserAuthInput } from "./schemas.ts";
 
@@ -40,7 +39,7 @@ export async function requireApp(root: SystemCtx, appId: string): Promise<AppRow
 export interface StoredEnvironment extends Environment {
   /** The end-user token setting as JSON, or null. */
   readonly endUserAuth: string | null;
-  /** The test clock as text (db/clock.ts), or null. */
+  /** The test clock as text (db/features.ts), or null. */
   readonly clock: string | null;
 }
 

@@ -1,16 +1,17 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
-import { PurserError, temporarilyUnavailable } from "../../errors.ts";
-import type { Environment } from "../../runtime.ts";
-import { attempt, constraintOf } from "../attempt.ts";
-import { readFeatures, requireClock } from "../features.ts";
-import { drizzle, fields, insertFrom, query, type ValueOf } from "../query.ts";
-import { environments } from "../schema.ts";
-import { all, batch, type Db, type RowsOf, type Statement } from "../sql.ts";
-import { guards } from "../views.ts";
-import { findErased, personGuards, standingIn, type TombstoneCtx, type TombstoneSecrets } from "./check.ts";
+import { PurserError, temporarilyUnavailable } from "../errors.ts";
+import { rememberPerObject } from "../lib/memory.ts";
+import type { Environment } from "../runtime.ts";
+import { attempt, constraintOf } from "./attempt.ts";
+import { readFeatures, requireClock } from "./features.ts";
+import { drizzle, fields, insertFrom, query, type ValueOf } from "./query.ts";
+import { environments } from "./schema.ts";
+import { all, batch, type Db, type RowsOf, type Statement } from "./sql.ts";
+import { findErased, personGuards, standingIn, type TombstoneCtx, type TombstoneSecrets } from "./tombstones.ts";
+import { guards } from "./views.ts";
 
 /** The tombstones of each environment as this isolate last read them. A batch with outdated ones aborts. */
-const tombstoneMemories = new WeakMap<object, Map<string, Known>>();
+const memoryOf = rememberPerObject(() => new Map<string, Known>());
 const environmentsMax = 1_000;
 const TOMBSTONE_ATTEMPTS_MAX = 8;
 
@@ -52,7 +53,7 @@ const tombstonesKey = ({ environment: { appId, mode } }: TombstoneCtx): string =
 
 /** The guard's text for this isolate's next write. Everything that the isolate remembers of ids is valid under it. */
 export const knownText = (ctx: TombstoneCtx): string =>
-  tombstoneMemories.get(ctx.isolate)?.get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
+  memoryOf(ctx.isolate).get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
 
 /**
  * Runs a write that does not read the environment's features first, such as a consent. `send` gets the remembered tombstones,
@@ -63,8 +64,7 @@ export async function withTombstones<Answer>(
   ctx: TombstoneCtx,
   send: (standing: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
-  const known = tombstoneMemories.get(ctx.isolate) ?? new Map<string, Known>();
-  tombstoneMemories.set(ctx.isolate, known);
+  const known = memoryOf(ctx.isolate);
   const { id, appId, mode } = ctx.environment;
   const key = tombstonesKey(ctx);
   let isFresh = false;

@@ -1,12 +1,12 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { type MatchRule, rulesCover } from "../../books/amounts/match.ts";
-import { constraintOf } from "../../db/attempt.ts";
-import { hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
-import { creditPackItems, creditPacks } from "../../db/schema.ts";
-import { batch } from "../../db/sql.ts";
-import { assert } from "../../lib/assert.ts";
-import type { AdminCtx } from "../../runtime.ts";
-import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { type MatchRule, rulesCover } from "../books/amounts/match.ts";
+import { constraintOf } from "../db/attempt.ts";
+import { hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { creditPackItems, creditPacks } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
+import { assert } from "../errors.ts";
+import type { AdminCtx } from "../runtime.ts";
+import { insertAct, newAct } from "./audit.ts";
 import {
   insertItemsWhere,
   nameKey,

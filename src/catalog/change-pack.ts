@@ -1,12 +1,11 @@
 import { and, eq, sql } from "drizzle-orm";
-import { attempt, constraintOf } from "../../db/attempt.ts";
-import { drizzle, query, type ValueOf } from "../../db/query.ts";
-import { creditPackItems, creditPacks } from "../../db/schema.ts";
-import { batch } from "../../db/sql.ts";
-import { invalid, PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
-import type { AdminCtx } from "../../runtime.ts";
-import { type Action, type ActKey, actIsNew, insertAct, newAct } from "../audit/audit-statement.ts";
+import { attempt, constraintOf } from "../db/attempt.ts";
+import { drizzle, query, type ValueOf } from "../db/query.ts";
+import { creditPackItems, creditPacks } from "../db/schema.ts";
+import { batch } from "../db/sql.ts";
+import { assert, invalid, PurserError } from "../errors.ts";
+import type { AdminCtx } from "../runtime.ts";
+import { type Action, type ActKey, actIsNew, insertAct, newAct } from "./audit.ts";
 import {
   insertItemsWhere,
   nameKey,

@@ -1,8 +1,8 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
-import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, adminAudit } from "../../db/schema.ts";
-import type { Statement } from "../../db/sql.ts";
-import type { AdminCtx, TenantCtx } from "../../runtime.ts";
+import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "../db/query.ts";
+import { accounts, adminAudit } from "../db/schema.ts";
+import type { Statement } from "../db/sql.ts";
+import type { AdminCtx, TenantCtx } from "../runtime.ts";
 
 /** The actions of the audit log. */
 export const ACTIONS = [

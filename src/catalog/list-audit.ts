@@ -1,13 +1,13 @@
 import { and, desc, eq, lt } from "drizzle-orm";
-import { mayName } from "../../auth/scopes.ts";
-import { drizzle, fields, optional, query, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, adminAudit, environments } from "../../db/schema.ts";
-import { all, type RowsOf } from "../../db/sql.ts";
-import { invalidCursor } from "../../errors.ts";
-import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
-import { iso } from "../../lib/time.ts";
-import type { Mode, SystemCtx } from "../../runtime.ts";
-import type { Action } from "./audit-statement.ts";
+import { mayName } from "../auth/scopes.ts";
+import { drizzle, fields, optional, query, scalar, type ValueOf } from "../db/query.ts";
+import { accounts, adminAudit, environments } from "../db/schema.ts";
+import { all, type RowsOf } from "../db/sql.ts";
+import { invalidCursor } from "../errors.ts";
+import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
+import { iso } from "../lib/time.ts";
+import type { Mode, SystemCtx } from "../runtime.ts";
+import type { Action } from "./audit.ts";
 import type { AuditEntry, ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
 

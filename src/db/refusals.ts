@@ -1,13 +1,13 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
-import type { PurserError } from "../../errors.ts";
-import { iso } from "../../lib/time.ts";
-import type { Environment, TenantCtx } from "../../runtime.ts";
-import { readSettings } from "../../settings.ts";
-import { assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../query.ts";
-import { erasureIds, refusals, tombstones } from "../schema.ts";
-import { databaseAt } from "../session.ts";
-import { all, type RowsOf } from "../sql.ts";
-import { hashesOf } from "../tombstones/check.ts";
+import type { PurserError } from "../errors.ts";
+import { iso } from "../lib/time.ts";
+import type { Environment, TenantCtx } from "../runtime.ts";
+import { readSettings } from "../settings.ts";
+import { assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "./query.ts";
+import { erasureIds, refusals, tombstones } from "./schema.ts";
+import { databaseAt } from "./session.ts";
+import { all, type RowsOf } from "./sql.ts";
+import { hashesOf } from "./tombstones.ts";
 
 /**
  * Recent refusals: who asked for what, and why it was refused. They are written after responses, like the daily figures, and may

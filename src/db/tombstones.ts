@@ -1,15 +1,15 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { PurserError } from "../../errors.ts";
-import { encodeBase64url } from "../../lib/encoding.ts";
-import { jsonChunks } from "../../lib/json.ts";
-import type { Environment, Runtime, TenantCtx } from "../../runtime.ts";
-import type { Settings } from "../../settings.ts";
-import { readFeatures } from "../features.ts";
-import { fields, insertFrom, query, read, type ValueOf } from "../query.ts";
-import { environments, tombstones } from "../schema.ts";
-import { all, type Db, type Statement } from "../sql.ts";
-import { guards, tombstoneEnds } from "../views.ts";
+import { PurserError } from "../errors.ts";
+import { encodeBase64url } from "../lib/encoding.ts";
+import { jsonChunks } from "../lib/json.ts";
+import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
+import type { Settings } from "../settings.ts";
+import { readFeatures } from "./features.ts";
+import { fields, insertFrom, query, read, type ValueOf } from "./query.ts";
+import { environments, tombstones } from "./schema.ts";
+import { all, type Db, type Statement } from "./sql.ts";
+import { guards, tombstoneEnds } from "./views.ts";
 
 export type HasSettings = { readonly settings: Pick<Settings, "erasureSecrets"> };
 

@@ -1,11 +1,11 @@
 import { and, inArray, sql } from "drizzle-orm";
-import type { PurserError } from "../../errors.ts";
-import { DAY_MS } from "../../lib/time.ts";
-import type { Environment, TenantCtx } from "../../runtime.ts";
-import { asInteger, assignments, drizzle, insertFrom, names, query, type ValueOf } from "../query.ts";
-import { accounts, apiKeys, dailyActivity, distinctIds, firstSeenOfKnownId } from "../schema.ts";
-import { databaseAt } from "../session.ts";
+import type { PurserError } from "../errors.ts";
+import { DAY_MS } from "../lib/time.ts";
+import type { Environment, TenantCtx } from "../runtime.ts";
+import { asInteger, assignments, drizzle, insertFrom, names, query, type ValueOf } from "./query.ts";
 import { flushRefusals, noteRefusal, type RefusalKind, type RefusedAsk } from "./refusals.ts";
+import { accounts, apiKeys, dailyActivity, distinctIds, firstSeenOfKnownId } from "./schema.ts";
+import { databaseAt } from "./session.ts";
 
 /**
  * Daily figures for the overview. Each isolate counts in memory and writes to `daily_activity` after responses, within a few

@@ -1,15 +1,15 @@
 import { and, eq, isNull, not, sql } from "drizzle-orm";
-import { keyHint, writeAdminKey } from "../../auth/key.ts";
-import { inDatabaseOf } from "../../auth/require-admin.ts";
-import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../../db/query.ts";
-import { adminKeys } from "../../db/schema.ts";
-import { all, batch } from "../../db/sql.ts";
-import { PurserError } from "../../errors.ts";
-import { sha256 } from "../../lib/encoding.ts";
-import { iso } from "../../lib/time.ts";
-import type { AdminCtx, SystemCtx } from "../../runtime.ts";
-import { requireApp } from "../apps/apps.ts";
-import { insertAct, NO_APP, newAct } from "../audit/audit-statement.ts";
+import { keyHint, writeAdminKey } from "../auth/key.ts";
+import { inDatabaseOf } from "../auth/require-admin.ts";
+import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../db/query.ts";
+import { adminKeys } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
+import { PurserError } from "../errors.ts";
+import { sha256 } from "../lib/encoding.ts";
+import { iso } from "../lib/time.ts";
+import type { AdminCtx, SystemCtx } from "../runtime.ts";
+import { requireApp } from "./apps.ts";
+import { insertAct, NO_APP, newAct } from "./audit.ts";
 import type { AdminKeyOutput, CreateAdminKeyOutput, ListAdminKeysOutput } from "./responses.ts";
 import type { CreateAdminKeyInput } from "./schemas.ts";
 

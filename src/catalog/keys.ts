@@ -1,27 +1,17 @@
 import { and, eq, inArray, isNull, not, sql } from "drizzle-orm";
-import { keyHint, writeKey } from "../../auth/key.ts";
-import { keyIdOf } from "../../auth/key-session.ts";
-import { admitRow } from "../../auth/scopes.ts";
-import {
-  asInteger,
-  drizzle,
-  fields,
-  hasRow,
-  insertFrom,
-  query,
-  type RowOf,
-  read,
-  type ValueOf,
-} from "../../db/query.ts";
-import { apiKeys, environments } from "../../db/schema.ts";
-import { all, batch } from "../../db/sql.ts";
-import { invalidCursor, PurserError } from "../../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
-import { sha256 } from "../../lib/encoding.ts";
-import { DAY_MS, iso } from "../../lib/time.ts";
-import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../../runtime.ts";
-import { insertAct, newAct } from "../audit/audit-statement.ts";
+import { keyHint, writeKey } from "../auth/key.ts";
+import { keyIdOf } from "../auth/key-session.ts";
+import { admitRow } from "../auth/scopes.ts";
+import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { apiKeys, environments } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
+import { invalidCursor, PurserError } from "../errors.ts";
+import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { sha256 } from "../lib/encoding.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { requireApp, requireEnvironment } from "./apps.ts";
+import { insertAct, newAct } from "./audit.ts";
 import type { CreateKeyOutput, KeyOutput, ListKeysOutput } from "./responses.ts";
 import type { CreateKeyInput, ListKeysInput } from "./schemas.ts";
 

@@ -1,12 +1,12 @@
 import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
-import { mayName } from "../../auth/scopes.ts";
-import { computed, drizzle, fields, query, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, adminAudit, creditLedger } from "../../db/schema.ts";
-import { all, batch } from "../../db/sql.ts";
-import { invalidCursor } from "../../errors.ts";
-import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
-import type { Mode, SystemCtx } from "../../runtime.ts";
-import { auditFields, auditOfApp, isAbout, ofAct, presentAuditEntry } from "./list.ts";
+import { mayName } from "../auth/scopes.ts";
+import { computed, drizzle, fields, query, scalar, type ValueOf } from "../db/query.ts";
+import { accounts, adminAudit, creditLedger } from "../db/schema.ts";
+import { all, batch } from "../db/sql.ts";
+import { invalidCursor } from "../errors.ts";
+import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
+import type { Mode, SystemCtx } from "../runtime.ts";
+import { auditFields, auditOfApp, isAbout, ofAct, presentAuditEntry } from "./list-audit.ts";
 import type { AuditEntry } from "./responses.ts";
 
 /**

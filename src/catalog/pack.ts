@@ -1,15 +1,14 @@
 import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { fromSteps, toSteps } from "../../books/amounts/amount.ts";
-import { readStoredRules } from "../../books/amounts/match.ts";
-import { drizzle, fields, insertFrom, optional, query, type ValueOf } from "../../db/query.ts";
-import { creditPackItems, creditPacks } from "../../db/schema.ts";
-import { all, type RowsOf } from "../../db/sql.ts";
-import { PurserError } from "../../errors.ts";
-import { assert } from "../../lib/assert.ts";
-import { nearest } from "../../lib/nearest.ts";
-import { iso } from "../../lib/time.ts";
-import type { SystemCtx, TenantCtx } from "../../runtime.ts";
+import { fromSteps, toSteps } from "../books/amounts/amount.ts";
+import { readStoredRules } from "../books/amounts/match.ts";
+import { drizzle, fields, insertFrom, optional, query, type ValueOf } from "../db/query.ts";
+import { creditPackItems, creditPacks } from "../db/schema.ts";
+import { all, type RowsOf } from "../db/sql.ts";
+import { assert, PurserError } from "../errors.ts";
+import { nearest } from "../http/wrong-names.ts";
+import { iso } from "../lib/time.ts";
+import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import type { ListPacksOutput, PackOutput } from "./responses.ts";
 import type { CreatePackInput } from "./schemas.ts";
 
