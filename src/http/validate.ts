@@ -9,13 +9,25 @@ import type { AppEnv } from "./factory.ts";
 import { describeIssue, IS_REQUIRED, NOT_AN_OBJECT, NOT_NULL } from "./issue-text.ts";
 import { plainName } from "./wrong-names.ts";
 
-/** Refuses percent-escapes that are not UTF-8, because a lenient decoder could turn two ids into one. */
-function assertDecodable(url: string): void {
-  const query = url.indexOf("?");
-  if (query === -1) return;
+function isDecodable(text: string): boolean {
   try {
-    decodeURIComponent(url.slice(query + 1));
+    decodeURIComponent(text);
+    return true;
   } catch {
+    return false;
+  }
+}
+
+/**
+ * Refuses a known parameter with percent-escapes that are not UTF-8, because a lenient decoder could turn two ids into one.
+ * Ignores unknown parameters (W14). `known` has the parameters that were read.
+ */
+function assertDecodable(url: string, known: object): void {
+  const query = url.indexOf("?");
+  if (query === -1 || isDecodable(url.slice(query + 1))) return;
+  for (const pair of url.slice(query + 1).split("&")) {
+    const [name = ""] = pair.split("=", 1);
+    if (isDecodable(pair) || !isDecodable(name) || !Object.hasOwn(known, decodeURIComponent(name))) continue;
     throw invalid(
       "query",
       "The query string has an escape that is not valid UTF-8. Encode each value by itself, as encodeURIComponent does.",
@@ -84,9 +96,10 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
     // The validator's types do not know the app's environment, which all routes share.
     const { malformedHeader, judgeArguments } = (c as Context<AppEnv>).var;
     if (malformedHeader !== undefined) throw malformedHeader;
-    if (target === "query") assertDecodable(c.req.url);
     if (result.success) {
-      if (target === "query") judgeArguments?.(Object(result.data));
+      if (target !== "query") return;
+      assertDecodable(c.req.url, Object(result.data));
+      judgeArguments?.(Object(result.data));
       return;
     }
     const refusal = refusalOfIssues(result.error.issues, target);

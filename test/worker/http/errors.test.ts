@@ -165,6 +165,26 @@ describe("a query", () => {
     expect(answer.status).toBe(200);
   });
 
+  it("may have unknown parameters whose escapes are not UTF-8, because they are not read", async () => {
+    for (const query of [
+      "?userId=u&utm_source=caf%E9",
+      "?%FF=1&userId=u",
+      "?userId=u&x=%&y=%zz",
+      "?q=%ED%A0%80&userId=u",
+    ]) {
+      expect((await list(query)).status).toBe(200);
+    }
+    expectError(await list("?utm_source=caf%E9"), "invalid_request", "userId");
+    for (const query of [
+      "?userId=u&event=%E9",
+      "?userId=u&e%76ent=%E9",
+      "?user%49d=%E9",
+      "?userId=u%E9&utm_source=x",
+    ]) {
+      expectError(await list(query), "invalid_request", "query");
+    }
+  });
+
   it.each([
     ["", "userId"],
     ["?userId=", "userId"],
