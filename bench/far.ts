@@ -2,39 +2,20 @@
  * The cost of a call with a far database, cold and warm: trips one after another, and milliseconds. It is a part of
  * `npm run bench`. `npm run bench:far` runs only this part, in a minute.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { SignJWT } from "jose";
-import type { Trips } from "../test/support/far-d1.ts";
-import { bundle } from "./bundle.ts";
-import { DISTANCES } from "./distances.ts";
-import { spread } from "./load.ts";
-import { ADMIN_TOKEN, migrate, serveIsolates } from "./serve.ts";
-import { table, verdict } from "./table.ts";
+import { ADMIN_TOKEN, bundle, median, migrate, serve, table } from "./serve.ts";
+import type { Spent } from "./workers/measured.ts";
 
-interface Figure {
-  readonly trips: Trips;
-  readonly ms: number;
-}
+/** The round trips to a database on another continent, and to a replica on the same one. */
+const PRIMARY_MS = 100;
+const REPLICA_MS = 10;
+/** Each operation is measured in so many isolates. */
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 3);
+const CREDITS = "/api/v1/credits";
+const USAGE = "/api/v1/usage";
+const END_USER_SECRET = "end-user-secret-of-the-benchmark";
 
-/** The most trips, cold and warm, and where they go. */
-interface Limit {
-  readonly cold: number;
-  readonly warm: number;
-  readonly to: "primary" | "replica";
-}
-
-export interface FarRow {
-  readonly operation: string;
-  readonly limit: Limit;
-  /** For an isolate that has served no request. */
-  readonly cold: Figure;
-  /** For an isolate that has just written for this user. */
-  readonly warm: Figure;
-}
-
-interface Request {
+interface FarRequest {
   readonly path: string;
   readonly body?: object;
   readonly headers?: Readonly<Record<string, string>>;
@@ -47,104 +28,78 @@ interface Scene {
   readonly userToken: string;
 }
 
-interface Operation {
-  readonly name: string;
-  readonly limit: Limit;
-  /** Prepares the call. `tag` distinguishes the calls on one user. */
-  readonly before?: (scene: Scene, tag: string) => Request;
-  readonly request: (scene: Scene, tag: string) => Request;
+/** Makes a request. `tag` distinguishes the requests for one user. */
+type Make = (scene: Scene, tag: string) => FarRequest;
+
+interface FarOperation {
+  readonly request: Make;
+  /** Prepares the call. */
+  readonly before?: Make;
   /** The write that makes an isolate warm: `before` if there is one, otherwise a usage event. */
-  readonly warming?: (scene: Scene, tag: string) => Request;
+  readonly warming?: Make;
 }
 
-const ROUNDS = 3;
-const CREDITS = "/api/v1/credits";
-const USAGE = "/api/v1/usage";
-const END_USER_SECRET = "end-user-secret-of-the-benchmark";
-
-const reading: Limit = { cold: 1, warm: 1, to: "replica" };
-const writing = (cold: number, warm: number): Limit => ({ cold, warm, to: "primary" });
 const use = { event: "chat.done", quantities: { count: 0, tokens: 1 } };
 const reservationId = ({ userId }: Scene, tag: string) => `res_${userId}_${tag}`;
+const settle =
+  (how: "commit" | "release", body: (scene: Scene, tag: string) => object): Make =>
+  (scene, tag) => ({ path: `${USAGE}/reservations/${reservationId(scene, tag)}/${how}`, body: body(scene, tag) });
 
-const usageEvent = ({ userId }: Scene, tag: string): Request => ({
+const usageEvent: Make = ({ userId }, tag) => ({
   path: `${USAGE}/events`,
   body: { ...use, userId, eventId: `${userId} ${tag}` },
 });
-const reserve = (scene: Scene, tag: string): Request => ({
+const reserve: Make = (scene, tag) => ({
   path: `${USAGE}/reservations`,
   body: { ...use, userId: scene.userId, reservationId: reservationId(scene, tag) },
 });
-const grant = ({ userId }: Scene, tag: string): Request => ({
+const grant: Make = ({ userId }, tag) => ({
   path: `${CREDITS}/grant`,
   body: { userId, packId: "Bench", externalRef: `${userId} ${tag}` },
 });
-const capture = ({ userId, publishableKey }: Scene, tag: string): Request => {
-  const batch = Array.from({ length: 10 }, (_, index) => ({
+const grantAgain: Make = (scene) => grant(scene, "again");
+const capture: Make = ({ userId, publishableKey }, tag) => {
+  const properties = (index: number) => ({ tag, index });
+  const batch = Array.from({ length: 10 }, (_, n) => ({
     event: "seen",
     distinct_id: userId,
-    properties: { tag, index },
+    properties: properties(n),
   }));
   return { path: "/batch/", body: { api_key: publishableKey, batch } };
 };
 
-const mint = ({ userId }: Scene): Request => ({ path: "/api/v1/export-person", body: { distinctId: userId } });
-
-const operations: readonly Operation[] = [
-  {
-    name: "list, publishable key",
-    limit: reading,
+const OPERATIONS: Readonly<Record<string, FarOperation>> = {
+  "list, publishable key": {
     request: ({ userId, publishableKey, userToken }) => ({
       path: `${CREDITS}?userId=${userId}`,
       headers: { authorization: `Bearer ${publishableKey}`, "x-user-token": userToken },
     }),
   },
-  { name: "list", limit: reading, request: ({ userId }) => ({ path: `${CREDITS}?userId=${userId}` }) },
-  {
-    name: "history, 50",
-    limit: reading,
-    request: ({ userId }) => ({ path: `${CREDITS}/history?userId=${userId}&limit=50` }),
-  },
-  { name: "plan", limit: reading, request: ({ userId }) => ({ path: `${CREDITS}/plan`, body: { ...use, userId } }) },
-  { name: "totals", limit: reading, request: ({ userId }) => ({ path: `${USAGE}?userId=${userId}` }) },
-  { name: "grant, 1 item", limit: writing(2, 2), request: grant },
-  {
-    name: "grant, replayed",
-    limit: writing(1, 1),
-    before: (scene) => grant(scene, "again"),
-    request: (scene) => grant(scene, "again"),
-  },
-  { name: "usage event", limit: writing(2, 1), request: usageEvent },
-  {
-    name: "usage events, 20 of one user",
-    limit: writing(2, 1),
+  list: { request: ({ userId }) => ({ path: `${CREDITS}?userId=${userId}` }) },
+  "history, 50": { request: ({ userId }) => ({ path: `${CREDITS}/history?userId=${userId}&limit=50` }) },
+  plan: { request: ({ userId }) => ({ path: `${CREDITS}/plan`, body: { ...use, userId } }) },
+  totals: { request: ({ userId }) => ({ path: `${USAGE}?userId=${userId}` }) },
+  "grant, 1 item": { request: grant },
+  "grant, replayed": { before: grantAgain, request: grantAgain },
+  "usage event": { request: usageEvent },
+  "usage events, 20 of one user": {
     request: (scene, tag) => ({
       path: `${USAGE}/events`,
       body: Array.from({ length: 20 }, (_, index) => usageEvent(scene, `${tag} ${index}`).body),
     }),
   },
-  { name: "reserve", limit: writing(2, 1), request: reserve },
-  {
-    name: "commit",
-    limit: writing(2, 1),
+  reserve: { request: reserve },
+  commit: {
     before: reserve,
-    request: (scene, tag) => ({
-      path: `${USAGE}/reservations/${reservationId(scene, tag)}/commit`,
-      body: { eventId: `${scene.userId} ${tag}`, quantities: use.quantities },
-    }),
+    request: settle("commit", ({ userId }, tag) => ({ eventId: `${userId} ${tag}`, quantities: use.quantities })),
   },
-  {
-    name: "release",
-    limit: writing(2, 1),
-    before: reserve,
-    request: (scene, tag) => ({ path: `${USAGE}/reservations/${reservationId(scene, tag)}/release`, body: {} }),
-  },
-  { name: "mint a link", limit: writing(1, 1), request: mint },
-  { name: "capture, 10 events of a known person", limit: writing(2, 1), request: capture, warming: capture },
-];
+  release: { before: reserve, request: settle("release", () => ({})) },
+  "create a link": { request: ({ userId }) => ({ path: "/api/v1/export-person", body: { distinctId: userId } }) },
+  "capture, 10 events of a known person": { request: capture, warming: capture },
+};
 
 /** Sends a request and returns its body. Any status but 200 ends the run. */
-async function send(url: string, key: string, { path, body, headers }: Request, method = body ? "POST" : "GET") {
+async function send(url: string, key: string, { path, body, headers }: FarRequest, method = body ? "POST" : "GET") {
   const response = await fetch(url + path, {
     method,
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
@@ -174,20 +129,27 @@ const userTokenOf = (userId: string): Promise<string> =>
     .setExpirationTime("1h")
     .sign(new TextEncoder().encode(END_USER_SECRET));
 
-async function figureOf(url: string, key: string, request: Request): Promise<Figure> {
+type Figure = Spent & { readonly ms: number };
+
+async function figureOf(url: string, key: string, request: FarRequest): Promise<Figure> {
   const startedMs = performance.now();
   await send(url, key, request);
   const ms = performance.now() - startedMs;
-  return { ms, trips: (await (await fetch(`${url}/bench/trips`)).json()) as Trips };
+  return { ms, ...((await (await fetch(`${url}/bench/spent`)).json()) as Spent) };
 }
 
 /** One operation in one isolate: its first request, and the same again after a write for the user. */
-async function measure(nearUrl: string, url: string, app: Awaited<ReturnType<typeof makeApp>>, operation: Operation) {
+async function measure(
+  nearUrl: string,
+  url: string,
+  app: Awaited<ReturnType<typeof makeApp>>,
+  operation: FarOperation,
+) {
   const { before, request, warming = before ?? usageEvent } = operation;
   const userId = new URL(url).port;
   const scene = { userId, publishableKey: app.publishableKey, userToken: await userTokenOf(userId) };
   // Another isolate, with a near database, prepares it.
-  const prepare = (made: Request) => send(nearUrl, app.secretKey, made);
+  const prepare = (made: FarRequest) => send(nearUrl, app.secretKey, made);
   await prepare(grant(scene, "first"));
   await prepare(capture(scene, "first"));
   if (before !== undefined) await prepare(before(scene, "cold"));
@@ -197,73 +159,33 @@ async function measure(nearUrl: string, url: string, app: Awaited<ReturnType<typ
   return { cold, warm };
 }
 
-/** The most trips, and the median of the times. */
-function summary(figures: readonly Figure[]): Figure {
-  const most = (field: keyof Trips) => Math.max(...figures.map(({ trips }) => trips[field]));
-  return {
-    trips: { inSequence: most("inSequence"), primary: most("primary"), replica: most("replica") },
-    ms: spread(figures.map(({ ms }) => ms)).median,
-  };
+/** The most trips, with those to the primary in brackets, and the median of the times. */
+function summary(figures: readonly Figure[]): string {
+  const most = (field: "inSequence" | "primary") => Math.max(...figures.map((figure) => figure[field]));
+  return `${most("inSequence")} (${most("primary")}), ${median(figures.map(({ ms }) => ms)).toFixed(0)} ms`;
 }
 
-/** Every operation, each in isolates of its own. */
-export async function measureFar(directory: string): Promise<FarRow[]> {
-  const [near = "", far = ""] = await Promise.all(["src/index.ts", "bench/workers/far.ts"].map(bundle));
-  const isolates = Array.from({ length: operations.length * ROUNDS }, () => far);
-  const served = await serveIsolates([near, ...isolates], directory);
+/** Measures every operation, each in isolates of its own. Returns a table. */
+export async function measureFar(): Promise<string> {
+  const code = await bundle("bench/workers/measured.ts");
+  const near = await bundle("src/index.ts");
+  const isolates = Array.from({ length: Object.keys(OPERATIONS).length * ROUNDS }, () => code);
+  const bindings = { PRIMARY_MS: `${PRIMARY_MS}`, REPLICA_MS: `${REPLICA_MS}` };
+  const served = await serve([near, ...isolates], { bindings });
   try {
     await migrate(served.db);
     const [nearUrl = "", ...urls] = served.urls;
     const app = await makeApp(nearUrl);
-    const rows: FarRow[] = [];
-    for (const operation of operations) {
+    const rows: string[][] = [];
+    for (const [name, operation] of Object.entries(OPERATIONS)) {
       const measured = [];
       for (const url of urls.splice(0, ROUNDS)) measured.push(await measure(nearUrl, url, app, operation));
-      rows.push({
-        operation: operation.name,
-        limit: operation.limit,
-        cold: summary(measured.map(({ cold }) => cold)),
-        warm: summary(measured.map(({ warm }) => warm)),
-      });
+      rows.push([name, summary(measured.map(({ cold }) => cold)), summary(measured.map(({ warm }) => warm))]);
     }
-    return rows;
+    return table(["Operation", "Cold: trips (to the primary), time", "Warm"], rows);
   } finally {
     await served.close();
   }
 }
 
-const isWithin = ({ trips }: Figure, most: number, { to }: Limit): boolean =>
-  trips.inSequence <= most && (to === "primary" || trips.primary === 0);
-
-/** The section of RESULTS.md. */
-export function farTable(rows: readonly FarRow[]): string {
-  const tripsOf = ({ inSequence, primary, replica }: Trips) =>
-    `${inSequence} (${[primary > 0 ? `${primary} far` : "", replica > 0 ? `${replica} near` : ""].filter(Boolean).join(", ")})`;
-  return table(
-    ["Operation", "Trips cold", "At most", "ms cold", "Trips warm", "At most", "ms warm", "What distance asks", "Kept"],
-    rows.map(({ operation, limit, cold, warm }) => {
-      const distanceMs = limit.to === "primary" ? DISTANCES.primaryMs : DISTANCES.replicaMs;
-      const asked = [limit.cold * distanceMs, limit.warm * distanceMs];
-      return [
-        operation,
-        tripsOf(cold.trips),
-        String(limit.cold),
-        cold.ms.toFixed(0),
-        tripsOf(warm.trips),
-        String(limit.warm),
-        warm.ms.toFixed(0),
-        `${[...new Set(asked)].join(", ")} ms`,
-        verdict(isWithin(cold, limit.cold, limit) && isWithin(warm, limit.warm, limit)),
-      ];
-    }),
-  );
-}
-
-if (import.meta.main) {
-  const directory = mkdtempSync(join(tmpdir(), "purser-far-"));
-  try {
-    console.log(farTable(await measureFar(directory)));
-  } finally {
-    rmSync(directory, { recursive: true, force: true });
-  }
-}
+if (import.meta.main) console.log(await measureFar());

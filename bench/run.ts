@@ -1,58 +1,61 @@
 /**
- * `npm run bench`: the cost of Purser compared with the bare platform, written to RESULTS.md. BENCH_ROUNDS (default 8) is the
- * number of measurements of each side. It takes about seven minutes.
+ * `npm run bench`: Purser's throughput and latency compared with a Worker written by hand, its trips with a far database, and its
+ * start. Prints the tables of docs/benchmarks.md. BENCH_ROUNDS (default 8) is the number of measurements of each side. It takes
+ * about seven minutes.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { bundle } from "./bundle.ts";
+import { gzipSync } from "node:zlib";
 import { measureFar } from "./far.ts";
-import { report } from "./report.ts";
-import { writeReport } from "./results.ts";
-import { prepare, type Served, serve } from "./serve.ts";
-import { measureStartup } from "./startup.ts";
+import { bundle, machine, median, prepare, root, serve } from "./serve.ts";
 import { compare, fillAccounts } from "./throughput.ts";
 
-const rounds = Number(process.env.BENCH_ROUNDS ?? 8);
-const directory = mkdtempSync(join(tmpdir(), "purser-bench-"));
-let opened = 0;
+const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8);
+const STARTS = 5;
 
-async function withWorker<T>(script: string, work: (served: Served) => Promise<T>): Promise<T> {
-  const served = await serve(script, join(directory, String(opened++)));
+interface Profile {
+  readonly nodes: readonly { readonly id: number; readonly callFrame: { readonly functionName: string } }[];
+  readonly samples: readonly number[];
+  readonly timeDeltas: readonly number[];
+}
+
+/** The CPU milliseconds of one start of the Worker. */
+function startMs(): number {
+  const directory = mkdtempSync(join(tmpdir(), "purser-startup-"));
   try {
-    return await work(served);
+    const file = join(directory, "startup.cpuprofile");
+    const args = ["check", "startup", "--outfile", file];
+    execFileSync(join(root, "node_modules/.bin/wrangler"), args, { cwd: root, stdio: "pipe", timeout: 120_000 });
+    const { nodes, samples, timeDeltas } = JSON.parse(readFileSync(file, "utf8")) as Profile;
+    const idle = new Set(
+      nodes.filter(({ callFrame }) => ["(idle)", "(root)"].includes(callFrame.functionName)).map(({ id }) => id),
+    );
+    const active = samples.map((sample, index) => (idle.has(sample) ? 0 : (timeDeltas[index] ?? 0)));
+    return active.reduce((sum, delta) => sum + delta, 0) / 1_000;
   } finally {
-    await served.close();
+    rmSync(directory, { recursive: true, force: true });
   }
 }
 
-async function main(): Promise<void> {
-  console.log("Start-up …");
-  const startup = await measureStartup();
-  const [bare, purser] = await Promise.all(["bench/bare.ts", "src/index.ts"].map(bundle));
-  if (bare === undefined || purser === undefined) throw new Error("nothing was bundled");
+console.log(`${new Date().toISOString().slice(0, 10)}, ${machine()}`);
+const [bareCode = "", purserCode = ""] = await Promise.all(["bench/workers/bare.ts", "src/index.ts"].map(bundle));
+const kib = (bytes: number) => `${(bytes / 1_024).toFixed(1)} KiB`;
+console.log(
+  `Start: ${kib(gzipSync(purserCode).length)} of gzip, ${kib(Buffer.byteLength(purserCode))} unpacked, ` +
+    `${median(Array.from({ length: STARTS }, startMs)).toFixed(0)} ms of CPU\n`,
+);
+console.log(`${await measureFar()}\n`);
 
-  console.log("Far away …");
-  const far = await measureFar(join(directory, String(opened++)));
-
-  console.log("Throughput …");
-  const comparisons = await withWorker(bare, (one) =>
-    withWorker(purser, async (other) => {
-      for (const { db } of [one, other]) {
-        await prepare(db);
-        await fillAccounts(db);
-      }
-      return compare(one, other, rounds);
-    }),
-  );
-
-  const text = report({ far, comparisons, rounds, startup });
-  writeReport(text);
-  console.log(`\n${text}`);
-}
-
+const [bare, purser] = [await serve([bareCode]), await serve([purserCode])];
 try {
-  await main();
+  for (const { db } of [bare, purser]) {
+    await prepare(db);
+    await fillAccounts(db);
+  }
+  console.log(`\n${await compare(bare, purser, ROUNDS)}`);
 } finally {
-  rmSync(directory, { recursive: true, force: true });
+  await bare.close();
+  await purser.close();
 }

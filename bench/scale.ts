@@ -1,93 +1,30 @@
 /**
- * What one database holds and does: bytes that each kind of write adds to it, and how many of each it takes in a second.
- * `npm run bench:scale` prints the table that docs/scale.md quotes.
+ * `npm run bench:scale`: the bytes and rows that each kind of write adds to a database, and how many of each it takes a second. Prints
+ * the table of docs/scale.md. `BENCH_SIZE=0.1` makes a tenth of the writes.
  */
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { bundle } from "./bundle.ts";
-import { ADMIN_TOKEN, migrate, serve } from "./serve.ts";
-import { table } from "./table.ts";
+import { ADMIN_TOKEN, bundle, migrate, serve, table } from "./serve.ts";
+import type { Spent } from "./workers/measured.ts";
 
+const SIZE = Number(process.env.BENCH_SIZE ?? "1");
 const USERS = 500;
 const CONNECTIONS = 20;
-
-type Post = (path: string, body: object, key: string) => Promise<Record<string, unknown>>;
-
-interface Scene {
-  readonly post: Post;
-  readonly secretKey: string;
-  readonly publishableKey: string;
-}
-
-interface Kind {
-  readonly name: string;
-  readonly writes: number;
-  /** How many writes one call makes. */
-  readonly ofCall: number;
-  readonly call: (scene: Scene, index: number) => Promise<unknown>;
-}
+const EVENTS_A_REQUEST = 20;
 
 const userOf = (index: number): string => `user_${String(index % USERS).padStart(6, "0")}`;
-const usage = { event: "chat.completed", model: "small-2", quantities: { tokens: 120, cents: 0.036 } };
 const uuid = (index: number): string => `00000000-0000-4000-8000-${String(index).padStart(12, "0")}`;
+const usage = { event: "chat.completed", model: "small-2", quantities: { tokens: 120, cents: 0.036 } };
 
-const kinds: readonly Kind[] = [
-  {
-    name: "grant of one item",
-    writes: 1_000,
-    ofCall: 1,
-    call: ({ post, secretKey }, index) =>
-      post(
-        "/api/v1/credits/grant",
-        { userId: userOf(index), packId: "Wallet", externalRef: `order_${index}` },
-        secretKey,
-      ),
-  },
-  {
-    name: "usage event",
-    writes: 5_000,
-    ofCall: 1,
-    call: ({ post, secretKey }, index) =>
-      post("/api/v1/usage/events", { ...usage, userId: userOf(index), eventId: `event_${uuid(index)}` }, secretKey),
-  },
-  {
-    name: "hold and commit",
-    writes: 1_500,
-    ofCall: 1,
-    call: async ({ post, secretKey }, index) => {
-      const reservationId = `res_${uuid(index)}`;
-      await post("/api/v1/usage/reservations", { ...usage, userId: userOf(index), reservationId }, secretKey);
-      const { quantities } = usage;
-      const path = `/api/v1/usage/reservations/${reservationId}/commit`;
-      await post(path, { eventId: `commit_${uuid(index)}`, quantities }, secretKey);
-    },
-  },
-  {
-    name: "analytics event, 20 a request",
-    writes: 10_000,
-    ofCall: 20,
-    call: ({ post, publishableKey }, call) => {
-      const batch = Array.from({ length: 20 }, (_, at) => ({
-        uuid: uuid(call * 20 + at),
-        event: "page viewed",
-        distinct_id: userOf(call),
-        properties: { $current_url: "https://example.com/pricing", $browser: "Firefox", $lib: "web", plan: "team" },
-      }));
-      return post("/batch/", { api_key: publishableKey, batch }, publishableKey);
-    },
-  },
-];
+const served = await serve([await bundle("bench/workers/measured.ts")]);
+const url = served.urls[0] ?? "";
 
-async function prepareScene(post: Post): Promise<Scene> {
-  const admin = (path: string, body: object) => post(`/api/v1/admin${path}`, body, ADMIN_TOKEN);
-  const { appId } = await admin("/apps", { name: "Scale" });
-  const keyOf = async (kind: string) => String((await admin(`/apps/${appId}/keys`, { kind, mode: "live" })).key);
-  await admin(`/apps/${appId}/packs`, { packName: "Wallet", items: [{ amount: 1_000_000, unit: "cents" }] });
-  return { post, secretKey: await keyOf("secret"), publishableKey: await keyOf("publishable") };
+async function post(path: string, body: object, key: string): Promise<Record<string, unknown>> {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const answer = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`);
+  return (await answer.json()) as Record<string, unknown>;
 }
 
-/** Makes `calls` calls, so many at once, and answers the seconds that they took. */
+/** Makes `calls` calls, 20 at a time, and returns the seconds that they took. */
 async function run(calls: number, call: (index: number) => Promise<unknown>): Promise<number> {
   let next = 0;
   const startMs = performance.now();
@@ -98,30 +35,50 @@ async function run(calls: number, call: (index: number) => Promise<unknown>): Pr
   return (performance.now() - startMs) / 1_000;
 }
 
-const directory = mkdtempSync(join(tmpdir(), "purser-scale-"));
-const served = await serve(await bundle("src/index.ts"), directory);
 try {
   await migrate(served.db);
+  const admin = (path: string, body: object) => post(`/api/v1/admin${path}`, body, ADMIN_TOKEN);
+  const { appId } = await admin("/apps", { name: "Scale" });
+  const keyOf = async (kind: string) => String((await admin(`/apps/${appId}/keys`, { kind, mode: "live" })).key);
+  const [secretKey, publishableKey] = [await keyOf("secret"), await keyOf("publishable")];
+  await admin(`/apps/${appId}/packs`, { packName: "Wallet", items: [{ amount: 1_000_000, unit: "cents" }] });
+  const grant = (userId: string, externalRef: string) =>
+    post("/api/v1/credits/grant", { userId, packId: "Wallet", externalRef }, secretKey);
+
   const bytes = async () => (await served.db.prepare("SELECT count(*) FROM apps").run()).meta.size_after;
-  const post: Post = async (path, body, key) => {
-    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-    const answer = await fetch(served.url + path, { method: "POST", headers, body: JSON.stringify(body) });
-    if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${await answer.text()}`);
-    return (await answer.json()) as Record<string, unknown>;
-  };
-  const scene = await prepareScene(post);
-  // Every user has an account and a balance before anything is measured.
-  await run(USERS, (index) =>
-    post("/api/v1/credits/grant", { userId: userOf(index), packId: "Wallet" }, scene.secretKey),
-  );
+  const spent = async () => (await (await fetch(`${url}/bench/spent`)).json()) as Spent;
   const rows: string[][] = [];
-  for (const { name, writes, ofCall, call } of kinds) {
-    const before = await bytes();
-    const seconds = await run(writes / ofCall, (index) => call(scene, index));
-    rows.push([name, `${Math.round(((await bytes()) - before) / writes)}`, `${Math.round(writes / seconds)}`]);
-  }
-  console.log(table(["Write", "Bytes", "A second"], rows));
+  const measure = async (name: string, writes: number, ofCall: number, call: (index: number) => Promise<unknown>) => {
+    const bytesBefore = await bytes();
+    await spent();
+    const seconds = await run(writes / ofCall, call);
+    const bytesOfOne = ((await bytes()) - bytesBefore) / writes;
+    const rowsOfOne = (await spent()).rowsWritten / writes;
+    rows.push([name, bytesOfOne.toFixed(0), rowsOfOne.toFixed(1), (writes / seconds).toFixed(0)]);
+  };
+
+  // Every user has an account and a balance before anything is measured.
+  await run(USERS, (index) => grant(userOf(index), `first_${index}`));
+  await measure("Grant of one item", 1_000 * SIZE, 1, (index) => grant(userOf(index), `order_${index}`));
+  await measure("Usage event that one balance pays", 5_000 * SIZE, 1, (index) =>
+    post("/api/v1/usage/events", { ...usage, userId: userOf(index), eventId: `event_${uuid(index)}` }, secretKey),
+  );
+  await measure("Hold and commit, one balance", 1_500 * SIZE, 1, async (index) => {
+    const reservationId = `res_${uuid(index)}`;
+    await post("/api/v1/usage/reservations", { ...usage, userId: userOf(index), reservationId }, secretKey);
+    const body = { eventId: `commit_${uuid(index)}`, quantities: usage.quantities };
+    await post(`/api/v1/usage/reservations/${reservationId}/commit`, body, secretKey);
+  });
+  await measure("Analytics event of 110 bytes, 20 in a request", 10_000 * SIZE, EVENTS_A_REQUEST, (call) => {
+    const batch = Array.from({ length: EVENTS_A_REQUEST }, (_, at) => ({
+      uuid: uuid(call * EVENTS_A_REQUEST + at),
+      event: "page viewed",
+      distinct_id: userOf(call),
+      properties: { $current_url: "https://example.com/pricing", $browser: "Firefox", $lib: "web", plan: "team" },
+    }));
+    return post("/batch/", { api_key: publishableKey, batch }, publishableKey);
+  });
+  console.log(table(["Write", "Bytes", "Rows written", "A second"], rows));
 } finally {
   await served.close();
-  rmSync(directory, { recursive: true, force: true });
 }

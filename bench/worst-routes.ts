@@ -1,227 +1,186 @@
 import { createHmac } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { filled, MIB, type Shape, times, utf8 } from "./worst-shapes.ts";
+import { ADMIN_TOKEN, APP_ID, EXPORT_SECRET, root, SECRET_KEY } from "./serve.ts";
+import { filled, MIB, type Shape, times, utf8 } from "./worst-captures.ts";
 
-/** Who sends, and what ids there are. */
-export interface Sender {
-  readonly appId: string;
-  readonly adminToken: string;
-  readonly secretKey: string;
-  readonly signingSecret: string;
-}
+export const SIGNING_SECRET = "whsec_0123456789abcdef0123456789abcdef";
+export const SESSION_ID = "ses_worst";
+
+const hmac = (secret: string, text: string) => createHmac("sha256", secret).update(text);
 
 type Operation = { readonly requestBody?: { readonly content: Readonly<Record<string, unknown>> } };
-const { paths } = JSON.parse(readFileSync(join(import.meta.dirname, "../.purser/reference/openapi.json"), "utf8")) as {
+const { paths } = JSON.parse(readFileSync(join(root, ".purser/reference/openapi.json"), "utf8")) as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 };
-
-/** What takes PostHog's bodies, which have shapes of their own. */
+/** The routes of PostHog's clients. worst-captures.ts has their shapes. */
 const CAPTURES = /^\/(batch|e|i|capture|track|flags|decide)\b/;
 
-const texts = (bytes: number): [string, string][] => [
-  ["objects", filled("[", "{},", "{}]", bytes)],
-  ["lists", filled("[", "[],", "[]]", bytes)],
-  ["levels", "[".repeat(bytes / 2) + "]".repeat(bytes / 2)],
-  ["levels and a long number", `${"[".repeat(bytes / 2 - 40)}12345678901234567890123${"]".repeat(bytes / 2 - 40)}`],
-  ["objects and a long number", filled("[1234567890123456789012345,", "{},", "{}]", bytes)],
-  ["long numbers", filled("[", "12345678901234567890,", "1]", bytes)],
-  ["digits", `[${"1".repeat(bytes - 10)}]`],
-  ["names", `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`],
-  ["objects of other names", `[${times(60_000, (n) => `{"k${n}":1}`).join()}]`],
-];
+/** JSON of the worst forms. */
+const texts = (bytes: number): Readonly<Record<string, string>> => ({
+  objects: filled("[", "{},", "{}]", bytes),
+  lists: filled("[", "[],", "[]]", bytes),
+  levels: "[".repeat(bytes / 2) + "]".repeat(bytes / 2),
+  "levels and a long number": `${"[".repeat(bytes / 2 - 40)}12345678901234567890123${"]".repeat(bytes / 2 - 40)}`,
+  "objects and a long number": filled("[1234567890123456789012345,", "{},", "{}]", bytes),
+  "long numbers": filled("[", "12345678901234567890,", "1]", bytes),
+  digits: `[${"1".repeat(bytes - 10)}]`,
+  names: `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`,
+  "objects of other names": `[${times(60_000, (n) => `{"k${n}":1}`).join()}]`,
+});
 
-function jsonShape(sender: Sender, method: string, path: string, name: string, text: string, type = "json"): Shape {
+function jsonShape(method: string, path: string, name: string, text: string, type = "json"): Shape {
   const body = utf8(text);
   const headers: Record<string, string> = { "content-type": `application/${type}` };
-  if (path.startsWith("/api/v1/stripe/")) headers["stripe-signature"] = signatureOf(sender, text);
-  else headers.authorization = `Bearer ${path.startsWith("/api/v1/admin/") ? sender.adminToken : sender.secretKey}`;
-  const shown = path.replace("/api/v1/", "").replace(sender.appId, "{appId}");
+  if (path.startsWith("/api/v1/stripe/")) {
+    const timestamp = Math.floor(Date.now() / 1_000);
+    headers["stripe-signature"] = `t=${timestamp},v1=${hmac(SIGNING_SECRET, `${timestamp}.${text}`).digest("hex")}`;
+  } else headers.authorization = `Bearer ${path.startsWith("/api/v1/admin/") ? ADMIN_TOKEN : SECRET_KEY}`;
+  const shown = path.replace("/api/v1/", "").replace(APP_ID, "{appId}");
   const kind = type === "json" ? "" : ` as ${type}`;
   return { name: `${method} ${shown}${kind}: ${name}`, method, path, body, bytes: body.length, headers };
 }
 
-function signatureOf({ signingSecret }: Sender, text: string): string {
-  const timestamp = Math.floor(Date.now() / 1_000);
-  return `t=${timestamp},v1=${createHmac("sha256", signingSecret).update(`${timestamp}.${text}`).digest("hex")}`;
-}
-
-/** One reader reads all bodies, so the routes of most use have all texts of the worst kind, and the others the dearest of them. */
+/** One function reads all bodies, so two routes get all texts, and the others only the most expensive. */
 const READ_MOST = ["/api/v1/usage/events", "/api/v1/credits/grant"];
-const DEAREST = ["names", "long numbers", "objects of other names"];
+const MOST_EXPENSIVE = ["names", "long numbers", "objects of other names"];
 
 /** Every operation of the reference that takes JSON. */
-export function everyRoute(sender: Sender): Shape[] {
-  const ids: Readonly<Record<string, string>> = { appId: sender.appId, packId: "cpk_bench", mode: "live" };
+export function everyRoute(): Shape[] {
+  const ids: Readonly<Record<string, string>> = { appId: APP_ID, packId: "cpk_bench", mode: "live" };
   return Object.entries(paths).flatMap(([path, operations]) => {
     if (CAPTURES.test(path)) return [];
     const url = path.replaceAll(/\{(\w+)\}/g, (_, name) => ids[name] ?? `${name}_none`);
+    const named = Object.entries(texts(MIB)).filter(
+      ([name]) => READ_MOST.includes(path) || MOST_EXPENSIVE.includes(name),
+    );
     return Object.entries(operations).flatMap(([method, { requestBody }]) =>
       Object.keys(requestBody?.content ?? {}).flatMap((type) =>
-        texts(MIB)
-          .filter(([name]) => READ_MOST.includes(path) || DEAREST.includes(name))
-          .map(([name, text]) =>
-            jsonShape(sender, method.toUpperCase(), url, name, text, type.replace("application/", "")),
-          ),
+        named.map(([name, text]) => jsonShape(method.toUpperCase(), url, name, text, type.replace("application/", ""))),
       ),
     );
   });
 }
 
-/** Bodies that pass the form of their route, and make it work. */
-export function heavyBodies(sender: Sender): Shape[] {
-  const api = (path: string, name: string, text: string, type?: string) =>
-    jsonShape(sender, "POST", `/api/v1/${path}`, name, text, type);
-  const admin = (method: string, path: string, name: string, text: string) =>
-    jsonShape(sender, method, `/api/v1/admin/apps/${sender.appId}/${path}`, name, text);
-  const list = (count: number, make: (n: number) => string) => `[${times(count, make).join()}]`;
-  const event = (value: string) =>
-    `{"eventId":"e","userId":"u","event":"e","onShortage":"partial","properties":{"a":${value}}}`;
-  const numbers = `{${times(700, (m) => `"n${m}":${m}.5`).join()}}`;
-  const ofUser = (n: number, user: string, properties = "{}") =>
-    `{"eventId":"${user} ${n}","userId":"${user}","event":"chat.e","onShortage":"partial","properties":${properties}}`;
-  const cloud = (n: number) =>
-    `{"specversion":"1.0","id":"c${n}","source":"s","type":"e","subject":"u",${times(300, (m) => `"x${m}":"${n}"`).join()},"data":{"properties":${numbers}}}`;
-  const refund = (n: number) =>
-    `{"userId":"refunded","externalRef":"live 0","refundRef":"${n}","share":{"part":1,"of":100}}`;
-  const rule = '{"event":"*a*a*a*a*a*a*a*a*b"}';
-  const item = (rules: number) => `{"amount":1,"unit":"count","matches":${list(rules, () => rule)}}`;
-  const stripe = (type: string, name: string, object: string) =>
-    api(
-      `stripe/${sender.appId}/live`,
-      `${type}, ${name}`,
-      `{"id":"evt_${name}","type":"${type}","created":1,"livemode":true,"data":{"object":${object}}}`,
-    );
-  const line = (n: number) =>
-    `{"id":"il_${n}","amount":1,"quantity":100,"pricing":{"price_details":{"price":"price_1"}},"period":{"start":1,"end":9000000000}}`;
-  const movement = (n: number) =>
-    `{"id":"txn_${n}","amount":-1,"currency":"usd","net":-1,"reporting_category":"dispute"}`;
-  return [
-    ...texts(MIB - 200).map(([name, text]) => api("usage/events", `properties of ${name}`, event(text))),
-    api(
-      "usage/events",
-      "100 events of 10 kB",
-      list(100, (n) => ofUser(n, "u", numbers)),
-    ),
-    api(
-      "usage/events",
-      "100 events of 10 kB, of 100 users",
-      list(100, (n) => ofUser(n, `u${n}`, numbers)),
-    ),
-    api(
-      "usage/events",
-      "100 events of a user of 1,000 balances of 20 rules",
-      list(100, (n) => ofUser(n, "heavy")),
-    ),
-    api("usage/events", "100 events of 10 kB", list(90, cloud), "cloudevents-batch+json"),
-    api("credits/plan", "of a user of 1,000 balances of 20 rules", '{"userId":"heavy","event":"chat.e"}'),
-    api("erase-person", "170,000 ids", `{"distinctId":"u","distinctIds":${list(170_000, () => '"a"')}}`),
-    api("erase-person", "10,000 ids", '{"distinctId":"many","dryRun":true}'),
-    api(
-      "erase-person",
-      "other ids than the 10,000",
-      `{"distinctId":"many","distinctIds":${list(10_000, (n) => `"id ${n}"`)}}`,
-    ),
-    { ...api("credits/refund", "the last of 100", refund(99)), before: times(99, (n) => utf8(refund(n))) },
-    stripe(
-      "invoice.paid",
-      "7,000 lines",
-      `{"id":"in_1","amount_paid":1,"currency":"usd","metadata":{"user":"u"},"lines":{"data":${list(7_000, line)}}}`,
-    ),
-    stripe(
-      "charge.dispute.funds_reinstated",
-      "10,000 movements",
-      `{"id":"dp_1","charge":"ch_1","amount":1,"currency":"usd","payment_intent":"pi_1","balance_transactions":${list(10_000, movement)}}`,
-    ),
-    stripe(
-      "checkout.session.completed",
-      "metadata of 60,000 names",
-      `{"id":"cs_1","mode":"payment","payment_status":"paid","metadata":{${times(60_000, (n) => `"k${n}":"v"`).join()}}}`,
-    ),
-    stripe(
-      "charge.refunded",
-      "levels",
-      `{"id":"ch_1","a":${"[".repeat(900)}${"]".repeat(900)},"amount_refunded":1,"amount_captured":2,"currency":"usd"}`,
-    ),
-    admin("POST", "packs", "100 items of 100 rules", `{"packName":"Worst","items":${list(100, () => item(100))}}`),
-    admin("POST", "packs", "20,000 items", `{"packName":"Worst","items":${list(20_000, () => item(0))}}`),
-    admin(
-      "PUT",
-      "stripe",
-      "15,000 prices",
-      `{"mode":"live","setting":{"prices":${list(15_000, (n) => `{"price":"price_${n}","packId":"cpk_bench"}`)}}}`,
-    ),
-    admin(
-      "PUT",
-      "stripe",
-      "100 prices",
-      `{"mode":"live","setting":{"prices":${list(100, (n) => `{"price":"price_${n}","packId":"cpk_bench"}`)}}}`,
-    ),
-    admin("PUT", "expiry-notices", "200,000 days", `{"mode":"live","days":${list(200_000, (n) => `${n % 365}`)}}`),
-    admin(
-      "POST",
-      "webhooks",
-      "200,000 types",
-      `{"mode":"live","url":"https://a.example.com","types":${list(200_000, () => '"a"')}}`,
-    ),
-    admin("POST", "webhooks", "a long URL", `{"mode":"live","url":"https://a.example.com/${"%41".repeat(340_000)}"}`),
-    admin(
-      "POST",
-      "alerts",
-      "a long event",
-      `{"mode":"live","name":"a","unit":"count","event":"${"*a".repeat(500_000)}","below":{"amount":1}}`,
-    ),
-    admin(
-      "PUT",
-      "end-user-auth",
-      "40,000 origins",
-      `{"mode":"live","setting":{"type":"jwks","url":"https://a.example.com","origins":${list(40_000, (n) => `"https://${n}.example.com"`)}}}`,
-    ),
-    admin("POST", "verify", "users", '{"mode":"live"}'),
-  ];
-}
+const list = (count: number, make: (n: number) => string) => `[${times(count, make).join()}]`;
+const numbers = `{${times(700, (m) => `"n${m}":${m}.5`).join()}}`;
+const eventOf = (user: string, n: number, properties = "{}") =>
+  `{"eventId":"${user} ${n}","userId":"${user}","event":"chat.e","onShortage":"partial","properties":${properties}}`;
+const cloudEvent = (n: number) =>
+  `{"specversion":"1.0","id":"c${n}","source":"s","type":"e","subject":"u",${times(300, (m) => `"x${m}":"${n}"`).join()},"data":{"properties":${numbers}}}`;
+const refund = (n: number) =>
+  `{"userId":"refunded","externalRef":"live 0","refundRef":"${n}","share":{"part":1,"of":100}}`;
+const item = (rules: number) =>
+  `{"amount":1,"unit":"count","matches":${list(rules, () => '{"event":"*a*a*a*a*a*a*a*a*b"}')}}`;
+const prices = (count: number) =>
+  `{"mode":"live","setting":{"prices":${list(count, (n) => `{"price":"price_${n}","packId":"cpk_bench"}`)}}}`;
+const line = (n: number) =>
+  `{"id":"il_${n}","amount":1,"quantity":100,"pricing":{"price_details":{"price":"price_1"}},"period":{"start":1,"end":9000000000}}`;
+const movement = (n: number) =>
+  `{"id":"txn_${n}","amount":-1,"currency":"usd","net":-1,"reporting_category":"dispute"}`;
+const stripeEvent = (type: string, id: string, object: string) =>
+  `{"id":"evt_${id}","type":"${type}","created":1,"livemode":true,"data":{"object":${object}}}`;
 
-/** Reads of what is large. */
-/** What a user with nearly as many balances as one may have (L6) is asked and does. */
-export function ofWhale(sender: Sender): Shape[] {
+/** Bodies that are valid for their route, and make it work hard: path, name, body. */
+const HEAVY: readonly (readonly [path: string, name: string, text: string, type?: string])[] = [
+  ...Object.entries(texts(MIB - 200)).map(
+    ([name, text]) => ["usage/events", `properties of ${name}`, eventOf("u", 0, `{"a":${text}}`)] as const,
+  ),
+  ["usage/events", "100 events of 10 kB", list(100, (n) => eventOf("u", n, numbers))],
+  ["usage/events", "100 events of 10 kB, of 100 users", list(100, (n) => eventOf(`u${n}`, n, numbers))],
+  ["usage/events", "100 events of a user of 1,000 balances of 20 rules", list(100, (n) => eventOf("heavy", n))],
+  ["usage/events", "100 events of 10 kB", list(90, cloudEvent), "cloudevents-batch+json"],
+  ["credits/plan", "of a user of 1,000 balances of 20 rules", '{"userId":"heavy","event":"chat.e"}'],
+  ["erase-person", "170,000 ids", `{"distinctId":"u","distinctIds":${list(170_000, () => '"a"')}}`],
+  ["erase-person", "10,000 ids", '{"distinctId":"many","dryRun":true}'],
+  ["erase-person", "wrong 10,000 ids", `{"distinctId":"many","distinctIds":${list(10_000, (n) => `"id ${n}"`)}}`],
+  ...(
+    [
+      ["invoice.paid", "in_1", `"amount_paid":1,"metadata":{"user":"u"},"lines":{"data":${list(7_000, line)}}`],
+      [
+        "charge.dispute.funds_reinstated",
+        "dp_1",
+        `"charge":"ch_1","amount":1,"payment_intent":"pi_1","balance_transactions":${list(10_000, movement)}`,
+      ],
+      [
+        "checkout.session.completed",
+        "cs_1",
+        `"mode":"payment","payment_status":"paid","metadata":{${times(60_000, (n) => `"k${n}":"v"`).join()}}`,
+      ],
+      ["charge.refunded", "ch_1", `"a":${"[".repeat(900)}${"]".repeat(900)},"amount_refunded":1,"amount_captured":2`],
+    ] as const
+  ).map(
+    ([type, id, fields]) =>
+      [`stripe/${APP_ID}/live`, type, stripeEvent(type, id, `{"id":"${id}","currency":"usd",${fields}}`)] as const,
+  ),
+];
+const HEAVY_ADMIN: readonly (readonly [method: string, path: string, name: string, text: string])[] = [
+  ["POST", "packs", "100 items of 100 rules", `{"packName":"Worst","items":${list(100, () => item(100))}}`],
+  ["POST", "packs", "20,000 items", `{"packName":"Worst","items":${list(20_000, () => item(0))}}`],
+  ["PUT", "stripe", "15,000 prices", prices(15_000)],
+  ["PUT", "stripe", "100 prices", prices(100)],
+  ["PUT", "expiry-notices", "200,000 days", `{"mode":"live","days":${list(200_000, (n) => `${n % 365}`)}}`],
+  [
+    ...(["POST", "webhooks", "200,000 types"] as const),
+    `{"mode":"live","url":"https://a.example.com","types":${list(200_000, () => '"a"')}}`,
+  ],
+  ["POST", "webhooks", "a long URL", `{"mode":"live","url":"https://a.example.com/${"%41".repeat(340_000)}"}`],
+  [
+    ...(["POST", "alerts", "a long event"] as const),
+    `{"mode":"live","name":"a","unit":"count","event":"${"*a".repeat(500_000)}","below":{"amount":1}}`,
+  ],
+  [
+    ...(["PUT", "end-user-auth", "40,000 origins"] as const),
+    `{"mode":"live","setting":{"type":"jwks","url":"https://a.example.com","origins":${list(40_000, (n) => `"https://${n}.example.com"`)}}}`,
+  ],
+  ["POST", "verify", "users", '{"mode":"live"}'],
+];
+
+export function heavyBodies(): Shape[] {
   let sent = 0;
-  const post = (path: string, idName: string): Shape => {
+  /** A write for a user with nearly as many balances as a user may have (L6). */
+  const ofWhale = (path: string, idName: string): Shape => {
     const bodyAnew = () =>
       utf8(`{"${idName}":"res_whale_${++sent}","userId":"whale","event":"chat.e","quantities":{"tokens":1}}`);
-    const headers = { authorization: `Bearer ${sender.secretKey}`, "content-type": "application/json" };
-    const body = bodyAnew();
-    return {
-      name: `POST ${path}: of 36,000 balances`,
-      path: `/api/v1/${path}`,
-      body,
-      bodyAnew,
-      bytes: body.length,
-      headers,
-    };
+    return { ...jsonShape("POST", `/api/v1/${path}`, "of 36,000 balances", ""), body: bodyAnew(), bodyAnew };
   };
   return [
+    ...HEAVY.map(([path, name, text, type]) => jsonShape("POST", `/api/v1/${path}`, name, text, type)),
+    ...HEAVY_ADMIN.map(([method, path, name, text]) =>
+      jsonShape(method, `/api/v1/admin/apps/${APP_ID}/${path}`, name, text),
+    ),
     {
-      ...{ name: "GET credits: of 36,000 balances", method: "GET", path: "/api/v1/credits?userId=whale" },
-      ...{ body: new Uint8Array(), bytes: 0, headers: { authorization: `Bearer ${sender.secretKey}` } },
-      // A list has no pages, and holds each balance as it is read and as it is told.
-      bytesMax: 80 * MIB,
+      ...jsonShape("POST", "/api/v1/credits/refund", "the last of 100", refund(99)),
+      before: times(99, (n) => utf8(refund(n))),
     },
-    post("usage/events", "eventId"),
-    post("usage/reservations", "reservationId"),
+    ofWhale("usage/events", "eventId"),
+    ofWhale("usage/reservations", "reservationId"),
   ];
 }
 
-export function heavyReads(sender: Sender): Shape[] {
-  const get = (path: string, key = sender.secretKey): Shape => ({
-    ...{ name: `GET ${path}`, method: "GET", path: `/api/v1/${path}`, body: new Uint8Array(), bytes: 0 },
-    headers: { authorization: `Bearer ${key}` },
+/** Reads of large data. */
+export function heavyReads(): Shape[] {
+  const page = (name: string, path: string, headers: Shape["headers"] = {}): Shape => ({
+    ...{ name: `GET ${name}`, path, headers, method: "GET", body: new Uint8Array(), bytes: 0 },
   });
+  const get = (path: string, key = SECRET_KEY) => page(path, `/api/v1/${path}`, { authorization: `Bearer ${key}` });
   const past = new Date(Date.now() - 1_000).toISOString();
+  const download = (distinctId: string): Shape => {
+    const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
+    const claims = JSON.stringify({ appId: APP_ID, mode: "live", distinctId, expiresAt });
+    const payload = Buffer.from(claims).toString("base64url");
+    const token = `${payload}.${hmac(EXPORT_SECRET, payload).digest("base64url")}`;
+    // Rows of 4 MB at a time exist several times: as rows, as text, and as bytes.
+    const bytesMax = 48 * MIB;
+    return { ...page(`export-download: ${distinctId}`, `/api/v1/export-download?token=${token}`), bytesMax };
+  };
   return [
     get("credits?userId=heavy"),
     get(`credits?userId=heavy&event=${"*a".repeat(99)}`),
     get(`credits?userId=heavy&includeExpired=true&asOf=${past}`),
     get("credits?userId=many%20balances"),
+    // A list has no pages, and holds each balance as a row and as text.
+    { ...get("credits?userId=whale"), bytesMax: 80 * MIB },
     get("credits/history?userId=long&limit=500"),
     get(`credits?userId=long&asOf=${past}`),
     get("credits?userId=long&asOf=1970-01-01T00:00:00.001Z"),
@@ -229,6 +188,76 @@ export function heavyReads(sender: Sender): Shape[] {
     get("credits/users?limit=500"),
     get("usage?userId=long"),
     get("usage/reservations?userId=long&limit=500"),
-    get(`admin/apps/${sender.appId}/payments?mode=live&limit=500`, sender.adminToken),
+    get(`admin/apps/${APP_ID}/payments?mode=live&limit=500`, ADMIN_TOKEN),
+    ...["many", "large"].map(download),
+    ...["many", "large"].map((id) =>
+      page(`person's page: ${id}`, `${PAGES}/people?distinctId=${id}`, { cookie: COOKIE }),
+    ),
+  ];
+}
+
+const PAGES = `/admin/apps/${APP_ID}/live`;
+/** The cookie of a session of the dashboard, and the token of its forms (src/auth/admin-session.ts). */
+const signed = (what: "session" | "form") =>
+  hmac(ADMIN_TOKEN, `purser dashboard ${what}\n${SESSION_ID}`).digest("base64url");
+const COOKIE = `purser_session=${SESSION_ID}.${signed("session")}`;
+
+/** The path of every form of the dashboard, as src/dashboard mounts it, with ids that nobody has. */
+function formPaths(): string[] {
+  const ids: Readonly<Record<string, string>> = { packId: "cpk_bench", webhookId: "whe_none", erasureId: "era_none" };
+  const found = globSync("src/dashboard/*.tsx", { cwd: root }).flatMap((file) => {
+    const text = readFileSync(join(root, file), "utf8");
+    const constants = new Map(
+      [...text.matchAll(/const ([A-Z]+) = "(\/[^"]+)"/g)].map(([, name, path]) => [name, path]),
+    );
+    return [...text.matchAll(/\.post\((?:"([^"]+)"|`\$\{([A-Z]+)\}([^`]*)`|([A-Z]+)),/g)].map(
+      ([, path, constant, rest, alone]) => path ?? `${constants.get(constant ?? alone ?? "")}${rest ?? ""}`,
+    );
+  });
+  const own = (path: string) => (/^\/(apps|sign-in|sign-out)/.test(path) ? "/admin" : PAGES);
+  return found.map((path) => own(path) + path.replaceAll(/:(\w+)/g, (_, name) => ids[name] ?? "none")).sort();
+}
+
+/** The fields that some form reads as a list, by lines, commas or JSON, and those of a person or a user. */
+const LISTS = ["types", "days", "prices", "signingSecrets", "origins", "event", "distinctIds", "distinctId", "userId"];
+
+/** Forms of the dashboard, with and without a session. */
+export function formShapes(): Shape[] {
+  const form = (name: string, path: string, text: string, others: Readonly<Record<string, string>> = {}): Shape => {
+    const body = utf8(text);
+    const headers = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin", ...others };
+    return { name: `${path.split("/").slice(2).join("/")}: ${name}`, path, body, bytes: body.length, headers };
+  };
+  const signedIn = (name: string, path: string, text: string) =>
+    form(name, path, `_form=${signed("form")}&${text}`, { cookie: COOKIE });
+  const many = times(24_990, (n) => `f${n}=%E2%82%AC%E2%82%AC`).join("&");
+  const listsOf = (part: string) => {
+    const value = part.repeat(Math.floor(MIB / part.length / LISTS.length) - 20);
+    return LISTS.map((field) => `${field}=${value}`).join("&");
+  };
+  const items = (count: number) =>
+    times(count, (n) => `items.${n}.amount=1&items.${n}.unit=count&items.${n}.rules.0.event=a*b*c*d*`).join("&");
+  const rules = times(8_000, (n) => `items.0.rules.${n}.event=*a*a*a*a*a*a*a*a*b`).join("&");
+  const pack = "kind=items&packName=p";
+  return [
+    ...Object.entries({
+      "many fields": many,
+      "a long field": `a=${"%E2%82%AC".repeat(110_000)}`,
+      "a long name": `${"%3C".repeat(300_000)}=1`,
+    }).flatMap(([name, text]) => [
+      form(name, "/admin/sign-in", text),
+      form(`${name}, without a session`, `${PAGES}/packs`, text),
+    ]),
+    ...[`${PAGES}/packs`, `${PAGES}/packs/new/try`].flatMap((path) => [
+      signedIn("8,000 items", path, `${pack}&try.event=${"ab".repeat(100)}&${items(8_000)}`),
+      signedIn("8,000 rules", path, `${pack}&items.0.amount=1&try.event=${"a".repeat(200)}&${rules}`),
+      signedIn("an event of separators", path, `${pack}&try.event=${".".repeat(900_000)}`),
+    ]),
+    // The paths are sorted, so that signing out, which ends the session, comes last.
+    ...formPaths().flatMap((path) => [
+      signedIn("many fields", path, many),
+      signedIn("lines", path, listsOf("%0D%0A")),
+      signedIn("commas", path, listsOf("a,")),
+    ]),
   ];
 }

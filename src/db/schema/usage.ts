@@ -46,7 +46,7 @@ export const usageEvents = sqliteTable(
   ],
 );
 
-/** Large properties of usage events. A rowid table, so that large rows make no index tree deep (docs/benchmarks.md). */
+/** Large properties of usage events. A rowid table, so that large rows make no index tree deep. */
 export const largeProperties = sqliteTable(
   "large_properties",
   {

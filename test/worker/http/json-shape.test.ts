@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
-// Each in a second of CPU and 40 MB: `npm run bench:worst` measures it. Here, that they are answered at all, and soon.
+// `npm run bench:worst` measures their CPU and memory. These tests only check that they are answered soon.
 
 const MIB = 1024 * 1024;
 const PATHS = ["usage/events", "credits/grant", "credits/plan", "consent", "export-person"];

@@ -1,18 +1,16 @@
-import { APP_ID } from "./app-id.ts";
-
 /**
  * The Worker that Purser is compared with: the same operations on the same tables, written by hand, with the fewest
  * statements that read before they write. No framework, validation, keys, replays, races or expired holds.
  */
 interface BareEnv {
   readonly DB: D1Database;
+  readonly APP_ID: string;
 }
 
 const ENVIRONMENT_ID = 1;
 const NEVER_MS = Number.MAX_SAFE_INTEGER;
 const PER_UNIT = 1_000;
 
-// The columns of these tables that are used here.
 // biome-ignore lint/suspicious/noExplicitAny: a hand-written Worker that trusts its own tables
 type Row = any;
 
@@ -71,13 +69,13 @@ async function history(db: D1Database, url: URL): Promise<Response> {
   return Response.json({ entries, nextCursor: String(results.at(-1)?.seq ?? "") });
 }
 
-async function grant(db: D1Database, input: Row): Promise<Response> {
+async function grant({ DB: db, APP_ID: appId }: BareEnv, input: Row): Promise<Response> {
   const { results: items } = await db
     .prepare(
       `SELECT p.name, i.* FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
-       WHERE p.app_id = '${APP_ID}' AND p.id = ? ORDER BY i.position`,
+       WHERE p.app_id = ? AND p.id = ? ORDER BY i.position`,
     )
-    .bind(input.packId)
+    .bind(appId, input.packId)
     .all<Row>();
   const issued = items.map((item) => ({
     id: newId("crb_"),
@@ -117,15 +115,22 @@ async function payer(db: D1Database, userId: string): Promise<Row> {
   return results.sort(inOrder)[0];
 }
 
-function entry(
-  db: D1Database,
-  accountId: number,
-  balanceId: string,
-  steps: number,
-  reason: string,
-  event: string | null,
-  reservation: string | null,
-) {
+/** A part of a response: what a balance pays or holds. */
+const partOf = ({ id, pack_id, unit }: Row, steps: number, remainingSteps: number) => ({
+  ...{ balanceId: id, packId: pack_id, unit },
+  ...{ amount: steps / PER_UNIT, remaining: remainingSteps / PER_UNIT },
+});
+
+interface Entry {
+  readonly accountId: number;
+  readonly balanceId: string;
+  readonly steps: number;
+  readonly reason: string;
+  readonly eventId?: string;
+  readonly reservationId?: string;
+}
+
+function entry(db: D1Database, { accountId, balanceId, steps, reason, eventId, reservationId }: Entry) {
   return db
     .prepare(
       `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
@@ -134,7 +139,7 @@ function entry(
          remaining_steps + CAST(?3 AS INTEGER), last_seq, ?4, iif(?4 = 'event_committed', 'usage', 'hold'), 'cron', ?5, ?6, CAST(?7 AS INTEGER)
        FROM credit_balances WHERE account_id = ?1 AND id = ?2`,
     )
-    .bind(accountId, balanceId, steps, reason, event, reservation, Date.now());
+    .bind(accountId, balanceId, steps, reason, eventId ?? null, reservationId ?? null, Date.now());
 }
 
 function usageRow(
@@ -162,60 +167,34 @@ async function usageEvent(db: D1Database, input: Row): Promise<Response> {
   const { userId, eventId } = input;
   const balance = await payer(db, userId);
   const steps = Math.round(input.quantities.tokens * PER_UNIT);
-  const remaining = (balance.remaining_steps - steps) / PER_UNIT;
-  const debits = [
-    { balanceId: balance.id, packId: balance.pack_id, unit: balance.unit, amount: steps / PER_UNIT, remaining },
-  ];
+  const debits = [partOf(balance, steps, balance.remaining_steps - steps)];
+  const { account_id: accountId, id: balanceId } = balance;
   await db.batch([
-    usageRow(db, balance.account_id, eventId, input.event, steps, null, debits),
-    entry(db, balance.account_id, balance.id, -steps, "event_committed", eventId, null),
+    usageRow(db, accountId, eventId, input.event, steps, null, debits),
+    entry(db, { accountId, balanceId, steps: -steps, reason: "event_committed", eventId }),
   ]);
   return Response.json({ eventId, debits, uncovered: null });
 }
 
 async function reserve(db: D1Database, input: Row): Promise<Response> {
-  const { userId, reservationId } = input;
+  const { userId, reservationId, event, quantities } = input;
   const balance = await payer(db, userId);
-  const steps = Math.round(input.quantities.tokens * PER_UNIT);
+  const { account_id: accountId, id: balanceId, pack_id: packId, unit } = balance;
+  const steps = Math.round(quantities.tokens * PER_UNIT);
   const nowMs = Date.now();
   const expiresAtMs = nowMs + 300_000;
-  const remaining = balance.remaining_steps - steps;
-  const legs = [
-    {
-      balanceId: balance.id,
-      packId: balance.pack_id,
-      unit: balance.unit,
-      amountSteps: steps,
-      remainingSteps: remaining,
-    },
-  ];
+  const remainingSteps = balance.remaining_steps - steps;
+  const legs = JSON.stringify([{ balanceId, packId, unit, amountSteps: steps, remainingSteps }]);
   await db.batch([
     db
       .prepare(
         `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
            request_hash) VALUES (CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`,
       )
-      .bind(
-        ENVIRONMENT_ID,
-        reservationId,
-        balance.account_id,
-        input.event,
-        JSON.stringify(input.quantities),
-        JSON.stringify(legs),
-        nowMs,
-        expiresAtMs,
-      ),
-    entry(db, balance.account_id, balance.id, -steps, "reservation_held", null, reservationId),
+      .bind(ENVIRONMENT_ID, reservationId, accountId, event, JSON.stringify(quantities), legs, nowMs, expiresAtMs),
+    entry(db, { accountId, balanceId, steps: -steps, reason: "reservation_held", reservationId }),
   ]);
-  const holds = [
-    {
-      balanceId: balance.id,
-      packId: balance.pack_id,
-      unit: balance.unit,
-      amount: steps / PER_UNIT,
-      remaining: remaining / PER_UNIT,
-    },
-  ];
+  const holds = [partOf(balance, steps, remainingSteps)];
   return Response.json({ reservationId, expiresAt: new Date(expiresAtMs).toISOString(), holds });
 }
 
@@ -226,23 +205,20 @@ async function commit(db: D1Database, reservationId: string, input: Row): Promis
     .first<Row>();
   const { account_id: accountId } = held;
   const { eventId } = input;
-  const leg = JSON.parse(held.legs)[0];
+  const { balanceId, packId, unit, amountSteps, remainingSteps } = JSON.parse(held.legs)[0];
   const steps = Math.round(input.quantities.tokens * PER_UNIT);
-  const remaining = (leg.remainingSteps + leg.amountSteps - steps) / PER_UNIT;
-  const debits = [
-    { balanceId: leg.balanceId, packId: leg.packId, unit: leg.unit, amount: steps / PER_UNIT, remaining },
-  ];
+  const debits = [partOf({ id: balanceId, pack_id: packId, unit }, steps, remainingSteps + amountSteps - steps)];
   await db.batch([
     db
       .prepare(
-        // The database returns what was held.
+        // The database returns the held credits.
         `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?, settled_by = 'cron',
            settled_seq = 1 + (SELECT seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1)
          WHERE environment_id = ? AND id = ?`,
       )
       .bind(Date.now(), eventId, ENVIRONMENT_ID, reservationId),
     usageRow(db, accountId, eventId, held.event, steps, reservationId, debits),
-    entry(db, accountId, leg.balanceId, -steps, "event_committed", eventId, reservationId),
+    entry(db, { accountId, balanceId, steps: -steps, reason: "event_committed", eventId, reservationId }),
   ]);
   return Response.json({ eventId, debits, uncovered: null });
 }
@@ -252,7 +228,7 @@ export default {
     const url = new URL(request.url);
     if (request.method === "GET") return url.pathname.endsWith("/history") ? history(env.DB, url) : list(env.DB, url);
     const input: Row = await request.json();
-    if (url.pathname.endsWith("/grant")) return grant(env.DB, input);
+    if (url.pathname.endsWith("/grant")) return grant(env, input);
     if (url.pathname.endsWith("/events")) return usageEvent(env.DB, input);
     if (url.pathname.endsWith("/reservations")) return reserve(env.DB, input);
     return commit(env.DB, url.pathname.split("/").at(-2) ?? "", input);

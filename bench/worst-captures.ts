@@ -1,0 +1,180 @@
+import { gzipSync } from "node:zlib";
+import { writeKey } from "../src/auth/key.ts";
+import { APP_ID, PUBLISHABLE_KEY, SECRET_KEY } from "./serve.ts";
+
+/** A request whose cost must be bounded, whoever sends it. */
+export interface Shape {
+  readonly name: string;
+  readonly path: string;
+  /** POST by default. */
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  /** Makes the body again for each time that it is sent, if the same body would be a replay. */
+  readonly bodyAnew?: () => Uint8Array;
+  /** The size of the body after it is unpacked. */
+  readonly bytes: number;
+  /** The memory that the request may take beside its body, if not the usual limit. */
+  readonly bytesMax?: number;
+  /** The CPU that the request may take, if not the usual limit. */
+  readonly cpuSecondsMax?: number;
+  /** Bodies that are sent first, to create the state that the request meets. */
+  readonly before?: readonly Uint8Array[];
+}
+
+export const MIB = 1024 * 1024;
+/** The limit for a request without a valid key: it is refused before its body is unpacked or parsed (L2). */
+const UNKNOWN_CPU_SECONDS_MAX = 0.1;
+
+export const utf8 = (text: string) => new TextEncoder().encode(text);
+export const times = <T>(count: number, make: (n: number) => T): T[] =>
+  Array.from({ length: count }, (_, n) => make(n));
+/** `head`, then as many parts as fit, then `tail`. */
+export const filled = (head: string, part: string, tail: string, bytes: number) =>
+  head + part.repeat(Math.floor((bytes - head.length - tail.length - 2) / utf8(part).length)) + tail;
+
+const device = (n: number) => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
+const longId = (n: number) => `${n}`.padStart(6, "0") + "€".repeat(194);
+const batchOf = (events: readonly string[], key = PUBLISHABLE_KEY) => `{"api_key":"${key}","batch":[${events.join()}]}`;
+const eventOf = (id: string, properties: string, name = "e") =>
+  `{"event":"${name}","distinct_id":"${id}","properties":${properties}}`;
+const identify = (id: string, other: string) => eventOf(id, `{"$anon_distinct_id":"${other}"}`, "$identify");
+const setting = (id: string, properties: string) => eventOf(id, `{"$set":${properties}}`);
+const setOf = (count: number, from = 0) => `{${times(count, (n) => `"${(n + from).toString(36)}":${n % 10}`).join()}}`;
+/** As many events as fill 10 MiB, at most 10,000. */
+const fullBatch = (bytesOfOne: number, make: (n: number) => string, key?: string) =>
+  batchOf(times(Math.min(10_000, Math.floor((10 * MIB - 200) / bytesOfOne)), make), key);
+
+function packed(name: string, path: string, text: string, others: Partial<Shape> = {}): Shape {
+  const plain = utf8(text);
+  return { name, path, body: gzipSync(plain), bytes: plain.length, ...others };
+}
+
+const many = setOf(1_000, 1296);
+const quotes = `{"a":"${'\\"'.repeat(130_000)}€"}`;
+const deep = `{"a":${"[".repeat(890)}${"]".repeat(890)}}`;
+const tenMega = 10 * MIB;
+const levels = (bytes: number) => "[".repeat(bytes / 2) + "]".repeat(bytes / 2);
+
+const captures: Readonly<Record<string, () => string>> = {
+  "a list of 3 million objects, no key": () => filled("[", "{},", "{}]", tenMega),
+  "5 million levels, no key": () => levels(tenMega),
+  "numbers, and one of many digits": () =>
+    filled(`{"api_key":"${PUBLISHABLE_KEY}","n":12345678901234567890,"x":[`, "1,", "1]}", tenMega),
+  "a million names": () => filled(`{"api_key":"${PUBLISHABLE_KEY}","x":{`, '"ab":1,', '"a":1}}', tenMega),
+  "10,000 events without properties": () => batchOf(times(10_000, (n) => eventOf(`id-${n % 1_000}`, "{}"))),
+  "10,000 events of ten thousand ids": () => batchOf(times(10_000, (n) => eventOf(`id-${n}`, "{}"))),
+  "10,000 events that are malformed": () => batchOf(times(10_000, () => "[]")),
+  "10,000 events, each with the key": () =>
+    `[${times(10_000, (n) => eventOf(`id-${n % 1_000}`, `{"token":"${PUBLISHABLE_KEY}"}`)).join()}]`,
+  "a thousand properties an event": () => fullBatch(many.length + 60, () => eventOf("one", many)),
+  "a thousand $set an event, of one id": () =>
+    fullBatch(many.length + 70, (n) => setting("one", setOf(1_000, 1296 + (n % 2)))),
+  "40 $set an event, of one id": () => fullBatch(1_000, (n) => setting("one", setOf(40, n))),
+  "40 $set an event, of a thousand ids": () => fullBatch(1_000, (n) => setting(`id-${n % 1_000}`, setOf(40, n))),
+  "$unset of many names": () =>
+    fullBatch(200_000, () => eventOf("one", `{"$unset":[${times(49_000, () => '"a"').join()}]}`)),
+  "256 KiB of quotes an event": () => fullBatch(quotes.length + 100, () => eventOf("one", quotes)),
+  "900 levels an event": () => fullBatch(deep.length + 60, () => eventOf("one", deep)),
+  "names that are escaped": () =>
+    fullBatch(100_000, () => eventOf("one", filled("{", '"\\u0061":1,', '"a":1}', 99_000))),
+  "999 links of one id, ten times": () => batchOf(times(9_990, (n) => identify("ana", device(n % 999)))),
+  "500 links of long ids, 16 times": () => fullBatch(1_300, (n) => identify(longId(n % 500), device(n % 500))),
+  // With a secret key, because these name more distinct ids than a publishable key's requests may (L1).
+  "secret key: events of many ids": () => fullBatch(60, (n) => `{"event":"e","distinct_id":"s-${n}"}`, SECRET_KEY),
+  "secret key: links of one id of many ids": () => fullBatch(150, (n) => identify("server", device(n)), SECRET_KEY),
+  "secret key: links of long ids of many ids": () =>
+    fullBatch(1_300, (n) => identify(longId(n), device(n)), SECRET_KEY),
+  "secret key: $set of many ids": () => fullBatch(1_000, (n) => setting(`s-${n}`, setOf(40, n)), SECRET_KEY),
+};
+
+const uuid = (n: number) => `0194685f-8a3c-7d11-8f2b-${`${n}`.padStart(12, "0")}`;
+const v1Batch = (count: number, properties: (n: number) => string) =>
+  `{"batch":[${times(count, (n) => `{"uuid":"${uuid(n)}","event":"e","distinct_id":"v1-${n % 100}","properties":${properties(n)}}`).join()}]}`;
+
+/** Captures of the newer version of PostHog's protocol. */
+const capturesV1: Readonly<Record<string, () => string>> = {
+  "10,000 events": () => v1Batch(10_000, () => "{}"),
+  "10,000 events of one uuid": () =>
+    `{"batch":[${times(10_000, () => `{"uuid":"${uuid(1)}","event":"e","distinct_id":"v"}`).join()}]}`,
+  "a thousand properties an event": () => v1Batch(1_000, () => setOf(1_000)),
+  "999 links, ten times": () => `{"batch":[${times(9_990, (n) => identify("v1", device(n % 999))).join()}]}`,
+  "40 $set an event": () => v1Batch(10_000, (n) => `{"$set":${setOf(40, n)}}`),
+  lists: () => filled('{"batch":[', "[],", "[]]}", tenMega),
+  levels: () => `{"batch":${levels(tenMega - 40)}}`,
+};
+
+const flags: Readonly<Record<string, () => string>> = {
+  lists: () => filled(`{"api_key":"${PUBLISHABLE_KEY}","x":[`, "[],", "[]]}", tenMega),
+  levels: () => levels(tenMega),
+  names: () => filled(`{"api_key":"${PUBLISHABLE_KEY}","x":{`, '"ab":1,', '"a":1}}', tenMega),
+  "one long id": () => `{"api_key":"${PUBLISHABLE_KEY}","distinct_id":"${"x".repeat(tenMega - 200)}"}`,
+};
+
+/** Requests of PostHog's clients. */
+export function captureShapes(): Shape[] {
+  const heldBatch = (from: number, count: number, properties: string) =>
+    batchOf(times(count, (n) => setting(`held-${from + n}`, properties)));
+  /** Ids that have 64 KiB of properties, 40 in a body. */
+  const held = (count: number): Shape =>
+    packed(`capture: ${count} ids that hold 64 KiB`, "/batch/", heldBatch(0, count, '{"a":1}'), {
+      before: times(count / 40, (n) => gzipSync(heldBatch(40 * n, 40, `{"h":"${"€".repeat(21_000)}"}`))),
+    });
+  const base64 = Buffer.from(filled("[", "{},", "{}]", 700_000)).toString("base64");
+  const v1Headers = { authorization: `Bearer ${PUBLISHABLE_KEY}`, "content-type": "application/json" };
+  return [
+    ...Object.entries(captures).map(([name, make]) => packed(`capture: ${name}`, "/batch/", make())),
+    packed("capture: gzip of 1 GiB", "/batch/", "", {
+      body: gzipSync(Buffer.alloc(1024 * MIB), { level: 9 }).subarray(0, MIB),
+      bytes: tenMega,
+    }),
+    ...[120, 240].map(held),
+    packed("capture: base64 in a form", "/batch/", "", {
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+      body: utf8(`a&data=${base64}`),
+      bytes: MIB,
+    }),
+    ...Object.entries(capturesV1).map(([name, make]) =>
+      packed(`capture v1: ${name}`, "/i/v1/analytics/events", make(), {
+        headers: { ...v1Headers, "content-encoding": "gzip" },
+      }),
+    ),
+    ...Object.entries(flags).map(([name, make]) => packed(`flags: ${name}`, "/flags/?v=2", make())),
+  ];
+}
+
+/** Requests with unknown keys, or without a key. */
+export function unknownShapes(): Shape[] {
+  const made = (kind: "secret" | "publishable") =>
+    writeKey(kind, { id: 1, appId: APP_ID, mode: "live" }, "m".repeat(22));
+  const shape = (name: string, path: string, body: Uint8Array, headers: Readonly<Record<string, string>> = {}) => ({
+    ...{ name: `unknown: ${name}`, path, body, bytes: body.length, headers, cpuSecondsMax: UNKNOWN_CPU_SECONDS_MAX },
+  });
+  const digits = "1".repeat(MIB - 100);
+  const bodies: Readonly<Record<string, string>> = {
+    "a megabyte of digits": `[${digits}]`,
+    "long numbers": filled("[", "12345678901234567890,", "1]", MIB),
+    "a long number and many": filled("[12345678901234567890,", "1,", "1]", MIB),
+    "64 KiB of a long number and many": filled("[12345678901234567890,", "1,", "1]", 64 * 1024),
+    names: `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`,
+  };
+  const bearer = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" });
+  const batch = (key: string) =>
+    gzipSync(filled(`{"api_key":"${key}","batch":[`, '{"event":"e","distinct_id":"u"},', "{}]}", tenMega));
+  const form = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" };
+  const malformed = bearer(`sk_live_${"1".repeat(8_000)}`);
+  const signature = { "stripe-signature": "none" };
+  return [
+    ...Object.entries(bodies).flatMap(([name, text]) => [
+      shape(`${name}, an unknown key`, "/api/v1/usage/events", utf8(text), bearer(made("secret"))),
+      shape(`${name}, a malformed key`, "/api/v1/usage/events", utf8(text), malformed),
+    ]),
+    shape("a key of a megabyte in a batch", "/batch/", utf8(`{"api_key":"sk_live_${digits}","batch":[]}`)),
+    shape("gzip to /e/", "/e/", batch(made("publishable"))),
+    shape("gzip to /i/v1", "/i/v1/analytics/events", batch("x"), bearer(made("publishable"))),
+    shape("gzip to /flags/", "/flags/", batch(made("publishable"))),
+    shape("a malformed signature of Stripe", `/api/v1/stripe/${APP_ID}/live`, utf8(`[${digits}]`), signature),
+    shape("a sign-in with a malformed name", "/admin/sign-in", utf8("name=%00&token=none"), form),
+    { ...shape("health", "/health", new Uint8Array()), method: "GET" },
+  ];
+}
