@@ -19,6 +19,7 @@ import {
 import { stripeSettings } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
+import { warn } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx } from "../runtime.ts";
 import { newestAt } from "./log.ts";
@@ -129,6 +130,7 @@ async function assertPacks(
       throw new PurserError("credit_pack_not_found", message, { param: `${param}.packId` });
     }
     if (pack.unit !== null) assertQuantity(`${param}.quantity`, pack.unit, quantity);
+    else if (quantity !== undefined) warn(admin, "quantity_disregarded");
   }
 }
 

@@ -6,6 +6,7 @@ import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db
 import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalidCursor, PurserError, temporarilyUnavailable } from "../../errors.ts";
+import { warn } from "../../http/factory.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { type AlertKey, type AlertRow, ofAlertKey, presentAlert } from "./alerts.ts";
@@ -93,6 +94,7 @@ export async function changeAlert(
 ): Promise<AlertOutput> {
   const { mode, ...row } = await requireAlert(admin, appId, alertId);
   const { environmentId, unit } = row;
+  if (below?.percent !== undefined && below.percent < 1) warn(admin, "percent_below_one");
   const next = {
     ...row,
     name: name ?? row.name,

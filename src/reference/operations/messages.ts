@@ -210,7 +210,12 @@ export const messageOperations: readonly Operation[] = ofAdministration([
       "fire again for users for whom it has fired before.",
     params: ofAlert,
     body: { schema: changeAlertInput, example: { below: { percent: 10 } } },
-    success: { description: "The alert.", schema: alertOutput, example: { ...alert, below: { percent: 10 } } },
+    success: {
+      description: "The alert.",
+      schema: alertOutput,
+      example: { ...alert, below: { percent: 10 } },
+      warns: true,
+    },
     errors: [],
   },
   {

@@ -73,7 +73,12 @@ export const paymentOperations: readonly Operation[] = [
         schema: setStripeInput,
         example: { mode: "live", setting: { signingSecrets: ["whsec_8f2aQ1xYb0c9d8e7AbCd"], prices } },
       },
-      success: { description: "The setting, without its secrets.", schema: stripeOutput, example: stripeSettings },
+      success: {
+        description: "The setting, without its secrets.",
+        schema: stripeOutput,
+        example: stripeSettings,
+        warns: true,
+      },
       errors: ["credit_pack_not_found", "secrets_unavailable"],
     },
     {

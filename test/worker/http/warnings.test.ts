@@ -142,7 +142,22 @@ describe("administration", () => {
     const add = (below: object) => admin("POST", "alerts", { mode: "live", name: "Low", unit: "tokens", below });
     expect(warningOf(await add({ percent: 0.2 }))).toMatch(PERCENT);
     expect(warningOf(await add({ percent: 1 }))).toBeNull();
-    expect(warningOf(await add({ amount: 0.2 }))).toBeNull();
+    const added = await add({ amount: 0.2 });
+    expect(warningOf(added)).toBeNull();
+    const change = (below: object) => admin("PATCH", `alerts/${added.body.alertId}`, { below });
+    for (let times = 0; times < 2; times++) expect(warningOf(await change({ percent: 0.5 }))).toMatch(PERCENT);
+    expect(warningOf(await change({ percent: 50 }))).toBeNull();
+  });
+
+  it("warns about a quantity for a pack with items in the prices of Stripe's setting", async () => {
+    const { app, admin } = await world();
+    await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
+    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    const set = (...prices: object[]) =>
+      admin("PUT", "stripe", { mode: "live", setting: { signingSecrets: ["whsec_0123456789"], prices } });
+    const wallet = { price: "price_1", packId: "Wallet", quantity: 5 };
+    expect(warningOf(await set(wallet, { price: "price_2", packId: "Items", quantity: 5 }))).toMatch(QUANTITY);
+    expect(warningOf(await set(wallet, { price: "price_2", packId: "Items" }))).toBeNull();
   });
 });
 
