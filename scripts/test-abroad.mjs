@@ -8,7 +8,13 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 
 const TESTS = [
-  ...["cross/statements", "cross/databases", "cross/plans", "worker/db/constraint", "worker/auth/reseal-secrets"],
+  ...[
+    "cross/table-scans",
+    "cross/databases",
+    "cross/deployment-costs",
+    "worker/db/constraint",
+    "worker/auth/reseal-secrets",
+  ],
   ...[
     "worker/catalog/apps/admin",
     "unit/column-classes",

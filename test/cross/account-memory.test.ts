@@ -11,9 +11,10 @@ afterAll(expectLedgerInvariants);
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const chat = { amountSteps: 5_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
 const cents = (amount: number) => ({ quantities: { count: 0, cents: amount } });
-const pause = 2_000;
+/** After a failed guard, an isolate reads the user first for a second. */
+const PAUSE_MS = 2_000;
 
-/** A user of an application whose requests reach several isolates, each with a memory of its own. */
+/** A user whose requests reach several isolates, each with its own memory. */
 async function makeIsolates(items: readonly TestItem[], count = 2) {
   const clock = new Clock();
   const app = await makeApp();
@@ -32,7 +33,7 @@ async function makeIsolates(items: readonly TestItem[], count = 2) {
         post(`/usage/reservations/${id}/commit`, { eventId, ...cents(amount) }),
       release: (id: string) => post(`/usage/reservations/${id}/release`, {}),
       grant: () => post("/credits/grant", { userId: "u", packId }),
-      /** The trips of one call, beside the look-up of the key. */
+      /** The number of trips of one call, which must succeed. */
       trips: async (send: () => Promise<{ status: number }>) => {
         counting.spent();
         const { status } = await send();
@@ -44,7 +45,7 @@ async function makeIsolates(items: readonly TestItem[], count = 2) {
     };
   });
   const [one, two] = isolates;
-  if (one === undefined || two === undefined) throw new Error("there are two isolates at least");
+  if (one === undefined || two === undefined) throw new Error("There are fewer than two isolates.");
   return { app, clock, isolates, one, two };
 }
 
@@ -89,10 +90,10 @@ describe("an isolate that has just written for a user", () => {
     await one.grant();
     await one.reserve("res_a", 5);
     await two.grant();
-    // The second grant fails the guard of this debit, so the user is read, and the balance that is held whole is empty.
+    // The second grant fails the guard of this debit. So the user is read, and the balance that is wholly held is empty.
     await one.spend("e1", 5);
     await one.commit("res_a", "e2", 2);
-    clock.advance(pause);
+    clock.advance(PAUSE_MS);
     const { body } = await one.spend("e3", 4);
     expect(body.debits).toMatchObject([
       { amount: 3, remaining: 0 },
@@ -100,7 +101,7 @@ describe("an isolate that has just written for a user", () => {
     ]);
   });
 
-  it("takes two trips for a user it has not seen, and one for the next write", async () => {
+  it("takes one trip, while another isolate's first write takes two", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
     await two.post("/credits/plan", { userId: "u", event: "x" });
@@ -108,7 +109,7 @@ describe("an isolate that has just written for a user", () => {
     expect(await two.trips(() => two.spend("e2", 1))).toBe(1);
   });
 
-  it("still takes one trip while others only lower balances", async () => {
+  it("still takes one trip while other isolates only lower balances", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
     await two.spend("e1", 1);
@@ -131,8 +132,8 @@ describe("an isolate that has just written for a user", () => {
   });
 });
 
-describe("what happened in another isolate", () => {
-  it("a grant that pays first is used by the next plan", async () => {
+describe("an isolate's memory of a user", () => {
+  it("does not hide another isolate's grant that pays first", async () => {
     const { app, one, two } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
@@ -142,7 +143,7 @@ describe("what happened in another isolate", () => {
     expect(body.debits).toMatchObject([{ packId, remaining: 4 }]);
   });
 
-  it("a revoked balance is not debited", async () => {
+  it("does not hide another isolate's revoke", async () => {
     const { one, two } = await makeIsolates([wallet]);
     const granted = await one.grant();
     await one.spend("e1", 1);
@@ -150,7 +151,7 @@ describe("what happened in another isolate", () => {
     expectError(await one.spend("e2", 1), "insufficient_credits");
   });
 
-  it("an adjustment up can be spent immediately, and the credits of an adjustment down cannot", async () => {
+  it("does not hide another isolate's adjustments, up or down", async () => {
     const { one, two } = await makeIsolates([wallet]);
     const { balanceId } = (await one.grant()).body;
     const adjust = (delta: number) =>
@@ -162,7 +163,7 @@ describe("what happened in another isolate", () => {
     expectError(await one.spend("e3", 1), "insufficient_credits");
   });
 
-  it("a due hold is returned before the next debit", async () => {
+  it("does not hide another isolate's hold, which returns before the next debit when it is due", async () => {
     const { one, two, clock } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
@@ -171,7 +172,7 @@ describe("what happened in another isolate", () => {
     expect((await one.spend("e2", 9)).status).toBe(200);
   });
 
-  it("a reservation that another isolate settled is not settled again", async () => {
+  it("does not settle again a reservation that another isolate settled", async () => {
     const { one, two } = await makeIsolates([wallet]);
     await one.grant();
     await one.reserve("res_a", 3);
@@ -182,7 +183,7 @@ describe("what happened in another isolate", () => {
     expectError(await one.release("res_b"), "reservation_closed");
   });
 
-  it("an expiry is judged at the moment of the plan", async () => {
+  it("does not debit a balance after its expiry", async () => {
     const { app, one, clock } = await makeIsolates([wallet]);
     const packId = await makePack(app.appId, "Short", [chat]);
     const expiresAt = new Date(clock.ms + 1_000).toISOString();
@@ -193,7 +194,7 @@ describe("what happened in another isolate", () => {
     expect((await one.spend("e2", 1)).body.debits).toMatchObject([{ remaining: 9 }]);
   });
 
-  it("is kept apart by environment: the same user in test mode has nothing", async () => {
+  it("is separate for each environment: the same user in test mode has nothing", async () => {
     const { app, one } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
@@ -202,8 +203,8 @@ describe("what happened in another isolate", () => {
   });
 });
 
-describe("a user with more balances than are remembered", () => {
-  it("is read each time", async () => {
+describe("a user with more balances than an isolate remembers", () => {
+  it("is read before each debit", async () => {
     const { one } = await makeIsolates(Array.from({ length: 101 }, () => wallet));
     await one.grant();
     await one.spend("e1", 1);
@@ -211,8 +212,8 @@ describe("a user with more balances than are remembered", () => {
   });
 });
 
-describe("three isolates at random", () => {
-  it("give the same result as one without memory: every credit is spent once, and no debit is refused while credits last", async () => {
+describe("three isolates with their own memories", () => {
+  it("spend every credit once, and refuse no debit or hold while credits last, in random histories", async () => {
     const random = createRandom(20_260_115);
     for (let round = 0; round < 5; round++) {
       const { isolates, one, clock } = await makeIsolates([chat, wallet], 3);
@@ -222,7 +223,7 @@ describe("three isolates at random", () => {
         const at = random.pick(isolates);
         const amount = random.integer(1, 8) / 4;
         const act = random.weighted({ spend: 6, hold: 3, grant: 1, wait: 1 });
-        if (act === "wait") clock.advance(pause);
+        if (act === "wait") clock.advance(PAUSE_MS);
         else if (act === "grant") {
           await at.grant();
           left += 15;
@@ -247,7 +248,7 @@ describe("three isolates at random", () => {
     }
   });
 
-  it("debit one user concurrently, and refuse no debit while credits last", async () => {
+  it("refuse no concurrent debit of one user while credits last", async () => {
     const { isolates, one } = await makeIsolates([wallet], 3);
     await one.grant();
     await Promise.all(isolates.map((isolate, index) => isolate.spend(`warm${index}`, 0.25)));

@@ -44,7 +44,7 @@ const USERS = ["ada", "böb"];
 
 type Row = Entry & Issued;
 
-/** All entries that were written since, in their order, each with its balance. */
+/** The entries after the last known `seqs`, in order, each with its balance. */
 async function entriesSince(environmentId: number, seqs: Map<string, number>): Promise<Row[]> {
   const { results } = await env.DB.prepare(
     `SELECT a.user_id AS user, l.seq, l.balance_id AS balanceId, l.delta_steps AS delta, l.reason, l.is_revoked AS isRevoked,
@@ -60,7 +60,7 @@ async function entriesSince(environmentId: number, seqs: Map<string, number>): P
 
 async function play(seed: number): Promise<number> {
   const random = createRandom(seed);
-  // A run of the cron reads a limited number of pages, and none of them may belong to another history.
+  // A run of the cron reads a limited number of pages, so no other history may have expiries left.
   await env.DB.prepare("DELETE FROM balance_expiries").run();
   const clock = new Clock();
   const app = await makeApp();
@@ -216,7 +216,7 @@ function written(type: string, data: any): string {
   return `${type.slice("balance.".length)} ${userId} ${balanceId} ${left}${type === "balance.expiring" ? ` in ${data.days}` : ""}`;
 }
 
-it(`sends exactly the messages of the model over random histories, with faults, isolates and crons at once, from PROOF_SEED=${SEED} on`, {
+it(`sends exactly the model's messages in random histories with faults, three isolates and overlapping crons, from PROOF_SEED=${SEED} on`, {
   timeout: timeoutOf(OPERATIONS, 2_000),
 }, async () => {
   console.info(`alerts-model.test.ts: PROOF_SEED=${SEED}`);
@@ -226,6 +226,6 @@ it(`sends exactly the messages of the model over random histories, with faults, 
     messages += await play(SEED + history);
     tell(OPERATIONS_A_HISTORY);
   }
-  // Few histories may happen to have few.
+  // A few histories may have few messages.
   expect(messages).toBeGreaterThan(0);
 });

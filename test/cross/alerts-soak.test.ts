@@ -9,14 +9,14 @@ import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeEndpoint } from "../support/webhooks.ts";
 import { bound, Clock, makeApp } from "../support/world.ts";
 
-/** In `npm run soak` a hundred thousand, each of another user; otherwise two pages. */
+/** Each balance is of another user. The soak has 100,000; the suite has two pages of the cron. */
 const BALANCES = isSoak ? 100_000 : 1_200;
-const AT_ONCE = 600;
+const USERS_A_BATCH = 600;
 
-/** Users with a balance of 1 token each that expire at one moment, straight into the tables. */
+/** Inserts users with a balance of 1 token each. All balances expire at the same moment. */
 async function seed(environmentId: number, expiresAtMs: number): Promise<void> {
-  for (let from = 0; from < BALANCES; from += AT_ONCE) {
-    const users = Array.from({ length: Math.min(AT_ONCE, BALANCES - from) }, (_, i) => `user ${from + i}`);
+  for (let from = 0; from < BALANCES; from += USERS_A_BATCH) {
+    const users = Array.from({ length: Math.min(USERS_A_BATCH, BALANCES - from) }, (_, i) => `user ${from + i}`);
     await env.DB.batch([
       env.DB.prepare(
         "INSERT INTO accounts (environment_id, user_id) SELECT CAST(?1 AS INTEGER), value FROM json_each(?2)",
@@ -34,7 +34,7 @@ async function seed(environmentId: number, expiresAtMs: number): Promise<void> {
   }
 }
 
-it(`finds ${BALANCES} balances that expire in the same second in several runs, in order, each once, with their alerts`, {
+it(`the cron reports each of ${BALANCES} balances that expire at the same moment once, in order, with its alert`, {
   timeout: timeoutOf(BALANCES, 20),
 }, async () => {
   await env.DB.prepare("DELETE FROM balance_expiries").run();
@@ -51,7 +51,7 @@ it(`finds ${BALANCES} balances that expire in the same second in several runs, i
   const tell = soakPart("expiries of one second", BALANCES, "balances");
   let runs = 0;
   for (let found = 0; found < BALANCES; runs++) {
-    // Two runs overlap, now and then.
+    // Some runs overlap.
     await (runs % 3 === 1 ? Promise.all([run(), run()]) : run());
     const { results } = await env.DB.prepare(
       `SELECT a.id, m.at_ms FROM webhook_messages AS m CROSS JOIN accounts AS a
@@ -61,7 +61,7 @@ it(`finds ${BALANCES} balances that expire in the same second in several runs, i
       .bind(live.id, clock.ms)
       .raw<[number, number]>()
       .then((rows) => ({ results: rows.map(([id]) => id) }));
-    // The accounts of this run follow those of the run before, without a gap.
+    // The accounts of one run have no gap.
     const [first = 0] = results;
     expect(results).toEqual(Array.from({ length: results.length }, (_, i) => first + i));
     const all = await count("balance.expired");
@@ -72,12 +72,12 @@ it(`finds ${BALANCES} balances that expire in the same second in several runs, i
   }
   expect(await count("balance.expired")).toBe(BALANCES);
   expect(await count("credits.depleted")).toBe(BALANCES);
-  const told = await env.DB.prepare(
+  const subjects = await env.DB.prepare(
     "SELECT count(DISTINCT subject) AS n FROM webhook_messages WHERE environment_id = ? AND type = 'balance.expired'",
   )
     .bind(live.id)
     .first("n");
-  expect(told).toBe(BALANCES);
+  expect(subjects).toBe(BALANCES);
   if (isSoak) expect(runs).toBeGreaterThan(1);
   await env.DB.prepare("DELETE FROM webhook_deliveries WHERE endpoint_id = ?").bind(endpointId).run();
 });

@@ -4,10 +4,10 @@ import { flushActivity } from "../../src/db/activity.ts";
 import { alias, identify, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
 import { bound } from "../support/world.ts";
 
-const LATER = 1_000;
+const LATER_MS = 1_000;
 
 describe("a claim by a publishable key", () => {
-  it("joins a device's events, consents and properties to its user, and says who claimed it and how", async () => {
+  it("joins a device's events, consents and properties to its user, and the export says who claimed it and how", async () => {
     const world = await makeClaimsWorld();
     const [device, older] = [newDevice(), newDevice()];
     const events = [
@@ -34,7 +34,7 @@ describe("a claim by a publishable key", () => {
     expect(consentLog.map((entry) => entry.consentId)).toEqual([consentId]);
   });
 
-  it("lets a device export all of its own data, and none of its claimer's", async () => {
+  it("leaves the device an export of all its own data, with none of its claimer's", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     const personless = seen(device, { isPersonless: true });
@@ -46,14 +46,14 @@ describe("a claim by a publishable key", () => {
     expect(document.events.analytics.map(({ uuid }) => uuid)).toEqual([personless.uuid]);
   });
 
-  it("shows when each id was linked, and when the requested id was first seen", async () => {
+  it("dates each id in the export: when it was linked, or when the requested id was first seen", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
-    const at = [0, 1, 2].map((step) => new Date(world.clock.ms + step * LATER).toISOString());
+    const at = [0, 1, 2].map((step) => new Date(world.clock.ms + step * LATER_MS).toISOString());
     await world.send([seen("ana")]);
-    world.clock.advance(LATER);
+    world.clock.advance(LATER_MS);
     await world.send([identify("ana", device)]);
-    world.clock.advance(LATER);
+    world.clock.advance(LATER_MS);
     await world.send([seen(device)]);
     const { person } = await world.exportOf("ana");
     const linkedAt = Object.fromEntries((person?.distinctIds ?? []).map((each) => [each.distinctId, each.linkedAt]));
@@ -61,7 +61,7 @@ describe("a claim by a publishable key", () => {
     expect(person).toMatchObject({ createdAt: at[0], lastSeenAt: at[2] });
   });
 
-  it("counts if it is the first: a second claim of a device links nothing, in the same or another request", async () => {
+  it("links nothing if the device is already claimed, in the same request or an earlier one", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([identify("ana", device), identify("mallory", device)]);
@@ -84,7 +84,7 @@ describe("a claim by a publishable key", () => {
     }
   });
 
-  it("links no device that a personless $identify or a secret key's personless $set named, in one request or in two", async () => {
+  it("links no device that became a user by a personless $identify or a secret key's personless $set, in one request or two", async () => {
     for (const isOneRequest of [true, false]) {
       const world = await makeClaimsWorld();
       const [identified, other, set, untouched] = [newDevice(), newDevice(), newDevice(), newDevice()];
@@ -105,7 +105,7 @@ describe("a claim by a publishable key", () => {
     }
   });
 
-  it("reaches one step: claimed devices claim nothing, and neither do devices without a known user", async () => {
+  it("reaches only one step: devices claim nothing, whether they are claimed or not", async () => {
     const world = await makeClaimsWorld();
     const [device, second, third] = [newDevice(), newDevice(), newDevice()];
     await world.send([identify("ana", device), alias(device, second), alias(second, third)]);
@@ -113,7 +113,7 @@ describe("a claim by a publishable key", () => {
     expect(await world.idsOf(second)).toEqual([second]);
   });
 
-  it("by a user whose id is a UUID counts: an $identify makes it a user, and so do a server and an SDK that knows it", async () => {
+  it("by a UUID counts if an $identify, a server's event or a signed-in SDK made the UUID a user", async () => {
     const world = await makeClaimsWorld();
     const [byPage, byServer, bySdk] = [newDevice(), newDevice(), newDevice()];
     const devices = [newDevice(), newDevice(), newDevice()] as const;
@@ -125,7 +125,7 @@ describe("a claim by a publishable key", () => {
     }
   });
 
-  it("counts for a device that only its own events, a server's personless event or a device's consent named", async () => {
+  it("counts for a device that only has events of its own, a server's personless event and a device's consent", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([seen(device), seen(device, { isSignedIn: false })]);
@@ -138,7 +138,7 @@ describe("a claim by a publishable key", () => {
     expect((await world.exportOf("ana")).consentLog).toMatchObject([{ consentId }]);
   });
 
-  it("is reversed when an alias is sent under a device, depending on the facts before it", async () => {
+  it("is reversed if a device sends an alias about a user or about an id without a device's form", async () => {
     const world = await makeClaimsWorld();
     const [device, other, user] = [newDevice(), newDevice(), newDevice()];
     await world.grant(user);
@@ -148,7 +148,7 @@ describe("a claim by a publishable key", () => {
     expect(await world.idsOf(device)).toEqual([device]);
   });
 
-  it("without effect is stored as an event, and a v1 client gets a warning", async () => {
+  it("that links nothing is still stored as an event, and a v1 client gets a warning", async () => {
     const world = await makeClaimsWorld();
     await world.send([identify("ana")]);
     const links = [identify("mallory", "ana"), alias("mallory", "ana"), identify("mallory", "anonymous")];
@@ -162,7 +162,7 @@ describe("a claim by a publishable key", () => {
 });
 
 describe("a warning", () => {
-  it("gives a publishable key only reasons from the event itself, and a secret key every reason", async () => {
+  it("tells a publishable key only reasons that its event shows, and a secret key every reason", async () => {
     const world = await makeClaimsWorld();
     const [user, linked, device] = [newDevice(), newDevice(), newDevice()];
     await world.grant(user);
@@ -170,10 +170,10 @@ describe("a warning", () => {
     const warned = async (event: ReturnType<typeof seen>) =>
       (await world.send([event], "v1")).body.results[event.uuid].result;
     for (const link of [identify, alias]) {
-      for (const told of ["bob", "anonymous", "$posthog_cookieless"])
-        expect(await warned(link("eve", told))).toBe("warning");
+      for (const visible of ["bob", "anonymous", "$posthog_cookieless"])
+        expect(await warned(link("eve", visible))).toBe("warning");
       expect(await warned(link("anonymous", device))).toBe("warning");
-      for (const untold of [user, linked, device]) expect(await warned(link("eve", untold))).toBe("ok");
+      for (const hidden of [user, linked, device]) expect(await warned(link("eve", hidden))).toBe("ok");
     }
     expect(await warned(alias(device, newDevice()))).toBe("ok");
     await world.send([alias("ana", linked, SECRETLY)]);
@@ -182,7 +182,7 @@ describe("a warning", () => {
     expect(await warned(alias("bob", "crm-7", SECRETLY))).toBe("ok");
   });
 
-  it("that is withheld is counted for the dashboard: links refused because of stored data", async () => {
+  it("that a publishable key does not get is counted for the dashboard", async () => {
     const world = await makeClaimsWorld();
     const user = newDevice();
     await world.grant(user);
@@ -210,7 +210,7 @@ describe("data that a page sends for another user's id", () => {
     expect(events.analytics).toMatchObject([{ uuid: planted.uuid, isVerified: false }]);
   });
 
-  it("can be told from a server's data: an entry is verified only if a secret key sent it", async () => {
+  it("is marked as unverified, unlike data that a secret key sends", async () => {
     const world = await makeClaimsWorld();
     const [byPage, byServer] = [seen("ana"), seen("ana", SECRETLY)];
     await world.send([byPage]);

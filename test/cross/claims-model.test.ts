@@ -75,11 +75,11 @@ const inOneBatch: fc.Arbitrary<Step[]> = fc
   .tuple(fc.array(someFact, { maxLength: 2 }), requestOf(6, 40), fc.array(someFact, { maxLength: 2 }))
   .map(([before, request, after]) => [...before, request, ...after]);
 
-/** Devices that claim each other with keys of both kinds: chains, circles and what ends them. */
+/** Devices that claim each other with both kinds of keys, in chains and circles. */
 const amongDevices: fc.Arbitrary<Step[]> = fc.array(requestOf(1, 4, someAlias), { minLength: 2, maxLength: 6 });
 
 let values = 0;
-/** Each value is used once, so that a property shows its owner. */
+/** Each value is used once, so that a property shows which event set it. */
 const valuesOf = (list: readonly string[]) => Object.fromEntries(list.map((name) => [name, `value-${++values}`]));
 
 function eventsOf({ key, events }: Extract<Step, { kind: "events" }>): ClaimsEvent[] {
@@ -91,8 +91,8 @@ function eventsOf({ key, events }: Extract<Step, { kind: "events" }>): ClaimsEve
 
 type Holdings = Record<"balance" | "usage" | "consent", string[]>;
 
-/** A person according to both, in one form; lists without a defined order are sorted. */
-function told(
+/** A person of the model or of an export, in one form. Lists without a defined order are sorted. */
+function inOneForm(
   person: Pick<ModelPerson, "distinctIds" | "isIdentified">,
   eventUuids: readonly string[],
   held: Holdings,
@@ -108,19 +108,20 @@ function told(
   };
 }
 
-function toldByModel(person: ModelPerson | null) {
+function personOfModel(person: ModelPerson | null) {
   if (person === null) return null;
   const { balance, usage, consent } = person.holdingIds;
-  return told(person, person.eventUuids, { balance: [...balance], usage: [...usage], consent: [...consent] });
+  return inOneForm(person, person.eventUuids, { balance: [...balance], usage: [...usage], consent: [...consent] });
 }
 
-function toldByExport({ person, events, consentLog }: ClaimsDocument) {
-  if (person === null) return events.analytics.length + events.metering.length + consentLog.length === 0 ? null : "odd";
+function personOfExport({ person, events, consentLog }: ClaimsDocument) {
+  if (person === null)
+    return events.analytics.length + events.metering.length + consentLog.length === 0 ? null : "data without a person";
   const distinctIds = person.distinctIds.map(({ distinctId, via, claimedBy, isVerified }) => ({
     ...{ distinctId, via, claimedBy, isVerified },
   }));
   if (person.personId === null) expect(distinctIds).toEqual([]);
-  return told(
+  return inOneForm(
     { distinctIds: person.personId === null ? null : distinctIds, isIdentified: person.isIdentified },
     events.analytics.map(({ uuid }) => uuid),
     {
@@ -142,13 +143,13 @@ function expectProperties(document: ClaimsDocument, person: ModelPerson | null, 
 async function playAndCompare(history: readonly Step[]): Promise<void> {
   const world = await makeClaimsWorld();
   const model = new ClaimsModel();
-  const sentSecretly = new Set<string>();
+  const verifiedUuids = new Set<string>();
   for (const step of history) {
     if (step.kind === "events") {
       const events = eventsOf(step);
       await world.send(events, step.dialect);
       for (const event of events) model.play(event);
-      if (step.key === "secret") for (const { uuid } of events) sentSecretly.add(uuid);
+      if (step.key === "secret") for (const { uuid } of events) verifiedUuids.add(uuid);
     } else if (step.kind === "consent") {
       const holdingId = await world.consent(step.id, step.by);
       model.hold({ kind: "consent", id: step.id, holdingId, isDevice: step.by === "secret key, of a device" });
@@ -159,9 +160,9 @@ async function playAndCompare(history: readonly Step[]): Promise<void> {
   }
   for (const asked of IDS) {
     const [document, person] = [await world.exportOf(asked), model.personOf(asked)];
-    expect(toldByExport(document), asked).toEqual(toldByModel(person));
+    expect(personOfExport(document), asked).toEqual(personOfModel(person));
     expectProperties(document, person, asked);
-    for (const { uuid, isVerified } of document.events.analytics) expect(isVerified).toBe(sentSecretly.has(uuid));
+    for (const { uuid, isVerified } of document.events.analytics) expect(isVerified).toBe(verifiedUuids.has(uuid));
   }
 }
 
@@ -177,16 +178,16 @@ describe(`random histories of claims, PROOF_SEED=${SEED}`, () => {
     await fc.assert(property, options);
   };
 
-  it("an export by any id contains exactly the person that the model of claims gives", { timeout }, async () => {
+  it("give exports that contain exactly the model's person, by any id", { timeout }, async () => {
     console.info(`claims-model.test.ts: PROOF_SEED=${SEED}`);
     await check("request by request", requestByRequest);
   });
 
-  it("the events of one batch have the same effect as events sent separately", { timeout }, async () => {
+  it("give the model's person when all events are in one batch", { timeout }, async () => {
     await check("in one batch", inOneBatch);
   });
 
-  it("devices that claim each other end in the state of the model", { timeout }, async () => {
+  it("give the model's person when devices claim each other", { timeout }, async () => {
     await check("among devices", amongDevices);
   });
 });

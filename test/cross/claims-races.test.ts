@@ -44,7 +44,7 @@ const ringOf = (ids: readonly string[], rest: Partial<ClaimsEvent>): ClaimsEvent
   ids.map((id, index) => alias(id, ids[(index + 1) % ids.length] ?? "", rest));
 
 describe("a circle of claims", () => {
-  it("cannot be started by a publishable key, because a claimed id claims nothing", async () => {
+  it("cannot be built with a publishable key, because a claimed id claims nothing", async () => {
     const world = await makeClaimsWorld();
     const ids = [...devices(6), ...users(6)];
     await world.send([...ids.map((id) => alias(id, id)), ...ringOf(ids, {}), ...ringOf(ids.toReversed(), {})]);
@@ -56,17 +56,20 @@ describe("a circle of claims", () => {
   it.each([
     ["devices", devices],
     ["users", users],
-  ])("of %s cannot be closed in one batch by a secret key, forwards, backwards or by an id itself", async (_, some) => {
-    const world = await makeClaimsWorld();
-    const [ids, rest] = [some(12), SECRETLY];
-    const forwards = ringOf(ids, rest);
-    await world.send([...ids.map((id) => alias(id, id, rest)), ...forwards, ...ringOf(ids.toReversed(), rest)]);
-    const shown = await claimsShown(world, ids);
-    expect(shown.size).toBe(ids.length - 1);
-    expect(await world.idsOf(ids[0] ?? "")).toEqual(ids.toSorted());
-  });
+  ])(
+    "of %s cannot be closed by a secret key in one batch, in either direction or by an id that claims itself",
+    async (_, some) => {
+      const world = await makeClaimsWorld();
+      const [ids, rest] = [some(12), SECRETLY];
+      const forwards = ringOf(ids, rest);
+      await world.send([...ids.map((id) => alias(id, id, rest)), ...forwards, ...ringOf(ids.toReversed(), rest)]);
+      const shown = await claimsShown(world, ids);
+      expect(shown.size).toBe(ids.length - 1);
+      expect(await world.idsOf(ids[0] ?? "")).toEqual(ids.toSorted());
+    },
+  );
 
-  it("sent by a secret key in concurrent requests of one claim each lacks exactly one claim", async () => {
+  it("that a secret key sends in concurrent requests of one claim each lacks exactly one claim", async () => {
     const world = await makeClaimsWorld();
     for (const size of [2, 3, 9]) {
       const ids = users(size);
@@ -75,7 +78,7 @@ describe("a circle of claims", () => {
     }
   });
 
-  it("never forms from concurrent claims with both kinds of keys, and no id is claimed twice", async () => {
+  it("never results from concurrent claims with both kinds of keys, no id is claimed twice, and no event is lost", async () => {
     const world = await makeClaimsWorld();
     const random = createRandom(SEED);
     for (let round = 0; round < 5; round++) {
@@ -95,8 +98,8 @@ describe("a circle of claims", () => {
   });
 });
 
-describe("a device that two users claim concurrently", () => {
-  it("belongs to one of them, and the other's export contains none of its data", async () => {
+describe("a device in concurrent claims", () => {
+  it("belongs to exactly one of four users that claim it", async () => {
     const world = await makeClaimsWorld();
     for (let round = 0; round < 10; round++) {
       const device = newDevice();
@@ -108,9 +111,9 @@ describe("a device that two users claim concurrently", () => {
     }
   });
 
-  it("belongs to itself when it becomes a user during the claim", async () => {
+  it("belongs to itself if it becomes a user at the same time", async () => {
     const world = await makeClaimsWorld();
-    const becoming = [
+    const waysToBecomeUser = [
       (id: string) => world.grant(id, "marker"),
       (id: string) => world.use(id, "marker"),
       (id: string) => world.consent(id, "user token", "marker"),
@@ -118,7 +121,7 @@ describe("a device that two users claim concurrently", () => {
       (id: string) => world.send([seen(id, { ...SECRETLY, set: { name: "marker" } })]),
       (id: string) => world.send([seen(id, { isSignedIn: true, set: { name: "marker" } })]),
     ];
-    for (const [index, become] of becoming.entries()) {
+    for (const [index, become] of waysToBecomeUser.entries()) {
       for (let round = 0; round < 4; round++) {
         const [device, mallory] = [newDevice(), `mallory-${index}-${round}`];
         const attack = () => world.send([identify(mallory, device), alias(mallory, device)]);

@@ -6,7 +6,7 @@ import { countingD1 } from "../support/counting-d1.ts";
 import { createRandom } from "../support/random.ts";
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 
-// Thousands of ids each, also on slow machines.
+// Each test has thousands of ids, and must also pass on a slow machine.
 vi.setConfig({ testTimeout: timeoutOf(10_000, 60) });
 
 const SEED = Number(env.PROOF_SEED) || 1;
@@ -30,11 +30,11 @@ function expectBounded({ roundTrips, rowsRead }: { roundTrips: number; rowsRead:
   expect(rowsRead).toBeLessThanOrEqual((1.05 * 2 + ROWS_AN_ID) * ids + ROWS_FIXED);
 }
 
-describe("a chain of two thousand verified claims", () => {
+describe("a chain of verified claims", () => {
   const LENGTH = 2_000;
 
   it.each(["from the top", "from the bottom", "in any order"])(
-    "sent %s is exported whole from its top and half from its middle, with rows and trips bounded by its length",
+    "of 2,000 ids, sent %s, is exported whole from its top and half from its middle, with rows and trips in proportion to its length",
     async (order) => {
       const counting = countingD1(env.DB);
       const world = await makeClaimsWorld({ DB: counting.d1 });
@@ -59,7 +59,7 @@ describe("a chain of two thousand verified claims", () => {
     },
   );
 
-  it("uses the nearest value of a property, however long the chain is", async () => {
+  it("of 300 ids gives each property the value of the nearest id", async () => {
     const world = await makeClaimsWorld();
     const ids = Array.from({ length: 300 }, (_, index) => `link-${index}`);
     const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, SECRETLY));
@@ -73,7 +73,7 @@ describe("a chain of two thousand verified claims", () => {
   });
 });
 
-describe("a person of many claimed ids", () => {
+describe("a person with many claimed ids", () => {
   async function expectWhole(count: number): Promise<void> {
     const counting = countingD1(env.DB);
     const world = await makeClaimsWorld({ DB: counting.d1 });
@@ -96,11 +96,11 @@ describe("a person of many claimed ids", () => {
     expect(await world.idsOf(ids[0] ?? "")).toEqual([ids[0]]);
   }
 
-  it("with ten thousand claimed ids is exported whole, in a bounded number of queries", async () => {
+  it("of ten thousand is exported whole, with rows and trips in proportion to the ids", async () => {
     await expectWhole(10_000);
   });
 
-  it("is exported by every id as the model of claims says, for any shape of claims", async () => {
+  it("has the model's ids in the export by each of them, after random claims", async () => {
     const random = createRandom(SEED);
     const world = await makeClaimsWorld();
     const model = new ClaimsModel();

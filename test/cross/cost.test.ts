@@ -36,7 +36,7 @@ const ctxOf = (mode: "live" | "test" = "live"): TenantCtx => makeCtx(app.environ
 const liveOf = (userId: string, i: number, mode: "live" | "test" = "live") =>
   seededId({ environmentId: app.environments[mode].id, userId }, "live", i);
 
-/** The cost of a piece of work. */
+/** The cost of `work`. */
 async function costOf(work: () => Promise<unknown>): Promise<Cost> {
   spent();
   await work();
@@ -56,7 +56,7 @@ beforeAll(async () => {
   for (const { userId, live, dead } of users) {
     for (const environment of Object.values(app.environments)) {
       const account = { environmentId: environment.id, userId };
-      // Unspendable balances surround the active ones, in time and in the table.
+      // The table has unspendable balances beside the active ones.
       const statements = [
         ...deadBalancesSql(account, dead),
         ...liveBalancesSql(account, live),
@@ -68,7 +68,7 @@ beforeAll(async () => {
 }, 120_000);
 
 describe.each(users)("for a user with $live live and $dead dead balances", ({ userId, live, dead }) => {
-  it("list takes one trip and reads at most k + 5 rows", async () => {
+  it("a list takes one trip and reads at most 5 rows more than live balances", async () => {
     const cost = await costOf(async () => {
       const { credits } = await listBalances(ctxOf(), { userId, includeExpired: false });
       expect(credits).toHaveLength(live);
@@ -76,7 +76,7 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
     expect(cost).toEqual({ roundTrips: 1, rowsRead: expect.toSatisfy((read) => read <= live + 5), rowsWritten: 0 });
   });
 
-  it("list by event costs the same, and with includeExpired as many rows as it returns", async () => {
+  it("a list by event costs the same, and a list with includeExpired reads at most 5 rows more than balances", async () => {
     const plain = await costOf(() => listBalances(ctxOf(), { userId, includeExpired: false }));
     expect(await costOf(() => listBalances(ctxOf(), { userId, event: "chat.*", includeExpired: false }))).toEqual(
       plain,
@@ -91,7 +91,7 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
   });
 
   it.each([1, 50])(
-    "a history page of %d takes one trip and reads at most n + 5 rows, first page or later",
+    "a history page of %d entries takes one trip and reads at most 5 rows more than entries, first page or later",
     async (limit) => {
       const first = await listEntries(ctxOf(), { userId, limit });
       expect(first.entries).toHaveLength(limit);
@@ -110,7 +110,7 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
     },
   );
 
-  it("a history page of one balance takes one trip and reads at most 2n + 5 rows, first page or later", async () => {
+  it("a history page of n entries of one balance takes one trip and reads at most 2n + 5 rows, first page or later", async () => {
     const balanceId = liveOf(userId, 0);
     const all = (await listEntries(ctxOf(), { userId, balanceId, limit: 500 })).entries.length;
     for (const limit of [1, Math.max(1, all - 2), all, 500]) {
@@ -132,21 +132,24 @@ describe.each(users)("for a user with $live live and $dead dead balances", ({ us
 });
 
 // The newest unspendable balances are among active ones in the table, which are therefore read twice.
-describe("what a plan costs", () => {
-  it.each(users)("is one trip and at most 2k + 8 rows read, and the newest 100 dead: $userId", async (user) => {
-    const { userId, live, dead } = user;
-    const cost = await costOf(() =>
-      planUsage(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
-    );
-    // If fewer balances are unspendable, the walk that looks for them reads one more row.
-    // Two rows more tell that no period of a recurring grant is due, and one that the environment has no limit.
-    const rowsRead = expect.toSatisfy((read) => read <= 2 * live + 8 + Math.min(dead + 1, 100));
-    expect(cost).toEqual({ roundTrips: 1, rowsRead, rowsWritten: 0 });
-  });
+describe("a plan", () => {
+  it.each(users)(
+    "takes one trip and reads at most 2 rows for each of $live live balances, 100 dead ones, and 8 rows more ($userId)",
+    async (user) => {
+      const { userId, live, dead } = user;
+      const cost = await costOf(() =>
+        planUsage(ctxOf(), planInput.parse({ userId, event: "chat", quantities: { tokens: 1 } })),
+      );
+      // If fewer balances are unspendable, the walk that looks for them reads one more row.
+      // Two more rows show that no period of a recurring grant is due, and one row shows that the environment has no limit.
+      const rowsRead = expect.toSatisfy((read) => read <= 2 * live + 8 + Math.min(dead + 1, 100));
+      expect(cost).toEqual({ roundTrips: 1, rowsRead, rowsWritten: 0 });
+    },
+  );
 });
 
-describe("what an adjustment costs", () => {
-  it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; a repeat is one trip and writes nothing", async () => {
+describe("an adjustment", () => {
+  it("takes 2 trips, writes at most 4 rows and reads O(1) rows, whatever else the user has; a repeat takes one trip and writes nothing", async () => {
     for (const { userId, live } of users.filter((user) => user.live > 1)) {
       const input = { balanceId: liveOf(userId, live - 1), delta: -1, note: "cost", adjustmentId: `cost of ${userId}` };
       const cost = await costOf(() => adjustBalance(ctxOf(), input));
@@ -159,7 +162,7 @@ describe("what an adjustment costs", () => {
   });
 });
 
-describe("what a grant costs", () => {
+describe("a grant", () => {
   const sizes = [
     { pack: "One", n: 1 },
     { pack: "Three", n: 3 },
@@ -167,7 +170,7 @@ describe("what a grant costs", () => {
   ];
   for (const mode of ["live", "test"] as const) {
     it.each(sizes)(
-      `in ${mode} mode, of $n items, is at most 2 trips, 6n rows written, and O(n) read`,
+      `in ${mode} mode, of n = $n items, takes at most 2 trips, writes at most 6n rows and reads O(n) rows`,
       async ({ pack, n }) => {
         for (const { userId } of users) {
           for (const externalRef of [`cost of ${n}`, undefined]) {
@@ -183,7 +186,7 @@ describe("what a grant costs", () => {
     );
 
     it.each(sizes)(
-      `in ${mode} mode, replayed, of $n items, is one trip, nothing written, and O(n) read`,
+      `in ${mode} mode, of n = $n items, takes one trip, writes nothing and reads O(n) rows when it is replayed`,
       async ({ pack, n }) => {
         for (const { userId } of users) {
           const input = { userId, packId: pack, externalRef: `replay of ${n}`, source: "purchase" } as const;
@@ -197,19 +200,22 @@ describe("what a grant costs", () => {
       },
     );
 
-    it.each(sizes)(`in ${mode} mode, of $n items, is 2 rows more for a user's first`, async ({ pack, n }) => {
-      const userId = `first of ${n}`;
-      const input = { userId, packId: pack, source: "purchase" } as const;
-      const first = await costOf(() => grantPack(ctxOf(mode), input));
-      const second = await costOf(() => grantPack(ctxOf(mode), input));
-      expect(first.roundTrips).toBeLessThanOrEqual(2);
-      expect(first.rowsWritten).toBeLessThanOrEqual(6 * n + 2);
-      expect(first.rowsRead).toBeLessThanOrEqual(13 * n + 20);
-      expect(first.rowsWritten - second.rowsWritten).toBe(2);
-    });
+    it.each(sizes)(
+      `in ${mode} mode, of n = $n items, writes 2 rows more if it is the user's first`,
+      async ({ pack, n }) => {
+        const userId = `first of ${n}`;
+        const input = { userId, packId: pack, source: "purchase" } as const;
+        const first = await costOf(() => grantPack(ctxOf(mode), input));
+        const second = await costOf(() => grantPack(ctxOf(mode), input));
+        expect(first.roundTrips).toBeLessThanOrEqual(2);
+        expect(first.rowsWritten).toBeLessThanOrEqual(6 * n + 2);
+        expect(first.rowsRead).toBeLessThanOrEqual(13 * n + 20);
+        expect(first.rowsWritten - second.rowsWritten).toBe(2);
+      },
+    );
   }
 
-  it("does not depend on how many packs the application has", async () => {
+  it("costs the same however many packs the application has", async () => {
     const input = { userId: "packs", packId: "three", source: "purchase" } as const;
     await grantPack(ctxOf(), input);
     const before = await costOf(() => grantPack(ctxOf(), input));
@@ -220,14 +226,14 @@ describe("what a grant costs", () => {
       .bind(app.appId, JSON.stringify(Array.from({ length: 1_000 }, (_, i) => i)))
       .run();
     const after = await costOf(() => grantPack(ctxOf(), input));
-    // A search may touch its neighbour in the index, where there is one.
+    // A search may also read the next row of the index.
     expect(after.rowsRead).toBeLessThanOrEqual(before.rowsRead + 4);
     expect(after).toMatchObject({ roundTrips: before.roundTrips, rowsWritten: before.rowsWritten });
   });
 });
 
-describe("what a revoke costs", () => {
-  it("is at most 2 trips, 4 rows written and O(1) read, whatever else the user has; a repeat writes nothing", async () => {
+describe("a revoke", () => {
+  it("takes at most 2 trips, writes at most 4 rows and reads O(1) rows, whatever else the user has; a repeat takes one trip and writes nothing", async () => {
     for (const { userId } of users) {
       const balanceId = liveOf(userId, 0);
       const cost = await costOf(() => revokeBalance(ctxOf(), { balanceId, reason: "cost" }));
@@ -240,12 +246,12 @@ describe("what a revoke costs", () => {
   });
 });
 
-describe("what a refund costs", () => {
+describe("a refund", () => {
   it.each([
     { pack: "One", n: 1 },
     { pack: "Ten", n: 10 },
   ])(
-    "of $n balances is 2 trips, 4n + 2 rows written and O(n) read, whatever else the user has; again, one trip and it writes nothing",
+    "of n = $n balances takes 2 trips, writes at most 4n + 2 rows and reads O(n) rows, whatever else the user has; a repeat takes one trip and writes nothing",
     async ({ pack, n }) => {
       for (const { userId } of users) {
         const externalRef = `refund of ${n}`;
@@ -272,12 +278,12 @@ describe("what a refund costs", () => {
   );
 });
 
-describe("what Stripe's events cost", () => {
+describe("Stripe's event", () => {
   it.each([
     { pack: "One", n: 1 },
     { pack: "Ten", n: 10 },
   ])(
-    "of a payment with $n balances is 3 trips, 7n + 14 rows written and 32n + 48 read, and a repeat is one trip and writes nothing",
+    "about a payment with n = $n balances takes 3 trips, writes at most 7n + 14 rows and reads at most 32n + 48; a repeat takes one trip and writes nothing",
     async ({ pack, n }) => {
       const setting = { currency: "usd", prices: [] };
       for (const { userId } of users) {
@@ -311,7 +317,7 @@ describe("what Stripe's events cost", () => {
     { pack: "One", n: 1 },
     { pack: "Ten", n: 10 },
   ])(
-    "of an invoice with $n balances, and its tie are the same beside a thousand debts, and its credit, its debt and what pays it 36n + 80 read, 11n + 24 written",
+    "about an invoice with n = $n balances costs the same beside a thousand debts; about a credit or a debt it writes at most 11n + 24 rows and reads at most 36n + 80",
     async ({ pack, n }) => {
       const price = { price: `price_${pack}`, packId: pack, expires: "pack", amount: 1000 } as const;
       const setting = { currency: "usd", prices: [price] };
@@ -329,21 +335,21 @@ describe("what Stripe's events cost", () => {
         const bill = { customer: `cus_of_${tag}`, subscription: { user: userId }, total: 1000, paid: 1000 };
         const credited = { invoice: `in_${tag}_1`, lines: [line.id] };
         const back = { ...line, id: `il_${tag}_b`, amount: -1000, proration: true, credited };
-        const told = [
+        const objects = [
           ["invoice.paid", invoice(`in_${tag}_1`, { ...bill, lines: [line] })],
           ["invoice_payment.paid", invoicePayment(`inpay_${tag}`, `in_${tag}_1`, `pi_i_${tag}`)],
           ["invoice.paid", invoice(`in_${tag}_2`, { ...bill, lines: [back], paid: 0 })],
           ["charge.refunded", charge(`ch_i_${tag}`, `pi_i_${tag}`, 600)],
           ["invoice.paid", invoice(`in_${tag}_3`, { ...bill, lines: [{ ...line, id: `il_${tag}_c` }] })],
         ] as const;
-        for (const [index, [type, object]] of told.entries()) {
+        for (const [index, [type, object]] of objects.entries()) {
           const event = stripeEventInput.parse(eventOf(type, nowS + index, object));
           const take = () => takeEvent({ ...ctxOf(), caller: { kind: "stripe" } }, setting, event);
           const cost = await costOf(async () =>
             expect((await take()).outcome, `${index}`).toMatch(/granted|taken|remembered/),
           );
           const name = `${pack} ${userId} ${index} ${JSON.stringify(cost)}`;
-          // The third credits lines of another payment, the fourth creates a debt, and the fifth pays the debt as it grants.
+          // The third event credits lines of another payment, the fourth creates a debt, and the fifth grants and pays the debt.
           const isOfDebt = index >= 2;
           expect(cost.roundTrips, name).toBeLessThanOrEqual(3);
           expect(cost.rowsWritten, name).toBeLessThanOrEqual(isOfDebt ? 11 * n + 24 : 7 * n + 14);

@@ -20,7 +20,7 @@ import { receiverWorld } from "../support/webhooks.ts";
 import { bound, Clock, makeCtx, makeLegacyPack } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
-// D2, H4, U8: the parts of the cron's work share the 1,000 queries that a Worker may send in one invocation.
+// Rules D2, H4 and U8: the parts of the cron's work share the 1,000 queries that a Worker may send in one invocation.
 
 const QUERIES_MAX = 1_000;
 const MINUTE_MS = 60_000;
@@ -28,7 +28,7 @@ const MINUTE_MS = 60_000;
 afterAll(expectLedgerInvariants);
 beforeEach(async () => {
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response(null, { status: 200 }));
-  // Rows of other files would use up its share.
+  // Deliveries of other test files would use queries.
   for (const d1 of [env.DB, env.SPARE]) {
     await d1.prepare("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending'").run();
   }
@@ -52,7 +52,7 @@ function countedEnv(more: object = {}) {
   return { bindings: { DB: counted(env.DB), SPARE: counted(env.SPARE), ...more }, counted, spent };
 }
 
-/** A part whose work never ends, in steps of this number of queries. `steps` are its steps by database in the current run. */
+/** A part whose work never ends. `queriesOfStep` is the number of queries of a step; `steps` counts its steps by database. */
 function endless(queriesOfStep: number, weight: number) {
   const steps = new Map<number, number>();
   const work: CronPart["work"] = async ({ db, database, allowance }) => {
@@ -97,7 +97,7 @@ describe("one run of the cron", () => {
     const clock = new Clock();
     const { bindings, counted, spent } = countedEnv();
     const others = Object.fromEntries([2, 3, 4, 5, 6, 7, 8, 9].map((n) => [`DB_${n}`, counted(env.SPARE)]));
-    // Pages of 60 queries each, beside others that would take everything.
+    // Its steps have 60 queries each, and the other parts would use all queries.
     const large = endless(60, 5);
     const small = [endless(10, 8), endless(10, 8)];
     const parts = [...small, large].map(({ part }) => part);
@@ -165,7 +165,7 @@ const numbers = (count: number): string =>
   `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})`;
 
 describe("when everything is due at once", () => {
-  it("every run stays within its queries and advances each kind of work, and in the end all work is done", {
+  it("every run stays within its queries and makes progress, and in the end all work is done", {
     timeout: 240_000,
   }, async () => {
     const counting = countedEnv({ ANALYTICS_RETENTION_DAYS: "30" });
@@ -173,7 +173,7 @@ describe("when everything is due at once", () => {
     const { app, clock, create } = world;
     const { live } = app.environments;
     clock.advance(500 * DAY_MS);
-    // What other files left to this moment.
+    // Deletes what other test files left.
     for (const d1 of [env.DB, env.SPARE]) {
       await behindGuard("analytics_events_kept", d1.prepare("DELETE FROM analytics_events"), d1);
       await d1.batch(
@@ -258,7 +258,7 @@ describe("when everything is due at once", () => {
       messages: await count("webhook_messages WHERE environment_id = ? AND type = 'purser.test'", live.id),
       events: await count("analytics_events WHERE environment_id = ?", live.id),
       walks: 1 - (await count("business_walks WHERE finished_at_ms IS NOT NULL")),
-      // Those of other files' endpoints may wait hours for their next attempt.
+      // Deliveries of other test files may wait hours for their next attempt.
       deliveries: await count(
         `webhook_deliveries AS d JOIN webhook_messages AS m ON m.id = d.message_id
          WHERE m.environment_id = ? AND d.status = 'pending'`,
@@ -272,7 +272,7 @@ describe("when everything is due at once", () => {
     });
     let full = 0;
     for (let run = 0; Object.values(before).some((n) => n > 0); run++) {
-      // Other files' recurring grants may be due too, and take a part of the queries.
+      // Recurring grants of other test files may be due too, and use queries.
       expect(run, JSON.stringify(before)).toBeLessThan(40);
       const queries = await tick();
       expect(queries).toBeLessThanOrEqual(QUERIES_MAX);
@@ -287,7 +287,7 @@ describe("when everything is due at once", () => {
       before = after;
       clock.advance(MINUTE_MS);
     }
-    // It was more than one run can do.
+    // One run could not do all the work.
     expect(full).toBeGreaterThan(0);
     expect(world.received.length).toBe(HOLDS + EXPIRIES + PAYMENTS);
   });

@@ -7,17 +7,17 @@ import { expectError } from "../support/refusals.ts";
 import { type Bindings, bound, type Client, Clock, home, homeOf, makeClient } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
-// D1, D2: applications in several databases, each of which may fail by itself.
+// Rules D1 and D2: applications are in several databases, each of which may fail alone.
 
 afterAll(expectLedgerInvariants);
 beforeEach(() => {
-  // Attempts follow without pauses.
+  // Repeated attempts do not wait.
   vi.spyOn(scheduler, "wait").mockResolvedValue();
   vi.spyOn(console, "warn").mockReturnValue();
 });
 
 const down = (d1: D1Database) => wrappedD1(d1, () => Promise.reject(new Error("D1_ERROR: Network connection lost.")));
-/** The bindings by which one of the two databases cannot be reached. */
+/** Bindings in which one of the two databases cannot be reached. */
 const without = (index: 0 | 1): Bindings => (index === home() ? { DB: down(env.DB) } : { SPARE: down(env.SPARE) });
 const nameOf = (index: number) => (index === 0 ? "DB" : "DB_1");
 
@@ -54,7 +54,7 @@ it("an application is created in the named database, else in the default one; an
 describe.each([0, 1] as const)("while database %i cannot be reached", (index) => {
   const other = index === 0 ? 1 : 0;
 
-  it("only its applications fail", async () => {
+  it("only applications in it fail", async () => {
     const clock = new Clock();
     const whole = makeClient(clock);
     const [mine, others] = [await makeIn(whole, index), await makeIn(whole, other)];
@@ -66,7 +66,7 @@ describe.each([0, 1] as const)("while database %i cannot be reached", (index) =>
     expect((await call("GET", `${apps}/${others.appId}/packs`, { key: env.ADMIN_TOKEN })).status).toBe(200);
   });
 
-  it("the list of applications has those of the other database, and names the one that was not reached", async () => {
+  it("the list of applications has those of the other database, and names the unreachable one", async () => {
     const whole = makeClient(new Clock());
     const [mine, others] = [await makeIn(whole, index), await makeIn(whole, other)];
     expect((await appsOf(whole)).body.unreachable).toBeUndefined();
@@ -83,7 +83,7 @@ describe.each([0, 1] as const)("while database %i cannot be reached", (index) =>
     else expect(answer.body).toEqual({ status: "ok" });
   });
 
-  it("the cron returns the holds of the other database, and those of this one when it is back", async () => {
+  it("the cron returns holds in the other database, and those in this one once it can be reached", async () => {
     const log = vi.spyOn(console, "error").mockReturnValue();
     const clock = new Clock();
     const call = makeClient(clock);
@@ -105,12 +105,12 @@ describe.each([0, 1] as const)("while database %i cannot be reached", (index) =>
   });
 });
 
-it("while none can be reached, the list of applications is temporarily unavailable", async () => {
+it("the list of applications is temporarily unavailable while no database can be reached", async () => {
   const call = makeClient(new Clock(), { DB: down(env.DB), SPARE: down(env.SPARE) });
   expectError(await appsOf(call), "temporarily_unavailable");
 });
 
-it("a link opens the data of its own application, in any database", async () => {
+it("an export link opens the data of its own application, in any database", async () => {
   const call = makeClient(new Clock());
   for (const index of [0, 1] as const) {
     const { key, appId } = await makeIn(call, index);
@@ -120,10 +120,10 @@ it("a link opens the data of its own application, in any database", async () => 
   }
 });
 
-it("test files are assigned to databases equally in every clone, and swap when the databases are swapped", () => {
+it("a test file has the same database in every clone, and the other one when the databases are swapped", () => {
   for (const inside of [
-    "/test/cross/statements.test.ts",
-    "/test/cross/plans.test.ts",
+    "/test/cross/table-scans.test.ts",
+    "/test/cross/deployment-costs.test.ts",
     "/test/worker/db/schema.test.ts",
   ]) {
     const homes = ["/purser", "/purses", "/home/test/purser"].map((clone) => homeOf(clone + inside, false));

@@ -44,8 +44,8 @@ async function makeSeller() {
   return { app, grant, admin };
 }
 
-describe("an amount's own digits", () => {
-  it("refuse a grant of a quantity that only its nearest double would be", async () => {
+describe("an amount with many digits", () => {
+  it("is refused as the quantity of a grant when only its nearest double is valid", async () => {
     const { grant } = await makeSeller();
     for (const quantity of ROUNDED) {
       expectError(await grant("legacy", quantity), "invalid_quantity", "quantity");
@@ -54,14 +54,14 @@ describe("an amount's own digits", () => {
     expectError(await grant("legacy", "-0.00000000000000000000"), "invalid_quantity", "quantity");
   });
 
-  it("are ignored in the quantity of a pack with items", async () => {
+  it("is ignored as the quantity of a pack with items", async () => {
     const { grant } = await makeSeller();
     for (const quantity of [...ROUNDED, "-12345678901234567890", "1e999", "-1e999"]) {
       expect((await grant("items", quantity)).status, quantity).toBe(200);
     }
   });
 
-  it("grant what they say, however it is written", async () => {
+  it("is granted exactly, in any notation that JSON allows", async () => {
     const { grant } = await makeSeller();
     for (const [quantity, remaining] of EXACT) {
       const answer = await grant("legacy", quantity);
@@ -70,7 +70,7 @@ describe("an amount's own digits", () => {
     }
   });
 
-  it("refuse an event, a plan, a reservation and its commit by the quantity's name", async () => {
+  it("is refused in an event, a plan, a reservation and a commit, by the quantity's name", async () => {
     const { post, userId, remaining } = await makeSpender([{ amountSteps: 10_000_000, unit: "cents" }]);
     const body = (digits: string, more: string) =>
       `{"userId":"${userId}","event":"e","quantities":{"cents":${digits}}${more}}`;
@@ -88,7 +88,7 @@ describe("an amount's own digits", () => {
     expect(await remaining()).toEqual([9]);
   });
 
-  it("refuse a pack's item and an adjustment", async () => {
+  it("is refused in a pack's item and in an adjustment", async () => {
     const { app, admin, grant } = await makeSeller();
     const { balanceId } = (await grant("legacy", "5")).body;
     for (const digits of ROUNDED) {
@@ -100,7 +100,7 @@ describe("an amount's own digits", () => {
   });
 });
 
-describe("a number of many digits elsewhere", () => {
+describe("any other number with many digits", () => {
   it("is refused by the name of its field", async () => {
     const { post, userId } = await makeSpender([]);
     const long = "12345678901234567890";
@@ -115,7 +115,7 @@ describe("a number of many digits elsewhere", () => {
     expectError(await post("/api/v1/usage/reservations", hold), "invalid_request", "expiresInSeconds");
   });
 
-  it("is a double among an event's properties, as any other number there", async () => {
+  it("is rounded to a double in an event's properties", async () => {
     const { post, userId } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
     const eventId = randomId("e");
     const properties = '{"a":[{"count":12345678901234567890,"b":1.0000000000000001}],"s":"1.0000000000000001"}';

@@ -39,12 +39,12 @@ it("a wrapped D1 answers as D1 does, however a statement is sent", async () => {
   ]);
 });
 
-it("a wrapped D1 takes no statement of another in its batch, which would pass it by", async () => {
+it("a wrapped D1 refuses a batch with a statement of another database", async () => {
   const wrapped = countingD1(env.DB).d1;
   await expect(wrapped.batch([env.DB.prepare("SELECT 1")])).rejects.toThrow("another database");
 });
 
-it("a far D1 counts trips at once as one in sequence, and a write where the primary is, from wherever it is sent", async () => {
+it("a far D1 counts concurrent trips once in sequence, and every write at the primary", async () => {
   const far = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
   const near = far.d1.withSession("first-unconstrained");
   const primary = far.d1.withSession("first-primary");
@@ -60,7 +60,7 @@ it("a far D1 counts trips at once as one in sequence, and a write where the prim
   expect(far.spent()).toEqual({ inSequence: 0, primary: 0, replica: 0 });
 });
 
-it("a far D1's primary answers late, and its replica sooner", async () => {
+it("a far D1 delays each answer by the distance of the primary or the replica", async () => {
   const far = farD1(env.DB, { primaryMs: 120, replicaMs: 30 });
   const msOf = async (start: string) => {
     const before = performance.now();

@@ -4,12 +4,12 @@ import { createRandom, type Random } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { Clock, makeApp, makeClient, makeKey } from "../support/world.ts";
 
-// The response to a batch does not show whether one of its ids was erased or is new (E4).
+// The response to a batch does not show whether one of its ids was erased or is new (rule E4).
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const BATCHES = soakCount(12, 200);
 
-/** The ids of a batch by their parts. `gone` and `goneDevice` are those that are erased, or were never seen. */
+/** The ids of a batch, by role. `gone` and `goneDevice` are erased ids in one batch, and new ids in the other. */
 interface Cast {
   readonly gone: string;
   readonly goneDevice: string;
@@ -49,7 +49,7 @@ interface Template {
 }
 
 function randomBatch({ chance, integer, pick }: Random): readonly Template[] {
-  // Few ids, so that events meet.
+  // A few ids, so that several events have the same one.
   const few = [pick(GONE), ...Array.from({ length: integer(1, 3) }, () => pick(PARTS))];
   return Array.from({ length: integer(1, 6) }, (_, index) => {
     const event = pick(["seen", "$identify", "$identify", "$create_alias", "$create_alias", ""]);
@@ -82,7 +82,7 @@ function eventsOf(batch: readonly Template[], cast: Cast) {
 
 describe("an answer about an erased id", () => {
   it.each(["secret", "relay", "publishable"] as const)(
-    "equals the answer about an id that was never seen, including warnings, in random batches: %s",
+    "equals the answer about an id that was never seen, including warnings, in random batches with a %s key",
     async (kind) => {
       const call = makeClient(new Clock());
       const app = await makeApp();
@@ -117,12 +117,12 @@ describe("an answer about an erased id", () => {
         const dialect = random.chance(0.8) ? "v1" : "v0";
         const fresh = { gone: `eve-${crypto.randomUUID()}`, goneDevice: crypto.randomUUID() };
         const answers = [await answerOf(batch, erased, dialect), await answerOf(batch, fresh, dialect)];
-        const told = batch.map(({ properties: { $set, ...rest }, ...event }) => ({
+        const shown = batch.map(({ properties: { $set, ...rest }, ...event }) => ({
           ...event,
           ...rest,
           sets: $set !== undefined,
         }));
-        expect(answers[0], `PROOF_SEED=${SEED}, batch ${index}: ${JSON.stringify(told)}`).toEqual(answers[1]);
+        expect(answers[0], `PROOF_SEED=${SEED}, batch ${index}: ${JSON.stringify(shown)}`).toEqual(answers[1]);
         done();
       }
     },

@@ -77,7 +77,7 @@ it("a write is repeated when the features changed between its read and its batch
   const { grant, spend, change } = await enter(d1);
   await grant();
   await change({ on: 1 });
-  // The isolate's memory is old, so there are three trips: the batch on memory, the read, the batch.
+  // The isolate's memory is outdated, so there are three trips: the batch from memory, the read, the batch.
   trip = 0;
   meanwhile = { before: 3, act: () => change({ on: 2 }) };
   expect((await spend("e")).body.debits).toMatchObject([{ amount: 1, remaining: 9 }]);

@@ -21,7 +21,7 @@ import { expectError } from "../support/refusals.ts";
 import { Clock, home, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
-// W3a: a key is checked in the first trip of every call, and nothing about it is remembered.
+// Rule W3a: a key is checked in the first trip of every call, and nothing about it is remembered.
 
 afterAll(expectLedgerInvariants);
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
@@ -128,7 +128,7 @@ describe.each(keyedRoutes)("$name", (route) => {
     expect(counting.spent()).toEqual({ roundTrips: 0, rowsRead: 0, rowsWritten: 0 });
   });
 
-  it("does not accept its key in another environment or as another kind, even if the hash exists there", async () => {
+  it("refuses a key whose hash is stored in another environment, and writes nothing", async () => {
     const world = await warmWorld();
     const { app, call } = world;
     await prepareKeyed(call, route, app, "moved");
@@ -144,13 +144,14 @@ describe.each(keyedRoutes)("$name", (route) => {
   });
 });
 
-it("describes a malformed body only to a holder of a valid key, also for lists with a result for each element", async () => {
+it("describes a malformed body only to the holder of a valid key, also for an element of a list", async () => {
   const { app, call } = await warmWorld();
   const unknown = writeKey("secret", app.environments.live, randomId(""));
   for (const body of [[{}, { eventId: 1 }], [], {}, "{", "null"]) {
     expectError(await call("POST", "/api/v1/usage/events", { key: unknown, body }), "invalid_key");
   }
-  expect((await call("POST", "/api/v1/usage/events", { key: app.keys.sk_live, body: [{}] })).status).toBe(200);
+  const { status, body } = await call("POST", "/api/v1/usage/events", { key: app.keys.sk_live, body: [{}] });
+  expect([status, body.results[0].error.code]).toEqual([200, "invalid_request"]);
 });
 
 it("reports a database fault to any caller, because it reveals nothing about a key", async () => {
@@ -162,8 +163,8 @@ it("reports a database fault to any caller, because it reveals nothing about a k
   }
 });
 
-describe("the check's cost", () => {
-  it("is no extra trip and at most two rows, for a list and for a warm debit", async () => {
+describe("the check of a key", () => {
+  it("takes no trip of its own and reads at most two rows, for a list and for a debit from memory", async () => {
     const { app, call, clock, counting } = await warmWorld();
     const sent: string[][] = [];
     const seen = makeClient(clock, {
@@ -181,7 +182,7 @@ describe("the check's cost", () => {
     counting.spent();
     await call("GET", LIST, { key: app.keys.sk_live });
     expect(counting.spent()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-    // A list of nothing reads the key's rows alone, in a statement that the two share.
+    // An empty list reads only the key's rows, in a statement that both share.
     await call("GET", "/api/v1/credits?userId=nobody", { key: app.keys.sk_live });
     expect(counting.spent()).toEqual({ roundTrips: 1, rowsRead: 2, rowsWritten: 0 });
     await seen("POST", "/api/v1/usage/events", {
@@ -203,7 +204,7 @@ describe("a replica that lags", () => {
     return { app, lagging, clock, call: makeClient(clock, { DB: lagging.d1 }) };
   }
 
-  it("that does not know a key makes Purser ask the primary, whose answer counts", async () => {
+  it("and does not know a key makes Purser ask the primary, whose answer counts", async () => {
     const { app, call, clock } = await laggingWorld();
     const { pk_live, sk_live } = app.keys;
     expect((await call("GET", LIST, { key: sk_live })).body).toEqual({ credits: [] });
@@ -215,7 +216,7 @@ describe("a replica that lags", () => {
     );
   });
 
-  it("that lacks the end-user setting makes Purser ask the primary before it refuses anything", async () => {
+  it("and lacks the end-user setting makes Purser ask the primary before it refuses anything", async () => {
     const { app, call, clock, lagging } = await laggingWorld(null);
     await copyApp(app);
     const headers = { "x-user-token": await userToken("u", clock) };
@@ -228,7 +229,7 @@ describe("a replica that lags", () => {
     expect((await list()).status).toBe(200);
   });
 
-  it("that has an older end-user setting refuses no token: the primary decides", async () => {
+  it("and has an older end-user setting refuses no token: the primary decides", async () => {
     const { app, call, clock, lagging } = await laggingWorld();
     await copyApp(app);
     const secret = "another-secret-of-32-bytes-or-more!";
@@ -243,7 +244,7 @@ describe("a replica that lags", () => {
     expectError(await list(await userToken("v", clock, secret)), "forbidden", "userId");
   });
 
-  it("lets a revoked key read its old state until it is updated, and never write: writes ask the primary", async () => {
+  it("lets a revoked key read until the replica is updated, but never write, because writes ask the primary", async () => {
     const { app, call, lagging } = await laggingWorld();
     await copyApp(app);
     const key = app.keys.sk_live;
@@ -255,7 +256,7 @@ describe("a replica that lags", () => {
     expectError(await call("GET", LIST, { key }), "invalid_key");
   });
 
-  it("that is behind the caller's bookmark does not decide about the key: the primary does", async () => {
+  it("behind the caller's bookmark does not decide about the key: the primary does", async () => {
     const { app, call, lagging } = await laggingWorld();
     await copyApp(app);
     const key = app.keys.sk_live;
@@ -269,8 +270,8 @@ describe("a replica that lags", () => {
   });
 });
 
-describe("an end-user's setting", () => {
-  it("is in force immediately after a change, even in an isolate that has just used the previous one", async () => {
+describe("an end-user's token", () => {
+  it("is verified by a changed setting immediately, even in an isolate that has just used the previous one", async () => {
     const { app, call, clock } = await warmWorld();
     const list = async (secret?: string) =>
       call("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": await userToken("u", clock, secret) } });
@@ -287,7 +288,7 @@ describe("an end-user's setting", () => {
     expectError(await list(other), "forbidden");
   });
 
-  it("verifies the token before a publishable key's consent is sent, not only before it is answered", async () => {
+  it("is verified before a publishable key's consent is sent to the database", async () => {
     const { app, clock } = await warmWorld();
     const sent: string[] = [];
     const watched = wrappedD1(env.DB, (send, statements) => {
@@ -310,7 +311,7 @@ describe("an end-user's setting", () => {
     expect(sent.slice(3).map((text) => text.includes("consent_log"))).toEqual([false, true]);
   });
 
-  it("shows no data of a user to another user's token, even if both are read in one trip", async () => {
+  it("shows no data of another user, even though the data is read in the same trip as the key", async () => {
     const { app, call, clock } = await warmWorld();
     const headers = { "x-user-token": await userToken("somebody else", clock) };
     const answer = await call("GET", LIST, { key: app.keys.pk_live, headers });
@@ -333,7 +334,7 @@ describe("two databases", () => {
     return { appId, key, post, balanceId: body.balances[0].balanceId as string };
   }
 
-  it("an id of one is not found with a key of the other, but with its own key", async () => {
+  it("do not find an id with a key of the other database, only with its own key", async () => {
     const call = makeClient(new Clock());
     const apps = [await appIn(call, "DB"), await appIn(call, "DB_1")] as const;
     const [first, second] = apps;
@@ -355,7 +356,7 @@ describe("two databases", () => {
     }
   });
 
-  it("with an environment of the same integer are kept apart in an isolate's memory", async () => {
+  it("are kept apart in an isolate's memory if both have an environment with the same integer id", async () => {
     const call = makeClient(new Clock());
     const id = 1_000_000 + Math.floor(Math.random() * 1e9);
     const databases = home() === 0 ? [env.DB, env.SPARE] : [env.SPARE, env.DB];

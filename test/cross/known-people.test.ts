@@ -7,8 +7,8 @@ import { createRandom } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
 
-// An isolate remembers which events it has applied, so that a repeat takes one trip. The stored data and the responses are always
-// the same as without memory.
+// An isolate remembers which changes of people it has applied, so that a repeat takes one trip. The stored data and the responses
+// are always the same as without memory.
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const HISTORIES = soakCount(3, 24);
@@ -52,8 +52,8 @@ async function world() {
   return { clock, app, grant, isolate: () => makeClient(clock), key: app.keys.pk_live, secret: app.keys.sk_live };
 }
 
-describe("an event that an isolate sent before", () => {
-  it("is set again when another isolate has since set another value or unset it", async () => {
+describe("an event that an isolate has applied before", () => {
+  it("sets its property again if another isolate has since set another value or unset it", async () => {
     const { app, isolate, key } = await world();
     const [one, other] = [isolate(), isolate()];
     const setting = seen("ana", { $set: { plan: "a" } });
@@ -82,7 +82,7 @@ describe("an event that an isolate sent before", () => {
     expect(await claimsOf(app)).toContain(`${OTHER} < eve!`);
   });
 
-  it("links nothing when an earlier event makes the other id a user", async () => {
+  it("links nothing after an earlier event of the same batch makes the other id a user", async () => {
     const { app, clock, isolate, key } = await world();
     const one = isolate();
     const link = identify("ana", DEVICE);
@@ -91,7 +91,7 @@ describe("an event that an isolate sent before", () => {
     expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
   });
 
-  it("takes one trip, and few more rows than an event without data about people", async () => {
+  it("takes one trip, writes 5 rows and reads at most 46", async () => {
     const { app, clock, key } = await world();
     const counting = countingD1(env.DB);
     const call = makeClient(clock, { DB: counting.d1 });
@@ -108,7 +108,7 @@ describe("an event that an isolate sent before", () => {
   });
 
   it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
-    "takes effect once when its trip fails: $fault at trip $at",
+    'takes effect once if a trip fails: fault "$fault" at trip $at',
     async (plan) => {
       const { app, clock, key } = await world();
       const faulty = faultyD1(env.DB);
@@ -128,7 +128,7 @@ describe("an event that an isolate sent before", () => {
   );
 });
 
-describe(`isolates that remember, PROOF_SEED=${SEED}`, () => {
+describe(`isolates with memory, PROOF_SEED=${SEED}`, () => {
   it(
     "store and answer the same as isolates without memory",
     async () => {
@@ -172,9 +172,9 @@ describe(`isolates that remember, PROOF_SEED=${SEED}`, () => {
           ];
           expect(answers[0], `history ${history}, step ${step}`).toEqual(answers[1]);
         }
-        const told = async (app: TestApp) =>
+        const recordsOf = async (app: TestApp) =>
           (await idsOf(app)).map(({ firstSeenAtMs, lastSeenAtMs, claimedAtMs, ...row }) => row);
-        expect(await told(remembering.app), `history ${history}`).toEqual(await told(plain.app));
+        expect(await recordsOf(remembering.app), `history ${history}`).toEqual(await recordsOf(plain.app));
         tell();
       }
     },

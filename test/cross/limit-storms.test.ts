@@ -10,7 +10,7 @@ import { clockWorld } from "../support/test-clock.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import { type Answer, bound, inTurn } from "../support/world.ts";
 
-// Each counter is the sum of the counted usage in its window.
+// The invariants include that each counter is the sum of the usage in its window.
 afterAll(expectLedgerInvariants);
 vi.setConfig({ testTimeout: timeoutOf(300, 500) });
 
@@ -25,8 +25,8 @@ type World = Awaited<ReturnType<typeof limitsWorld>>;
 const expectSound = async ({ done }: World) =>
   expect(await done("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true });
 
-describe("a limit of ten in three isolates", () => {
-  it("lets exactly ten of a hundred events, holds and lists pass, and sends one message when it is reached", async () => {
+describe("usage limits in three isolates", () => {
+  it("let exactly ten units of a hundred concurrent events, holds and lists pass, and send one message when ten is reached", async () => {
     const world = await limitsWorld({ limits: [{ amount: 10 }, { amount: 1_000, every: "month" }], pick: inTurn(3) });
     await makeEndpoint(world.app.environments.live, ["usage.limit_reached"], world.clock.ms);
     const list = (index: number) =>
@@ -47,7 +47,7 @@ describe("a limit of ten in three isolates", () => {
     expect(told.map(({ data }) => [data.limitId, data.used])).toEqual([[world.limitIds[0], 10]]);
   });
 
-  it("counts exactly when events, holds, commits, returns, charges, partial usage and the cron race", async () => {
+  it("count exactly when events, holds, commits, returns, charges, partial usage and the cron race", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const random = createRandom(SEED + round);
       const limits = [{ amount: 30 }, { amount: 90, every: "hour" }, { unit: "tokens", amount: 7, every: "minute" }];
@@ -90,7 +90,7 @@ describe("a limit of ten in three isolates", () => {
     }
   });
 
-  it("refuses every event above an amount that is set during a race, and counts all others", async () => {
+  it("count every accepted event while a user's own amount is set, and apply that amount afterwards", async () => {
     const world = await limitsWorld({ limits: [{ amount: 1_000 }], pick: inTurn(3) });
     const path = `/usage/limits/${world.limitIds[0]}/amount`;
     const [events] = await Promise.all([
@@ -104,7 +104,7 @@ describe("a limit of ten in three isolates", () => {
   });
 });
 
-describe("windows", () => {
+describe("the windows of usage limits", () => {
   it.each([
     ["minute", Date.UTC(2026, 0, 15, 12, 1)],
     ["hour", Date.UTC(2026, 0, 15, 13)],
@@ -112,7 +112,7 @@ describe("windows", () => {
     ["week", Date.UTC(2026, 0, 19)],
     ["month", Date.UTC(2026, 1, 1)],
   ])(
-    "of a %s end to the millisecond: refused in the last, taken in the first, a hold that spans both counts in its own",
+    "of a %s end to the millisecond, and a hold counts only in the window in which it was made",
     async (every, endMs) => {
       const world = await limitsWorld({ limits: [{ every, amount: 5 }] });
       world.clock.ms = endMs - 1;
@@ -132,7 +132,7 @@ describe("windows", () => {
     },
   );
 
-  it("are skipped by a test clock, a hundred of them: each allows its own amount, and no earlier hold counts", async () => {
+  it("begin empty after a test clock skips up to a hundred of them, whatever holds are open", async () => {
     const world = await clockWorld();
     await world.grant({});
     const limit = { mode: "test", name: "Hourly", unit: "count", amount: 2, every: "hour" };

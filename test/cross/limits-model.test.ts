@@ -27,14 +27,14 @@ interface Use {
   bytes: number;
 }
 
-/** All texts are ASCII. An event is stored with its id twice, its name, its properties and 400 bytes; a record with its id thrice and 600. */
+/** All text is ASCII. An event counts its id twice, its name, its properties and 400 bytes; a record its id three times and 600. */
 const bytesOf = ({ distinct_id: id, event, properties }: Event): number =>
   400 + 2 * id.length + event.length + JSON.stringify(properties).length;
 const recordBytesOf = (id: string): number => 600 + 3 * id.length;
 /** The stored size of a `$set` of one digit. */
 const SET_BYTES = '{"n":0}'.length;
 
-/** A model of L3: the stored events, and the used part of a day's limits. */
+/** A model of rule L3: the stored events, and the used part of a day's limits. */
 class Model {
   readonly stored = new Map<string, string>();
   #day = -1;
@@ -43,7 +43,7 @@ class Model {
   readonly #known = new Set<string>();
   readonly #hasProperties = new Set<string>();
 
-  /** The bytes that new events add, with new records and properties. */
+  /** The events and bytes that new events add, including new records and properties. */
   #useOf(events: readonly Event[]): Use {
     const ids = [...new Set(events.map((event) => event.distinct_id))];
     const records = ids.filter((id) => !this.#known.has(id)).map(recordBytesOf);
@@ -58,7 +58,7 @@ class Model {
     return { events: events.length, bytes };
   }
 
-  /** The result of each event, in the order in which they came. */
+  /** The result of each event, in the order of the batch. */
   send(batch: readonly Event[], day: number, limits: Limits, isCounted: boolean): string[] {
     if (day !== this.#day) {
       this.#day = day;
@@ -107,8 +107,8 @@ class Model {
   }
 }
 
-describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
-  it("are stored and dropped as L3 says, with several isolates, repeats, other days and changed limits", {
+describe(`random analytics events, PROOF_SEED=${SEED}`, () => {
+  it("are stored or dropped as the model of daily limits says, with three isolates, repeats, other days and changed limits", {
     timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
     console.info(`limits-model.test.ts: PROOF_SEED=${SEED}`);
@@ -150,8 +150,8 @@ describe(`random analytics under limits, PROOF_SEED=${SEED}`, () => {
       const { body } = await call("POST", "/i/v1/analytics/events", { key, body: { batch } });
       const day = Math.floor(clock.ms / DAY_MS);
       const expected = model.send(batch, day, limits, isCounted);
-      const told = batch.map(({ uuid }) => body.results[uuid].result);
-      expect(told, `operation ${operation}`).toEqual(expected);
+      const outcomes = batch.map(({ uuid }) => body.results[uuid].result);
+      expect(outcomes, `operation ${operation}`).toEqual(expected);
       const { today } = (await call("GET", `${path}?mode=live`, { key: env.ADMIN_TOKEN })).body;
       expect({ events: today.events, bytes: today.bytes }, `operation ${operation}`).toEqual(model.used(day));
       tell();

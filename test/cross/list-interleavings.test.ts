@@ -4,8 +4,8 @@ import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
-// A write between the trips of a list has the same outcome as before the list or after it. The users of a list are written
-// separately, so each intruding write is about one of them.
+// A write between the trips of a list has the same outcome as before the list or after it. The list is written separately for each
+// user, so each intruding write is about one user.
 
 afterAll(expectLedgerInvariants);
 
@@ -26,7 +26,7 @@ const LIST = [
 
 type Post = (path: string, body: object) => Promise<Answer>;
 
-/** Two users with 4 cents for `chat.*` and 10 for all events; 3 of the first's are held. */
+/** Two users with 4 cents for `chat.*` and 10 for all events. A hold keeps 3 cents of the first user. */
 async function enter() {
   const clock = new Clock();
   const app = await makeApp();
@@ -64,7 +64,7 @@ const INTRUDERS: Readonly<Record<string, (world: World) => Promise<Answer>>> = {
   "a debit": ({ elsewhere }) => elsewhere("usage/events", event("x", 6)),
   "the same event": ({ elsewhere }) => elsewhere("usage/events", event("a", 3)),
   "another event under one of its ids": ({ elsewhere }) => elsewhere("usage/events", event("b", 1)),
-  "a list with an event of it": ({ elsewhere }) =>
+  "a list that shares an event": ({ elsewhere }) =>
     elsewhere("usage/events", [event("x", 2), event("a", 3), event("y", 9)]),
   "a grant": ({ clock, elsewhere, packId }) => {
     clock.advance(1);
@@ -82,14 +82,14 @@ const INTRUDERS: Readonly<Record<string, (world: World) => Promise<Answer>>> = {
   },
 };
 
-interface Told {
+interface EventResult {
   readonly error?: { readonly code: string; readonly details?: object };
   readonly debits?: readonly { readonly amount: number; readonly remaining: number }[];
   readonly uncovered?: object | null;
 }
 
-/** Without ids, which differ between worlds. */
-const told = ({ error, debits, uncovered }: Told) => ({
+/** A result without its ids, which differ between worlds. */
+const withoutIds = ({ error, debits, uncovered }: EventResult) => ({
   ...(error === undefined ? {} : { code: error.code }),
   debits: debits?.map(({ amount, remaining }) => ({ amount, remaining })),
   uncovered,
@@ -97,13 +97,17 @@ const told = ({ error, debits, uncovered }: Told) => ({
 
 async function outcomeOf(world: World, list: Answer, intruder: Answer) {
   expect(list.status).toBe(200);
-  const other = "results" in intruder.body ? intruder.body.results.map(told) : told(intruder.body);
-  return { list: list.body.results.map(told), intruder: [intruder.status, other], remaining: await world.remaining() };
+  const other = "results" in intruder.body ? intruder.body.results.map(withoutIds) : withoutIds(intruder.body);
+  return {
+    list: list.body.results.map(withoutIds),
+    intruder: [intruder.status, other],
+    remaining: await world.remaining(),
+  };
 }
 
 type Intruder = (world: World) => Promise<Answer>;
 
-async function inTurn(intrude: Intruder, isListFirst: boolean) {
+async function serially(intrude: Intruder, isListFirst: boolean) {
   const world = await enter();
   const send = world.posting(env.DB);
   if (isListFirst) {
@@ -128,9 +132,9 @@ async function between(intrude: Intruder, at: number) {
   return intruder === undefined ? null : outcomeOf(world, answer, intruder);
 }
 
-describe.each(Object.entries(INTRUDERS))("%s between the trips of a list", (_, intrude) => {
-  it("takes effect before the list or after it", async () => {
-    const serial = [await inTurn(intrude, false), await inTurn(intrude, true)];
+describe.each(Object.entries(INTRUDERS))("%s between the trips of a list of events", (_, intrude) => {
+  it("has the same outcome as before the list or after it", async () => {
+    const serial = [await serially(intrude, false), await serially(intrude, true)];
     for (const at of [1, 2, 3]) {
       const outcome = await between(intrude, at);
       if (outcome !== null) expect(serial).toContainEqual(outcome);

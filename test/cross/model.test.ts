@@ -36,7 +36,7 @@ const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 
 afterAll(expectLedgerInvariants);
 
-// Attempts follow without pauses.
+// Repeated attempts do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -57,7 +57,7 @@ const ITEMS: Readonly<Record<string, readonly TestItem[]>> = {
   ],
 };
 
-/** The packs of an application, and how the model knows them. */
+/** Creates packs, and returns them in the form of the model. */
 async function makePacks(appId: string): Promise<Pack[]> {
   const packs: Pack[] = [];
   const scale = (unit: Unit): number => (unit === "cents" ? 1_000_000 : 1_000);
@@ -94,7 +94,7 @@ const LIMITS = [
   { name: "Large", unit: "cents", amount: 40, every: "day", matches: [{ model: "large" }, { event: "other" }] },
 ] as const;
 
-/** The limits of an application, and how the model knows them. */
+/** Creates usage limits, and returns them in the form of the model. */
 async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
   const call = makeClient(clock);
   const made: Limit[] = [];
@@ -110,7 +110,7 @@ async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
 function isIdempotent(request: Request): boolean {
   if (request.kind === "grant") return request.ref !== null;
   if (request.kind === "reserve") return request.reservationId !== null;
-  // The cron has no response: its next run does what it could not do.
+  // The cron has no caller: its next run does what one run could not do.
   return request.kind !== "adjust" && request.kind !== "cron";
 }
 
@@ -121,10 +121,10 @@ function someFault(random: Random, request: Request): FaultPlan | null {
   return { fault: random.pick(["before", "amid", "after"] as const), at };
 }
 
-/** Often not at all, sometimes to the exact millisecond at which a balance or a hold expires. */
+/** Often does not move the clock; sometimes moves it to the exact millisecond at which a balance or a hold expires. */
 function moveClock(random: Random, clock: Clock, model: ReturnType<typeof createModel>): void {
   const moments = [...model.balances, ...model.holds.values()].map(({ expiresAt }) => expiresAt);
-  // A window's last millisecond, or the first of the next.
+  // To the last millisecond of a minute, or the first of the next.
   if (random.chance(0.03)) clock.ms += 60_000 - (clock.ms % 60_000) - random.integer(0, 1);
   const next = Math.min(...moments.filter((ms) => ms > clock.ms));
   if (Number.isFinite(next) && random.chance(0.08)) clock.advance(next - clock.ms);
@@ -171,10 +171,10 @@ async function play(seed: number): Promise<void> {
     erasureIds: new Map(),
     compared: { rows: 0, seqs: new Map(users.map((user) => [user, 0])) },
   };
-  // A world has Stripe's events or erasures. Payments of the erased are test/worker/payments/erasure.test.ts's.
+  // A history has Stripe's events or erasures, not both. test/worker/payments/erasure.test.ts tests payments of erased users.
   const absent: readonly Request["kind"][] = random.chance(0.5) ? ["stripe"] : ["erase", "lift"];
   const past: Request[] = [];
-  /** All balances of each user, by the millisecond at whose end they had this state. */
+  /** The balances of each user at the end of each millisecond that a request used. */
   const moments = new Map<number, string[]>();
   for (let count = 1; count <= OPERATIONS_A_HISTORY; count++) {
     moveClock(random, clock, model);
@@ -195,7 +195,7 @@ async function play(seed: number): Promise<void> {
     await exchange(pair, request, where, plan === null ? null : { faulty, plan });
     await compareState(pair, `after ${where}: ${JSON.stringify(request)}`);
     if (endpointId !== null && count % 20 === 0) await compareMessages(pair, `after ${where}`);
-    // An erased user's balances belong to nobody, at every moment.
+    // After an erasure, the user has no balances at any moment, past or present.
     const erased = users.findIndex((userId) => request.kind === "erase" && request.userId === userId);
     if (erased !== -1) for (const lists of moments.values()) lists[erased] = "[]";
     const lists = users.map((userId) => JSON.stringify(modelList(model, userId, true)));
@@ -205,12 +205,12 @@ async function play(seed: number): Promise<void> {
     if (!random.chance(0.2)) continue;
     for (const [index, userId] of users.entries()) await compareMoment(pair, userId, atMs, lists[index] ?? "");
   }
-  // The cron of later histories has enough to do.
+  // The cron of later histories would work on these deliveries.
   await env.DB.prepare("DELETE FROM webhook_deliveries WHERE endpoint_id = ?").bind(endpointId).run();
 }
 
-describe(`random histories, from PROOF_SEED=${SEED} on`, () => {
-  it(`Purser and the model agree on every answer, balance and ledger row of ${OPERATIONS} operations`, {
+describe(`random histories from PROOF_SEED=${SEED} on`, () => {
+  it(`give the same answers, balances and ledger entries in Purser as in the model, in ${OPERATIONS} operations`, {
     timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
     console.info(`model.test.ts: PROOF_SEED=${SEED}`);

@@ -14,9 +14,9 @@ import { makeCtx, makeLegacyPack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-describe("while a request is under way", () => {
-  /** A user with 10 cents that expire in 100 ms, and a clock that moves on by 60 ms with every trip to D1. */
-  async function hurried() {
+describe("a write during which the clock moves", () => {
+  /** A user with 10 cents that expire in 100 ms, and a clock that moves by 60 ms with every trip to D1. */
+  async function makeFastClockWorld() {
     const spender = await makeSpender([]);
     const { app, clock, userId } = spender;
     await makeLegacyPack(app.appId, "Brief", "cents");
@@ -33,8 +33,8 @@ describe("while a request is under way", () => {
   }
   const use = { event: "chat", quantities: { cents: 1 } };
 
-  it("an event is debited at the time at which its balances were read, so that no ledger entry is after their expiry", async () => {
-    const { spender, ctx, expiresAt, motions } = await hurried();
+  it("dates a debit when its balances were read, so that no ledger entry is after their expiry", async () => {
+    const { spender, ctx, expiresAt, motions } = await makeFastClockWorld();
     spender.clock.advance(60);
     await recordEvent(ctx, eventInput.parse({ eventId: "e", userId: spender.userId, ...use }));
     const [debit] = await motions();
@@ -42,8 +42,8 @@ describe("while a request is under way", () => {
     expect((debit?.occurredAt ?? "") < expiresAt).toBe(true);
   });
 
-  it("a hold and its commit are made at the time of their read too", async () => {
-    const { spender, ctx, expiresAt, motions } = await hurried();
+  it("dates a hold and its commit when their balances were read", async () => {
+    const { spender, ctx, expiresAt, motions } = await makeFastClockWorld();
     const { userId } = spender;
     spender.clock.advance(60);
     const before = spender.clock.ms;
@@ -60,24 +60,26 @@ describe("while a request is under way", () => {
 });
 
 describe("a write that always conflicts", () => {
-  it("returns 503 in the end: a grant and a revoke", async () => {
+  it("returns 503 after a limited number of attempts, for a grant and a revoke", async () => {
     const pauses = vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { app, clock, userId, balanceIds } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
     await makeLegacyPack(app.appId, "Loose", "count");
-    // Every other trip is a write, which fails because somebody else settled a reservation first.
-    const overtaken = () =>
+    // Every other trip is a write, which fails because another request settled a reservation first.
+    const conflictingCtx = () =>
       makeCtx(
         app.environments.live,
         clock,
         hookedD1(env.DB, async (trip) => {
           if (trip % 2 === 0) throw new Error("D1_ERROR: reservations_settled_once: SQLITE_CONSTRAINT");
-          if (trip > 200) throw new Error("it does not end");
+          if (trip > 200) throw new Error("The attempts do not end.");
         }),
       );
     const code = (work: Promise<unknown>) => work.then(() => null).catch((error) => refusalIn(error)?.code);
     const input = { userId, packId: "Loose", quantity: 1, source: "purchase" } as const;
-    expect(await code(grantPack(overtaken(), input))).toBe("temporarily_unavailable");
-    expect(await code(revokeBalance(overtaken(), { balanceId: balanceIds[0] ?? "" }))).toBe("temporarily_unavailable");
+    expect(await code(grantPack(conflictingCtx(), input))).toBe("temporarily_unavailable");
+    expect(await code(revokeBalance(conflictingCtx(), { balanceId: balanceIds[0] ?? "" }))).toBe(
+      "temporarily_unavailable",
+    );
     pauses.mockRestore();
   });
 });

@@ -28,7 +28,7 @@ interface Row {
   readonly atMs: number;
 }
 
-/** A month's lines by plain sums over all entries from the first on. Purser calculates backwards from the present. */
+/** A month's lines as sums of all entries from the first one on. Purser calculates backwards from the present. */
 function sumsOf(rows: readonly Row[], fromMs: number, toMs: number): Map<string, LineAmounts> {
   const lines = new Map<string, LineAmounts>();
   for (const [, own] of Map.groupBy(rows, ({ balanceId }) => balanceId)) {
@@ -81,8 +81,8 @@ const spanOf = (month: string) => {
   return [Date.UTC(year, number - 1), Date.UTC(year, number)] as const;
 };
 
-describe(`statements of random months, PROOF_SEED=${SEED}`, () => {
-  it("are the sums of all entries, balance exactly, and open with the previous month's closing", {
+describe(`monthly statements of random histories, PROOF_SEED=${SEED}`, () => {
+  it("equal the sums of all ledger entries, balance exactly, and open with the previous month's closing", {
     timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
     console.info(`monthly-statements.test.ts: PROOF_SEED=${SEED}`);

@@ -9,7 +9,7 @@ afterAll(expectLedgerInvariants);
 
 type Send = (body?: unknown, headers?: Record<string, string>) => Promise<Answer>;
 
-/** A POST that takes no fields, and whether it took effect. */
+/** POST requests whose body must have no fields. `isDone` says whether the request took effect. */
 const actions: Readonly<Record<string, () => Promise<{ send: Send; isDone: () => Promise<boolean> }>>> = {
   "a release": async () => {
     const { reserve, post, remaining } = await makeSpender([{ amountSteps: 5_000, unit: "count" }]);
@@ -37,8 +37,8 @@ const actions: Readonly<Record<string, () => Promise<{ send: Send; isDone: () =>
   },
 };
 
-describe.each(Object.entries(actions))("%s, which takes no fields,", (_name, prepare) => {
-  it("refuses a body that has one, names it, and does nothing", async () => {
+describe.each(Object.entries(actions))("%s, whose body must have no fields,", (_name, prepare) => {
+  it("refuses a body with a field, names the field, and does nothing", async () => {
     const { send, isDone } = await prepare();
     expectError(await send({ reason: "refund" }), "invalid_request", "reason");
     expectError(await send('{"__proto__":1}'), "invalid_request", "__proto__");
@@ -49,7 +49,7 @@ describe.each(Object.entries(actions))("%s, which takes no fields,", (_name, pre
     expect(await isDone()).toBe(false);
   });
 
-  it.each([[undefined], [""], ["{}"], [" {} "]])("takes the body %j", async (body) => {
+  it.each([[undefined], [""], ["{}"], [" {} "]])("accepts the body %j", async (body) => {
     const { send, isDone } = await prepare();
     expect((await send(body)).status).toBe(200);
     expect((await send(body, { "content-type": "text/plain" })).status).toBe(200);

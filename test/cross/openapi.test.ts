@@ -9,7 +9,7 @@ import { errorCodes } from "../../src/reference/operation.ts";
 import { checkDescribed, codesIn } from "../support/described.ts";
 import { Clock, makeClient } from "../support/world.ts";
 
-/** Pages for people, files that are no operation, and the paths with a slash at their end of PostHog's clients. */
+/** Pages for people, files, and paths of PostHog's clients with a slash at the end. */
 const NOT_DESCRIBED: readonly RegExp[] = [
   /^GET \/(docs|purser-balance\.js|llms\.txt)?$/,
   /^(GET|POST) \/admin(\/|$)/,
@@ -35,18 +35,18 @@ describe("openapi.json", () => {
     expect([...new Set(own)].sort()).toEqual([...described].sort());
   });
 
-  it("is OpenAPI 3.1, served as JSON to anybody", async () => {
+  it("is OpenAPI 3.1, served as JSON without a key", async () => {
     const { headers, body } = await readDocument();
     expect(body.openapi).toMatch(/^3\.1\.\d$/);
     expect(headers.get("content-type")).toMatch(/^application\/json/);
   });
 
-  it("is served as the current schemas define it", async () => {
+  it("is served with the content that the current schemas define", async () => {
     const { body } = await readDocument();
     expect(body).toEqual(JSON.parse(JSON.stringify(apiDocument())));
   });
 
-  it("handles HEAD, other methods and faults like any other path", async () => {
+  it("answers HEAD, refuses other methods with 405, and returns 500 when the file is missing", async () => {
     const path = "/api/v1/openapi.json";
     const send = makeClient(new Clock());
     const head = await send("HEAD", path);
@@ -202,7 +202,7 @@ describe("openapi.json", () => {
   });
 });
 
-describe("the check that every answer in these tests goes through", () => {
+describe("the check of every answer in these tests against openapi.json", () => {
   const headers = new Headers({ "content-type": "application/json", "x-request-id": "req_1" });
   const check = (status: number, body: unknown, extra: Record<string, string> = {}) =>
     checkDescribed(

@@ -9,7 +9,7 @@ import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 import { liveSwitching } from "../support/switching-life.ts";
 
-// test/unit/payment-switches.test.ts simulates many customers with the pure code. Here the database does it.
+// test/unit/payment-switches.test.ts simulates many customers with the pure code. This test simulates some with the database.
 afterAll(expectLedgerInvariants);
 
 const LIVES = soakCount(3, 6);
@@ -17,7 +17,7 @@ const seed = Number(env.PROOF_SEED || "20260115");
 
 type Shop = Awaited<ReturnType<typeof plansShop>>;
 
-/** The user's balances of lines, and the debts, as stored. */
+/** The stored balances of invoice lines, and the sum of debts. */
 async function look({ w }: Shop): Promise<{ readonly standing: readonly Standing[]; readonly debt: number }> {
   const { id } = w.app.environments.live;
   const [grants, debts] = await env.DB.batch([
@@ -30,12 +30,12 @@ async function look({ w }: Shop): Promise<{ readonly standing: readonly Standing
     env.DB.prepare("SELECT coalesce(sum(amount), 0) AS debt FROM payment_debts WHERE environment_id = ?").bind(id),
   ]);
   const [owed] = (debts?.results ?? []) as { debt: number }[];
-  // The statements' names say what their rows are.
+  // The columns have the names of the fields.
   return { standing: (grants?.results ?? []) as unknown as Standing[], debt: owed?.debt ?? 0 };
 }
 
 describe("customers who switch plans", () => {
-  it("have no unpaid credits in the database", { timeout: timeoutOf(LIVES, 60_000) }, async () => {
+  it("have no unpaid credits in the database after each step", { timeout: timeoutOf(LIVES, 60_000) }, async () => {
     const tell = soakPart("lives of customers who switch plans", LIVES, "lives", seed);
     for (let life = 0; life < LIVES; life++) {
       const shop = await plansShop(TODAY, { basic: { trial: true } });
@@ -56,9 +56,9 @@ describe("customers who switch plans", () => {
   });
 });
 
-describe("a switch of plans whose trip to the database fails", () => {
+describe("a plan switch during which a trip to the database fails", () => {
   it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
-    "%s, at any trip, ends in the same state when Stripe sends the event again",
+    'ends in the same state when Stripe sends the event again (fault "%s", at each trip)',
     { timeout: 120_000 },
     async (fault) => {
       vi.spyOn(console, "warn").mockReturnValue();

@@ -12,8 +12,8 @@ import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { BEFORE, TODAY } from "../support/stripe-versions.ts";
 import { bound, type Client, inTurn, makeClient } from "../support/world.ts";
 
-// test/unit/payment-orders.test.ts compares the pure code with the same model after every order and repetition. Here the database
-// does it: orders of three events, every event after any others, and random histories.
+// test/unit/payment-orders.test.ts compares the pure code with the same model after every order and repetition of the events. This
+// test compares the database with it: after orders of three events, after each event that follows any others, and in random histories.
 afterAll(expectLedgerInvariants);
 
 beforeEach(() => {
@@ -28,7 +28,7 @@ const ALL_PAIRS = NAMES.flatMap((last) =>
     .filter((before) => !before.includes(last))
     .map((before) => `${setOf(before)} ${last}`),
 );
-/** An order takes nine of the pairs of an event and the set of those before it. The soak has all pairs. */
+/** A pair is an event and the set of events before it. The soak tests all pairs. */
 const PAIRS = isSoak ? ALL_PAIRS.length : 90;
 const TRIPLES = NAMES.flatMap((a) =>
   NAMES.filter((b) => b !== a).flatMap((b) => NAMES.filter((c) => c !== a && c !== b).map((c) => [a, b, c] as const)),
@@ -54,7 +54,7 @@ class Buyer {
   }
 
   async deliver(name: Name): Promise<void> {
-    // Which of two grants was first is told by the clock.
+    // The clock decides which of two grants was first.
     this.#w.clock.advance(1);
     expect((await this.#w.send(this.story[name], this.#call)).status).toBe(200);
     this.model.take(name);
@@ -76,8 +76,8 @@ const TELLINGS = [
   { isTied: false, version: BEFORE },
 ] as const;
 
-describe("all of Stripe's events about a payment", () => {
-  it("matches its model after orders of three events, one of them twice: the soak tries all orders", {
+describe("a payment with all of Stripe's events", () => {
+  it("matches its model after three events in some orders (in the soak, all), one of them twice", {
     timeout: 240_000,
   }, async () => {
     const w = await paymentsWorld({}, 1);
@@ -91,7 +91,7 @@ describe("all of Stripe's events about a payment", () => {
     }
   });
 
-  it("matches its model when each of its events comes after any others", {
+  it("matches its model when each event comes after random sets of others", {
     timeout: timeoutOf(PAIRS, 10_000),
   }, async () => {
     const random = createRandom(seed);
@@ -102,7 +102,7 @@ describe("all of Stripe's events about a payment", () => {
     for (let count = 0; pairs.size < PAIRS; count++) {
       const buyer = new Buyer(w, call, TELLINGS[count % TELLINGS.length] ?? expect.fail());
       const before: Name[] = [];
-      // Takes one new pair, and then further pairs that fit.
+      // Heads for one new pair, and covers further new pairs on the way.
       const [goal = "", last = ""] = random.pick(ALL_PAIRS.filter((pair) => !pairs.has(pair))).split(" ");
       while (before.length < NAMES.length) {
         const left = NAMES.filter((name) => !before.includes(name));
@@ -122,7 +122,7 @@ describe("all of Stripe's events about a payment", () => {
   });
 });
 
-/** A history of one payment at random, beside its model. */
+/** A random history of one payment, compared with its model. */
 async function live(random: Random): Promise<void> {
   const w = await paymentsWorld({}, 1);
   const call = makeClient(w.clock, {}, randomId, inTurn(2));
@@ -168,8 +168,8 @@ async function live(random: Random): Promise<void> {
   for (const name of NAMES) await buyer.repeat(name);
 }
 
-describe("a payment", () => {
-  it("matches its model among debits, holds, their returns and expiry", {
+describe("a payment in a random history", () => {
+  it("matches its model with debits, holds, their returns and expiry in between", {
     timeout: timeoutOf(HISTORIES, 30_000),
   }, async () => {
     const random = createRandom(seed);
@@ -180,7 +180,7 @@ describe("a payment", () => {
     }
   });
 
-  it("ends in the same state when all its events come concurrently, several times, to several isolates", {
+  it("ends in the same state when all its events come three times, concurrently, to three isolates", {
     timeout: timeoutOf(ROUNDS, 40_000),
   }, async () => {
     const random = createRandom(seed + 1);
@@ -192,7 +192,7 @@ describe("a payment", () => {
       const storm = [...events, ...events, ...events].toSorted(() => random.fraction() - 0.5);
       const answers = await Promise.all(storm.map((event) => w.send(event, call)));
       expect(answers.map(({ status }) => status)).toEqual(storm.map(() => 200));
-      // Refunded 1000, of which 700 failed; 200 withheld, of which 150 came back.
+      // Refunds of 1000, of which 700 failed; a dispute withheld 200, of which 150 came back.
       const [payment, ...others] = await w.payments();
       expect(others).toEqual([]);
       expect(payment).toMatchObject({ status: "granted", captured: 1000, refunded: 300, withheld: 50 });
@@ -206,9 +206,9 @@ describe("a payment", () => {
   });
 });
 
-describe("an event whose trip to the database fails", () => {
+describe("Stripe's event during which a trip to the database fails", () => {
   it.each(isSoak ? FAULTS : (["amid", "after"] as const))(
-    "%s, at any trip, ends in the same state when Stripe sends the event again",
+    'ends in the same state when Stripe sends the event again (fault "%s", at each trip)',
     { timeout: timeoutOf(FAULTS.length, 200_000) },
     async (fault) => {
       vi.spyOn(console, "warn").mockReturnValue();

@@ -69,7 +69,7 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
   const hold = (tokens: number) =>
     ask("POST", "/usage/reservations", { userId: "u", event: "chat", quantities: { count: 0, tokens } });
   const cron = () => runPart(grantDuePeriods, makeAdminCtx(clock));
-  /** How many balances each period has. */
+  /** The number of balances of each period. */
   const periods = async (): Promise<Record<string, number>> => {
     const counts: Record<string, number> = {};
     for (const { external_ref: ref } of await storedBalances(app, "u")) {
@@ -85,8 +85,8 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
 
 const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
-describe("a period", () => {
-  it("is granted once when ten events, ten holds, a repeated creation and ten runs of the cron race in two isolates that know the user", async () => {
+describe("a due period of a recurring grant", () => {
+  it("is granted once when events, holds, a repeated creation and runs of the cron race in two isolates that know the user", async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const world = await periodsWorld({ pick: inTurn(2) });
       for (const _ of times(4, () => 0)) expect((await world.event(1)).status).toBe(200);
@@ -109,7 +109,7 @@ describe("a period", () => {
     }
   });
 
-  it("is granted or not granted when cancellations race with its beginning, and after `now` none of it can be spent", async () => {
+  it("is granted once when cancellations race with its beginning; no later period follows, and after `now` nothing can be spent", async () => {
     for (const at of ["period_end", "now"]) {
       const world = await periodsWorld({ pick: inTurn(2) });
       expect((await world.event(1)).status).toBe(200);
@@ -128,7 +128,7 @@ describe("a period", () => {
     }
   });
 
-  it("is resumed once by ten concurrent calls", async () => {
+  it("is granted once when ten concurrent calls resume its suspended grant", async () => {
     const world = await periodsWorld({ pick: inTurn(2) });
     await world.admin("POST", `/packs/${world.packId}/archive`);
     world.clock.advance(MONTH_MS);
@@ -143,14 +143,15 @@ describe("a period", () => {
 });
 
 type World = Awaited<ReturnType<typeof periodsWorld>>;
-/** Another caller's action between the trips of a write. */
+/** Actions of another caller between the trips of a write. */
 const OTHERS: Readonly<Record<string, (world: World) => Promise<unknown>>> = {
   "the cron": (world) => world.cron(),
   "another isolate's event": (world) => world.event(7),
-  "an end of the period": (world) => world.ask("POST", `/credits/recurring/${world.recurringId}/cancel`, {}),
-  "an end now": (world) => world.ask("POST", `/credits/recurring/${world.recurringId}/cancel`, { at: "now" }),
-  "an archived pack": (world) => world.admin("POST", `/packs/${world.packId}/archive`),
-  "an edited pack": (world) =>
+  "a cancellation at the period's end": (world) =>
+    world.ask("POST", `/credits/recurring/${world.recurringId}/cancel`, {}),
+  "a cancellation now": (world) => world.ask("POST", `/credits/recurring/${world.recurringId}/cancel`, { at: "now" }),
+  "the pack's archiving": (world) => world.admin("POST", `/packs/${world.packId}/archive`),
+  "the pack's change": (world) =>
     world.admin("PATCH", `/packs/${world.packId}`, { items: [{ amount: 77, unit: "tokens" }] }),
 };
 const WRITES: Readonly<Record<string, (ask: World["ask"], world: World) => Promise<Answer>>> = {
@@ -176,8 +177,8 @@ describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write)
       await world.cron();
       const { 1: first, 2: second = 0, 3: none = 0 } = await world.periods();
       expect([first, none]).toEqual([2, 0]);
-      // With the pack's version at the time of writing, or not at all.
-      const possible = other === "an edited pack" ? [1, 2] : other === "an archived pack" ? [0, 2] : [2];
+      // The period has the pack's items at the time of writing. It is not granted if the pack was archived.
+      const possible = other === "the pack's change" ? [1, 2] : other === "the pack's archiving" ? [0, 2] : [2];
       expect(possible, `${write}, ${other} before trip ${place}`).toContain(second);
       expect(await world.isSound()).toBe(true);
       expect((await world.done("GET", "/credits/recurring?userId=u")).recurring).toHaveLength(1);
@@ -186,7 +187,7 @@ describe.each(Object.keys(WRITES))("a due period found by a write (%s)", (write)
 });
 
 describe("a list and a plan between a period's beginning and its write", () => {
-  it("show the pack's current version, in one trip and without writing a row, to secret and publishable keys, with the later ids", async () => {
+  it("show the pack's current items with the ids that the write will use, to both kinds of keys, in one trip, and write nothing", async () => {
     const { d1, spent } = countingD1(env.DB);
     const world = await periodsWorld({ bindings: { DB: d1 } });
     world.clock.advance(MONTH_MS);
@@ -213,7 +214,7 @@ describe("a list and a plan between a period's beginning and its write", () => {
     expect((await world.admin("PATCH", `/packs/${world.packId}`, { items })).status).toBe(200);
     const { shown, plan } = await look();
     expect(shown.map(({ initial }: { initial: number }) => initial).sort()).toEqual([60, 70]);
-    // The item that stands keeps its id.
+    // The balance of the item that remains keeps its id.
     expect(shown.map(({ balanceId }: { balanceId: string }) => balanceId)).toContain(item.balanceId);
     expect(plan.uncovered).toBeNull();
     expect(await world.periods()).toEqual({ 1: 2 });
@@ -224,7 +225,7 @@ describe("a list and a plan between a period's beginning and its write", () => {
     expect(await world.isSound()).toBe(true);
   });
 
-  it("show all of more than 50 balances, which the next write grants in batches before its own, or the cron", async () => {
+  it("show all of more than 50 balances, which the next write or the cron then grants with the same ids", async () => {
     const items = times(8, () => ({ amountSteps: 1_000, unit: "tokens" }) as const);
     for (const who of ["write", "cron"]) {
       const world = await periodsWorld({ items, fields: { every: "day", rolloverPeriods: 12 } });
@@ -241,10 +242,10 @@ describe("a list and a plan between a period's beginning and its write", () => {
   });
 });
 
-describe("alerts and expiries", () => {
+describe("an alert of a user with a recurring grant", () => {
   const alert = { mode: "live", name: "Low", unit: "tokens", below: { amount: 50 } };
 
-  it("re-arm `credits.low` by a period's grant, even if the write that grants it also spends it", async () => {
+  it("fires again in each period, even if the write that grants the period also spends it", async () => {
     const world = await periodsWorld({ types: ["credits.low"] });
     expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
     for (let month = 1; month <= 4; month++) {
@@ -257,7 +258,7 @@ describe("alerts and expiries", () => {
     }
   });
 
-  it("re-arm it before a charge that was due after the period's beginning", async () => {
+  it("fires again for a charge that was due after the period's beginning", async () => {
     const world = await periodsWorld({ types: ["credits.low"] });
     expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
     world.clock.advance(MONTH_MS - 60_000);
@@ -270,7 +271,7 @@ describe("alerts and expiries", () => {
     expect((await storedMessages(world.app.environments.live)).map(({ data }) => data.remaining)).toEqual([40, 30]);
   });
 
-  it("grant a period before they evaluate the expiry of the previous one: no message says that credits are low", async () => {
+  it("does not fire when a period expires and the next one begins", async () => {
     await env.DB.prepare("DELETE FROM balance_expiries").run();
     const world = await periodsWorld({ types: ["credits.*", "balance.expired"] });
     expect((await world.admin("POST", "/alerts", alert)).status).toBe(200);
@@ -280,15 +281,15 @@ describe("alerts and expiries", () => {
     world.clock.advance(MONTH_MS);
     expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
     expect(await world.periods()).toEqual({ 1: 2, 2: 2 });
-    const told = (await storedMessages(world.app.environments.live)).filter(({ subject }) => subject === "u");
-    expect(told.map(({ type }) => type).sort()).toEqual([
+    const ofUser = (await storedMessages(world.app.environments.live)).filter(({ subject }) => subject === "u");
+    expect(ofUser.map(({ type }) => type).sort()).toEqual([
       ...["balance.expired", "balance.expired"],
       ...["credits.granted", "credits.granted"],
     ]);
     const all = (await storedMessages(world.app.environments.live)).map(({ type }) => type);
     expect(all.filter((type) => type === "credits.low" || type === "credits.depleted")).toEqual([]);
     expect(all.filter((type) => type === "balance.expired")).toHaveLength(6);
-    // Again, it finds nothing.
+    // A second run finds nothing.
     expect(await runPart(findExpiries, makeAdminCtx(world.clock))).toEqual([]);
     expect(await storedMessages(world.app.environments.live)).toHaveLength(12);
   });

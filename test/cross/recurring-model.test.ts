@@ -62,7 +62,7 @@ const inText = (one: ModelPeriod) => textOf(`recurring:${one.of.id}:${one.n}`, o
 const storedInText = ({ ref, item, revoked, ...rest }: Stored) =>
   textOf(ref, { ...rest, packItemId: item, revoked: revoked === 1 });
 
-/** One user of an application, at Purser and in the model. */
+/** A random history of one user, in Purser and in the model. */
 async function play(seed: number): Promise<void> {
   const random = createRandom(seed);
   const clock = new Clock();
@@ -120,7 +120,7 @@ async function play(seed: number): Promise<void> {
       else clock.advance(random.pick([1, 5, 40, 400]) * random.integer(1, DAY_MS));
     },
     cron: async () => {
-      // A run grants what one batch may hold of a user; the next runs grant the rest.
+      // One run grants as much of a user as fits into a batch; later runs grant the rest.
       for (let run = 0; run < CRON_RUNS_MAX; run++) {
         expect(await runPart(grantDuePeriods, makeAdminCtx(clock))).toEqual([]);
         if (!(await isPeriodDue(app.environments.live.id, clock.ms))) break;
@@ -133,7 +133,7 @@ async function play(seed: number): Promise<void> {
       const body = { eventId: random.id("e"), userId: "u", event: "chat", quantities, onShortage };
       const plan = await done("POST", "/api/v1/credits/plan", { userId: "u", event: "chat", quantities });
       const { status, body: used } = await call("POST", "/api/v1/usage/events", { key, body });
-      // The plan pays from a period that nobody has written yet as the event then does.
+      // The plan already pays from a due period that the event then writes.
       if (status === 200) expect(used.debits).toEqual(plan.debits);
       else expect([status, used.error.details.uncovered]).toEqual([402, plan.uncovered]);
       settle();
@@ -174,7 +174,7 @@ async function play(seed: number): Promise<void> {
   const compare = async (where: string) => {
     const stored = await readStored(app.environments.live.id);
     expect(stored.map(storedInText).sort(), `balances ${where}`).toEqual(granted.map(inText).sort());
-    // What is due is shown as it will be written.
+    // Due periods are shown as they will be written.
     const due = all.map((of) => ({ ...of }));
     const toCome = grantDue(due, clock.ms);
     const isLive = ({ expiresMs, revoked }: ModelPeriod) => expiresMs > clock.ms && !revoked;
@@ -215,8 +215,8 @@ const iso0 = (ms: number) => (ms === Infinity ? null : iso(ms));
 const someOperation = (random: Random) =>
   random.weighted({ make: 6, leap: 14, cron: 4, use: 8, cancel: 2, resume: 4, archive: 4, edit: 3 });
 
-describe(`random recurring grants, from PROOF_SEED=${SEED} on`, () => {
-  it("issue what a model of calendars says, in lists before any write, and never roll over more than allowed", {
+describe(`random recurring grants from PROOF_SEED=${SEED} on`, () => {
+  it("issue the model's balances, show them in lists before they are written, and never roll over more periods than allowed", {
     timeout: timeoutOf(HISTORIES * OPERATIONS_A_HISTORY, 2_000),
   }, async () => {
     const tell = soakPart("model of recurring grants", HISTORIES * OPERATIONS_A_HISTORY, "operations", SEED);
@@ -228,7 +228,7 @@ describe(`random recurring grants, from PROOF_SEED=${SEED} on`, () => {
 });
 
 describe("a test clock", () => {
-  it("that moves ten years ahead processes each period of the month's last day in order, each granted at its beginning", {
+  it("that moves ten years ahead grants each monthly period at its own beginning, also from a month's last day", {
     timeout: timeoutOf(130, 2_000),
   }, async () => {
     const world = await clockWorld();
@@ -254,7 +254,7 @@ describe("a test clock", () => {
     ]);
     expect(expected).toHaveLength(119);
     expect(stored.map(({ ref, fromMs, expiresMs }) => [ref, iso(fromMs), iso(expiresMs)])).toEqual(expected);
-    // Each was written at its own beginning: none was found late.
+    // Each period was written at its own beginning, not later.
     const entries = await world.asked("GET", "/credits/history?userId=u&limit=500");
     const written = entries.entries.map(({ occurredAt }: { occurredAt: string }) => occurredAt).reverse();
     expect(written).toEqual(expected.map(([, fromAt]) => fromAt));

@@ -26,7 +26,7 @@ async function world() {
   return { ...lagging, send, exported };
 }
 
-it("a read that carries the bookmark of a grant sees it, however far the replica lags", async () => {
+it("a read with the bookmark of a grant sees the grant, however far the replica lags", async () => {
   const { send } = await world();
   const granted = await send("POST", `${CREDITS}/grant`, { userId: "bookmarked", packId: "starter" });
   const bookmark = granted.headers.get("x-d1-bookmark") ?? "";
@@ -38,7 +38,7 @@ it("a read that carries the bookmark of a grant sees it, however far the replica
   expect(entries).toHaveLength(2);
 });
 
-it("a read without one sees an older but consistent state: each balance is the sum of its ledger", async () => {
+it("a read without a bookmark sees an older but consistent state: each balance is the sum of its ledger entries", async () => {
   const { send, written, catchUpTo } = await world();
   for (let round = 0; round < 3; round++) {
     const { balances } = (await send("POST", `${CREDITS}/grant`, { userId: "torn", packId: "starter" })).body;
@@ -60,7 +60,7 @@ it("a read without one sees an older but consistent state: each balance is the s
   expect(states).toBeGreaterThanOrEqual(9);
 });
 
-it("an export sees every earlier write completely, because it reads on the primary, where its opening is recorded", async () => {
+it("an export sees every earlier write, because it reads from the primary", async () => {
   const { send, exported } = await world();
   const expectWhole = async (motions: number) => {
     const credits = (await exported("exported")).person?.credits;

@@ -20,7 +20,7 @@ let strange: TestApp;
 let packId = "";
 const keys = new Map<string, string>();
 
-/** A key with these scopes, created once. */
+/** A key with these scopes. Each key is created once. */
 async function keyOf(scopes: readonly Scope[], apps?: readonly string[], modes?: readonly Mode[]): Promise<string> {
   const name = JSON.stringify([scopes, apps, modes]);
   const limits = { ...(apps === undefined ? {} : { apps }), ...(modes === undefined ? {} : { modes }) };
@@ -41,7 +41,7 @@ const byToken = async (method: string, path: string, body?: object): Promise<Ans
   return answer;
 };
 
-/** Rows that a path may name, made for each test in a mode. */
+/** Creates a row that a path names, in a mode. */
 const rows: Readonly<Record<string, (mode: Mode) => Promise<string>>> = {
   keyId: async (mode) => (await byToken("POST", `/apps/${app.appId}/keys`, { kind: "secret", mode })).body.keyId,
   publishableKeyId: async (mode) =>
@@ -82,13 +82,13 @@ const rows: Readonly<Record<string, (mode: Mode) => Promise<string>>> = {
 interface Row {
   readonly route: string;
   readonly scope: Scope;
-  /** Where its mode stands; `both` needs a key without modes. */
+  /** Where the request's mode comes from. `both`: the route needs a key without modes. */
   readonly mode: "argument" | "row" | "test" | "both" | "any";
   readonly body?: object;
   readonly query?: string;
-  /** What `:keyId` stands for. */
+  /** The entry of `rows` for `:keyId`. */
   readonly keyId?: string;
-  /** The status with all rights, where nothing of the kind exists. */
+  /** The status with all rights. Default 200. */
   readonly status?: number;
 }
 
@@ -173,7 +173,7 @@ const ROWS: readonly Row[] = [
   route("access", "row", `DELETE ${WEBHOOK}`),
 ];
 
-/** Prepares a call of a route in a mode: with new rows for what its path names. */
+/** Prepares a call of a route in a mode, with new rows for the names in its path. */
 async function prepare({ route, mode: modeOf, body, query = "", keyId = "keyId" }: Row, mode: Mode) {
   const [method = "", pattern = ""] = route.split(" ");
   let path = pattern.replace(":appId", app.appId).replace(":packId", packId);
@@ -208,7 +208,7 @@ describe.each(ROWS)("$route by $scope", (row) => {
     }
   });
 
-  it("refuses a key of another application, and of another mode", async () => {
+  it("refuses a key of another application or another mode, or shows only the key's own data", async () => {
     const send = await prepare(row, mode);
     const elsewhere = await send(await keyOf(all, [strange.appId]));
     if (row.route === "GET /apps") {
@@ -220,7 +220,7 @@ describe.each(ROWS)("$route by $scope", (row) => {
     else forbids(wrong, { mode });
   });
 
-  it("accepts a key with only its scope, for that application and mode only", async () => {
+  it("accepts a key that has only its scope, application and mode", async () => {
     const apps = row.route === "POST /apps" ? undefined : [app.appId];
     const modes = row.mode === "both" ? undefined : [mode];
     const send = await prepare(row, mode);
@@ -230,11 +230,11 @@ describe.each(ROWS)("$route by $scope", (row) => {
   });
 });
 
-/** The routes of administration that the Worker has. */
+/** The Worker's administration routes. */
 const routes = createWorkerApp()
   .routes.filter(({ method, path }) => method !== "ALL" && path.startsWith(`${ADMIN}/`))
   .map(({ method, path }) => `${method} ${path.slice(ADMIN.length)}`);
-const TOKEN_ALONE = [
+const ADMIN_TOKEN_ROUTES = [
   "POST /keys",
   "GET /keys",
   "DELETE /keys/:adminKeyId",
@@ -245,7 +245,7 @@ const TOKEN_ALONE = [
 describe("the table of scopes", () => {
   it("has every administration route, each tested above", () => {
     const tried = ROWS.map((row) => row.route.replace("pay_none", ":paymentKey").replace("msg_none", ":messageId"));
-    expect([...new Set([...tried, ...TOKEN_ALONE])].toSorted()).toEqual([...new Set(routes)].toSorted());
+    expect([...new Set([...tried, ...ADMIN_TOKEN_ROUTES])].toSorted()).toEqual([...new Set(routes)].toSorted());
   });
 
   it("reserves administration keys, the deployment's audit and lost tombstones for the admin token", async () => {

@@ -5,8 +5,8 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
-// "What each operation may cost" in docs/architecture.md: trips one after another, the key's check included. Cold is an
-// isolate that has served nobody, warm one that has just written for this user.
+// Checks "What each operation may cost" in docs/architecture.md: the trips in sequence, including the check of the key. A cold
+// isolate has served nobody. A warm isolate has just written for this user.
 
 afterAll(expectLedgerInvariants);
 
@@ -69,9 +69,9 @@ interface Operation {
   /** Trips in sequence at most, cold and warm. */
   readonly cold: number;
   readonly warm: number;
-  /** Where they may go; the primary unless said otherwise. */
+  /** Where the trips may go. Default: the primary. */
   readonly to?: "replica";
-  /** The setup, done by another isolate before the cold call, and by the same one before the warm call. */
+  /** The setup: by another isolate before the cold call, and by the same isolate before the warm call. */
   readonly prepare?: (isolate: Isolate, tag: string) => Promise<Answer>;
   readonly run: (isolate: Isolate, tag: string) => Promise<Answer>;
 }
@@ -207,19 +207,19 @@ const operations: readonly Operation[] = [
   },
   { name: "consent", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/consent", consent) },
   {
-    name: "consent by an end-user, whose token is verified first",
+    name: "consent by an end-user",
     cold: 2,
     warm: 2,
     run: ({ asUser }) => asUser("POST", "/api/v1/consent", consent),
   },
   {
-    name: "capture that says nothing of people",
+    name: "capture without changes of people",
     cold: 1,
     warm: 1,
     run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag), seen(tag)] } }),
   },
   {
-    name: "capture that sets what is set, once more",
+    name: "capture that repeats a $set",
     cold: 2,
     warm: 1,
     prepare: ({ call }, tag) =>
@@ -227,14 +227,14 @@ const operations: readonly Operation[] = [
     run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { a: 1 } })] } }),
   },
   {
-    name: "capture that says who somebody is, once more",
+    name: "capture that repeats an $identify",
     cold: 2,
     warm: 1,
     prepare: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [identified] } }),
     run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [identified, identified] } }),
   },
   {
-    name: "capture that sets something else",
+    name: "capture that sets a new value",
     cold: 2,
     warm: 2,
     run: ({ call }, tag) =>
@@ -256,9 +256,9 @@ const expectWithin = (trips: Trips, most: number, to: Operation["to"]) => {
 };
 
 describe.each(operations)("$name", ({ cold, warm, to, prepare, run }) => {
-  it(`takes ${cold} trips at most without memory, and ${warm} right after a write for the user`, async () => {
+  it(`takes at most ${cold} trips in a cold isolate and ${warm} in a warm one`, async () => {
     const { app, first, isolate } = await makeWorld();
-    // Where the key goes into the body, it stands for the tag.
+    // A route with its key in the body gets the key as its tag.
     const isKeyed = /api_key: tag/.test(run.toString());
     const tagOf = (tag: string) => (isKeyed ? app.keys.pk_live : tag);
     for (const order of ["a", "b"]) expect((await grant(first, order)).status).toBe(200);
@@ -277,13 +277,12 @@ describe.each(operations)("$name", ({ cold, warm, to, prepare, run }) => {
 });
 
 describe("an export", () => {
-  it("takes one trip to its first byte", async () => {
+  it("of a small person takes at most two trips: for the opening with the first page, and for the record of its completion", async () => {
     const { first, isolate } = await makeWorld();
     await grant(first, "a");
     const { downloadUrl } = (await first.post("/api/v1/export-person", { distinctId: "u" })).body;
     const fresh = isolate();
     expect((await fresh.call("GET", downloadUrl)).status).toBe(200);
-    // The opening and the first page, and the note that it was completed.
     expect(fresh.spent().inSequence).toBeLessThanOrEqual(2);
   });
 });

@@ -57,7 +57,7 @@ async function makeStorm(random: Random) {
   return { app, clock, acts, finish: () => run(env.DB, 1_000) };
 }
 
-it(`the day sums equal the events when no mark is left, after kills, races and erasures (seed ${SEED})`, {
+it(`day sums equal the usage events once no account is marked, after kills, races and erasures (PROOF_SEED=${SEED})`, {
   timeout: timeoutOf(STORMS, 20_000),
 }, async () => {
   vi.spyOn(console, "error").mockReturnValue();
@@ -71,7 +71,7 @@ it(`the day sums equal the events when no mark is left, after kills, races and e
       const weights = { use: 5, useMany: 3, cron: 3, killed: 1, erase: round < ROUNDS / 2 ? 0 : 1 };
       const names = Array.from({ length: random.integer(1, 8) }, () => random.weighted(weights));
       await Promise.all(names.map((name) => acts[name]()));
-      // At any moment: of the events before the account's mark.
+      // At any moment, the sums are those of the events before the account's mark.
       await expectLedgerInvariants();
     }
     expect(await finish()).toEqual([]);

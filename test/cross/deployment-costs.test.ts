@@ -11,13 +11,13 @@ const QUERIES_MAX = 50;
 const DOLLARS = { requests: 0.3, rowsWritten: 1, rowsRead: 0.001 };
 
 interface Cost {
-  /** Each statement of a batch counts: the strictest reading of D1's limit. */
+  /** Each statement of a batch counts, as in the strictest reading of D1's limit. */
   queries: number;
   rowsRead: number;
   rowsWritten: number;
 }
 
-function countingD1(d1: D1Database) {
+function countQueries(d1: D1Database) {
   const nothing = (): Cost => ({ queries: 0, rowsRead: 0, rowsWritten: 0 });
   let cost = nothing();
   const counted = wrappedD1(
@@ -43,13 +43,13 @@ function countingD1(d1: D1Database) {
 
 type Run = (method: string, path: string, body?: object) => Promise<Cost & { readonly body: Record<string, string> }>;
 
-/** A user with credits in one balance, whom an isolate knows. */
+/** A user with credits in one balance, whom the isolate remembers. */
 async function makeWorld() {
   const { appId, keys } = await makeApp(END_USER_SETTING);
   await makePack(appId, "Pack", [{ amountSteps: 10_000_000, unit: "tokens" }]);
   const clock = new Clock();
   const token = await userToken("u", clock);
-  const { d1, spent } = countingD1(env.DB);
+  const { d1, spent } = countQueries(env.DB);
   const call = makeClient(clock, { DB: d1 });
   const run: Run = async (method, path, body) => {
     spent();
@@ -64,7 +64,7 @@ async function makeWorld() {
     return spent();
   };
   await run("POST", "/api/v1/credits/grant", { userId: "u", packId: "Pack" });
-  // A user's first event since the cron summed costs a row more.
+  // A user's first event after the cron summed usage costs one row more.
   await run("POST", "/api/v1/usage/events", use());
   return { run, asUser, keys };
 }
@@ -109,7 +109,7 @@ async function measure({ run, asUser, keys }: Awaited<ReturnType<typeof makeWorl
 }
 
 /** The lines of the table: name, queries, rows written, dollars. */
-const told = [...page.matchAll(/^\| (\w[^|]*?) +\| +([\d,]+) +\| +(\d+) +\| +([\d.]+) +\|$/gm)].map(
+const published = [...page.matchAll(/^\| (\w[^|]*?) +\| +([\d,]+) +\| +(\d+) +\| +([\d.]+) +\|$/gm)].map(
   ([, name = "", queries, rows, dollars]) => ({
     name,
     queries: Number(queries),
@@ -119,7 +119,7 @@ const told = [...page.matchAll(/^\| (\w[^|]*?) +\| +([\d,]+) +\| +(\d+) +\| +([\
 );
 
 describe("docs/deployment.md", () => {
-  it("says what each call costs and how many queries it sends, as D1 counts them", async () => {
+  it("publishes the cost of each call and the number of its queries, as D1 counts them", async () => {
     const measured = await measure(await makeWorld());
     const lines = Object.entries(measured).map(([name, { queries, rowsRead, rowsWritten }]) => ({
       name,
@@ -128,17 +128,17 @@ describe("docs/deployment.md", () => {
       dollars: DOLLARS.requests + DOLLARS.rowsWritten * rowsWritten + DOLLARS.rowsRead * rowsRead,
     }));
     console.info(lines.map((line) => `| ${Object.values(line).join(" | ")} |`).join("\n"));
-    expect(told.map(({ name, rowsWritten }) => [name, rowsWritten])).toEqual(
+    expect(published.map(({ name, rowsWritten }) => [name, rowsWritten])).toEqual(
       lines.map(({ name, rowsWritten }) => [name, rowsWritten]),
     );
     for (const [index, { name, queries, dollars }] of lines.entries()) {
-      expect(queries, name).toBeLessThanOrEqual(told[index]?.queries ?? 0);
-      expect(Math.abs((told[index]?.dollars ?? 0) - dollars), name).toBeLessThan(0.02);
+      expect(queries, name).toBeLessThanOrEqual(published[index]?.queries ?? 0);
+      expect(Math.abs((published[index]?.dollars ?? 0) - dollars), name).toBeLessThan(0.02);
     }
     expect(lines.filter(({ queries }) => queries > QUERIES_MAX)).toEqual([]);
   });
 
-  it("names the operations that do not fit the free plan: lists of many events, and an erasure", async () => {
+  it("is right that only lists of many events and erasures exceed the free plan's queries", async () => {
     const { run } = await makeWorld();
     const many = async (count: number) => (await run("POST", `${USAGE}/events/batch`, useMany(count))).queries;
     expect([await many(20), await many(100)].map((queries) => queries <= QUERIES_MAX)).toEqual([true, false]);

@@ -6,41 +6,41 @@ import { browse } from "../support/browse.ts";
 import { runPart } from "../support/cron.ts";
 import { operations } from "../support/operations.ts";
 import { ADMIN } from "../support/payments.ts";
-import { notingDatabases, planReader, type Reading } from "../support/plans.ts";
+import { notingDatabases, planReader, type Reading } from "../support/query-plans.ts";
 import { bound, Clock, inTurn, makeApp, makeClient, makePack } from "../support/world.ts";
 
-/** Tables in which a tenant always has few rows. All others may have any number, so a new table is checked. */
+/** Tables in which a tenant always has few rows. Any other table may have many rows. */
 const FEW: ReadonlySet<string> = new Set([
   ...["environments", "alerts", "webhook_endpoints", "expiry_notices"],
-  // As many as an administrator created by hand.
+  // An administrator creates these rows by hand.
   ...["apps", "credit_packs", "admin_keys"],
-  // The last counts of the business's figures, of the deployment.
+  // A row for each of the last walks of the deployment's figures.
   "business_walks",
 ]);
 
-interface Meant {
-  /** SQLite's line of the plan, and what the statement's text holds. */
+interface AllowedScan {
+  /** SQLite's line of the plan, and a part of the statement's text. */
   readonly detail: string;
   readonly text: string;
   readonly why: string;
 }
 
-/** The intended scans. */
-const MEANT: readonly Meant[] = [
+/** Scans that are intended. */
+const ALLOWED_SCANS: readonly AllowedScan[] = [
   {
     detail: "SCAN statements USING INDEX statements_running",
     text: '"statements" INDEXED BY statements_running',
-    why: "The monthly statements that are being made: the partial index has no others.",
+    why: "The monthly statements that are being made: the partial index contains no others.",
   },
   {
     detail: "SEARCH statements USING PRIMARY KEY (environment_id=?)",
     text: 'order by "statements"."month" desc',
-    why: "The list of an environment's statements: one a month at most.",
+    why: "The list of an environment's monthly statements: at most one a month.",
   },
   {
     detail: "SEARCH usage_limits USING COVERING INDEX usage_limits_name_key (environment_id=?)",
     text: '"usage_limits"',
-    why: "How many limits the environment has, at most 20, when one is made.",
+    why: "The number of the environment's limits, at most 20, when one is created.",
   },
   {
     detail: "SEARCH usage_limits USING PRIMARY KEY (environment_id=?)",
@@ -50,12 +50,12 @@ const MEANT: readonly Meant[] = [
   {
     detail: "SEARCH usage_days USING PRIMARY KEY (environment_id=?)",
     text: 'exists (select 1 from "usage_days"',
-    why: "Whether the environment has any sum: one row.",
+    why: "Whether the environment has any day sum: one row.",
   },
   {
     detail: "SEARCH usage_to_sum USING PRIMARY KEY (environment_id=?)",
     text: 'SELECT min("usage_to_sum"."received_at_ms")',
-    why: "The oldest of the environment's marks: users who used something since the cron summed. An index of it would cost an event a row.",
+    why: "The oldest of the environment's marks, which users with new usage have. An index would cost each event one row.",
   },
   {
     detail: "SEARCH payment_debts USING COVERING INDEX payment_debts_customer (environment_id=?)",
@@ -65,37 +65,37 @@ const MEANT: readonly Meant[] = [
   {
     detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
     text: '"accounts"."recurring_due_at_ms" <= ?) order by "accounts"."recurring_due_at_ms"',
-    why: "The next period of an environment with a test clock: a moment of it reads its users, as for holds.",
+    why: "The next period of an environment with a test clock. Each step of the clock reads the users, as for holds.",
   },
   {
     detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
     text: 'from "admin_audit" where "admin_audit"."app_id" = ? order by "admin_audit"."seq" desc limit ?',
-    why: "The same, as Drizzle writes it.",
+    why: "The newest entries of an application's audit, one page.",
   },
   {
     detail: "SCAN reservations USING COVERING INDEX reservations_open",
     text: 'SELECT DISTINCT "reservations"."account_id" FROM "reservations" INDEXED BY reservations_open',
-    why: "The cron looks for users with due holds. The index has open holds alone.",
+    why: "The cron looks for users with due holds. The index contains only open holds.",
   },
   {
     detail: "SCAN erasures USING INDEX erasures_running",
     text: '"erasures" INDEXED BY erasures_running',
-    why: "The cron goes on with each erasure that has not ended. The index has no other.",
+    why: "The cron continues each erasure that has not ended. The index contains no others.",
   },
   {
     detail: "SEARCH payments USING INDEX payments_created (environment_id=?)",
     text: 'sum("payments"."captured")',
-    why: "The sums of all payments that the filters leave, on the list's first page alone.",
+    why: "The sums of all payments that match the filters, only on the list's first page.",
   },
   {
     detail: "SCAN stripe_settings",
     text: 'delete from "stripe_log"',
-    why: "The cron deletes old events: one row of each environment that ever took Stripe's events, and those of its log that are old.",
+    why: "The cron deletes old events: it reads one row of each environment with a Stripe setting, and the old rows of its log.",
   },
   {
     detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)",
     text: 'from "accounts" cross join "reservations" INDEXED BY reservations_open',
-    why: "The next hold of a test clock that moves: test mode alone. An index by time would cost every hold a row.",
+    why: "The next hold when a test clock moves, only in test mode. An index by time would cost every hold one row.",
   },
   ...[
     { detail: "SEARCH accounts USING INDEX accounts_user (environment_id=?)", text: 'sum("accounts"."is_erased" = 0)' },
@@ -107,7 +107,7 @@ const MEANT: readonly Meant[] = [
   ...["accounts USING COVERING INDEX accounts_user", "api_keys USING INDEX api_keys_created"].map((of) => ({
     detail: `SEARCH ${of} (environment_id=?)`,
     text: 'INSERT INTO "environments"',
-    why: "A foreign key's step, which SQLite takes only amid a batch that has broken one.",
+    why: "A step of a foreign key, which SQLite takes only in a batch that violates one.",
   })),
 ];
 
@@ -157,8 +157,8 @@ const PAGES = [
   "people/erase?distinctId=$",
 ];
 
-/** The text of each statement that Purser sends for all that it does, to whichever database. */
-async function statementsOfAll(): Promise<ReadonlySet<string>> {
+/** Runs everything that Purser does, and returns the text of each statement that it sends to either database. */
+async function textsOfAllStatements(): Promise<ReadonlySet<string>> {
   const app = await makeApp();
   await makePack(app.appId, "Two", [
     { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
@@ -239,20 +239,21 @@ it("no statement scans a table or all of a tenant's rows to find a few", {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
   vi.spyOn(console, "error").mockReturnValue();
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response());
-  const texts = await statementsOfAll();
+  const texts = await textsOfAllStatements();
   expect(texts.size).toBeGreaterThan(240);
 
   const readingsOf = await planReader();
   const readings: Reading[] = [];
   for (const text of texts) readings.push(...(await readingsOf(text)));
-  const isMeantBy = ({ detail, text }: Reading, meant: Meant) => detail === meant.detail && text.includes(meant.text);
+  const isAllowedBy = ({ detail, text }: Reading, scan: AllowedScan) =>
+    detail === scan.detail && text.includes(scan.text);
   const found = readings.filter(({ table }) => !FEW.has(table));
-  expect(found.filter((reading) => !MEANT.some((meant) => isMeantBy(reading, meant)))).toEqual([]);
-  // An outdated entry of the list fails.
-  expect(MEANT.filter((meant) => !found.some((reading) => isMeantBy(reading, meant)))).toEqual([]);
+  expect(found.filter((reading) => !ALLOWED_SCANS.some((scan) => isAllowedBy(reading, scan)))).toEqual([]);
+  // An entry of the list that no statement needs fails too.
+  expect(ALLOWED_SCANS.filter((scan) => !found.some((reading) => isAllowedBy(reading, scan)))).toEqual([]);
 });
 
-it("detects scans: of a table, an index, a tenant's rows, and of an alias that a subquery also uses", async () => {
+it("the reader of query plans finds scans of a table and of an alias that a subquery also uses", async () => {
   const readingsOf = await planReader();
   const found = async (text: string) => [...new Set((await readingsOf(text)).map(({ detail }) => detail))];
   expect(await found("SELECT count(properties) FROM usage_events")).toEqual(["SCAN usage_events"]);
