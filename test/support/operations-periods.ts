@@ -99,6 +99,16 @@ export const periodOperations: readonly Operation[] = [
     },
   },
   {
+    name: "refund of a due period, which it grants",
+    isIdempotent: true,
+    prepare: async (scene) => {
+      await duePeriod(scene);
+      const externalRef = `recurring:${recurringOf(scene)}:2`;
+      const body = { userId: scene.userId, externalRef, refundRef: idOf(scene, "refund"), share: { part: 1, of: 3 } };
+      return () => scene.send("POST", `${CREDITS}/refund`, body);
+    },
+  },
+  {
     name: "due period that the cron grants",
     isIdempotent: true,
     hasNoCaller: true,
