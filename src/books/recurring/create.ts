@@ -43,7 +43,7 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
     user: { userId: body.userId },
     read: () => [selectRecurring(ctx, recurringId), selectPack(ctx, body.packId)],
     decide: ([[stored], packs], account): Decision<Made> => {
-      if (stored !== undefined) return replay({ ...answerRepeat(body.userId, stored, stamp), warning: null });
+      if (stored !== undefined) return replay(answerRepeat(body, stored, stamp));
       return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
     },
     refusals: { ...grantRefusals(ctx), recurring_grants_bounded: tooManyRecurring },
@@ -80,11 +80,12 @@ function decideCreate(
     String,
   );
   const isLegacy = pack?.items.length === 0;
+  const quantity = isLegacy ? JSON.stringify(body.quantity) : null;
   const row: StoredRecurring & RecurringOfPack = {
     accountId: account.accountId ?? 0,
     environmentId: account.environmentId,
     ...{ ordinal: 0, id: recurringId, packId, packName, pack, every, idSeed },
-    quantity: isLegacy ? JSON.stringify(body.quantity) : null,
+    quantity,
     ...{ anchorMs: startsAt, endsAtMs: endsAt, rolloverPeriods: body.rolloverPeriods },
     ...{ state: "active", reason: null, lastN: 0, finalN: null, nextAtMs: startsAt },
     ...{ countedBalances: balances.length, createdAtMs: account.nowMs, requestHash: stamp.stored },
@@ -101,9 +102,8 @@ function decideCreate(
     ],
     () => {
       for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
-      const isIgnored = !isLegacy && typeof body.quantity === "number";
       const output = presentRecurring(body.userId, made, account.nowMs);
-      return { output, replayed: false, warning: isIgnored ? "quantity_disregarded" : null };
+      return { output, replayed: false, warning: warningOf(body, { quantity }) };
     },
     {
       act: { action: "recurring.created", target: recurringId, details: { packId, every } },
@@ -112,14 +112,20 @@ function decideCreate(
   );
 }
 
-function answerRepeat(userId: string, stored: StoredRecurring, stamp: Stamp): Outcome<RecurringOutput> {
+/** Returns the warning about a quantity for a pack with items (W16), which the stored grant does not have. */
+function warningOf({ quantity }: Creation["body"], stored: Pick<StoredRecurring, "quantity">): Warning | null {
+  return stored.quantity === null && typeof quantity === "number" ? "quantity_disregarded" : null;
+}
+
+function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: Stamp): Made {
   const whose = compareStamp(stored.requestHash, stamp);
   if (whose === "other") {
     const message = "Another recurring grant was made under this id.";
     throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
   }
   // Repeats the first response.
-  return { output: presentRecurring(userId, asMade(stored), stored.createdAtMs), replayed: whose === "replay" };
+  const output = presentRecurring(body.userId, asMade(stored), stored.createdAtMs);
+  return { output, replayed: whose === "replay", warning: warningOf(body, stored) };
 }
 
 function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): void {

@@ -62,6 +62,22 @@ describe("a grant", () => {
   });
 });
 
+describe("a recurring grant", () => {
+  it("warns about a quantity for a pack with items, also on a replay, and not without one", async () => {
+    const { app, post } = await world();
+    await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
+    await makeLegacyPack(app.appId, "Wallet", "tokens");
+    const make = (recurringId: string, body: object) =>
+      post("credits/recurring", { recurringId, userId: "ana", packId: "Items", every: "month", ...body });
+    for (let times = 0; times < 2; times++) {
+      expect(warningOf(await make("rec_a", { quantity: 5 }))).toMatch(QUANTITY);
+      expect(warningOf(await make("rec_b", {}))).toBeNull();
+      expect(warningOf(await make("rec_c", { quantity: null }))).toBeNull();
+      expect(warningOf(await make("rec_d", { packId: "Wallet", quantity: 5 }))).toBeNull();
+    }
+  });
+});
+
 describe("usage", () => {
   const event = (eventId: string, quantities: object) => ({ eventId, userId: "ana", event: "chat", quantities });
 
