@@ -3,11 +3,9 @@ import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import Stripe from "stripe";
 import { receiver } from "../examples/webhook-receiver.mjs";
-import { serverUrl } from "./running.mjs";
-import { localSecrets } from "./secrets.mjs";
-import { PERSON, readDemo, signingSecretOf } from "./seed.mjs";
+import { localSecrets, serverUrl } from "./local-state.mjs";
+import { PERSON, readDemo, signingSecretOf, userToken } from "./seed.mjs";
 import { bold, cyan, dim, green, yellow } from "./terminal.mjs";
-import { userToken } from "./user-token.mjs";
 
 const LINE_WIDTH = 104;
 

@@ -6,8 +6,7 @@ import { mkdirSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 import { createTestHarness } from "wrangler";
-import { STARTER } from "./seed.mjs";
-import { userToken } from "./user-token.mjs";
+import { STARTER, userToken } from "./seed.mjs";
 
 // The local runtime would send a request to find its location.
 process.env.CLOUDFLARE_CF_FETCH_ENABLED = "false";

@@ -1,6 +1,7 @@
+/** The demonstration that `npm start` creates: an application with its packs, and a person with stored data. */
 import { createHash, randomBytes } from "node:crypto";
-import { call } from "./client.mjs";
-import { openJournal, readJson, writeJson } from "./journal.mjs";
+import { SignJWT } from "jose";
+import { openJournal, readJson, writeJson } from "./local-state.mjs";
 import { dim } from "./terminal.mjs";
 
 const FILE = ".purser/demo.json";
@@ -29,6 +30,32 @@ const TOP_UP = { packName: "Top-up", unit: "cents", items: [] };
 /** The secret with which the demo signs Stripe's events. */
 export const signingSecretOf = ({ endUserSecret }) =>
   `whsec_${createHash("sha256").update(`stripe ${endUserSecret}`).digest("hex")}`;
+
+/** A user token like that of an integrator's sign-in: HS256, `sub` is the user id, valid for a day. */
+export function userToken(endUserSecret, user) {
+  return new SignJWT({})
+    .setProtectedHeader({ alg: "HS256" })
+    .setSubject(user)
+    .setIssuedAt()
+    .setExpirationTime("24h")
+    .sign(new TextEncoder().encode(endUserSecret));
+}
+
+/** Calls Purser and returns the response's JSON. If it is not a success, throws an error with the response's text. */
+async function call(url, method, path, { key, body, headers = {} } = {}) {
+  const response = await fetch(url + path, {
+    method,
+    headers: {
+      ...(key === undefined ? {} : { authorization: `Bearer ${key}` }),
+      ...(body === undefined ? {} : { "content-type": "application/json" }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${method} ${path} answered ${response.status}: ${text}`);
+  return JSON.parse(text);
+}
 
 async function makeApp(admin, { facts, once }) {
   const appId = await once("app", async () => {

@@ -1,7 +1,6 @@
 /** `npm start`: creates the secrets, the databases, the server and the demo. A later start keeps them. */
 import { databaseCount, localConfig } from "./databases.mjs";
-import { forgetServer, rememberServer } from "./running.mjs";
-import { localSecrets } from "./secrets.mjs";
+import { forgetServer, localSecrets, rememberServer } from "./local-state.mjs";
 import { ensureDemo } from "./seed.mjs";
 import { printExamples } from "./story.mjs";
 import { dim } from "./terminal.mjs";

@@ -1,9 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
-import { PERSON, USER } from "./seed.mjs";
+import { PERSON, USER, userToken } from "./seed.mjs";
 import { bold, cyan, dim, green } from "./terminal.mjs";
-import { userToken } from "./user-token.mjs";
 
 const PAGE = pathToFileURL(join(import.meta.dirname, "../examples/balance.html")).href;
 const SECRET = '-H "authorization: Bearer $SK"';

@@ -1,13 +1,25 @@
+/** Wrangler as `npm start` runs it: the local databases, the server and its log. */
 import { spawn } from "node:child_process";
-import { rmSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from "node:fs";
 import { createServer } from "node:net";
-import { join } from "node:path";
-import { openLog } from "./log.mjs";
+import { dirname, join } from "node:path";
+import { createInterface } from "node:readline";
+import { stripVTControlCharacters } from "node:util";
+import { yellow } from "./terminal.mjs";
 
 const WRANGLER = join(import.meta.dirname, "../node_modules/wrangler/bin/wrangler.js");
 /** Where an earlier version let Wrangler keep a trace of each request, download tokens included. */
 const TRACES = ".wrangler/state/v3/observability";
 const START_SECONDS_MAX = 120;
+
+const LOG = ".purser/server.log";
+/** A larger log is renamed to `server.log.1`. */
+const LOG_BYTES_MAX = 10 * 1024 * 1024;
+
+/** A line for a request. Its path may name a user or a key. */
+const REQUEST = /^\[wrangler:info\] [A-Z]+ \//;
+/** A query string may have a download token. */
+const QUERY = /(\/[^\s?"'`]*)\?[^\s"'`]*/g;
 
 /** No requests to the network, no questions in the terminal, and no files outside of this directory. */
 const calm = {
@@ -90,6 +102,33 @@ function migrateOne(file, binding) {
       code === 0 ? resolve() : reject(new Error(`The local database ${binding} could not be migrated:\n${said}`)),
     );
   });
+}
+
+/** A line as it may be kept: without query strings. Null for a line that is not kept. */
+export function keptLine(line) {
+  return REQUEST.test(line) ? null : line.replace(QUERY, "$1");
+}
+
+/** Appends a process's output to the log. Its errors are printed as well. */
+export function openLog(child, file = LOG, bytesMax = LOG_BYTES_MAX) {
+  const append = (text) => {
+    if (existsSync(file) && statSync(file).size + text.length > bytesMax) renameSync(file, `${file}.1`);
+    appendFileSync(file, text, { mode: 0o600 });
+  };
+  mkdirSync(dirname(file), { recursive: true });
+  append("");
+  const startBytes = statSync(file).size;
+  for (const stream of [child.stdout, child.stderr]) {
+    createInterface({ input: stream }).on("line", (coloured) => {
+      const line = keptLine(stripVTControlCharacters(coloured));
+      if (line === null) return;
+      append(`${line}\n`);
+      if (/\[ERROR\]|"level":"error"|^Uncaught /.test(line)) console.error(yellow(line));
+    });
+  }
+  /** What this process said. */
+  const text = () => readFileSync(file).subarray(startBytes).toString("utf8");
+  return { file, text };
 }
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

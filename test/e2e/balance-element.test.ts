@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { userToken } from "../../scripts/user-token.mjs";
+import { userToken } from "../../scripts/seed.mjs";
 import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible } from "./support/dashboard.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";

@@ -8,7 +8,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
-import { userToken } from "../../scripts/user-token.mjs";
+import { userToken } from "../../scripts/seed.mjs";
 import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { clientRuntimes } from "./support/runtimes.ts";

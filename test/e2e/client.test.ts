@@ -10,7 +10,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished, v
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { InsufficientCredits, Purser, PurserError, verifyWebhook } from "../../clients/typescript/src/index.ts";
 import { type AskModel, chatServer } from "../../examples/ai-chat.mjs";
-import { userToken } from "../../scripts/user-token.mjs";
+import { userToken } from "../../scripts/seed.mjs";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
 
@@ -415,7 +415,7 @@ async function* yourModel(_prompt: string) { yield* ["A ", "ship ", "is ", "a ",
 const refused = await receive(new Request("https://shop.example", { method: "POST" }));
 console.log(JSON.stringify({ credits: credits.length, debits, uncovered, reasons, result, usage, mine: mine.credits.length, refused: refused.status }));`;
     writeFileSync(join(examples, "readme.ts"), blocks.map(([, code]) => code).join("\n") + told);
-    const sign = `import { userToken } from ${JSON.stringify(join(CLIENT, "../../scripts/user-token.mjs"))};
+    const sign = `import { userToken } from ${JSON.stringify(join(CLIENT, "../../scripts/seed.mjs"))};
 globalThis.yourSignIn = { getToken: () => userToken(${JSON.stringify(END_USER_SECRET)}, "user_grace") };`;
     writeFileSync(join(examples, "sign-in.mjs"), sign);
     const options = {

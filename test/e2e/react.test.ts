@@ -6,7 +6,7 @@ import type { Browser } from "playwright-core";
 import { createElement, type FunctionComponent, StrictMode } from "react";
 import { renderToString } from "react-dom/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { userToken } from "../../scripts/user-token.mjs";
+import { userToken } from "../../scripts/seed.mjs";
 import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { expect, it, onTestFinished } from "vitest";
-import { keptLine, openLog } from "../../scripts/log.mjs";
+import { keptLine, openLog } from "../../scripts/worker.mjs";
 
 it("the log of a local server contains no lines of requests and no query strings", () => {
   expect(keptLine("[wrangler:info] GET /admin/apps/app_1/live/users 200 OK (4ms)")).toBeNull();

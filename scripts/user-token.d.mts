@@ -1,2 +1,0 @@
-/** A user token like that of an integrator's sign-in, valid for a day. */
-export function userToken(endUserSecret: string, user: string): Promise<string>;
