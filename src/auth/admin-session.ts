@@ -1,5 +1,5 @@
 import { and, desc, eq, gt, lte } from "drizzle-orm";
-import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { boundLimit, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { dashboardSessions } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { decodeBase64url, encodeBase64url, signHmac, verifyHmac } from "../lib/encoding.ts";
@@ -79,7 +79,7 @@ const selectSessions = query((value: ValueOf<{ nowMs: number; limit: number }>) 
     .from(dashboardSessions)
     .where(isSessionOpen(value))
     .orderBy(desc(dashboardSessions.endsAtMs), desc(dashboardSessions.id))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /** Returns the sessions that have not ended, newest first. An id gives no access, because the cookie needs a signature. */

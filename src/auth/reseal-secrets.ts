@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
 import { environments, stripeSettings, webhookEndpoints } from "../db/schema.ts";
 import { all, batch, type RowsOf } from "../db/sql.ts";
 import { sealedTexts, sealMarkOf } from "../lib/seal.ts";
@@ -47,7 +47,7 @@ const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: n
   const parts = [oldOf("end_user_auth"), oldOf("stripe"), oldOf("webhook"), oldOf("webhook_previous")];
   return read(
     storedFields("webhook"),
-    () => sql`${sql.join(parts, sql` UNION ALL `)} LIMIT ${value("limit")} OFFSET ${value("offset")}`,
+    () => sql`${sql.join(parts, sql` UNION ALL `)} LIMIT ${asInteger(value("limit"))} OFFSET ${value("offset")}`,
   );
 });
 type StoredSecret = RowsOf<[ReturnType<typeof selectOld>]>[0][number];

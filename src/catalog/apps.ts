@@ -3,7 +3,7 @@ import { verifyEndUser } from "../auth/end-user.ts";
 import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../auth/end-user-setting.ts";
 import { ownsApp } from "../auth/scopes.ts";
 import { clockOf, timesOf } from "../db/features.ts";
-import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { apps, environments } from "../db/schema.ts";
 import { databaseIndexOf, idIn } from "../db/session.ts";
 import { all, batch } from "../db/sql.ts";
@@ -106,7 +106,10 @@ export async function createApp(admin: AdminCtx, { name, database }: CreateAppIn
 const EVERY_MODE = -1;
 
 const selectApps = query((value: ValueOf<{ limit: number }>) =>
-  drizzle.select(fields(apps)).from(apps).limit(value("limit")),
+  drizzle
+    .select(fields(apps))
+    .from(apps)
+    .limit(boundLimit(value("limit"))),
 );
 
 /**

@@ -2,7 +2,18 @@ import { and, eq, inArray, isNull, not, sql } from "drizzle-orm";
 import { keyHint, writeKey } from "../auth/key.ts";
 import { keyIdOf } from "../auth/key-session.ts";
 import { admitRow } from "../auth/scopes.ts";
-import { asInteger, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import {
+  asInteger,
+  boundLimit,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  query,
+  type RowOf,
+  read,
+  type ValueOf,
+} from "../db/query.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
@@ -165,14 +176,14 @@ const ofMode = (value: ValueOf<KeysPage>, mode: Mode) => {
       ),
     )
     .orderBy(apiKeys.createdAtMs, apiKeys.id)
-    .limit(value("limit"));
+    .limit(boundLimit(value("limit")));
   return sql`SELECT * FROM ${page}`;
 };
 const selectKeys = query((value: ValueOf<KeysPage>) =>
   read(
     keyFields(),
     () =>
-      sql`${ofMode(value, "live")} UNION ALL ${ofMode(value, "test")} ORDER BY "createdAtMs", "keyId" LIMIT ${value("limit")}`,
+      sql`${ofMode(value, "live")} UNION ALL ${ofMode(value, "test")} ORDER BY "createdAtMs", "keyId" LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 

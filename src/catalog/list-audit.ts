@@ -1,6 +1,6 @@
 import { and, desc, eq, lt } from "drizzle-orm";
 import { mayName } from "../auth/scopes.ts";
-import { drizzle, fields, optional, query, scalar, type ValueOf } from "../db/query.ts";
+import { boundLimit, drizzle, fields, optional, query, scalar, type ValueOf } from "../db/query.ts";
 import { accounts, adminAudit, environments } from "../db/schema.ts";
 import { all, type RowsOf } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
@@ -34,7 +34,7 @@ const selectAuditEntries = query((value: ValueOf<{ appId: string; beforeSeq: num
     .leftJoin(accounts, ofAct)
     .where(and(auditOfApp(value), lt(adminAudit.seq, value("beforeSeq"))))
     .orderBy(desc(adminAudit.seq))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 export type AuditOfUser = { appId: string; mode: Mode; userId: string };
 
@@ -56,7 +56,7 @@ const selectAbout = query((value: ValueOf<AuditOfUser & { beforeSeq: number; lim
     .leftJoin(accounts, ofAct)
     .where(and(isAbout(value), lt(adminAudit.seq, value("beforeSeq"))))
     .orderBy(desc(adminAudit.seq))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 export type AuditRow = RowsOf<[ReturnType<typeof selectAuditEntries>]>[0][number];
 

@@ -2,7 +2,7 @@ import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { fromSteps, toSteps } from "../books/amounts/amount.ts";
 import { readStoredRules } from "../books/amounts/match.ts";
-import { drizzle, fields, insertFrom, optional, query, type ValueOf } from "../db/query.ts";
+import { asInteger, drizzle, fields, insertFrom, optional, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { all, type RowsOf } from "../db/sql.ts";
 import { assert, PurserError } from "../errors.ts";
@@ -198,7 +198,7 @@ const EVERY_PACK = -1;
 // The limit counts packs, not rows.
 const selectPacks = query((value: ValueOf<{ appId: string; limit: number }>) => {
   const ofApp = eq(creditPacks.appId, value("appId"));
-  const page = sql`SELECT * FROM ${creditPacks} WHERE ${ofApp} ORDER BY ${creditPacks.id} LIMIT ${value("limit")}`;
+  const page = sql`SELECT * FROM ${creditPacks} WHERE ${ofApp} ORDER BY ${creditPacks.id} LIMIT ${asInteger(value("limit"))}`;
   return selectPackRows().from(sql`(${page}) AS ${creditPacks}`).leftJoin(creditPackItems, itemsOfPack());
 });
 

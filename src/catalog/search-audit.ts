@@ -1,6 +1,6 @@
 import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import { mayName } from "../auth/scopes.ts";
-import { computed, drizzle, fields, query, scalar, type ValueOf } from "../db/query.ts";
+import { boundLimit, computed, drizzle, fields, query, scalar, type ValueOf } from "../db/query.ts";
 import { accounts, adminAudit, creditLedger } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
@@ -79,7 +79,7 @@ function search(entries: (value: ValueOf<AuditValues>) => SQL) {
             isTarget(value),
           ),
         )
-        .limit(value("limit")),
+        .limit(boundLimit(value("limit"))),
     ),
     end: query((value: ValueOf<AuditValues>) =>
       drizzle

@@ -6,7 +6,7 @@ import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn, workOnEach } from "../db/cron-work.ts";
 import { changeFeature, clockOf, guardClock, readClock, type TestClock } from "../db/features.ts";
-import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { asInteger, boundLimit, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { environments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { refusalIn } from "../errors.ts";
@@ -131,7 +131,7 @@ const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => 
     .from(sql`${environments} INDEXED BY environments_clock`)
     .where(sql`${features} ->> '$.clock' IS NOT NULL`)
     .orderBy(sql`${features} ->> '$.clock.atMs' IS NULL`, sql`(${id} + ${asInteger(value("run"))}) * 104729 % 15485863`)
-    .limit(value("limit"));
+    .limit(boundLimit(value("limit")));
 });
 
 /**

@@ -1,6 +1,6 @@
 import { and, eq, gte, lt, sql } from "drizzle-orm";
 import { rangeOf } from "../books/credits/users.ts";
-import { drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
+import { asInteger, boundLimit, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, emailIn, hasEmail, idProperties, paymentNames } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -18,7 +18,7 @@ const selectNewestUsers = query((value: ValueOf<Search>) =>
       WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.lastActiveDay} IS NOT NULL
       ORDER BY ${accounts.lastActiveDay} DESC, ${accounts.id} DESC LIMIT ${searchedIdsMax}
     ) AS ${accounts}
-    WHERE ${accounts.isErased} = 0 AND instr(lower(${accounts.userId}), ${value("q")}) LIMIT ${value("limit")}`,
+    WHERE ${accounts.isErased} = 0 AND instr(lower(${accounts.userId}), ${value("q")}) LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 
@@ -30,7 +30,7 @@ const selectPeople = query((value: ValueOf<Search>) =>
       WHERE ${distinctIds.environmentId} = ${value("environmentId")} AND ${distinctIds.lastActiveDay} IS NOT NULL
       ORDER BY ${distinctIds.lastActiveDay} DESC, ${distinctIds.distinctId} DESC LIMIT ${searchedIdsMax}
     ) AS ${distinctIds}
-    WHERE instr(lower(${distinctIds.distinctId}), ${value("q")}) LIMIT ${value("limit")}`,
+    WHERE instr(lower(${distinctIds.distinctId}), ${value("q")}) LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 
@@ -39,7 +39,7 @@ const selectByEmail = query((value: ValueOf<Search>) =>
     fields(idProperties, "distinctId"),
     (list) => sql`SELECT ${list} FROM ${idProperties} INDEXED BY id_properties_email
       WHERE ${idProperties.environmentId} = ${value("environmentId")} AND ${hasEmail(idProperties.properties)}
-      AND ${emailIn(idProperties.properties)} = lower(${value("q")}) LIMIT ${value("limit")}`,
+      AND ${emailIn(idProperties.properties)} = lower(${value("q")}) LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 
@@ -56,7 +56,7 @@ const selectNewestPayments = query(
         ),
       )
       .orderBy(paymentNames.name)
-      .limit(value("limit")),
+      .limit(boundLimit(value("limit"))),
 );
 
 /**

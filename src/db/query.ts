@@ -60,7 +60,8 @@ class Rows<Row> {
 }
 
 interface Builder {
-  readonly prepare: () => { getQuery: () => WrittenColumns; mapAllResult: (rows: unknown) => unknown };
+  readonly getSQL: () => SQL;
+  readonly prepare: () => { mapAllResult: (rows: unknown) => unknown };
 }
 interface WrittenColumns {
   readonly sql: string;
@@ -122,21 +123,28 @@ function storable(value: unknown): Value {
 type Mapper = NonNullable<Statement["map"]>;
 
 function write(built: Writable): { written: WrittenColumns; isRead: boolean; map?: Mapper | undefined } {
-  if (is(built, SQL)) return { written: drizzle.run(built).getQuery(), isRead: false };
+  if (is(built, SQL)) return { written: textOf(built), isRead: false };
   if (built instanceof Rows) {
     const { text, isRead, fields } = built;
-    const written = drizzle.run(text).getQuery();
+    const written = textOf(text);
     if (isRead && WRITES.test(written.sql.replace(QUOTED, ""))) throw new TypeError(`Not a read: ${written.sql}`);
     return { written, isRead, map: fields === null ? undefined : mapperOf(fields) };
   }
   const prepared = built.prepare();
+  const written = textOf(built.getSQL());
   if (!is(built, SQLiteSelectBase)) {
     // The statement was prepared with these fields, so its rows have their types.
     const map: Mapper = (rows) => prepared.mapAllResult(rows.map((row) => Object.values(row))) as object[];
-    return { written: prepared.getQuery(), isRead: false, map };
+    return { written, isRead: false, map };
   }
-  return { written: prepared.getQuery(), isRead: true, map: mapperOf(requireFields(built._.selectedFields)) };
+  return { written, isRead: true, map: mapperOf(requireFields(built._.selectedFields)) };
 }
+
+/**
+ * Constants stand in the text. A bound constant hides a partial index from SQLite, and a bound LIMIT makes it prepare the
+ * statement again at every run.
+ */
+const textOf = (built: SQL): WrittenColumns => drizzle.run(sql`${built}`.inlineParams()).getQuery();
 
 const QUOTED = /'[^']*'|"[^"]*"/g;
 const WRITES = /\b(insert|update|delete|replace into)\b/i;
@@ -248,6 +256,12 @@ export function hasRow(table: SQLiteTable, where: SQL | undefined): SQL {
 
 /** A value as an integer. D1 binds numbers as REAL, which would be visible in JSON, texts, results and triggers of views. */
 export const asInteger = (value: Placeholder | SQL) => sql<number>`CAST(${value} AS INTEGER)`;
+
+/** A value for `limit`, as an integer: SQLite prepares a statement with a bare value there again at every run. */
+export function boundLimit(value: Placeholder): Placeholder {
+  // Drizzle prints any SQL here. Its type has only numbers and placeholders.
+  return asInteger(value) as unknown as Placeholder;
+}
 
 /** The value of a query with one field, for a select list. Null when it finds no row. */
 export function scalar<Data>(select: {

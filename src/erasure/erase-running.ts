@@ -4,7 +4,7 @@ import { countActivity } from "../db/activity.ts";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn } from "../db/cron-work.ts";
 import { clockOf, guardFeatures, requireClock } from "../db/features.ts";
-import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
+import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, erasureIds, erasures } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { type ErasureSecret, erasureSecrets, erasureUnavailable } from "../db/tombstones.ts";
@@ -36,7 +36,7 @@ const selectRunning = query((value: ValueOf<{ limit: number }>) =>
     .crossJoin(environments)
     .where(and(isNull(erasures.completedAtMs), eq(environments.id, erasures.environmentId)))
     .orderBy(erasures.startedAtMs)
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /**

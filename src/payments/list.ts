@@ -199,7 +199,7 @@ const selectStripeEventsPage = query((value: ValueOf<StripeEventsPage>) =>
     (list) => sql`SELECT ${list} FROM ${stripeLog} INDEXED BY stripe_log_at
       WHERE ${stripeLog.environmentId} = ${value("environmentId")} AND ${stripeLog.outcome} = ${value("outcome")}
       AND (${stripeLog.atMs}, ${stripeLog.eventId}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
-      ORDER BY ${stripeLog.atMs} DESC, ${stripeLog.eventId} DESC LIMIT ${value("limit")}`,
+      ORDER BY ${stripeLog.atMs} DESC, ${stripeLog.eventId} DESC LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 

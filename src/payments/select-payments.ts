@@ -97,7 +97,7 @@ const pageOf = (source: Source) =>
       shownFields,
       (list) => sql`SELECT ${list} FROM ${source(value)}
         AND (${payments.createdAtMs}, ${payments.id}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
-        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${value("limit")}`,
+        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${asInteger(value("limit"))}`,
     ),
   );
 const sumsOf = (source: Source) =>
@@ -143,7 +143,7 @@ export const selectUngranted = query(
         WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.status} <> 'granted'
         AND ${payments.id} IN (SELECT * FROM (${paymentsThatName(value)} LIMIT ${SEARCHED_PAYMENTS_MAX}))
         AND ${payments.createdAtMs} < ${asInteger(value("beforeMs"))}
-        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${value("limit")}`,
+        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${asInteger(value("limit"))}`,
     ),
 );
 

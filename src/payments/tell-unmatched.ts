@@ -2,7 +2,18 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn, workOnEach } from "../db/cron-work.ts";
 import { guardFeatures } from "../db/features.ts";
-import { computed, drizzle, fields, hasRow, insertFrom, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import {
+  asInteger,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  insertFrom,
+  query,
+  type RowOf,
+  read,
+  type ValueOf,
+} from "../db/query.ts";
 import { environments, paymentNames, payments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
@@ -34,7 +45,7 @@ const due = (value: ValueOf<Until>, ofEnvironment: SQL) =>
     unmatchedFields,
     (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_tell
       CROSS JOIN ${environments} ON ${environments.id} = ${payments.environmentId} AND ${ofEnvironment}
-      WHERE ${payments.tellAtMs} <= ${value("nowMs")} ORDER BY ${payments.tellAtMs} LIMIT ${value("limit")}`,
+      WHERE ${payments.tellAtMs} <= ${value("nowMs")} ORDER BY ${payments.tellAtMs} LIMIT ${asInteger(value("limit"))}`,
   );
 
 // Environments with a test clock are processed by src/clocks.

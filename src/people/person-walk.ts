@@ -1,6 +1,6 @@
 import { and, desc, eq, gt, gte, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { computed, drizzle, fields, names, query, type RowOf, type ValueOf } from "../db/query.ts";
+import { boundLimit, computed, drizzle, fields, names, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { distinctIds, environments } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
@@ -135,7 +135,7 @@ const selectPersonIds = query((value: ValueOf<IdRange>) =>
       ),
     )
     .orderBy(distinctId)
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /** Distinct ids that begin with a text, by id. Throws `invalid_request` for another list's cursor. */
@@ -174,7 +174,7 @@ const selectRecent = query((value: ValueOf<PeoplePosition>) =>
       ),
     )
     .orderBy(desc(lastActiveDay), desc(distinctId))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /**

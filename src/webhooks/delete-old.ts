@@ -1,6 +1,7 @@
 import { eq, lte, not, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import {
+  asInteger,
   assignments,
   computed,
   drizzle,
@@ -29,7 +30,7 @@ const selectStep = query((value: ValueOf<{ before: string; limit: number }>) => 
   const { id } = webhookMessages;
   const page = alias(webhookMessages, "page");
   const found = computed({ last: sql<string | null>`max(${page.id})`, messages: sql<number>`count(*)` });
-  const oldest = sql`SELECT ${id} FROM ${webhookMessages} WHERE ${id} < ${value("before")} ORDER BY ${id} LIMIT ${value("limit")}`;
+  const oldest = sql`SELECT ${id} FROM ${webhookMessages} WHERE ${id} < ${value("before")} ORDER BY ${id} LIMIT ${asInteger(value("limit"))}`;
   return read(found, (list) => sql`SELECT ${list} FROM (${oldest}) AS ${page}`);
 });
 const deleteDeliveries = query((value: ValueOf<{ last: string }>) => {

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { assignments, fields, names, query, returning, type ValueOf } from "../db/query.ts";
+import { asInteger, assignments, fields, names, query, returning, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { all, type Db } from "../db/sql.ts";
 import type { CronCtx, CronPart, Outbox, SystemCtx } from "../runtime.ts";
@@ -47,7 +47,7 @@ const leaseRound = query((value: ValueOf<Round>) => {
   const due = sql`
     SELECT ${d.messageId} FROM ${d} INDEXED BY webhook_deliveries_due
     WHERE ${d.endpointId} = ${waiting.endpointId} AND ${d.status} = 'pending' AND ${d.dueAtMs} <= ${value("nowMs")}
-    ORDER BY ${d.dueAtMs} LIMIT ${value("limit")}`;
+    ORDER BY ${d.dueAtMs} LIMIT ${asInteger(value("limit"))}`;
   const ranked = sql`
     SELECT ${d}.*, coalesce(${w.failingSinceMs}, 0) > 0 AS fails,
       row_number() OVER (PARTITION BY ${d.endpointId} ORDER BY ${d.dueAtMs}, ${d.messageId}) AS place
@@ -63,7 +63,7 @@ const leaseRound = query((value: ValueOf<Round>) => {
       )
       UPDATE ${d} SET ${assignments(d, { dueAtMs: value("leaseMs") })}
       WHERE (${names(d.endpointId, d.messageId)}) IN (
-        SELECT ${d.endpointId}, ${d.messageId} FROM (${ranked}) AS ${d} ORDER BY place, fails LIMIT ${value("limit")}
+        SELECT ${d.endpointId}, ${d.messageId} FROM (${ranked}) AS ${d} ORDER BY place, fails LIMIT ${asInteger(value("limit"))}
       )
       RETURNING ${list}`,
   );

@@ -1,6 +1,6 @@
 import { desc, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { computed, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
@@ -36,9 +36,9 @@ const selectDeliveries = query((value: ValueOf<Wanted>) => {
       ...fields(webhookDeliveries, "nextAttemptAtMs", "attempts"),
     },
     (list) => sql`
-      SELECT ${list} FROM (${lookedAt(value)} LIMIT ${value("most")}) AS ${webhookDeliveries}
+      SELECT ${list} FROM (${lookedAt(value)} LIMIT ${asInteger(value("most"))}) AS ${webhookDeliveries}
       CROSS JOIN ${webhookMessages} ON ${webhookMessages.id} = ${messageId}
-      WHERE coalesce(${shown} = ${value("status")}, 1) ORDER BY ${messageId} DESC LIMIT ${value("limit")}`,
+      WHERE coalesce(${shown} = ${value("status")}, 1) ORDER BY ${messageId} DESC LIMIT ${asInteger(value("limit"))}`,
   );
 });
 /** The last delivery that such a page reads. */

@@ -92,7 +92,7 @@ const countSpan = query((value: ValueOf<MessageSpan>) =>
 const replaySpan = query(
   (value: ValueOf<MessageSpan & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
     const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
-    const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${value("leased")}`;
+    const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${asInteger(value("leased"))}`;
     return drizzle
       .update(webhookDeliveries)
       .set({

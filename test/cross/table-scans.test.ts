@@ -69,7 +69,7 @@ const ALLOWED_SCANS: readonly AllowedScan[] = [
   },
   {
     detail: "SEARCH admin_audit USING PRIMARY KEY (app_id=?)",
-    text: 'from "admin_audit" where "admin_audit"."app_id" = ? order by "admin_audit"."seq" desc limit ?',
+    text: 'from "admin_audit" where "admin_audit"."app_id" = ? order by "admin_audit"."seq" desc limit',
     why: "The newest entries of an application's audit, one page.",
   },
   {
@@ -241,6 +241,8 @@ it("no statement scans a table or all of a tenant's rows to find a few", {
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response());
   const texts = await textsOfAllStatements();
   expect(texts.size).toBeGreaterThan(240);
+  // SQLite would prepare these again at every run.
+  expect([...texts].filter((text) => /\blimit \?/i.test(text))).toEqual([]);
 
   const readingsOf = await planReader();
   const readings: Reading[] = [];

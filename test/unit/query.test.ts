@@ -3,6 +3,7 @@ import { alias, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlit
 import { describe, expect, expectTypeOf, it } from "vitest";
 import {
   assignments,
+  boundLimit,
   computed,
   drizzle,
   fields,
@@ -93,10 +94,10 @@ describe("a statement from Drizzle's builder", () => {
     );
     const { text, params, isRead, map } = close({ appId: "app", id: "one" });
     expect(text).toBe(
-      'update "things" set "is_open" = ? where ("things"."app_id" = ? and "things"."id" = ?)' +
+      'update "things" set "is_open" = 0 where ("things"."app_id" = ? and "things"."id" = ?)' +
         ' returning "things"."is_open" as "isOpen"',
     );
-    expect(params).toEqual([0, "app", "one"]);
+    expect(params).toEqual(["app", "one"]);
     expect(isRead).toBe(false);
     expect(map?.([{ isOpen: 0 }])).toEqual([{ isOpen: false }]);
   });
@@ -111,14 +112,23 @@ describe("a statement from Drizzle's builder", () => {
         madeMs: 5,
       }),
     );
-    expect(insert({ appId: "app", id: "one", rules: ["a"], isOpen: true }).params).toEqual([
-      "app",
-      "one",
-      '["a"]',
-      1,
-      5,
-    ]);
-    expect(insert({ appId: "app", id: "one", rules: null, isOpen: false }).params).toEqual(["app", "one", null, 0, 5]);
+    expect(insert({ appId: "app", id: "one", rules: ["a"], isOpen: true }).params).toEqual(["app", "one", '["a"]', 1]);
+    expect(insert({ appId: "app", id: "one", rules: null, isOpen: false }).params).toEqual(["app", "one", null, 0]);
+  });
+
+  it("has its constants in its text, so that SQLite uses a partial index and prepares the statement once", () => {
+    const find = query((value: ValueOf<{ appId: string; most: number }>) =>
+      drizzle
+        .select(fields(things, "id"))
+        .from(things)
+        .where(and(eq(things.appId, value("appId")), eq(things.isOpen, true), eq(things.id, "it's")))
+        .limit(boundLimit(value("most"))),
+    );
+    const { text, params } = find({ appId: "app", most: 7 });
+    expect(text).toContain(`"things"."is_open" = 1 and "things"."id" = 'it''s'`);
+    expect(text).toContain("limit CAST(? AS INTEGER)");
+    expect(params).toEqual(["app", 7]);
+    expect(query(() => drizzle.select(fields(things, "id")).from(things).limit(3))({}).text).toContain("limit 3");
   });
 
   it("cannot be sent by Drizzle", async () => {
@@ -146,14 +156,15 @@ describe("query throws for", () => {
   it("the 101st value", () => {
     const of = (count: number) =>
       query(
-        () =>
+        (value: ValueOf<Record<string, number>>) =>
           sql`SELECT ${sql.join(
-            Array.from({ length: count }, (_, at) => sql`${at}`),
+            Array.from({ length: count }, (_, at) => sql`${value(`n${at}`)}`),
             sql`, `,
           )}`,
       );
-    expect(of(100)({}).params.length).toBe(100);
-    expect(() => of(101)({})).toThrow("101");
+    const values = Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`n${at}`, at]));
+    expect(of(100)(values).params.length).toBe(100);
+    expect(() => of(101)(values)).toThrow("101");
   });
 
   it("two columns of the same name, which D1's batch would merge", () => {
@@ -199,7 +210,7 @@ describe("a selected expression", () => {
       scalar(drizzle.select(fields(parts, "thingId")).from(parts).where(eq(parts.appId, things.appId)).limit(1));
     const find = query(() => drizzle.select(computed({ first: first() })).from(things));
     expect(find({}).text).toBe(
-      'select (select "parts"."thing_id" as "thingId" from "parts" where "parts"."app_id" = "things"."app_id" limit ?)' +
+      'select (select "parts"."thing_id" as "thingId" from "parts" where "parts"."app_id" = "things"."app_id" limit 1)' +
         ' as "first" from "things"',
     );
     expectTypeOf(find).returns.toEqualTypeOf<Statement<{ first: string | null }>>();

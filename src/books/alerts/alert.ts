@@ -2,7 +2,7 @@ import { and, eq, gt, sql } from "drizzle-orm";
 import { admitRow } from "../../auth/scopes.ts";
 import { requireApp } from "../../catalog/apps.ts";
 import { insertAct, newAct } from "../../catalog/audit.ts";
-import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { boundLimit, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalidCursor, PurserError, temporarilyUnavailable } from "../../errors.ts";
@@ -151,7 +151,7 @@ const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; lim
       ),
     )
     .orderBy(alertStates.accountId)
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /**

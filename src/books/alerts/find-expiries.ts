@@ -77,7 +77,7 @@ function readDue(value: ValueOf<ExpiriesUntil>, isOfExpiry: SQL | undefined, isE
           ORDER BY ${candidate.expiresAtMs}, ${candidate.accountId}, ${candidate.grantSeq} LIMIT 1
         )
       CROSS JOIN ${environments} ON ${and(eq(environments.id, start.environmentId), isEnvironment)}
-      ORDER BY ${moment}, ${start.days} DESC, ${environments.id} LIMIT ${value("limit")}`,
+      ORDER BY ${moment}, ${start.days} DESC, ${environments.id} LIMIT ${asInteger(value("limit"))}`,
   );
 }
 

@@ -1,5 +1,5 @@
 import { and, eq, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
+import { boundLimit, computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, balanceExpiries, creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
@@ -46,7 +46,7 @@ const selectUsersWithEntries = query((value: ValueOf<{ environmentId: number; li
       ),
     )
     .orderBy(lastActiveDay, id)
-    .limit(value("limit"));
+    .limit(boundLimit(value("limit")));
 });
 
 const selectFirstSeqs = query((value: ValueOf<{ accounts: string; atMs: number }>) =>

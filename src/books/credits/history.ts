@@ -1,6 +1,6 @@
 import { and, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { asInteger, computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
+import { asInteger, boundLimit, computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
@@ -62,7 +62,7 @@ const selectHistoryPage = accountQuery((value: ValueOf<{ before: number; limit: 
     .from(creditLedger)
     .where(and(eq(accountId, account), lt(seq, value("before"))))
     .orderBy(desc(seq))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 const newer = alias(creditLedger, "newer");
@@ -76,7 +76,7 @@ const followChain = (account: SQL, start: SQL, value: ValueOf<{ limit: number }>
       UNION ALL
       SELECT ${creditLedger}.* FROM chain AS ${newer} CROSS JOIN ${creditLedger}
       WHERE ${accountId} = ${newer.accountId} AND ${seq} = ${newer.previousSeq}
-      LIMIT ${value("limit")}
+      LIMIT ${asInteger(value("limit"))}
     )
     SELECT ${list} FROM chain AS ${creditLedger}`,
   );
@@ -119,7 +119,7 @@ const selectExpired = accountQuery((value: ValueOf<{ beforeMs: number; limit: nu
     .where(sql`${creditBalances.accountId} = ${account} AND ${hasRemaining} = 1
       AND ${expiresAtMs} < ${asInteger(value("beforeMs"))}`)
     .orderBy(desc(expiresAtMs))
-    .limit(value("limit"));
+    .limit(boundLimit(value("limit")));
 });
 
 /** Returns a user's balances that expired with something left, the latest first. The ledger has no entry of an expiry (C14). */
@@ -214,7 +214,7 @@ const selectMatchingReferences = query((value: ValueOf<ReferenceSearch>) => {
     .from(sql`(${searched}) AS ${creditBalances}`)
     .crossJoin(accounts)
     .where(and(eq(accounts.id, creditBalances.accountId), eq(accounts.environmentId, value("environmentId"))))
-    .limit(value("limit"));
+    .limit(boundLimit(value("limit")));
 });
 
 /**

@@ -1,5 +1,5 @@
 import { and, count, desc, eq, gte, lt, or, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
+import { asInteger, boundLimit, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
@@ -81,7 +81,7 @@ const selectRows = accountQuery((value: ValueOf<BalanceSearch>, account) =>
     .from(searched(account, value))
     .where(passes(value))
     .orderBy(desc(creditBalances.grantSeq))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 const selectBalancesEnd = accountQuery((value: ValueOf<Searched>, account) =>
   drizzle
@@ -214,7 +214,7 @@ const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) 
     },
     (list) => sql`WITH RECURSIVE page AS (
       SELECT * FROM ${creditBalances} WHERE ${accountId} = ${account} AND ${grantSeq} < ${value("beforeSeq")}
-      ORDER BY ${grantSeq} DESC LIMIT ${value("limit")}
+      ORDER BY ${grantSeq} DESC LIMIT ${asInteger(value("limit"))}
     ), step (issue, previous, steps, revoked, moment) AS (
       SELECT ${grantSeq}, ${previousSeq}, ${balanceAfterSteps}, ${isRevoked}, ${occurredAtMs}
       FROM page AS ${creditBalances} CROSS JOIN ${creditLedger}

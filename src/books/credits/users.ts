@@ -1,5 +1,16 @@
 import { and, count, desc, eq, gt, gte, isNotNull, lt, sql } from "drizzle-orm";
-import { computed, drizzle, fields, optional, query, type RowOf, scalar, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  boundLimit,
+  computed,
+  drizzle,
+  fields,
+  optional,
+  query,
+  type RowOf,
+  scalar,
+  type ValueOf,
+} from "../../db/query.ts";
 import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
 import { all, type RowsOf } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
@@ -56,7 +67,7 @@ const selectUsers = query(
     const { accountId, unit, remainingSteps, hasRemaining, expiresAtMs } = creditBalances;
     const page = sql`SELECT ${id}, ${userId} FROM ${accounts}
       WHERE ${environmentId} = ${value("environmentId")} AND ${userId} > ${value("afterUserId")}
-      ORDER BY ${userId} LIMIT ${value("limit")}`;
+      ORDER BY ${userId} LIMIT ${asInteger(value("limit"))}`;
     return drizzle
       .select({
         ...fields(accounts, "userId"),
@@ -138,7 +149,7 @@ const selectUsersByPrefix = query((value: ValueOf<Bounds & { after: string; from
       ),
     )
     .orderBy(accounts.userId)
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /** Returns a user of a list. */
@@ -198,7 +209,7 @@ const selectRecentUsers = query((value: ValueOf<Bounds & { beforeDay: number; be
       ),
     )
     .orderBy(desc(accounts.lastActiveDay), desc(accounts.id))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /**
@@ -235,7 +246,7 @@ const selectNamed = query((value: ValueOf<Bounds & { userIds: string }>) =>
         sql`${accounts.userId} IN (SELECT value FROM json_each(${value("userIds")}))`,
       ),
     )
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 
 /** Returns the users with these ids, in any order. */

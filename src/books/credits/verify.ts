@@ -1,5 +1,5 @@
 import { and, eq, gt, gte, or, sql } from "drizzle-orm";
-import { computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { assert, invalidCursor } from "../../errors.ts";
@@ -182,7 +182,7 @@ const selectUsersToVerify = query((value: ValueOf<ReturnType<typeof selectedBy> 
       ),
     )
     .orderBy(accounts.userId)
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 type VerifiedUserRow = RowsOf<[ReturnType<typeof selectUsersToVerify>]>[0][number];
 

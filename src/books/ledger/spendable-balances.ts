@@ -1,5 +1,14 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
-import { asInteger, type ColumnsOf, computed, drizzle, fields, read, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  boundLimit,
+  type ColumnsOf,
+  computed,
+  drizzle,
+  fields,
+  read,
+  type ValueOf,
+} from "../../db/query.ts";
 import { creditBalances, creditLedger, reservations, type Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -116,12 +125,18 @@ const listedBalanceFields = () => drizzle.select(fields(creditBalances, ...BALAN
 
 /** All public fields of up to `limit` balances that can pay now. */
 export const selectActiveUpTo = accountQuery((value: ValueOf<AtNow & { limit: number }>, account) =>
-  listedBalanceFields().from(creditBalances).where(isSpendable(value, account)).limit(value("limit")),
+  listedBalanceFields()
+    .from(creditBalances)
+    .where(isSpendable(value, account))
+    .limit(boundLimit(value("limit"))),
 );
 
 /** All public fields of up to `limit` balances of the user. */
 export const selectBalancesUpTo = accountQuery((value: ValueOf<{ limit: number }>, account) =>
-  listedBalanceFields().from(creditBalances).where(ofAccount(account)).limit(value("limit")),
+  listedBalanceFields()
+    .from(creditBalances)
+    .where(ofAccount(account))
+    .limit(boundLimit(value("limit"))),
 );
 
 type AtNow = { nowMs: number };

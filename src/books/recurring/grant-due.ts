@@ -1,7 +1,7 @@
 import { and, eq, lte, sql } from "drizzle-orm";
 import { cronIn, workOnEach } from "../../db/cron-work.ts";
 import { clockOf, guardFeatures } from "../../db/features.ts";
-import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones.ts";
@@ -37,7 +37,7 @@ const selectUsersDue = query((value: ValueOf<DuePlace>) => {
     WHERE ${recurringDueAtMs} IS NOT NULL AND ${recurringDueAtMs} <= ${value("nowMs")}
       AND ${accounts.isErased} = 0
       AND (${recurringDueAtMs}, ${id}) > (${value("afterMs")}, ${value("afterId")})
-    ORDER BY ${recurringDueAtMs}, ${id} LIMIT ${value("limit")}`;
+    ORDER BY ${recurringDueAtMs}, ${id} LIMIT ${asInteger(value("limit"))}`;
   return drizzle
     .select({
       ...fields(accounts, { accountId: "id", userId: "userId", dueAtMs: "recurringDueAtMs" }),

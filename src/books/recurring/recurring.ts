@@ -1,5 +1,5 @@
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
-import { computed, drizzle, fields, query, read, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, recurringGrants } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
@@ -90,13 +90,14 @@ const suspended = (value: ValueOf<SuspendedPage>) =>
 const selectSuspended = query((value: ValueOf<SuspendedPage>) =>
   read(
     { ...fields(accounts, "userId"), ...fields(recurringGrants) },
-    (list) => sql`SELECT ${list} FROM ${suspended(value)} ORDER BY ${recurringGrants.id} LIMIT ${value("limit")}`,
+    (list) =>
+      sql`SELECT ${list} FROM ${suspended(value)} ORDER BY ${recurringGrants.id} LIMIT ${asInteger(value("limit"))}`,
   ),
 );
 const countSuspendedRows = query((value: ValueOf<SuspendedPage>) =>
   read(
     computed({ count: sql<number>`count(*)` }),
-    (list) => sql`SELECT ${list} FROM (SELECT 1 FROM ${suspended(value)} LIMIT ${value("limit")})`,
+    (list) => sql`SELECT ${list} FROM (SELECT 1 FROM ${suspended(value)} LIMIT ${asInteger(value("limit"))})`,
   ),
 );
 

@@ -2,7 +2,18 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
-import { computed, drizzle, fields, hasRow, query, type RowOf, read, scalar, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  query,
+  type RowOf,
+  read,
+  scalar,
+  type ValueOf,
+} from "../../db/query.ts";
 import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { assert, invalid } from "../../errors.ts";
@@ -23,7 +34,7 @@ type DaySpan = { environmentId: number; from: number; to: number; rows: number }
 
 const daysOfSpan = (value: ValueOf<DaySpan>) => sql`(
   SELECT * FROM ${usageDays} WHERE ${usageDays.environmentId} = ${value("environmentId")}
-    AND ${usageDays.day} >= ${value("from")} AND ${usageDays.day} < ${value("to")} LIMIT ${value("rows")}
+    AND ${usageDays.day} >= ${value("from")} AND ${usageDays.day} < ${value("to")} LIMIT ${asInteger(value("rows"))}
 ) AS ${usageDays}`;
 
 /** The sum of the upper bits with the carry of the lower ones. Both parts then fit a double, and sums can be compared. */

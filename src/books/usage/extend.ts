@@ -106,7 +106,7 @@ export const holdsPart: CronPart = {
 const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
-    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} ORDER BY ${accountId} LIMIT ${value("limit")}`;
+    WHERE ${state} = 'open' AND ${expiresAtMs} <= ${value("nowMs")} ORDER BY ${accountId} LIMIT ${asInteger(value("limit"))}`;
   return drizzle
     .select({
       ...fields(accounts, { accountId: "id" }),

@@ -1,5 +1,5 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
-import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../../db/query.ts";
 import { accounts, largeProperties, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
@@ -43,7 +43,10 @@ const ofSpan = (value: ValueOf<EventSpan>, account: SQL) => {
 };
 
 const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) =>
-  read(listedEventFields(), (list) => sql`SELECT ${list} FROM ${ofSpan(value, account)} LIMIT ${value("limit")}`),
+  read(
+    listedEventFields(),
+    (list) => sql`SELECT ${list} FROM ${ofSpan(value, account)} LIMIT ${asInteger(value("limit"))}`,
+  ),
 );
 
 /** Whether a text matches a filter: none, a name or a glob. */

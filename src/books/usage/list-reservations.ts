@@ -1,6 +1,6 @@
 import { and, desc, eq, gt, lte, not, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, reservations } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
@@ -186,7 +186,7 @@ function idsOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condi
     SELECT ${id}, ${createdAtMs} FROM ${reservations} INDEXED BY ${index}
     WHERE ${accountId} = ${account} AND ${condition}
       AND (${createdAtMs}, ${id}) < (${value("beforeMs")}, ${value("beforeId")})
-    ORDER BY ${createdAtMs} DESC, ${id} DESC LIMIT ${value("limit")}
+    ORDER BY ${createdAtMs} DESC, ${id} DESC LIMIT ${asInteger(value("limit"))}
   )`;
 }
 
@@ -223,7 +223,7 @@ const reservationsPageOf = (status: ReservationStatus | "all") =>
     const ids = sql.join(idsByStatus(status, value, account), sql` UNION ALL `);
     return drizzle
       .select(reservationFields(value))
-      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${value("limit")}) AS ${reservationsPage}`)
+      .from(sql`(${ids} ORDER BY 2 DESC, 1 DESC LIMIT ${asInteger(value("limit"))}) AS ${reservationsPage}`)
       .crossJoin(reservations)
       .where(and(eq(environmentId, value("environmentId")), eq(id, reservationsPage.id)))
       .orderBy(desc(createdAtMs), desc(id));

@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { assignments, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
+import { asInteger, assignments, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageEvents, usageToSum, usageTotals } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
@@ -46,7 +46,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPlace & { limit: number }>
     (list) => sql`SELECT ${list} FROM ${usageToSum} CROSS JOIN ${usageEvents}
       ON ${usageEvents.accountId} = ${accountId} AND (${byMs}, ${n}) >= (+${occurredByMs}, +${seq})
       WHERE (${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})
-      ORDER BY ${environmentId}, ${accountId}, ${byMs}, ${n} LIMIT ${value("limit")}`,
+      ORDER BY ${environmentId}, ${accountId}, ${byMs}, ${n} LIMIT ${asInteger(value("limit"))}`,
   );
 });
 type Event = RowsOf<[ReturnType<typeof selectUnsummedEvents>]>[0][number];

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { computed, read, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, read, type ValueOf } from "../../db/query.ts";
 import { usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
@@ -90,7 +90,7 @@ const selectGroupSums = accountQuery((value: ValueOf<AskedTotals>, account) => {
           ${value("byModel")} AS engines, ${value("withDebits")} AS paid
       ) AS asked CROSS JOIN ${usageEvents} INDEXED BY usage_events_occurred
       WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")} AND ${occurredAtMs} < ${value("to")}
-      LIMIT ${value("limit")}
+      LIMIT ${asInteger(value("limit"))}
     ) AS span GROUP BY 1, 2, 3, 4 ORDER BY 2, 3, 4 LIMIT ${GROUPS_MAX + 1}`,
   );
 });

@@ -1,7 +1,7 @@
 import { and, desc, eq, gte, lt, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
-import { drizzle, fields, query, type ValueOf } from "../../db/query.ts";
+import { boundLimit, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
@@ -35,7 +35,7 @@ const selectNewestTotals = query((value: ValueOf<FigureSpan>) =>
     .from(usageTotals)
     .where(isOfSpan(usageTotals, value))
     .orderBy(desc(usageTotals.day))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 const selectNewestSums = query((value: ValueOf<FigureSpan>) =>
   drizzle
@@ -43,7 +43,7 @@ const selectNewestSums = query((value: ValueOf<FigureSpan>) =>
     .from(usageDays)
     .where(isOfSpan(usageDays, value))
     .orderBy(desc(usageDays.day))
-    .limit(value("limit")),
+    .limit(boundLimit(value("limit"))),
 );
 type TotalRow = RowsOf<[ReturnType<typeof selectNewestTotals>]>[0][number];
 type DaySumRow = RowsOf<[ReturnType<typeof selectNewestSums>]>[0][number];

@@ -1,5 +1,15 @@
 import { sql } from "drizzle-orm";
-import { assignments, computed, insertFrom, names, query, read, returning, type ValueOf } from "../../db/query.ts";
+import {
+  asInteger,
+  assignments,
+  computed,
+  insertFrom,
+  names,
+  query,
+  read,
+  returning,
+  type ValueOf,
+} from "../../db/query.ts";
 import { analyticsEvents, databaseSize, distinctIds, firstSeenOfKnownId } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS } from "../../lib/time.ts";
@@ -23,7 +33,7 @@ const rowid = sql`${analyticsEvents}.rowid`;
  */
 const withPage = (value: ValueOf<RetentionStep>) => sql`WITH
   head (place, arrived) AS MATERIALIZED (
-    SELECT ${rowid}, ${arrivedMs} FROM ${analyticsEvents} ORDER BY ${rowid} LIMIT ${value("limit")}
+    SELECT ${rowid}, ${arrivedMs} FROM ${analyticsEvents} ORDER BY ${rowid} LIMIT ${asInteger(value("limit"))}
   ),
   page (place) AS MATERIALIZED (
     SELECT place FROM head
