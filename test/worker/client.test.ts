@@ -4,7 +4,7 @@ import { InsufficientCredits, Purser, verifyWebhook } from "../../clients/typesc
 import { createWorkerApp } from "../../src/app.ts";
 import { bound, makeApp, makeLegacyPack } from "../support/world.ts";
 
-it("the client works inside workerd: calls, pages, holds, errors and signatures", async () => {
+it("the client sends calls, reads pages, holds credits, throws errors and checks signatures inside workerd", async () => {
   const { appId, keys } = await makeApp();
   const app = createWorkerApp();
   await makeLegacyPack(appId, "Tokens", "tokens");
@@ -33,7 +33,7 @@ it("the client works inside workerd: calls, pages, holds, errors and signatures"
   await expect(verifyWebhook(new Headers(headers), "{}", "whsec_c2VjcmV0")).rejects.toThrow("No signature");
 });
 
-it("the client passes on warnings with their operation, and by default prints each once", async () => {
+it("the client passes warnings to onWarning with their operation, and by default prints each warning once", async () => {
   const { appId, keys } = await makeApp();
   const app = createWorkerApp();
   await makeLegacyPack(appId, "Tokens", "tokens");

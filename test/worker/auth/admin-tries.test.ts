@@ -6,7 +6,7 @@ import { bound, Clock } from "../../support/world.ts";
 
 const APPS = "/api/v1/admin/apps";
 
-/** What a platform counts for all isolates: ten a key, as wrangler.toml says. */
+/** A rate limiter that all isolates share: ten requests a key, as in wrangler.toml. */
 function platform(): RateLimit {
   const counts = new Map<string, number>();
   return {
@@ -18,7 +18,7 @@ function platform(): RateLimit {
   };
 }
 
-/** Isolates of one deployment; each answers the status of a try with a token. */
+/** Makes isolates of one deployment. Each returns the status of a request with a token. */
 function deployment(bindings: Partial<Env> = {}) {
   const clock = new Clock();
   const shared = bound({ ADMIN_TRIES: platform(), ...bindings });
@@ -44,7 +44,7 @@ function deployment(bindings: Partial<Env> = {}) {
 }
 
 describe("wrong admin tokens", () => {
-  it("are limited to ten a minute for an address, for the API and the dashboard together; then the right one is refused too", async () => {
+  it("are limited to ten a minute from one address, on the API and the dashboard together, and then the right token is refused too", async () => {
     const { clock, isolate } = deployment();
     const { api, signIn } = isolate();
     for (let tries = 0; tries < 5; tries++) {
@@ -60,7 +60,7 @@ describe("wrong admin tokens", () => {
     expect(await api(env.ADMIN_TOKEN, "192.0.2.1")).toBe(200);
   });
 
-  it("are counted over all isolates if the platform counts", async () => {
+  it("are counted across all isolates if the platform's rate limiter is bound", async () => {
     const { isolate } = deployment();
     const statuses: number[] = [];
     for (let tries = 0; tries < 30; tries++) statuses.push(await isolate().api("wrong", "192.0.2.3"));
@@ -68,14 +68,14 @@ describe("wrong admin tokens", () => {
     expect(statuses.slice(10)).toEqual(Array(20).fill(429));
   });
 
-  it("are counted in the isolate otherwise", async () => {
+  it("are counted in each isolate if the platform's rate limiter is not bound", async () => {
     const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
     const { api } = isolate();
     for (let tries = 0; tries < 10; tries++) expect(await api("wrong", "192.0.2.4")).toBe(401);
     expect(await api("wrong", "192.0.2.4")).toBe(429);
   });
 
-  it("are limited the same when they come concurrently", async () => {
+  it("are limited to ten even if a hundred arrive concurrently, while the right token always passes", async () => {
     const { isolate } = deployment({ ADMIN_TRIES: undefined as unknown as RateLimit });
     const { api } = isolate();
     const guesses = await Promise.all(Array.from({ length: 100 }, (_, n) => api(`wrong-${n}`, "192.0.2.6")));
@@ -86,14 +86,14 @@ describe("wrong admin tokens", () => {
     expect(new Set(owner)).toEqual(new Set([200]));
   });
 
-  it("count only failures: requests with the right token are not limited", async () => {
+  it("are the only ones counted: requests with the right token are not limited", async () => {
     const { isolate } = deployment();
     const { api } = isolate();
     for (let tries = 0; tries < 40; tries++) expect(await api(env.ADMIN_TOKEN, "192.0.2.5")).toBe(200);
     expect(await api("wrong", "192.0.2.5")).toBe(401);
   });
 
-  it("count for one address when callers could choose the header", async () => {
+  it("count as from one address if callers can choose the address header", async () => {
     const { isolate } = deployment({ BEHIND_CLOUDFLARE: "false" });
     const { api, signIn } = isolate();
     for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `192.0.2.${tries}`)).toBe(401);
@@ -101,7 +101,7 @@ describe("wrong admin tokens", () => {
     expect(await signIn("wrong", "203.0.113.2")).toBe(429);
   });
 
-  it("count together for all addresses of one IPv6 customer", async () => {
+  it("count together for all addresses of one IPv6 /64 network", async () => {
     const { isolate } = deployment();
     const { api } = isolate();
     for (let tries = 0; tries < 10; tries++) expect(await api("wrong", `2001:db8:1:2::${tries}`)).toBe(401);

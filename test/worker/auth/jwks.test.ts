@@ -5,13 +5,13 @@ import { type Answer, Clock, makeApp, makeClient } from "../../support/world.ts"
 
 const MINUTE_MS = 60_000;
 
-interface Signing {
+interface SigningKey {
   readonly kid: string;
   readonly privateKey: CryptoKey;
   readonly jwk: JWK;
 }
 
-async function makeSigning(kid: string): Promise<Signing> {
+async function makeSigningKey(kid: string): Promise<SigningKey> {
   const { privateKey, publicKey } = await generateKeyPair("ES256", { extractable: true });
   return { kid, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg: "ES256" } };
 }
@@ -36,7 +36,7 @@ async function makeWorld(keys: readonly JWK[]) {
   const clock = new Clock();
   // The platform's cache uses real time, and a token is judged by the world's.
   clock.ms = Date.now();
-  const token = ({ kid, privateKey }: Signing, headerKid = kid) =>
+  const token = ({ kid, privateKey }: SigningKey, headerKid = kid) =>
     new SignJWT({ sub: "u" })
       .setProtectedHeader({ alg: "ES256", kid: headerKid })
       .setExpirationTime(Math.floor(clock.ms / 1_000) + 3_600)
@@ -54,7 +54,7 @@ async function makeWorld(keys: readonly JWK[]) {
 
 describe("published keys", () => {
   it("are fetched once in ten minutes by all isolates of a location", async () => {
-    const first = await makeSigning("first");
+    const first = await makeSigningKey("first");
     const { server, clock, token, isolate } = await makeWorld([first.jwk]);
     for (let n = 0; n < 3; n++) {
       const ask = isolate();
@@ -71,15 +71,19 @@ describe("published keys", () => {
     expect(server.requests).toBe(2);
   });
 
-  it("are fetched without the cache for an unknown kid, at most a few times a minute", async () => {
-    const [first, second, stranger] = [await makeSigning("first"), await makeSigning("second"), await makeSigning("x")];
+  it("are fetched past the cache for an unknown kid, at most five times a minute", async () => {
+    const [first, second, stranger] = [
+      await makeSigningKey("first"),
+      await makeSigningKey("second"),
+      await makeSigningKey("x"),
+    ];
     const { server, clock, token, isolate, publish } = await makeWorld([first.jwk]);
     expect((await isolate()(await token(first))).status).toBe(200);
     publish([second.jwk]);
     const ask = isolate();
     expect((await ask(await token(second))).status).toBe(200);
     expect(server.requests).toBe(2);
-    // What was fetched so is in the cache for the next isolate.
+    // The next isolate finds the new keys in the cache.
     expect((await isolate()(await token(second))).status).toBe(200);
     expect(server.requests).toBe(2);
     for (let n = 0; n < 20; n++) expectError(await ask(await token(stranger, `kid-${n}`)), "invalid_user_token");
@@ -90,8 +94,8 @@ describe("published keys", () => {
     expect((await ask(await token(second))).status).toBe(200);
   });
 
-  it("are fetched from a failing server once a minute, not with each request", async () => {
-    const first = await makeSigning("first");
+  it("are fetched from a failing server at most five times a minute, not with each request", async () => {
+    const first = await makeSigningKey("first");
     const { server, clock, token, isolate, publish } = await makeWorld([first.jwk]);
     server.answer = () => new Response("down", { status: 500 });
     vi.spyOn(console, "warn").mockReturnValue();
@@ -105,7 +109,7 @@ describe("published keys", () => {
   });
 
   it("are fetched at most five times from a server that hangs, whatever the number of requests", async () => {
-    const first = await makeSigning("first");
+    const first = await makeSigningKey("first");
     const { server, token, isolate } = await makeWorld([first.jwk]);
     vi.spyOn(console, "warn").mockReturnValue();
     let release = () => {};
@@ -127,15 +131,15 @@ describe("published keys", () => {
   });
 
   it("are available to many concurrent requests of a new isolate: none is refused because of another's fetch", async () => {
-    const first = await makeSigning("first");
+    const first = await makeSigningKey("first");
     const { token, isolate } = await makeWorld([first.jwk]);
     const [ask, sent] = [isolate(), await token(first)];
     const answers = await Promise.all(Array.from({ length: 20 }, () => ask(sent)));
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
   });
 
-  it("are refused and not cached when they are larger than 256 KiB, more than 100, or no keys", async () => {
-    const first = await makeSigning("first");
+  it("are refused and not cached when the response is larger than 256 KiB, has more than 100 keys, or is not a key set", async () => {
+    const first = await makeSigningKey("first");
     const { server, token, isolate, publish } = await makeWorld([first.jwk]);
     vi.spyOn(console, "warn").mockReturnValue();
     const others = (count: number) => Array.from({ length: count }, (_, n) => ({ ...first.jwk, kid: `other-${n}` }));

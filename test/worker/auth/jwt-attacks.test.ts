@@ -18,11 +18,11 @@ import {
 
 beforeEach(mockKeyServer);
 
-describe("no attack on a token's header or key set verifies", () => {
+describe("the verification of an end-user token", () => {
   const header = (fields: object = {}) => JSON.stringify({ alg: "RS256", kid: "first", ...fields });
   const payload = JSON.stringify(GOOD);
 
-  it("a public key used as a shared secret, in any form", async () => {
+  it("refuses a public key used as a shared secret, in any form", async () => {
     const { publicJwk } = await pairFor("RS256");
     const { setting, isolate } = publish([{ ...publicJwk, kid: "first" }]);
     const spki = await crypto.subtle.exportKey(
@@ -41,7 +41,7 @@ describe("no attack on a token's header or key set verifies", () => {
     }
   });
 
-  it("a shared secret that is published, and the secret of a setting under another algorithm", async () => {
+  it("refuses a published shared secret, and the setting's secret under another algorithm", async () => {
     const secret = utf8(SECRET);
     const { setting, isolate } = publish([{ kty: "oct", k: encodeBase64url(secret), kid: "first" }]);
     expect(await judge(setting, await sign("HS256", secret, header({ alg: "HS256" }), payload), isolate)).toBe(
@@ -53,7 +53,7 @@ describe("no attack on a token's header or key set verifies", () => {
     expect(await judge(hs256, await sign("RS256", privateJwk, header(), payload))).toBe("algorithm");
   });
 
-  it("no signature at all", async () => {
+  it("refuses a token without a signature", async () => {
     const { publicJwk } = await pairFor("RS256");
     const { setting, isolate } = publish([{ ...publicJwk, kid: "first" }]);
     for (const alg of ["none", "None", "NONE", "constructor", "__proto__", "toString"]) {
@@ -69,7 +69,7 @@ describe("no attack on a token's header or key set verifies", () => {
     expect(await judge(hs256, `${part(header({ alg: "HS256" }))}.${part(payload)}.`)).toBe("signature");
   });
 
-  it("keys in the header itself", async () => {
+  it("refuses a signature by a key in the token's own header, and does not fetch the URLs there", async () => {
     const [own, strangers] = [await pairFor("RS256"), await pairFor("RS256", "other")];
     const { setting, isolate } = publish([{ ...own.publicJwk, kid: "first" }]);
     const fields = { jwk: strangers.publicJwk, jku: "https://evil.example/keys", x5u: "https://evil.example/cert" };
@@ -78,7 +78,7 @@ describe("no attack on a token's header or key set verifies", () => {
     for (const [url] of vi.mocked(fetch).mock.calls) expect(String(url)).not.toContain("evil");
   });
 
-  it("RSA keys of less than 2,048 bits", async () => {
+  it("refuses RSA keys of less than 2,048 bits", async () => {
     const { privateJwk, publicJwk } = await makePair("RS256", 1_024);
     const keys = [{ ...publicJwk, kid: "first" }];
     const { setting, isolate } = publish(keys);
@@ -87,7 +87,7 @@ describe("no attack on a token's header or key set verifies", () => {
       expect(await judge(setting, token, isolate), alg).toBe("no_key");
       expect(await judgeByJose(setting, keys, token), alg).toBeNull();
     }
-    // Beside it a good one still counts.
+    // A good key beside the weak one still verifies.
     const good = await pairFor("RS256");
     const both = publish([...keys, { ...good.publicJwk, kid: "first" }]);
     expect(await judge(both.setting, await sign("RS256", good.privateJwk, header(), payload), both.isolate)).toEqual(
@@ -95,7 +95,7 @@ describe("no attack on a token's header or key set verifies", () => {
     );
   });
 
-  it("keys of another curve, for another use, of another algorithm, or private ones", async () => {
+  it("refuses keys of another curve, for another use, of another algorithm, and private keys", async () => {
     const [own, wide] = [await pairFor("ES256"), await pairFor("ES384")];
     const token = await sign("ES256", own.privateJwk, header({ alg: "ES256" }), payload);
     const asWide = await sign("ES384", wide.privateJwk, header({ alg: "ES256" }), payload);
@@ -120,7 +120,7 @@ describe("no attack on a token's header or key set verifies", () => {
     }
   });
 
-  it("critical extensions, and payloads that are not encoded", async () => {
+  it("refuses critical extensions, and payloads that are not encoded", async () => {
     for (const fields of [
       { crit: ["b64"], b64: false },
       { crit: ["b64"], b64: true },
@@ -135,7 +135,7 @@ describe("no attack on a token's header or key set verifies", () => {
     expect(await judge(hs256, `${signed}.AAAA`)).toBe("malformed");
   });
 
-  it("a repeated name: the last one counts for every reader", async () => {
+  it("reads the last of two members with the same name", async () => {
     const twice = async (fields: string, claims: string) =>
       judge(hs256, await sign("HS256", utf8(SECRET), fields, claims));
     const more = payload.slice(1);
@@ -148,7 +148,7 @@ describe("no attack on a token's header or key set verifies", () => {
     expect(await twice(header({ alg: "HS256" }), `{"__proto__":${payload}}`)).toBe("issuer");
   });
 
-  it("texts that are not JSON objects in UTF-8, and other spellings of base64url", async () => {
+  it("refuses parts that are not JSON objects in UTF-8, and base64url that is not canonical", async () => {
     const key = utf8(SECRET);
     const good = await sign("HS256", key, header({ alg: "HS256" }), payload);
     expect(await judge(hs256, good)).toEqual(GOOD);
@@ -172,7 +172,7 @@ describe("no attack on a token's header or key set verifies", () => {
     ]) {
       expect(await judge(hs256, token), token.slice(0, 60)).toBe("malformed");
     }
-    // 32 bytes leave two bits of the last character unread: four spellings, of which one is a signature.
+    // 32 bytes leave two bits of the last character unused. Only one of its four spellings is canonical.
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     const last = alphabet.indexOf(third.at(-1) ?? "");
     for (const bits of [1, 2, 3]) {

@@ -17,12 +17,12 @@ import {
   sign,
 } from "../../support/jwt-world.ts";
 
-/** jose verifies the signatures; `jwtVerify`, asked beside it, must never refuse what is accepted. */
-const RUNS_AN_ALGORITHM = 200;
+/** How many random tokens are judged for each algorithm. */
+const RUNS_PER_ALGORITHM = 200;
 
 beforeEach(mockKeyServer);
 
-/** Tokens that are refused although jose accepts them: a second spelling of the same bytes, every extension, an end in milliseconds. */
+/** Whether Purser refuses the token although jose accepts it: base64url is not canonical, `crit` is present, or `exp` is in milliseconds. */
 function isStricter(token: string): boolean {
   const parts = token.split(".");
   if (parts.some((text) => decodeBase64url(text) === null)) return true;
@@ -61,7 +61,7 @@ const headerArbitrary = (alg: string) =>
     b64: usually<unknown>(undefined, fc.boolean()),
     jwk: usually<unknown>(undefined, fc.constant({ kty: "oct", k: "AAAA" })),
   });
-/** What may be wrong with a published key. */
+/** The fields of a published key, some of them wrong. */
 const keyArbitrary = (alg: string) =>
   fc.record({
     alg: usually<unknown>(alg, fc.constantFrom<unknown>("RS256", "ES256", "HS256", 7), absent),
@@ -93,7 +93,7 @@ const mutationArbitrary: fc.Arbitrary<Mutation> = usually<Mutation>(
         `${token.slice(0, at(token, where))}${character}${token.slice(at(token, where))}`,
   ),
   place.map((where) => (token: string) => token.slice(0, at(token, where)) + token.slice(at(token, where) + 1)),
-  // The last character of a part has bits that nothing reads.
+  // Changes an unused bit in the last character of a part.
   fc.constantFrom(0, 1, 2).map((index) => (token: string) => {
     const parts = token.split(".");
     const text = parts[index] ?? "";
@@ -107,7 +107,7 @@ const mutationArbitrary: fc.Arbitrary<Mutation> = usually<Mutation>(
   }),
 );
 
-/** Both must agree, except that Purser is stricter; accepted claims are equal. */
+/** Expects Purser and jose to agree, except where Purser is stricter. The claims of accepted tokens must be equal. */
 async function expectAgreement(setting: EndUserSetting, keys: readonly unknown[], token: string, isolate = {}) {
   const [ours, theirs] = [await judge(setting, token, isolate), await judgeByJose(setting, keys, token)];
   if (typeof ours === "object") expect(ours).toEqual(theirs);
@@ -115,8 +115,8 @@ async function expectAgreement(setting: EndUserSetting, keys: readonly unknown[]
   return typeof ours === "object" ? "accepted" : ours;
 }
 
-describe("a token is accepted exactly when jose accepts it", () => {
-  it.each(ASYMMETRIC)("signed with %s, by published keys", { timeout: 120_000 }, async (alg) => {
+describe("Purser agrees with jose, except where Purser is stricter, on random tokens", () => {
+  it.each(ASYMMETRIC)("signed with %s and judged by published keys", { timeout: 120_000 }, async (alg) => {
     const [own, strangers] = [await pairFor(alg), await pairFor(alg, "other")];
     const verdicts = new Map<string, number>();
     const set = fc.array(keyArbitrary(alg), { minLength: 1, maxLength: 3 });
@@ -131,20 +131,20 @@ describe("a token is accepted exactly when jose accepts it", () => {
       const verdict = await expectAgreement(setting, keys, token, isolate);
       verdicts.set(verdict, (verdicts.get(verdict) ?? 0) + 1);
     });
-    await fc.assert(property, { numRuns: RUNS_AN_ALGORITHM });
-    // The mutations leave enough of both.
+    await fc.assert(property, { numRuns: RUNS_PER_ALGORITHM });
+    // The random tokens must include enough of each verdict.
     for (const verdict of ["accepted", "malformed", "no_key"])
       expect(verdicts.get(verdict), verdict).toBeGreaterThan(9);
   });
 
-  it("signed with HS256, by a secret", { timeout: 60_000 }, async () => {
+  it("signed with HS256 and judged by a secret", { timeout: 60_000 }, async () => {
     const tried = [headerArbitrary("HS256"), claimsArbitrary, mutationArbitrary] as const;
     let accepted = 0;
     const property = fc.asyncProperty(...tried, async (header, claims, mutate) => {
       const token = mutate(await sign("HS256", utf8(SECRET), JSON.stringify(header), JSON.stringify(claims)));
       if ((await expectAgreement(hs256, [], token)) === "accepted") accepted++;
     });
-    await fc.assert(property, { numRuns: 4 * RUNS_AN_ALGORITHM });
+    await fc.assert(property, { numRuns: 4 * RUNS_PER_ALGORITHM });
     expect(accepted).toBeGreaterThan(100);
   });
 });

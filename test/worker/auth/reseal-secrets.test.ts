@@ -17,9 +17,9 @@ const NEXT = "the-next-secret-of-32-characters-";
 const ROTATED = { SETTINGS_SECRET: NEXT, SETTINGS_SECRET_PREVIOUS: env.SETTINGS_SECRET };
 const WHSEC = "whsec_0123456789abcdef0123456789abcdef";
 
-/** An application that has a secret of every kind, sealed with the secret before. */
+/** An application that stores a secret of every kind, sealed with the previous SETTINGS_SECRET. */
 async function world() {
-  // What other tests left would take its place in a run.
+  // A run seals a limited number of secrets, and none of them may belong to another test.
   await env.DB.batch(
     [
       "UPDATE environments SET end_user_auth = NULL",
@@ -42,7 +42,7 @@ async function world() {
   await admin("PUT", "stripe", { mode: "live", setting: { signingSecrets: [WHSEC, `${WHSEC}2`] } });
   const { webhookId } = await admin("POST", "webhooks", { mode: "live", url: "https://receiver.example.com/" });
   await admin("POST", `webhooks/${webhookId}/rotate`, {});
-  /** All stored texts that hold a secret. */
+  /** Every stored text that holds a secret. */
   const stored = async (): Promise<string[]> => {
     const { results } = await env.DB.prepare(
       `SELECT end_user_auth AS text FROM environments WHERE id = ?1 UNION ALL
@@ -67,7 +67,7 @@ async function world() {
   return { app, clock, admin, stored, run, list };
 }
 
-/** Which secret sealed each text: the first letters tell. A random part may itself end in `v1` before its dot. */
+/** The prefixes of the sealed parts, one for each secret that sealed. A random part may itself end in `v1` before a dot. */
 const marksOf = (texts: readonly string[]) =>
   new Set(texts.flatMap((text) => text.match(/(?<![\w-])v1\.[\w-]{8}/g) ?? []));
 
@@ -85,13 +85,13 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
     const line = { level: "info", code: "secrets_sealed_anew", database: home(), count: 4, isDone: true };
     expect(info.mock.calls.map(([text]) => JSON.parse(String(text)))).toEqual([line]);
     expect((await list({ SETTINGS_SECRET: NEXT })).status).toBe(200);
-    // What is beside a secret is as it was.
+    // The fields beside a secret are unchanged.
     const setting = JSON.parse(after[1] ?? "");
     expect(setting).toMatchObject({ currency: "usd", prices: [], secrets: [{ hint: expect.any(String) }, {}] });
     expect(after[0]).toBe(await storedSettingOf({ appId: app.appId, mode: "live" }, END_USER_SETTING, NEXT));
   });
 
-  it("works in pages, does nothing when all is done, and costs nothing without a previous secret", async () => {
+  it("works in pages, does nothing once all secrets are sealed anew, and sends no query without a previous secret", async () => {
     const { stored, run } = await world();
     vi.spyOn(console, "info").mockReturnValue();
     for (let left = 4; left > 0; left--) {
@@ -104,7 +104,7 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
     expect(await stored()).toEqual(done);
     const { d1, spent } = countingD1(env.DB);
     await run({ DB: d1 });
-    // The same secret twice is none before.
+    // A previous secret that equals the current one counts as none.
     await run({ DB: d1, SETTINGS_SECRET_PREVIOUS: env.SETTINGS_SECRET });
     expect(spent().roundTrips).toBe(0);
   });
@@ -117,7 +117,7 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
     const d1 = hookedD1(env.DB, async () => {
       if (++trips === 2) await admin("PUT", "end-user-auth", { mode: "live", setting: other }, ROTATED);
     });
-    // A text of another environment opens here for nobody.
+    // A text that was sealed for another environment cannot be opened here.
     const strange = await storedSettingOf({ appId: "app_other", mode: "live" }, END_USER_SETTING);
     await env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
       .bind(strange, app.environments.test.id)
@@ -130,7 +130,7 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
   });
 
   it.each(FAULTS.flatMap((fault) => [1, 2].map((at) => ({ fault, at }))))(
-    "ends the same when its trip fails, in this run or the next: $fault at trip $at",
+    "seals every secret, in this run or the next, even if a trip fails: $fault at trip $at",
     async (plan) => {
       const { stored, run, list } = await world();
       vi.spyOn(console, "info").mockReturnValue();

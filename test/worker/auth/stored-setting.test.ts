@@ -26,7 +26,7 @@ const storedOf = (app: TestApp) =>
     .first<string | null>("end_user_auth");
 
 describe("the secret of an hs256 setting", () => {
-  it("is stored sealed, never shown, and verifies tokens in the one trip of a read", async () => {
+  it("is stored sealed, never shown, and verifies a token without another trip", async () => {
     const { app, set, list, client } = await world();
     const { body, status } = await set(END_USER_SETTING);
     expect([status, JSON.stringify(body)]).toEqual([200, expect.not.stringContaining(END_USER_SETTING.secret)]);
@@ -39,26 +39,26 @@ describe("the secret of an hs256 setting", () => {
     expect(spent().roundTrips).toBe(1);
   });
 
-  it("cannot be set without SETTINGS_SECRET of 32 characters, and nothing is changed", async () => {
+  it("cannot be set without a SETTINGS_SECRET of 32 characters or more, and then nothing is written", async () => {
     const { app, set, client } = await world();
     for (const SETTINGS_SECRET of [undefined as unknown as string, "", "x".repeat(31)]) {
       const call = client({ SETTINGS_SECRET });
       expectError(await set(END_USER_SETTING, call), "secrets_unavailable");
       expect(await storedOf(app)).toBeNull();
-      // What needs no secret works.
+      // Settings that hold no secret can be set.
       const jwks = { type: "jwks", url: "https://keys.example.com/jwks" };
       expect((await set(jwks, call)).status).toBe(200);
       expect((await set(null, call)).status).toBe(200);
     }
   });
 
-  it("that cannot be opened admits no user: without the secret, with another, or moved to another environment", async () => {
+  it("admits no user if it cannot be opened: without SETTINGS_SECRET, with another one, or in another environment", async () => {
     const { app, set, list, client, call, clock } = await world();
     await set(END_USER_SETTING);
     for (const SETTINGS_SECRET of ["", "another-secret-of-32-characters-0"]) {
       const other = client({ SETTINGS_SECRET });
       expectError(await list(other), "secrets_unavailable");
-      // A backend needs no such secret.
+      // Calls with a secret key do not need the setting.
       expect((await other("GET", LIST, { key: app.keys.sk_live })).status).toBe(200);
     }
     await env.DB.prepare("UPDATE environments SET end_user_auth = ? WHERE id = ?")
@@ -91,7 +91,7 @@ describe("origins in the setting", () => {
   const PAGE = "https://app.example.com";
   const origins = [PAGE, "https://app.example.com:8443"];
 
-  it("are up to 20 of https://host[:port], as browsers send them", async () => {
+  it("are at most 20, each of the form https://host[:port] as browsers send it", async () => {
     const { set } = await world();
     for (const bad of [
       "http://app.example.com",
@@ -118,7 +118,7 @@ describe("origins in the setting", () => {
     expect((await set({ ...END_USER_SETTING, origins: [] })).body.setting).toEqual({ type: "hs256" });
   });
 
-  it("allow their pages, and refuse calls with a publishable key from all others, with nothing written", async () => {
+  it("allow calls with a publishable key from their pages, and refuse calls from other pages, of which nothing is stored", async () => {
     const { app, call, set, list } = await world();
     await set({ ...END_USER_SETTING, origins });
     const { pk_live, sk_live } = app.keys;
@@ -150,12 +150,12 @@ describe("origins in the setting", () => {
       for (const answer of await Promise.all(calls(headers))) expect(answer.status).toBe(200);
     }
     expect(await count()).toBe(6);
-    // A backend has no pages.
+    // Calls with a secret key may have any origin.
     const headers = { origin: "https://evil.example" };
     expect((await call("GET", LIST, { key: sk_live, headers })).status).toBe(200);
   });
 
-  it("are none by default: every page may", async () => {
+  it("allow every page if there are none, which is the default", async () => {
     const { app, call, set, list } = await world();
     const headers = { origin: "https://any.example" };
     const capture = () =>
@@ -166,7 +166,7 @@ describe("origins in the setting", () => {
     expect((await list(call, headers)).status).toBe(200);
   });
 
-  it("cost no trip: a capture from a listed page takes one", async () => {
+  it("add no trip: a capture from a listed page takes one", async () => {
     const { app, client, set } = await world();
     await set({ ...END_USER_SETTING, origins });
     const { d1, spent } = countingD1(env.DB);

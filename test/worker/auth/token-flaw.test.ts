@@ -19,7 +19,7 @@ type Sign = (claims: Record<string, unknown>, header?: { kid?: string }) => Prom
 interface Signer {
   readonly setting: object;
   readonly sign: Sign;
-  /** By another key than the setting's, under its name. */
+  /** Signs with a key that is not the setting's, under the same `kid`. */
   readonly forge: Sign;
   readonly otherAlgorithm: Sign;
 }
@@ -62,28 +62,28 @@ const base64url = (value: unknown) =>
   btoa(JSON.stringify(value)).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 
 describe.each(["hs256", "jwks"] as const)("the reason that an end-user token of a %s setting is refused", (type) => {
-  /** Asks with each token, and gives what is told. */
+  /** Makes an application, and a function that lists credits with a token and returns the reason in the answer. */
   const world = async () => {
     const signer = await SIGNERS[type]();
     const { keys } = await makeApp(signer.setting);
-    const told = async (token: string, userId = GOOD.uid): Promise<string> => {
+    const reasonFor = async (token: string, userId = GOOD.uid): Promise<string> => {
       const headers = { "x-user-token": token };
       const path = `/api/v1/credits?userId=${encodeURIComponent(userId)}`;
       const answer = await call("GET", path, { key: keys.pk_live, headers });
       if (answer.status === 200) return "200";
       expectError(answer, "invalid_user_token");
       expect(Object.keys(answer.body.error.details)).toEqual(["reason"]);
-      // Not the token, nor what is in it.
+      // The answer holds neither the token nor a part of it.
       for (const part of [token, ...token.split("."), GOOD.uid, BOUNDS.issuer]) {
         if (part.length > 3) expect(JSON.stringify(answer.body)).not.toContain(part);
       }
       return answer.body.error.details.reason;
     };
-    return { ...signer, told };
+    return { ...signer, reasonFor };
   };
 
   it("is malformed, before all other reasons", async () => {
-    const { sign, told } = await world();
+    const { sign, reasonFor } = await world();
     const [header = "", payload = "", signature = ""] = (await sign(GOOD)).split(".");
     for (const token of [
       "x",
@@ -98,36 +98,36 @@ describe.each(["hs256", "jwks"] as const)("the reason that an end-user token of 
       `${base64url({ typ: "JWT" })}.${payload}.${signature}`,
       `${base64url({ alg: "none" })}.${base64url("text")}.${signature}`,
     ]) {
-      expect(await told(token), token.slice(0, 20)).toBe("malformed");
+      expect(await reasonFor(token), token.slice(0, 20)).toBe("malformed");
     }
   });
 
   it("is algorithm, before the key is looked up", async () => {
-    const { otherAlgorithm, told } = await world();
-    expect(await told(await otherAlgorithm({ ...GOOD, exp: 1 }))).toBe("algorithm");
+    const { otherAlgorithm, reasonFor } = await world();
+    expect(await reasonFor(await otherAlgorithm({ ...GOOD, exp: 1 }))).toBe("algorithm");
     for (const alg of ["none", "None", "HS384", "XX256"]) {
-      expect(await told(`${base64url({ alg })}.${base64url(GOOD)}.`), alg).toBe("algorithm");
+      expect(await reasonFor(`${base64url({ alg })}.${base64url(GOOD)}.`), alg).toBe("algorithm");
     }
   });
 
   it("is no_key when the token names an unpublished key", async () => {
-    const { sign, told } = await world();
-    // A shared secret has no name.
+    const { sign, reasonFor } = await world();
+    // A shared secret has no `kid`.
     const expected = type === "jwks" ? "no_key" : "200";
-    expect(await told(await sign(GOOD, { kid: "unknown" }))).toBe(expected);
-    if (type === "jwks") expect(await told(await sign({}, { kid: "unknown" }))).toBe("no_key");
+    expect(await reasonFor(await sign(GOOD, { kid: "unknown" }))).toBe(expected);
+    if (type === "jwks") expect(await reasonFor(await sign({}, { kid: "unknown" }))).toBe("no_key");
   });
 
   it("is signature, before any claim", async () => {
-    const { sign, forge, told } = await world();
-    expect(await told(await forge({ exp: 1 }))).toBe("signature");
+    const { sign, forge, reasonFor } = await world();
+    expect(await reasonFor(await forge({ exp: 1 }))).toBe("signature");
     const [header = "", , signature = ""] = (await sign(GOOD)).split(".");
-    expect(await told(`${header}.${base64url({ ...GOOD, uid: "bob" })}.${signature}`, "bob")).toBe("signature");
-    expect(await told(`${header}.${base64url(GOOD)}.`)).toBe("signature");
+    expect(await reasonFor(`${header}.${base64url({ ...GOOD, uid: "bob" })}.${signature}`, "bob")).toBe("signature");
+    expect(await reasonFor(`${header}.${base64url(GOOD)}.`)).toBe("signature");
   });
 
-  it("is then the first failing claim: expired, not_yet_valid, issuer, audience, claim", async () => {
-    const { sign, told } = await world();
+  it("is that of the first failing check of the claims: expired, not_yet_valid, issuer, audience, claim", async () => {
+    const { sign, reasonFor } = await world();
     const flaws: readonly (readonly [string, Record<string, unknown>])[] = [
       ["expired", { exp: seconds - 61 }],
       ["not_yet_valid", { nbf: seconds + 61 }],
@@ -136,14 +136,14 @@ describe.each(["hs256", "jwks"] as const)("the reason that an end-user token of 
       ["claim", { uid: undefined }],
     ];
     for (const [index, [reason, claims]] of flaws.entries()) {
-      expect(await told(await sign({ ...GOOD, ...claims }))).toBe(reason);
-      const [, others] = [reason, Object.assign({}, ...flaws.slice(index).map(([, flawed]) => flawed))];
-      expect(await told(await sign({ ...GOOD, ...others })), `${reason} and all after it`).toBe(reason);
+      expect(await reasonFor(await sign({ ...GOOD, ...claims }))).toBe(reason);
+      const others = Object.assign({}, ...flaws.slice(index).map(([, flawed]) => flawed));
+      expect(await reasonFor(await sign({ ...GOOD, ...others })), `${reason} and all after it`).toBe(reason);
     }
   });
 
-  it("covers malformed claims: no issuer, no audience, no exp, times that are not numbers, a user that is not text", async () => {
-    const { sign, told } = await world();
+  it("is that of the malformed claim: no issuer, no audience, no exp, times that are not numbers, a user that is not text", async () => {
+    const { sign, reasonFor } = await world();
     const flaws: readonly (readonly [string, Record<string, unknown>])[] = [
       ["issuer", { iss: undefined }],
       ["issuer", { iss: undefined, exp: undefined }],
@@ -158,19 +158,19 @@ describe.each(["hs256", "jwks"] as const)("the reason that an end-user token of 
       ["claim", { uid: undefined, sub: GOOD.uid }],
     ];
     for (const [reason, claims] of flaws) {
-      expect(await told(await sign({ ...GOOD, ...claims })), JSON.stringify(claims)).toBe(reason);
+      expect(await reasonFor(await sign({ ...GOOD, ...claims })), JSON.stringify(claims)).toBe(reason);
     }
   });
 
   it("is absent for a valid token, even if clocks differ by a minute", async () => {
-    const { sign, told } = await world();
+    const { sign, reasonFor } = await world();
     for (const claims of [{}, { exp: seconds - 59 }, { nbf: seconds + 60 }, { aud: "desk" }]) {
-      expect(await told(await sign({ ...GOOD, ...claims }))).toBe("200");
+      expect(await reasonFor(await sign({ ...GOOD, ...claims }))).toBe("200");
     }
   });
 });
 
-it("is absent when there is no token; the message says where to send it", async () => {
+it("a call without an end-user token is refused without a reason, and the message says where to send the token", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: SECRET });
   const answer = await call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live });
   expectError(answer, "invalid_user_token");
@@ -178,7 +178,7 @@ it("is absent when there is no token; the message says where to send it", async 
   expect(answer.body.error.message).toContain("`X-User-Token`");
 });
 
-it("mentions seconds for an `exp` in milliseconds or without one", async () => {
+it("the message about an `exp` that is missing or in milliseconds asks for seconds", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: SECRET });
   for (const exp of [(seconds + 600) * 1_000, 1e11 + 1, undefined]) {
     const headers = { "x-user-token": await bySecret(SECRET)({ sub: "u", exp }) };
@@ -189,7 +189,7 @@ it("mentions seconds for an `exp` in milliseconds or without one", async () => {
   }
 });
 
-it("is an unverified email, when the email identifies the user", async () => {
+it("a token with an unverified email is refused if the email identifies the user", async () => {
   const claims = { email: "u@example.com", sub: "u@example.com", exp: seconds + 600 };
   for (const [claim, email_verified, reason] of [
     ["email", false, "claim"],
@@ -205,7 +205,7 @@ it("is an unverified email, when the email identifies the user", async () => {
   }
 });
 
-it("comes with the claim that the setting reads, and with a hint when Bearer is in the token", async () => {
+it("the message names the claim that the setting reads, and gives a hint if the token begins with Bearer or is a key", async () => {
   const { keys } = await makeApp({ type: "hs256", secret: SECRET, claim: "uid" });
   const ask = (token: string) =>
     call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live, headers: { "x-user-token": token } });
