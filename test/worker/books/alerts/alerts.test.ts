@@ -27,7 +27,7 @@ interface Given {
 
 let events = 0;
 
-/** An application with an endpoint, alerts and a user who was granted a pack. */
+/** An application with a pack, an endpoint and alerts, and calls for the user `u`. */
 async function world({ items = [tokens(100)], alerts = [], types = ALERTS }: Given = {}) {
   const clock = new Clock();
   const app = await makeApp();
@@ -66,7 +66,7 @@ async function world({ items = [tokens(100)], alerts = [], types = ALERTS }: Giv
       quantities: { count: 0, tokens: amount },
       ...others,
     });
-  /** What was sent since the last look: what remained at each alert, or `depleted`. */
+  /** The messages since the last call: the remaining amount of each alert, or `depleted`. */
   let seen = 0;
   const sent = async () => {
     const all = await storedMessages(app.environments.live);
@@ -131,7 +131,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([]);
   });
 
-  it("counts reserved credits: a hold and its return do not fire it, a commit does", async () => {
+  it("counts reserved credits as remaining: a hold and its return do not fire it, a charge does", async () => {
     const { post, grant, sent, clock } = await world({ alerts: [{ below: { amount: 50 } }] });
     await grant();
     const reserve = (id: string, amount: number, others: object = {}) =>
@@ -157,7 +157,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([0.001]);
   });
 
-  it("fires after a revoke, even of a completely held balance, a refund and an adjustment", async () => {
+  it("fires after an adjustment, a refund, and a revoke, even of a completely held balance", async () => {
     const { post, grant, sent, adjust } = await world({ alerts: [{ below: { amount: 150 } }] });
     const [first = ""] = await grant();
     const [second = ""] = await grant({ externalRef: "order" });
@@ -197,7 +197,7 @@ describe("an alert on an amount", () => {
     expect(await sent()).toEqual([99]);
   });
 
-  it("is evaluated in the database: two racing debits of several isolates send one message", async () => {
+  it("fires once for twenty racing debits in several isolates", async () => {
     const { clock, key, app, grant, sent } = await world({ alerts: [{ below: { amount: 50 } }] });
     await grant();
     const racing = makeClient(clock, {}, undefined, inTurn(5));
@@ -242,10 +242,10 @@ describe("an alert on a percentage", () => {
     const { app, grant, spend, sent } = await world({ alerts });
     await grant();
     await grant();
-    // Of 200. The debit empties the first balance, which was live before it.
+    // 50 of 200 remain. The debit empties the first balance, which was active before it and so counts.
     await spend(150);
     expect(await sent()).toEqual([]);
-    // Of the second alone, which has 50 of 100.
+    // Now the second balance alone counts: 25 of 100 remain.
     await spend(25);
     expect(await sent()).toEqual([]);
     await spend(0.001);
@@ -266,14 +266,14 @@ describe("an alert on a percentage", () => {
     expect(await sent()).toEqual([49.999]);
   });
 
-  it("does not fire again when ending balances raise the share, because no credits were added", async () => {
+  it("does not fire again if the share rises only because a balance was used up", async () => {
     const { grant, spend, sent } = await world({ alerts: [{ below: { percent: 60 } }] });
     await grant();
     await grant();
     await spend(90);
     expect(await sent()).toEqual([110]);
     await spend(10);
-    // Of the second alone it was all before this.
+    // The second balance alone counts now, and all of it remained before this debit.
     await spend(50);
     expect(await sent()).toEqual([]);
   });
@@ -283,7 +283,7 @@ describe("an alert on a percentage", () => {
     const { app, grant, spend, sent } = await world({ items, alerts: [{ below: { percent: 99.999 } }] });
     await grant();
     await grant();
-    // 99.999 % of the 17,592,186,044,416 are 17,592,010,122,555.55584.
+    // 99.999 % of 17,592,186,044,416 is 17,592,010,122,555.55584.
     await spend(175_921_860.444);
     expect(await sent()).toEqual([]);
     await spend(0.001);
@@ -297,7 +297,7 @@ describe("an alert on a percentage", () => {
 });
 
 describe("credits.depleted", () => {
-  it("fires once for every user without active credits in any unit, whatever alerts exist", async () => {
+  it("fires once when a user has no active credits left in any unit, even without alerts", async () => {
     const items = [tokens(1), { amountSteps: 1_000_000, unit: "cents" } as const];
     const { app, grant, spend, sent } = await world({ items });
     await grant();
@@ -328,7 +328,7 @@ describe("an erasure", () => {
 });
 
 describe("an endpoint", () => {
-  it("gets only the messages that it wants", async () => {
+  it("receives only the types of messages that it asked for", async () => {
     const { grant, spend, sent } = await world({ alerts: [{ below: { amount: 50 } }], types: ["credits.depleted"] });
     await grant();
     await spend(60);
@@ -337,7 +337,7 @@ describe("an endpoint", () => {
     expect(await sent()).toEqual(["depleted"]);
   });
 
-  it("that is disabled deletes the state of alerts, which start again with an enabled one", async () => {
+  it("deletes the state of alerts when it is disabled, and alerts are armed again when it is enabled", async () => {
     const { app, grant, spend, sent, states } = await world({ alerts: [{ below: { amount: 50 } }] });
     const set = (features: string | null) =>
       env.DB.prepare("UPDATE environments SET features = ? WHERE id = ?")

@@ -14,7 +14,7 @@ import { bound, Clock, makeApp, makeClient, makePack } from "../../../support/wo
 
 afterAll(expectLedgerInvariants);
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -54,7 +54,7 @@ async function world({ endpointAtMs = 0 }: { endpointAtMs?: number | null } = {}
   const cron = (d1: D1Database = env.DB) => runPart(findExpiries, systemCtx(bound({ DB: d1 }), runtime));
   const setDays = (days: readonly number[]) => admin("PUT", "/expiry-notices", { mode: "live", days });
   const alert = (below: object) => admin("POST", "/alerts", { mode: "live", name: "Low", unit: "tokens", below });
-  /** What was sent since the last look, but for grants. */
+  /** The messages since the last call, except those of grants. */
   const looked = new Set<string>();
   const sent = async () => {
     const fresh = (await storedMessages(environments.live)).filter(({ id }) => !looked.has(id));
@@ -72,7 +72,7 @@ async function world({ endpointAtMs = 0 }: { endpointAtMs?: number | null } = {}
 }
 
 describe("a balance that expires", () => {
-  it("causes one message, by the cron, with the remaining amount", async () => {
+  it("causes one message from the cron, with the remaining amount", async () => {
     const { app, clock, packId, grant, spend, cron, sent } = await world();
     const balanceId = await grant(1);
     await grant(null);
@@ -97,7 +97,7 @@ describe("a balance that expires", () => {
     expect(await sent()).toEqual([]);
   });
 
-  it("with nothing left, revoked, or expired before the first endpoint causes none", async () => {
+  it("causes no message if it is empty or revoked, or if it expired before the first endpoint was made", async () => {
     const { clock, open, post, grant, spend, cron, sent } = await world({ endpointAtMs: null });
     await grant(1);
     clock.advance(DAY_MS);
@@ -118,7 +118,7 @@ describe("a balance that expires", () => {
     expect(await sent()).toEqual([`${last} expired`, "depleted"].sort());
   });
 
-  it("causes one message with concurrent crons, and is found by the next one after a failure", async () => {
+  it("causes one message even if crons run concurrently or fail", async () => {
     const { clock, grant, cron, sent } = await world();
     const first = await grant(1);
     const second = await grant(1, "v");
@@ -147,7 +147,7 @@ describe("a balance that expires", () => {
     }
   });
 
-  it("of another environment, or of one without an endpoint, causes no message here", async () => {
+  it("causes no message in another environment, nor in its own if that has no endpoint", async () => {
     const mine = await world();
     const other = await world();
     const none = await world({ endpointAtMs: null });
@@ -179,7 +179,7 @@ describe("notices", () => {
     }
   });
 
-  it("that were missed are reduced to the one with the fewest days, and none is sent after the expiry", async () => {
+  it("that were missed are sent as one, with the fewest days, and not at all after the expiry", async () => {
     const { clock, grant, cron, setDays, sent } = await world();
     await setDays([30, 7, 1]);
     const near = await grant(31);
@@ -211,7 +211,7 @@ describe("notices", () => {
     expect(await sent()).toContain(`${old} in 7`);
   });
 
-  it("start again for a number that was removed and set again", async () => {
+  it("are not sent for a moment at which their number of days was not set", async () => {
     const { clock, grant, cron, setDays, sent } = await world();
     await setDays([7]);
     const id = await grant(10);
@@ -240,7 +240,7 @@ describe("an alert", () => {
     expect(await sent()).toEqual([]);
   });
 
-  it("fires once when a debit and an expiry together reach it, in either order", async () => {
+  it("fires once if its threshold is reached by an expiry and a debit comes before the cron", async () => {
     const { clock, grant, spend, cron, alert, sent } = await world();
     await alert({ amount: 150 });
     const id = await grant(1);
@@ -252,7 +252,7 @@ describe("an alert", () => {
     expect(await sent()).toEqual([`${id} expired`]);
   });
 
-  it("fires by a debit after an unprocessed expiry, and not again by the cron", async () => {
+  it("fires by a debit after an expiry, and the cron repeats neither the alert nor credits.depleted", async () => {
     const { clock, grant, spend, cron, alert, sent } = await world();
     await alert({ amount: 20 });
     const id = await grant(1);
@@ -265,7 +265,7 @@ describe("an alert", () => {
     expect(await sent()).toEqual([`${id} expired`]);
   });
 
-  it("fires by the expiry of a completely held balance", async () => {
+  it("fires when a completely held balance expires", async () => {
     const { clock, grant, post, cron, alert, sent } = await world();
     await alert({ percent: 100 });
     await grant(0.5);
@@ -291,8 +291,8 @@ describe("an alert", () => {
   });
 });
 
-describe("what the cron's search costs", () => {
-  it("is a trip and no written row when nothing expires, whatever expires in environments without an endpoint", async () => {
+describe("the cron's search for expiries", () => {
+  it("takes one trip and writes no row if nothing expires, whatever expires in environments without an endpoint", async () => {
     const { clock, grant, cron } = await world({ endpointAtMs: null });
     const busy = await world();
     await cron();
@@ -308,14 +308,14 @@ describe("what the cron's search costs", () => {
     busy.clock.advance(2 * DAY_MS);
     const after = await cost();
     expect([after.roundTrips, after.rowsWritten]).toEqual([1, 0]);
-    // What the other tests left in the database is read too.
+    // The search also reads rows that other tests left.
     expect(after.rowsRead - before.rowsRead).toBeLessThan(20);
   });
 });
 
-it("is a part of the cron's work, once a minute", async () => {
+it("the Worker's scheduled run searches for expiries", async () => {
   const { app, clock, runtime, grant } = await world();
-  // An endpoint for other messages, so that nothing is sent.
+  // No endpoint asks for these messages, so that nothing is sent.
   await env.DB.prepare("UPDATE environments SET features = NULL WHERE id = ?").bind(app.environments.live.id).run();
   await grant(1);
   clock.advance(DAY_MS);

@@ -43,23 +43,23 @@ describe("alerts", () => {
     expect(await alerts()).toEqual([second]);
   });
 
-  it("change in the given fields, start again for users for whom they fired, and list those users", async () => {
+  it("list the users for whom they fired, change only the given fields, and then forget those users", async () => {
     const { send, count, environments } = await office();
     const { alertId } = (await send("POST", "/alerts", { ...low, event: "chat.*" })).body;
     const path = `/alerts/${alertId}`;
-    const goOff = async (userId: string) => {
+    const fire = async (userId: string) => {
       const account = "INSERT INTO accounts (environment_id, user_id) VALUES (?, ?) RETURNING id";
       const id = await env.DB.prepare(account).bind(environments.live.id, userId).first("id");
       await env.DB.prepare("INSERT INTO alert_states VALUES (?, ?, ?)").bind(environments.live.id, alertId, id).run();
     };
-    for (const userId of ["ana", "bob", "cem"]) await goOff(userId);
+    for (const userId of ["ana", "bob", "cem"]) await fire(userId);
     const first = (await send("GET", `${path}/users?limit=2`)).body;
     expect(first.users).toEqual([{ userId: "ana" }, { userId: "bob" }]);
     const rest = (await send("GET", `${path}/users?limit=2&cursor=${first.nextCursor}`)).body;
     expect(rest).toEqual({ users: [{ userId: "cem" }], nextCursor: null });
     expectError(await send("GET", `${path}/users?cursor=made-up`), "invalid_request", "cursor");
 
-    // The same again is no change.
+    // A PATCH with the same values changes nothing.
     expect((await send("PATCH", path, { name: "Low", below: { amount: 0.5 } })).body).toMatchObject(low);
     expect(await count("alert_states")).toBe(3);
     const changed = await send("PATCH", path, { below: { percent: 20 }, event: null });
@@ -106,16 +106,16 @@ describe("alerts", () => {
     ["an amount of 0", { below: { amount: 0 } }, "below.amount"],
     ["an amount below 0", { below: { amount: -1 } }, "below.amount"],
     ["an amount with more decimals than its unit", { below: { amount: 0.0001 } }, "below.amount"],
-    ["an amount that no unit holds", { below: { amount: 1e300 } }, "below.amount"],
+    ["an amount above the maximum of its unit", { below: { amount: 1e300 } }, "below.amount"],
     ["an amount that is a text", { below: { amount: "5" } }, "below.amount"],
     ["a percentage of 0", { below: { percent: 0 } }, "below.percent"],
     ["a percentage below 0", { below: { percent: -20 } }, "below.percent"],
     ["a percentage above 100", { below: { percent: 100.001 } }, "below.percent"],
     ["a percentage with four decimals", { below: { percent: 0.0001 } }, "below.percent"],
-    ["both", { below: { amount: 1, percent: 1 } }, "below"],
-    ["neither", { below: {} }, "below"],
+    ["both an amount and a percentage", { below: { amount: 1, percent: 1 } }, "below"],
+    ["neither an amount nor a percentage", { below: {} }, "below"],
     ["another measure", { below: { share: 1 } }, "below.share"],
-    ["nothing below which", { below: undefined }, "below"],
+    ["no threshold", { below: undefined }, "below"],
     ["an empty event", { event: "" }, "event"],
     ["an event of more than 200 characters", { event: "x".repeat(201) }, "event"],
     ["no name", { name: "" }, "name"],
@@ -126,14 +126,14 @@ describe("alerts", () => {
     expect(await count("alerts")).toBe(0);
   });
 
-  it("may be as small as a step, as large as a unit holds, and 0.001 to 100 percent", async () => {
+  it("accept amounts from one step to the maximum of the unit, and 0.001 to 100 percent", async () => {
     const { send } = await office();
     for (const below of [{ amount: 0.001 }, { amount: 8_796_093_022_208 }, { percent: 0.001 }, { percent: 100 }]) {
       expect((await send("POST", "/alerts", { ...low, below })).body.below).toEqual(below);
     }
   });
 
-  it("are deleted in steps, for however many users they fired", async () => {
+  it("are deleted in steps even if they fired for 25,000 users", async () => {
     const clock = new Clock();
     const { appId, environments } = await makeApp();
     const call = makeClient(clock);
@@ -183,7 +183,7 @@ describe("notices of expiry", () => {
     expect((await read("live")).days).toEqual([]);
   });
 
-  it("keep the position of a number that stays, and start a new one", async () => {
+  it("keep the start of a number that stays, and start a new number at the present time", async () => {
     const { appId, clock, send } = await office();
     await send("PUT", "/expiry-notices", { mode: "live", days: [7, 1] });
     clock.advance(1_000);
@@ -204,11 +204,11 @@ describe("notices of expiry", () => {
   it.each([
     ["a number that is not whole", [1.5], "days[0]"],
     ["0", [0], "days[0]"],
-    ["a year and a day", [7, 366], "days[1]"],
+    ["a number above 365", [7, 366], "days[1]"],
     ["a text", ["7"], "days[0]"],
-    ["one twice", [7, 7], "days"],
-    ["eleven", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], "days"],
-    ["no list", 7, "days"],
+    ["a number twice", [7, 7], "days"],
+    ["eleven numbers", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], "days"],
+    ["a number instead of a list", 7, "days"],
   ])("refuse %s, and nothing is written", async (_, days, param) => {
     const { send, count } = await office();
     expectError(await send("PUT", "/expiry-notices", { mode: "live", days }), "invalid_request", param);

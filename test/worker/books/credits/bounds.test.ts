@@ -16,16 +16,16 @@ import { makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.t
 afterAll(expectLedgerInvariants);
 
 const MAX = USER_BALANCES_MAX;
-/** How many one write touches. */
+/** How many balances one write debits or holds. */
 const LEGS = 10_000;
-/** 100 rules, 20 kB. Of so many balances that have them, rules are as long as they may be together. */
-const LONG = JSON.stringify(Array.from({ length: 100 }, (_, n) => ({ event: `*${"*a".repeat(89)}${n + 100}*` })));
-const ROOM = Math.floor(8_000_000 / LONG.length);
+/** 100 rules of 20 kB. With LONG_BALANCES_MAX such balances, a user's rules have the maximum length. */
+const LONG_RULES = JSON.stringify(Array.from({ length: 100 }, (_, n) => ({ event: `*${"*a".repeat(89)}${n + 100}*` })));
+const LONG_BALANCES_MAX = Math.floor(8_000_000 / LONG_RULES.length);
 const EVENTS = "/api/v1/usage/events";
 const RESERVATIONS = "/api/v1/usage/reservations";
 const TIMEOUT = { timeout: 120_000 };
 
-/** A user with so many balances of 1,000 tokens, and a legacy pack of tokens. */
+/** A user with `count` balances of 1,000 tokens, and a legacy pack of tokens. */
 async function crowdedWorld(count: number, matches = "[]") {
   const w = await creditsWorld();
   const account = { environmentId: w.app.environments.live.id, userId: "u" };
@@ -42,41 +42,45 @@ function expectFull(answer: Awaited<ReturnType<CreditsWorld["grant"]>>): void {
   expect(answer.body.error.details).toEqual({ limit: MAX });
 }
 
-/** Packs whose balances have long rules: of one and of two of them. */
+/** A user with `count` balances that have long rules, a pack of one such balance, and a pack of two. */
 async function fullWorld(count: number) {
-  const w = await crowdedWorld(count, LONG);
-  const item = { amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG) } as const;
+  const w = await crowdedWorld(count, LONG_RULES);
+  const item = { amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG_RULES) } as const;
   const one = await makePack(w.app.appId, "Long", [item]);
   const two = await makePack(w.app.appId, "Twice", [item, item]);
   return { ...w, one, two };
 }
 
 describe("a user with the maximum number of balances", () => {
-  it("gets its last balance once, from one of several racing grants and its replay", TIMEOUT, async () => {
-    const w = await fullWorld(ROOM - 1);
-    expectFull(await w.grant({ packId: w.two }));
-    const references = ["a", "b", "c", "d"];
-    const answers = await Promise.all(references.map((externalRef) => w.grant({ packId: w.one, externalRef })));
-    expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400, 400]);
-    for (const answer of answers) if (answer.status !== 200) expectFull(answer);
-    expect(await storedBalances(w.app, "u")).toHaveLength(ROOM);
-    expect(await storedLedger(w.app, "u")).toHaveLength(ROOM);
-    const landed = references[answers.findIndex(({ status }) => status === 200)];
-    const replay = await w.grant({ packId: w.one, externalRef: landed });
-    expect(replay.headers.get("idempotent-replayed")).toBe("true");
-    expect(replay.body).toEqual(answers.find(({ status }) => status === 200)?.body);
-    // Short rules, other users, and balances that are revoked are not in the way.
-    expect((await w.grant()).status).toBe(200);
-    expect((await w.grant({ userId: "v", packId: w.one })).status).toBe(200);
-    expect((await w.revoke({ balanceId: w.idOf(0) })).status).toBe(200);
-    expect((await w.grant({ packId: w.one })).status).toBe(200);
-    expectFull(await w.grant({ packId: w.one }));
-    expect((await w.list({ userId: "u" })).body.credits).toHaveLength(ROOM + 1);
-  });
+  it(
+    "gets the last balance from one of four racing grants, and a replay of that grant adds none",
+    TIMEOUT,
+    async () => {
+      const w = await fullWorld(LONG_BALANCES_MAX - 1);
+      expectFull(await w.grant({ packId: w.two }));
+      const references = ["a", "b", "c", "d"];
+      const answers = await Promise.all(references.map((externalRef) => w.grant({ packId: w.one, externalRef })));
+      expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400, 400]);
+      for (const answer of answers) if (answer.status !== 200) expectFull(answer);
+      expect(await storedBalances(w.app, "u")).toHaveLength(LONG_BALANCES_MAX);
+      expect(await storedLedger(w.app, "u")).toHaveLength(LONG_BALANCES_MAX);
+      const landed = references[answers.findIndex(({ status }) => status === 200)];
+      const replay = await w.grant({ packId: w.one, externalRef: landed });
+      expect(replay.headers.get("idempotent-replayed")).toBe("true");
+      expect(replay.body).toEqual(answers.find(({ status }) => status === 200)?.body);
+      // Balances without rules, other users' balances and revoked balances do not count.
+      expect((await w.grant()).status).toBe(200);
+      expect((await w.grant({ userId: "v", packId: w.one })).status).toBe(200);
+      expect((await w.revoke({ balanceId: w.idOf(0) })).status).toBe(200);
+      expect((await w.grant({ packId: w.one })).status).toBe(200);
+      expectFull(await w.grant({ packId: w.one }));
+      expect((await w.list({ userId: "u" })).body.credits).toHaveLength(LONG_BALANCES_MAX + 1);
+    },
+  );
 
-  it("counts held credits towards a full balance", TIMEOUT, async () => {
-    const w = await fullWorld(ROOM);
-    const quantities = { tokens: 1_000 * ROOM };
+  it("is still full while a balance is completely held, and has room once it is spent", TIMEOUT, async () => {
+    const w = await fullWorld(LONG_BALANCES_MAX);
+    const quantities = { tokens: 1_000 * LONG_BALANCES_MAX };
     const event = `a${"a".repeat(100)}150`;
     expect((await w.post(RESERVATIONS, { userId: "u", reservationId: "res_full", event, quantities })).status).toBe(
       200,
@@ -86,22 +90,26 @@ describe("a user with the maximum number of balances", () => {
     expect((await w.grant({ packId: w.one })).status).toBe(200);
   });
 
-  it("makes a further payment unmatched, which can be settled for another user", TIMEOUT, async () => {
-    const w = await paymentsWorld();
-    const account = { environmentId: w.app.environments.live.id, userId: "u" };
-    for (const sql of liveBalancesSql(account, ROOM, LONG)) await env.DB.prepare(sql).run();
-    await makePack(w.app.appId, "Long", [{ amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG) }]);
-    const fields = { client_reference_id: "u", metadata: { pack: "long" }, payment_intent: "pi_1" };
-    const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
-    expect(await w.deliver(event)).toBe("unmatched");
-    expect(await w.deliver(event)).toBe("ignored");
-    expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
-    expectFull(await w.settle("cs_1", { userId: "u", packId: "long" }));
-    expect((await w.settle("cs_1", { userId: "v", packId: "long" })).status).toBe(200);
-    expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "v" });
-  });
+  it(
+    "gets nothing for a further payment, which is unmatched and can be settled for another user",
+    TIMEOUT,
+    async () => {
+      const w = await paymentsWorld();
+      const account = { environmentId: w.app.environments.live.id, userId: "u" };
+      for (const sql of liveBalancesSql(account, LONG_BALANCES_MAX, LONG_RULES)) await env.DB.prepare(sql).run();
+      await makePack(w.app.appId, "Long", [{ amountSteps: 1_000, unit: "tokens", matches: JSON.parse(LONG_RULES) }]);
+      const fields = { client_reference_id: "u", metadata: { pack: "long" }, payment_intent: "pi_1" };
+      const event = eventOf("checkout.session.completed", w.nowS, session("cs_1", fields));
+      expect(await w.deliver(event)).toBe("unmatched");
+      expect(await w.deliver(event)).toBe("ignored");
+      expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);
+      expectFull(await w.settle("cs_1", { userId: "u", packId: "long" }));
+      expect((await w.settle("cs_1", { userId: "v", packId: "long" })).status).toBe(200);
+      expect((await w.payments())[0]).toMatchObject({ status: "granted", userId: "v" });
+    },
+  );
 
-  it.runIf(isSoak)("has 40,000, and a list has no more", { timeout: 600_000 }, async () => {
+  it.runIf(isSoak)("has at most 40,000, and a list of more is refused", { timeout: 600_000 }, async () => {
     const w = await crowdedWorld(MAX - 1);
     expect((await w.grant()).status).toBe(200);
     expectFull(await w.grant());
@@ -114,7 +122,7 @@ describe("a user with the maximum number of balances", () => {
   });
 });
 
-describe("a user of 10,000 balances", () => {
+describe("a user with 10,000 balances", () => {
   it("can spend, hold, commit and release all of them in one write each", TIMEOUT, async () => {
     const w = await crowdedWorld(LEGS);
     const quantities = { tokens: 1_000 * LEGS };
@@ -137,7 +145,7 @@ describe("a user of 10,000 balances", () => {
 describe("more due holds than one read returns", () => {
   const HOLDS = 2 * DUE_HOLDS_MAX + 7;
 
-  /** Half of them are charged. */
+  /** A user with HOLDS due holds, half of which are charged. */
   async function dueWorld() {
     const w = await crowdedWorld(1);
     await env.DB.batch([

@@ -32,7 +32,7 @@ async function grantedWorld() {
 }
 
 describe("the cause and the author of a ledger entry", () => {
-  it("are those of usage, holds, adjustments, refunds and payments of owed amounts", async () => {
+  it("name usage, holds, adjustments, refunds and payments of owed amounts, by the key or the administrator", async () => {
     const w = await grantedWorld();
     await w.post("usage/events", { ...use, eventId: "e" });
     await w.reserve("a");
@@ -58,7 +58,7 @@ describe("the cause and the author of a ledger entry", () => {
     ]);
   });
 
-  it("are the cron's when it returns or charges a hold; a reversal has the cause of the revoke", async () => {
+  it("name the cron if it settles a due hold, and a reversal has the cause of the revoke", async () => {
     const w = await grantedWorld();
     await w.reserve("a", { expiresInSeconds: 60 });
     await w.reserve("b", { expiresInSeconds: 60, onExpiry: "charge" });
@@ -74,7 +74,7 @@ describe("the cause and the author of a ledger entry", () => {
     ]);
   });
 
-  it("are those of the caller whose write settles a due hold", async () => {
+  it("name the caller whose write returns a due hold", async () => {
     const w = await grantedWorld();
     await w.reserve("a", { expiresInSeconds: 60 });
     w.clock.advance(60_000);
@@ -88,7 +88,7 @@ describe("the cause and the author of a ledger entry", () => {
     ]);
   });
 
-  it("are an erasure's, which returns holds and takes the remaining credits", async () => {
+  it("name an erasure for the credits that it takes, and its key for these and for the holds that it returns", async () => {
     const w = await grantedWorld();
     await w.reserve("a");
     expect((await w.post("erase-person", { distinctId: "u" })).status).toBe(200);
@@ -104,7 +104,7 @@ describe("the cause and the author of a ledger entry", () => {
     ]);
   });
 
-  it("are a payment's, its refund's and its restoration's", async () => {
+  it("name a payment, its refund and its restoration, by Stripe", async () => {
     const w = await paymentsWorld();
     const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
@@ -117,7 +117,7 @@ describe("the cause and the author of a ledger entry", () => {
     ]);
   });
 
-  it("are a payment's, by the administrator, when it is settled by hand", async () => {
+  it("name a payment by the administrator when it is settled by hand", async () => {
     const w = await paymentsWorld();
     const nobodys = { client_reference_id: null, metadata: { pack: "wallet" }, payment_intent: "pi_1" };
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", nobodys)));

@@ -77,7 +77,7 @@ describe("a grant of a pack with items", () => {
     },
   );
 
-  it.each([['"5"'], ["true"], ["[5]"], ["{}"]])("refuses the quantity %s, which is no number", async (quantity) => {
+  it.each([['"5"'], ["true"], ["[5]"], ["{}"]])("refuses the quantity %s, which is not a number", async (quantity) => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     await makeLegacyPack(w.app.appId, "Legacy", "tokens");
@@ -171,7 +171,7 @@ describe("the pack of a grant", () => {
     for (const credit of credits) expect(credit).toMatchObject({ packId, packName: name });
   });
 
-  it("is credit_pack_not_found if unknown, archived, of another application, or with a similar name", async () => {
+  it("is credit_pack_not_found if it is unknown, archived, of another application, or has only a similar name", async () => {
     const w = await creditsWorld();
     const other = await creditsWorld();
     const archived = await makePack(w.app.appId, "Old", items);
@@ -195,7 +195,7 @@ describe("the pack of a grant", () => {
     const packId = await makePack(w.app.appId, "First", items.slice(0, 1));
     await makePack(w.app.appId, packId, items);
     expect((await w.grant({ userId: "u", packId })).body.balances).toHaveLength(1);
-    // An id in another case is no id, and here a name.
+    // In another case it is not an id, and is looked up as a name.
     expect((await w.grant({ userId: "u", packId: packId.toUpperCase() })).body.balances).toHaveLength(3);
   });
 
@@ -269,7 +269,7 @@ describe("the expiry of a grant", () => {
     "9999-12-31T23:59:59-00:01",
     1_893_456_000_000,
     true,
-  ])("is refused when it is no timestamp: %j", async (expiresAt) => {
+  ])("is refused if it is not a timestamp: %j", async (expiresAt) => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     expectError(await w.grant({ userId: "u", packId, expiresAt }), "invalid_request", "expiresAt");
@@ -277,7 +277,7 @@ describe("the expiry of a grant", () => {
 });
 
 describe("source and notes of a grant", () => {
-  it("are stored; the default source is purchase", async () => {
+  it("are stored, and the source is purchase by default", async () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "count");
     const body = { userId: "u", packId: "legacy", quantity: 1 };
@@ -416,7 +416,7 @@ describe("an externalRef", () => {
     }
   });
 
-  it("replays with the current remaining amounts: consumed, revoked and expired balances are shown as they are", async () => {
+  it("replays with the current remaining amounts, even of consumed, revoked and expired balances", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "order-1", expiresAt: "2026-02-01T00:00Z" };
@@ -467,14 +467,14 @@ describe("an externalRef", () => {
     await archive(old);
     const successor = await makePack(w.app.appId, "Gold", items);
     expect((await w.grant(body)).body).toEqual(first);
-    // By its id the successor is another pack, and so another grant; which the name means from now on.
+    // By its id the successor is another pack, so this is another grant.
     const second = await w.grant({ ...body, packId: successor });
     expect(second.headers.get("idempotent-replayed")).toBeNull();
     expect(second.body.balances).toHaveLength(3);
     expect((await w.grant({ ...body, packId: old })).body).toEqual(first);
   });
 
-  it("is independent for another user, pack, application or mode", async () => {
+  it("is independent for another user, pack, application or mode, and is compared exactly", async () => {
     const w = await creditsWorld();
     const other = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items.slice(0, 1));
@@ -497,7 +497,7 @@ describe("an externalRef", () => {
     expect(new Set(grants.map((answer) => answer.body.balanceId)).size).toBe(grants.length);
   });
 
-  it("is required for idempotency: without one, every call creates new rows", async () => {
+  it("is required for idempotency: every call without one creates new balances", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const ids = [
@@ -519,7 +519,7 @@ describe("an externalRef", () => {
 });
 
 describe("racing grants", () => {
-  it("50 identical ones create one set of rows and get 50 equal answers, 49 of them replays", async () => {
+  it("create one set of rows if all 50 are identical, and get 50 equal answers, 49 of them replays", async () => {
     const w = await creditsWorld("test");
     const packId = await makePack(w.app.appId, "Starter", items);
     const body = { userId: "u", packId, externalRef: "order-1" };
@@ -537,7 +537,7 @@ describe("racing grants", () => {
     expect(counter).toEqual({ count: 3 });
   });
 
-  it("20 without externalRef are all stored, with a ledger without gaps", async () => {
+  it("are all stored if they have no externalRef, and the ledger has no gaps", async () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const answers = await Promise.all(Array.from({ length: 20 }, () => w.grant({ userId: "u", packId })));
@@ -548,7 +548,7 @@ describe("racing grants", () => {
 });
 
 describe("the test quota", () => {
-  it("lets one of two grants pass that race for the last place, and none of the other's balances", async () => {
+  it("lets one of two grants pass that race for the last room, and stores none of the other's balances", async () => {
     for (let round = 0; round < 5; round++) {
       const w = await creditsWorld("test", { TEST_BALANCE_QUOTA: "5" });
       const packId = await makePack(w.app.appId, "Starter", items);

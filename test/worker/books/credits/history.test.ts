@@ -13,15 +13,15 @@ interface Entry {
   readonly reason: string;
 }
 
-/** A user with two balances and motions of both in turn: `motions` rows in all, deltas -0.001, -0.002 and so on. */
-async function worldWithLedger(motions: number) {
+/** A user with two balances and `count` entries: two grants, then debits of both in turn, of 0.001, 0.002 and so on. */
+async function worldWithLedger(count: number) {
   const w = await creditsWorld();
   await makeLegacyPack(w.app.appId, "Legacy", "tokens");
   const ids: string[] = [];
-  for (let count = 0; count < 2; count++) {
+  for (let granted = 0; granted < 2; granted++) {
     ids.push((await w.grant({ userId: "u", packId: "legacy", quantity: 1_000_000 })).body.balanceId);
   }
-  for (let index = 1; index <= motions - 2; index++) await consume(ids[index % 2] ?? "", index);
+  for (let index = 1; index <= count - 2; index++) await consume(ids[index % 2] ?? "", index);
   const [even = "", odd = ""] = ids;
   const walk = async (query: Record<string, string>, between: () => Promise<unknown> = async () => null) => {
     const pages: Entry[][] = [];
@@ -82,7 +82,7 @@ describe("a ledger entry", () => {
 });
 
 describe("a page of history", () => {
-  it("is newest first, 50 by default, up to 500", async () => {
+  it("has the newest entries first, 50 by default and at most 500", async () => {
     const w = await worldWithLedger(60);
     const first = (await w.history({ userId: "u" })).body;
     expect(first.entries).toHaveLength(50);
@@ -107,7 +107,7 @@ describe("a page of history", () => {
   it.each([
     ["of everything", {}],
     ["of one balance", { balanceId: "even" }],
-  ])("%s stays put while rows are written between the pages", async (_, narrowed) => {
+  ])("%s does not shift if rows are written between the pages", async (_, narrowed) => {
     const w = await worldWithLedger(12);
     const query = { ...("balanceId" in narrowed ? { balanceId: w.even } : {}) };
     const whole = (await w.history({ userId: "u", ...query })).body.entries;

@@ -79,7 +79,7 @@ describe("a listed balance", () => {
     });
   });
 
-  it("does not exist for an unknown user, without an error", async () => {
+  it("is absent for an unknown user: the list is empty, and not an error", async () => {
     const w = await creditsWorld();
     const answer = await w.list({ userId: "nobody", includeExpired: "true", event: "x*" });
     expect(answer.status).toBe(200);
@@ -107,7 +107,7 @@ describe("the status", () => {
     const expiresAt = new Date(w.clock.ms + 5).toISOString();
     await w.grant({ userId: "u", packId: "legacy", quantity: 1, expiresAt });
     const ctx = makeCtx(w.app.environments.live, w.clock);
-    // Each look at this clock is 10 ms later than the one before.
+    // Each read of this clock returns a time 10 ms later.
     const tick = () => {
       w.clock.advance(10);
       return w.clock.ms - 10;
@@ -231,7 +231,7 @@ describe("the event filter", () => {
     expect(namesOf(await w.list({ userId: "u", event: "chat", includeExpired: "true" }))).toEqual(["chat"]);
   });
 
-  it("finishes on hostile globs of the maximum length", async () => {
+  it("compares hostile globs of the maximum length", async () => {
     const w = await worldOfRules({ hostile: [{ event: `${"a*".repeat(99)}b` }], fits: [{ event: "*a".repeat(100) }] });
     expect(await w.passing("a".repeat(200))).toEqual(["fits"]);
     expect(await w.passing(`${"*a".repeat(99)}*c`)).toEqual([]);

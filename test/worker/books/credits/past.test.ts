@@ -35,7 +35,7 @@ async function makeWorld() {
 }
 
 describe("a list by reference", () => {
-  it("has all balances granted under it, of any status and pack, and of no other user", async () => {
+  it("has all balances of the user that were granted under it, of any status and pack", async () => {
     const w = await makeWorld();
     const any = await w.balance("Any", "order-1");
     const chat = await w.balance("Chat", "order-1", { expiresAt: iso(w.clock.ms + 1_000) });
@@ -45,7 +45,7 @@ describe("a list by reference", () => {
     w.clock.advance(1_000);
     for (const includeExpired of ["true", "false"]) {
       const listed = await w.list({ userId: "u", externalRef: "order-1", includeExpired });
-      // In the order of C13: the one with rules comes first.
+      // In the order of C13 the balance with rules comes first.
       expect(listed.body.credits.map(({ balanceId }: Listed) => balanceId)).toEqual([chat, any]);
       expect(shown(listed)).toEqual({ [chat]: [10, "expired"], [any]: [0, "revoked"] });
     }
@@ -102,7 +102,7 @@ describe("a list as of a moment", () => {
     expect(Object.keys(shown(narrowed))).toEqual([any]);
   });
 
-  it("shows the amount that a hold took, and its return only from the time of its writing", async () => {
+  it("shows the amount that a hold took, and its return only from the time when the return was written", async () => {
     const w = await makeWorld();
     const any = await w.balance("Any", "order-1");
     const body = { userId: "u", event: "e", quantities: { count: 0, tokens: 3 }, expiresInSeconds: 1 };
@@ -210,7 +210,7 @@ describe("the cost of lists of the past", () => {
 
 describe("a publishable key in a list of the past", () => {
   it.each(["externalRef=order-1", "asOf=2026-01-15T12:00:00Z", "asOf=", "externalRef="])(
-    "is told that it takes a secret one, with a user token that verifies or without: %s",
+    "is refused as requires_secret_key, with a valid user token, an invalid one or none: %s",
     async (query) => {
       const clock = new Clock();
       const app = await makeApp(END_USER_SETTING);

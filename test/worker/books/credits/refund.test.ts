@@ -34,7 +34,7 @@ async function makeWorld(more: object = {}) {
       );
     },
     /** Everything that a refund writes. */
-    written: async () => [
+    writtenRows: async () => [
       await storedLedger(w.app, "u"),
       (
         await env.DB.prepare(
@@ -52,10 +52,10 @@ const amounts = (answer: { body: { balances: { taken: number; short: number; rem
   answer.body.balances.map(({ taken, short, remaining }) => [taken, short, remaining]);
 
 async function expectRefused(w: World, body: object, code: Parameters<typeof expectError>[1], param: string) {
-  const before = await w.written();
+  const before = await w.writtenRows();
   const answer = await w.refund(body);
   expectError(answer, code, param);
-  expect(await w.written()).toEqual(before);
+  expect(await w.writtenRows()).toEqual(before);
   return answer;
 }
 
@@ -81,7 +81,7 @@ describe("a refund", () => {
     expect(await w.listed()).toEqual({ [`${w.tokens}`]: [266.667, "active"], [`${w.cents}`]: [3.333334, "active"] });
   });
 
-  it("adds up exactly with the others of its reference, and at 1 revokes with the entry that takes the rest", async () => {
+  it("adds up exactly with other refunds of its reference, and at a sum of 1 the entry that takes the rest also revokes", async () => {
     const w = await makeWorld();
     const share = { part: 1, of: 3 };
     expect(amounts(await w.refund({ share }))[0]).toEqual([133.333, 0, 266.667]);
@@ -91,7 +91,7 @@ describe("a refund", () => {
     expect(await storedLedger(w.app, "u")).toHaveLength(8);
   });
 
-  it("without a share takes the whole rest; then nothing is left to refund", async () => {
+  it("without a share takes the whole rest, and then nothing is left to refund", async () => {
     const w = await makeWorld();
     await w.refund({ share: { part: 1, of: 4 } });
     expect(amounts(await w.refund({ refundRef: "re-2" }))).toEqual([
@@ -115,9 +115,9 @@ describe("a refund", () => {
     expect((await w.post("usage/reservations", held)).status).toBe(200);
     expect(amounts(await w.refund({ share: { part: 1, of: 2 } }))[0]).toEqual([50, 150, 0]);
     await w.post("usage/reservations/res_held/release", {});
-    // What was held is paid when it returns (owed.test.ts).
+    // The held amount was owed, and was taken when it returned (owed.test.ts).
     expect(amounts(await w.refund({ refundRef: "re-2", share: { part: 1, of: 10 } }))[0]).toEqual([0, 40, 0]);
-    // At 1 whatever remains is taken, and a balance that gives nothing gets its row too.
+    // At a sum of 1 all that remains is taken. A balance that gives nothing gets an entry too.
     expect(amounts(await w.refund({ refundRef: "re-3" }))).toEqual([
       [0, 160, 0],
       [2, 0, 0],
@@ -125,7 +125,7 @@ describe("a refund", () => {
     await expectRefused(w, { refundRef: "re-4" }, "invalid_request", "share");
   });
 
-  it("counts an adjustment's amount as taken when the shares add up to 1", async () => {
+  it("also takes the amount that an adjustment added if the shares add up to 1", async () => {
     const w = await makeWorld();
     const path = `/api/v1/admin/balances/${w.tokens}/adjust`;
     const adjusted = await w.call("POST", path, { key: env.ADMIN_TOKEN, body: { delta: 100, note: "sorry" } });
@@ -191,7 +191,7 @@ describe("a refund by pack", () => {
     await expectRefused(w, { packId: "strasse", refundRef: "re-3" }, "credit_balance_not_found", "packId");
   });
 
-  it("counts only for these balances; if one balance would exceed 1, the refund of all is refused", async () => {
+  it("counts only for these balances, and a refund of all balances is refused if one of them would exceed 1", async () => {
     const w = await withSecond();
     await w.refund({ packId: "straße", share: { part: 3, of: 4 } });
     await expectRefused(w, { refundRef: "re-2", share: { part: 1, of: 2 } }, "invalid_request", "share");
@@ -200,7 +200,7 @@ describe("a refund by pack", () => {
       [1.25, 0, 3.75],
       [2.25, 0, 0],
     ]);
-    // The rest of the others; the third has none, and gets its row.
+    // The first two balances give their rest. The third has none, and gets an entry of 0.
     expect(amounts(await w.refund({ refundRef: "re-3" }))).toEqual([
       [300, 0, 0],
       [3.75, 0, 0],
@@ -220,14 +220,14 @@ describe("a repeated refund", () => {
       packId: await makePack(w.app.appId, "More", [{ amountSteps: 1, unit: "count" }]),
       externalRef: "order-1",
     });
-    const before = await w.written();
+    const before = await w.writtenRows();
     const again = await w.post("credits/refund", {
       ...{ reason: "a", share: { of: 3, part: 1 }, refundRef: "re-1", externalRef: "order-1", userId: "u" },
     });
     expect(again.status).toBe(200);
     expect(again.body).toEqual(first.body);
     expect(again.headers.get("idempotent-replayed")).toBe("true");
-    expect(await w.written()).toEqual(before);
+    expect(await w.writtenRows()).toEqual(before);
   });
 
   it.each([
@@ -235,12 +235,15 @@ describe("a repeated refund", () => {
     [{}, ["share"]],
     [{ share: { part: 1, of: 3 }, reason: "b" }, ["reason"]],
     [{ packId: "Two" }, ["packId", "share"]],
-  ])("with another body, %j, is a conflict that names %j, equal in value or not", async (body, differs) => {
-    const w = await makeWorld();
-    await w.refund({ share: { part: 1, of: 3 } });
-    const answer = await expectRefused(w, body, "idempotency_conflict", "refundRef");
-    expect(answer.body.error.details).toEqual({ differs });
-  });
+  ])(
+    "with another body is a conflict, even if the share is equal in value: %j differs in %j",
+    async (body, differs) => {
+      const w = await makeWorld();
+      await w.refund({ share: { part: 1, of: 3 } });
+      const answer = await expectRefused(w, body, "idempotency_conflict", "refundRef");
+      expect(answer.body.error.details).toEqual({ differs });
+    },
+  );
 
   it("is another refund with another reference, or for another user", async () => {
     const w = await makeWorld();
@@ -253,7 +256,7 @@ describe("a repeated refund", () => {
     }
   });
 
-  it("is one refund when twenty race, and so are twenty different ones that exceed 1 together", async () => {
+  it("takes effect once when twenty race, and of twenty others only those pass that keep the sum at 1", async () => {
     const w = await makeWorld();
     const same = await Promise.all(Array.from({ length: 20 }, () => w.refund({ share: { part: 1, of: 2 } })));
     expect(new Set(same.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1);
@@ -280,7 +283,7 @@ describe("a refused refund", () => {
     [{ externalRef: "stripe:pi_1" }, "externalRef"],
     [{ packId: "" }, "packId"],
     [{ refund_ref: "x" }, "refund_ref"],
-  ])("for its shape, %j, names the field and changes nothing", async (body, param) => {
+  ])("names the malformed field and changes nothing: %j", async (body, param) => {
     const w = await makeWorld();
     await expectRefused(w, body, "invalid_request", param);
   });
@@ -292,7 +295,7 @@ describe("a refused refund", () => {
     await expectRefused(w, { packId: "Other" }, "credit_balance_not_found", "packId");
   });
 
-  it("after the hundredth of a reference, names the limit", async () => {
+  it("names the limit after the hundredth refund of a reference", async () => {
     const w = await makeWorld();
     for (let n = 1; n <= 100; n++) {
       expect((await w.refund({ refundRef: `n${n}`, share: { part: 1, of: 101 } })).status).toBe(200);

@@ -127,7 +127,7 @@ describe("the cost of a page of users", () => {
     for (const limit of [1, 10, 30]) {
       spent();
       const { users } = await listUsers(ctx, { limit });
-      // A user, an entry of the index that is none of theirs, and two rows of each balance, all sorted.
+      // Each user costs the user's row, an index entry of another user, and two rows a balance. All are sorted.
       expect(spent()).toEqual({
         roundTrips: 1,
         rowsRead: expect.toSatisfy((read) => read <= 6 * limit + 4 * users.length * 2 + 5),

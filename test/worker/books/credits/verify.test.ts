@@ -65,7 +65,7 @@ async function flawsAfter(app: App, userId: string, ...planted: readonly string[
   return named(flaws);
 }
 
-/** A user with two balances and some motions of both: grants 1 and 2, then -10, -20, -30, -40 in turn. */
+/** A user with two balances. Entries 1 and 2 are their grants, and 3 to 6 are debits of both in turn. */
 async function makeUser() {
   const app = await makeOwnApp();
   const items = [
@@ -83,17 +83,17 @@ async function makeUser() {
   return { app, a: a ?? "", b: b ?? "" };
 }
 
-/** Users with more than one page, whose balances fit into a cursor, or do not. */
+/** Users of more than one page. The balances of the first fit into a cursor, and those of the second do not. */
 const LONG = [
   { balances: 20, rounds: 501 },
   { balances: 450, rounds: 22 },
 ] as const;
-/** A user of exactly a page. */
+/** A user whose entries fill exactly one page. */
 const EXACT = { balances: 20, rounds: 499 } as const;
 type Long = { readonly balances: number; readonly rounds: number };
 const longApps = new Map<Long, App>();
 
-/** Its balances move in turn, so the seq of an entry tells its balance. */
+/** A user of several pages. The balances change in turn, so `nameOf` finds an entry's balance by its seq. */
 function longUser(long: Long) {
   const app = longApps.get(long);
   if (app === undefined) throw new Error("it was made before all tests");
@@ -101,11 +101,11 @@ function longUser(long: Long) {
   return { app, nameOf: (seq: number) => seededId(account, "live", (seq - 1) % long.balances) };
 }
 
-/** More balances than a page has entries, all of which go on. */
+/** More balances than a page has entries. */
 const MANY = 10_500;
 let many: { readonly app: App; readonly account: { readonly environmentId: number; readonly userId: string } };
 
-/** The pages of the verification of `many`, each of a bounded cost. */
+/** Reads all pages of the verification of `many`, and expects each to have a bounded cost. */
 async function pagesOfMany({ environment }: App) {
   const { d1, spent } = countingD1(DB);
   const ctx = makeCtx(environment, clock, d1);
@@ -168,7 +168,7 @@ describe("the verification of a user", () => {
     expect(page).toMatchObject({ balances: 4, entries: 17, isSound: true, flaws: [] });
   });
 
-  it("has pages of bounded rows, even if a user has more balances than a cursor can carry", async () => {
+  it("reads a bounded number of rows a page, even if a user has more balances than a cursor can carry", async () => {
     const { app, account } = many;
     for (const sql of [...liveBalancesSql(account, MANY), ...entriesSql(account, MANY, 1)]) await DB.prepare(sql).run();
     const { pages, sum } = await pagesOfMany(app);
@@ -186,18 +186,23 @@ describe("the verification of a user", () => {
     const ctx = makeCtx(app.environment, clock, DB);
     const first = await verifyUser(ctx, { userId: "busy" });
     expect(first).toMatchObject({ entries: 10_000, isSound: true, nextCursor: expect.any(String) });
-    // The last balance is of the first page alone until now.
+    // Until now the last balance had an entry on the first page alone.
     await run(entriesSql(account, 101, 1));
     const second = await verifyUser(ctx, { userId: "busy", cursor: first.nextCursor ?? "" });
     expect(second).toMatchObject({ entries: 202, isSound: true, flaws: [], nextCursor: null });
   });
 
-  it("refuses an altered cursor, or one of another user or list", async () => {
+  it("refuses an empty, made-up or foreign cursor, and a missing userId", async () => {
     const app = await makeOwnApp();
     const verify = (query: string) => call("GET", `/api/v1/credits/verify?${query}`, { key: app.key });
     for (const cursor of ["", "x", "MTIzNDU2NzhbMF0"]) {
       expectError(await verify(`userId=u&cursor=${cursor}`), "invalid_request", "cursor");
     }
+    const long = longUser(LONG[0]);
+    const path = "/api/v1/credits/verify?userId=";
+    const { nextCursor } = (await call("GET", `${path}long`, { key: long.app.key })).body;
+    const foreign = await call("GET", `${path}other&cursor=${nextCursor}`, { key: long.app.key });
+    expectError(foreign, "invalid_request", "cursor");
     expectError(await verify(""), "invalid_request", "userId");
   });
 });
@@ -246,7 +251,7 @@ describe("flaws written without the triggers", () => {
       ["chain of B"],
     ],
     [
-      "a changed state after an entry",
+      "a changed balance after an entry",
       [set("credit_ledger", "balance_after_steps = balance_after_steps + 1", "seq = 6")],
       ["chain of B"],
     ],
@@ -263,11 +268,11 @@ describe("flaws written without the triggers", () => {
       ["gap of null", "sum of B"],
     ],
     [
-      "a ledger that is missing altogether",
+      "a missing ledger",
       ["DELETE FROM credit_ledger WHERE account_id = :account"],
       ["gap of null", "sum of A", "sum of B"],
     ],
-    ["an entry that moved nothing", [insert(7, "A", -5_000, 55_000, 5)], ["sum of A"]],
+    ["an entry that did not change its balance", [insert(7, "A", -5_000, 55_000, 5)], ["sum of A"]],
     [
       "an entry of a balance that does not exist",
       [insert(7, "crb_nobody", -5_000, -5_000, 6)],
@@ -284,7 +289,7 @@ describe("flaws written without the triggers", () => {
       ["chain of B", "sum of A", "sum of B"],
     ],
     [
-      "an overdraft that was made good",
+      "an overdraft that a later entry covers",
       [
         set("credit_ledger", "delta_steps = -110000, balance_after_steps = -10000", "seq = 3"),
         set("credit_ledger", "delta_steps = 70000", "seq = 5"),
@@ -292,7 +297,7 @@ describe("flaws written without the triggers", () => {
       ["below_zero of A"],
     ],
     [
-      "a balance whose last entry is another",
+      "a balance that names another last entry",
       [set("credit_balances", "last_seq = 3", "grant_seq = 1")],
       ["chain of A"],
     ],
@@ -306,7 +311,7 @@ describe("flaws written without the triggers", () => {
       ],
       ["gap of null", "sum of MORE"],
     ],
-  ] as const)("finds %s, by kind and balance", async (_name, planted, flaws) => {
+  ] as const)("are found by kind and balance: %s", async (_name, planted, flaws) => {
     const { app, a, b } = takeUser();
     const own = planted.map((sql) => sql.replaceAll("'A'", `'${a}'`).replaceAll("'B'", `'${b}'`));
     const found = await flawsAfter(app, "u", ...own);
@@ -340,14 +345,14 @@ describe("flaws written without the triggers", () => {
     expect(await flawsAfter(app, "long", after)).toEqual([`chain of ${nameOf(9_999)}`]);
   });
 
-  it("are found for an entry that changed nothing, the first of a page whose balances had all ended before it", async () => {
+  it("are found in the first entry of a page even if every balance had its last entry on the page before", async () => {
     const { app, nameOf } = longUser(EXACT);
     expect(await flawsAfter(app, "long", insert(10_001, nameOf(10_000), -7, 999_501 - 7, 10_000))).toEqual([
       `sum of ${nameOf(10_000)}`,
     ]);
   });
 
-  it("are found for the first, some and the last of many balances, in every round", async () => {
+  it("are found in the first, a middle and the last of 10,500 balances", async () => {
     const flawed = [0, 6_000, MANY - 1].map((i) => seededId(many.account, "live", i));
     const sql =
       "UPDATE credit_balances SET remaining_steps = remaining_steps + 1 WHERE id IN (SELECT value FROM json_each(?))";
@@ -356,7 +361,7 @@ describe("flaws written without the triggers", () => {
     expect(named(pages.flatMap(({ flaws }) => flaws))).toEqual(flawed.map((id) => `sum of ${id}`).sort());
   });
 
-  it("are found for users of an application, in pages", async () => {
+  it("are found by the verification of an application, which lists all its users", async () => {
     const [user] = users;
     if (user === undefined) throw new Error("a user is left");
     const { app, a } = user;
@@ -379,7 +384,7 @@ describe("flaws written without the triggers", () => {
 describe("the verification of an application", () => {
   const verify = (appId: string, body: object) => admin("POST", `/${appId}/verify`, body);
 
-  it("continues within a user of more than a page, has at most fifty users a page, and writes no row into the audit", async () => {
+  it("continues within a user of more than a page, has at most fifty users a page, and adds nothing to the audit", async () => {
     const { app } = longUser(LONG[0]);
     const acts = () =>
       DB.prepare("SELECT count(*) AS count FROM admin_audit WHERE app_id = ?").bind(app.appId).first("count");

@@ -20,7 +20,7 @@ import { makeCtx } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -29,7 +29,7 @@ const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const ctxOf = (spender: Spender, d1: D1Database = env.DB): TenantCtx =>
   makeCtx(spender.app.environments.live, spender.clock, d1);
 
-/** A user with 6 cents left of 10: the others were held, and are due. */
+/** A user with 6 of 10 cents left. The other 4 are held by a reservation that is due. */
 async function overdue(): Promise<Spender> {
   const spender = await makeSpender([wallet]);
   await spender.reserve({ reservationId: "res_due", quantities: { cents: 4 } });
@@ -54,7 +54,7 @@ const debit = (spender: Spender, account: AccountAtRead) =>
   ]);
 
 const refused = () => new PurserError("forbidden", "as the test wants it");
-/** Violates a CHECK whatever there is. */
+/** Violates a CHECK, whatever the row holds. */
 const exceedQuota = query((value: ValueOf<{ environmentId: number }>) =>
   drizzle
     .update(environments)
@@ -96,7 +96,7 @@ describe.each([
     expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries]);
   };
 
-  it("returns the due holds of a user who is identified in any way", async () => {
+  it("returns the user's due holds, by whichever id the user is named", async () => {
     const ways: readonly ((spender: Spender) => User | Promise<User>)[] = [
       ({ userId }) => ({ userId }),
       () => ({ reservationId: "res_due" }),
@@ -120,7 +120,7 @@ describe.each([
     expect(await reasonsOf(spender)).not.toContain("reservation_expired");
   });
 
-  it("returns them once if another writer does so in between, before any of its writes", async () => {
+  it("returns due holds once if another writer returns them between its trips", async () => {
     const trips = end === "refusal by a constraint" ? [2, 3] : [2];
     for (const at of trips) {
       const spender = await overdue();
@@ -133,7 +133,7 @@ describe.each([
     }
   });
 
-  it("returns them once when ten writes race", async () => {
+  it("returns due holds once when ten race", async () => {
     const spender = await overdue();
     const user = { userId: spender.userId };
     const answers = await Promise.all(Array.from({ length: 10 }, () => run(ctxOf(spender), user, verbOf(spender))));
@@ -143,7 +143,7 @@ describe.each([
     expect(await spender.remaining()).toEqual([end === "write" ? 0 : 10]);
   });
 
-  it("returns them once, or not at all with 503, whichever trip fails", async () => {
+  it("returns due holds once, or answers 503 without any effect, whichever trip fails", async () => {
     const trips = end === "refusal by a constraint" ? 3 : 2;
     for (const fault of FAULTS) {
       for (let at = 1; at <= trips; at++) {
@@ -156,7 +156,7 @@ describe.each([
           expect(said).toBe("temporarily_unavailable");
           expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
         } else if (end === "write" && fault === "after" && at === 2) {
-          // This verb has no id to recognise its own write, so it writes again, but the return does not.
+          // This verb has no id by which it recognises its own write, so it writes twice. The return is written once.
           expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries, "event_committed"]);
         } else {
           expect(said).toBe(answer);
@@ -201,7 +201,7 @@ describe("a conflict", () => {
     expect((await spender.ledger()).map(({ delta }) => delta)).toEqual([-2, -8, 10]);
   });
 
-  it("is not a constraint that this verb treats as a refusal; any other error is thrown at once", async () => {
+  it("does not include a constraint that the verb treats as a refusal, nor an unknown one: both are thrown at once", async () => {
     const spender = await makeSpender([wallet]);
     const { userId } = spender;
     const decide = vi.fn((_: unknown, account: AccountAtRead) => writeAll([exceedQuota(account)], () => "written"));
@@ -226,7 +226,7 @@ describe("a conflict", () => {
 });
 
 describe("an unknown user", () => {
-  it("by an unknown or foreign reservation, balance or account, is null and nothing is written", async () => {
+  it("is null if it is named by an unknown or foreign reservation, balance or account, and nothing is written", async () => {
     const spender = await overdue();
     const stranger = await makeSpender([]);
     const row = await env.DB.prepare("SELECT id FROM accounts WHERE user_id = ?").bind(spender.userId).first();
@@ -251,7 +251,7 @@ describe("an unknown user", () => {
     expect(await run(inTest, { balanceId }, { decide })).toBeNull();
   });
 
-  it("by id gets an account with the first write, only one when ten race, and none by a replay or a refusal", async () => {
+  it("that is named by its id gets an account with the first write, only one when ten race, and none by a replay or a refusal", async () => {
     const spender = await makeSpender([]);
     const ctx = ctxOf(spender);
     const accounts = async () =>
@@ -273,7 +273,7 @@ describe("an unknown user", () => {
     expect(seen.at(-1)).toBe(account?.id);
   });
 
-  it("by id has one account in each environment", async () => {
+  it("that is named by its id gets one account in each environment", async () => {
     const spender = await makeSpender([wallet]);
     const inTest = makeCtx(spender.app.environments.test, spender.clock);
     const verb: Verb = { decide: () => writeAll([], () => "written") };

@@ -11,7 +11,7 @@ import { bound, inTurn } from "../../../support/world.ts";
 afterAll(expectLedgerInvariants);
 
 describe("events", () => {
-  it("above the amount are refused with all details, and nothing is written", async () => {
+  it("above the amount are refused with the limit's details, and nothing is written", async () => {
     const { app, use, event, used, limitIds, done } = await limitsWorld();
     await use(10);
     const refused = await event(0.5, { eventId: "refused" });
@@ -34,7 +34,7 @@ describe("events", () => {
     expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
-  it("count replays once, and are refused after them", async () => {
+  it("count once, and a repeat is a replay or a conflict even above the amount", async () => {
     const { use, event, used } = await limitsWorld();
     await use(10, { eventId: "once" });
     expect((await event(10, { eventId: "once" })).headers.get("idempotent-replayed")).toBe("true");
@@ -68,7 +68,7 @@ describe("events", () => {
     expect(await used()).toEqual([0, 0]);
   });
 
-  it("are counted by the rules, including models", async () => {
+  it("count in the limits whose rules match their event and model", async () => {
     const limits = [
       { matches: [{ event: "chat.*" }] },
       { matches: [{ event: "*", model: "large-*" }] },
@@ -103,7 +103,7 @@ describe("events", () => {
     expect((await event(2)).body.error.details).toMatchObject({ name: "Limit 2" });
   });
 
-  it("count by the time of recording, not of occurring", async () => {
+  it("count by the time of recording, not of occurrence", async () => {
     const { use, used, clock } = await limitsWorld();
     await use(3, { occurredAt: "2026-01-10T00:00:00Z" });
     expect(await used()).toEqual([3]);
@@ -135,7 +135,7 @@ describe("events", () => {
     expect(await used()).toEqual([10]);
   });
 
-  it("pass ten of a hundred times at a limit of ten, in three isolates", async () => {
+  it("pass ten times if a hundred race in three isolates and ten are left", async () => {
     const { event, used, use } = await limitsWorld({ limits: [{ amount: 13 }], pick: inTurn(3) });
     for (const _ of [1, 2, 3]) await use(1);
     const answers = await Promise.all(Array.from({ length: 100 }, () => event(1)));
@@ -160,7 +160,7 @@ describe("holds", () => {
     expect(await used()).toEqual([8]);
   });
 
-  it("are never refused a commit", async () => {
+  it("can be committed even above the amount", async () => {
     const { held, commit, used, use } = await limitsWorld();
     const reservation = await held(1);
     await use(9);
@@ -168,7 +168,7 @@ describe("holds", () => {
     expect(await used()).toEqual([29]);
   });
 
-  it("with a commit in a later window count there, and are not subtracted from it", async () => {
+  it("that are committed in a later window count there, and a release there subtracts nothing", async () => {
     const { held, commit, release, used, use, clock } = await limitsWorld();
     const [committed, released] = [
       await held(4, { expiresInSeconds: 86_400 }),
@@ -182,7 +182,7 @@ describe("holds", () => {
     expect(await used()).toEqual([3]);
   });
 
-  it("count until they are settled if due, but are judged as returned", async () => {
+  it("count until they are settled even if they are due, but are judged as returned", async () => {
     const { held, used, use, done, clock } = await limitsWorld();
     await held(10);
     clock.advance(60_000);
@@ -194,7 +194,7 @@ describe("holds", () => {
     expect(await used()).toEqual([10]);
   });
 
-  it("that expired are subtracted when the next write is refused", async () => {
+  it("that expired are subtracted even if the next write is refused", async () => {
     const { held, used, event, clock } = await limitsWorld();
     await held(4);
     clock.advance(60_000);
@@ -202,7 +202,7 @@ describe("holds", () => {
     expect(await used()).toEqual([0]);
   });
 
-  it("with a late commit count it as an event", async () => {
+  it("that are committed after they expired count as an ordinary event", async () => {
     const { held, used, use, commit, clock } = await limitsWorld();
     const reservation = await held(4);
     clock.advance(60_000);
@@ -225,7 +225,7 @@ describe("holds", () => {
     expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
-  it("count the same when the cron settles them", async () => {
+  it("count the same if the cron settles them", async () => {
     const { held, used, clock } = await limitsWorld();
     await held(4, { onExpiry: "charge" });
     await held(3);
@@ -236,7 +236,7 @@ describe("holds", () => {
 });
 
 describe("a user's own amount", () => {
-  it("takes effect at once, and none removes the limit", async () => {
+  it("takes effect at once, and null removes the limit for the user", async () => {
     const { use, event, standings, done, limitIds, used } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
     await use(8);
@@ -255,7 +255,7 @@ describe("a user's own amount", () => {
     expect(await used()).toEqual([108]);
   });
 
-  it("makes the id a user, but not when it is removed", async () => {
+  it("makes an account for an unknown user when it is set, but not when it is removed", async () => {
     const { app, done, limitIds } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
     const accountOf = (userId: string) =>
@@ -270,7 +270,7 @@ describe("a user's own amount", () => {
 });
 
 describe("usage.limit_reached", () => {
-  const told = async (environmentId: number) => {
+  const messagesOf = async (environmentId: number) => {
     const { results } = await env.DB.prepare(
       "SELECT data FROM webhook_messages WHERE environment_id = ? AND type = 'usage.limit_reached' ORDER BY id",
     )
@@ -282,7 +282,7 @@ describe("usage.limit_reached", () => {
   it("is sent once a window when a user reaches the amount", async () => {
     const world = await limitsWorld();
     await makeEndpoint(world.app.environments.live, ["*"], world.clock.ms);
-    const all = () => told(world.app.environments.live.id);
+    const all = () => messagesOf(world.app.environments.live.id);
     await world.use(9);
     expect(await all()).toEqual([]);
     await world.use(1);
@@ -305,7 +305,7 @@ describe("usage.limit_reached", () => {
   it("is sent once for a list, for a hold, and for a commit that does not exceed its hold", async () => {
     const world = await limitsWorld({ limits: [{ amount: 5 }, { amount: 5, every: "month" }] });
     await makeEndpoint(world.app.environments.live, null, world.clock.ms);
-    const used = async () => (await told(world.app.environments.live.id)).map((data) => data.used);
+    const used = async () => (await messagesOf(world.app.environments.live.id)).map((data) => data.used);
     const event = (eventId: string) => ({
       eventId,
       userId: "v",
@@ -315,7 +315,7 @@ describe("usage.limit_reached", () => {
     });
     await world.done("POST", "/usage/events/batch", [event("a"), event("b"), event("c")]);
     expect(await used()).toEqual([9, 9]);
-    expect((await told(world.app.environments.live.id)).map(({ seq }) => seq)).toEqual([0, 0]);
+    expect((await messagesOf(world.app.environments.live.id)).map(({ seq }) => seq)).toEqual([0, 0]);
     const [limitId] = world.limitIds;
     const reservation = await world.held(4);
     await world.done("PUT", `/usage/limits/${limitId}/amount`, { userId: "u", amount: 2 });
@@ -325,7 +325,7 @@ describe("usage.limit_reached", () => {
   });
 });
 
-it("costs one trip warm and a row for each limit, and nothing without limits", async () => {
+it("a warm write takes one trip, writes a row more for each limit that counts it, and costs no more if none does", async () => {
   const { d1, spent } = countingD1(env.DB);
   const warm = async (limits: readonly object[]) => {
     const world = await limitsWorld({ limits, bindings: { DB: d1 } });

@@ -29,7 +29,7 @@ it("exports a person's use of each limit, as the list shows it, and an empty lis
   expect((await documentOf(without.app, "u", without.clock)).person?.usageLimits).toEqual([]);
 });
 
-it("deletes own amounts and counters of an erased person, who starts from 0 after the erasure is lifted", async () => {
+it("removes an erased person's own amount, and counts from 0 after the erasure is lifted", async () => {
   const world = await limitsWorld();
   await world.use(3);
   await world.held(2);
@@ -51,7 +51,7 @@ it("deletes own amounts and counters of an erased person, who starts from 0 afte
   expect((await world.event(1)).body.error.details).toMatchObject({ used: 10, amount: 10 });
 });
 
-it("finds a counter that is not the sum of counted usage, names its limit, and finds nothing after the correction", async () => {
+it("verification finds a counter that is not the sum of the counted usage, names its limit, and finds nothing after the correction", async () => {
   const world = await limitsWorld({ limits: [{}, { every: "month" }] });
   await world.use(3);
   await world.held(2);

@@ -10,7 +10,7 @@ afterAll(expectLedgerInvariants);
 
 const free = { mode: "live", name: "Free", unit: "count", amount: 50, every: "day" };
 
-/** How many rows the environment has of limits, of counters and of acts about them. */
+/** Counts the environment's limits, its counters, and the entries of the audit about limits. */
 async function rowsOf({ app }: Awaited<ReturnType<typeof limitsWorld>>) {
   const { id } = app.environments.live;
   return env.DB.prepare(
@@ -23,7 +23,7 @@ async function rowsOf({ app }: Awaited<ReturnType<typeof limitsWorld>>) {
 }
 
 describe("usage limits", () => {
-  it("are created, listed in the order of creation for their mode, changed and deleted, each with a row of the audit", async () => {
+  it("are created, listed in the order of creation for their mode, changed and deleted, each with an entry in the audit", async () => {
     const world = await limitsWorld({ limits: [] });
     const { admin, app, use, used, event } = world;
     const first = await admin("POST", "/usage-limits", { ...free, matches: [{ event: "chat" }] });
@@ -64,7 +64,7 @@ describe("usage limits", () => {
     ]);
   });
 
-  it("are forgotten when deleted, even if open holds counted in them, and a new one counts from its creation", async () => {
+  it("stop counting when deleted, even if open holds counted in them, and a new one counts from its creation", async () => {
     const { admin, held, release, use, used, limitIds, makeLimit } = await limitsWorld();
     const reservation = await held(4);
     await admin("DELETE", `/usage-limits/${limitIds[0]}`);
@@ -79,10 +79,10 @@ describe("usage limits", () => {
     ["an invalid unit", { unit: "minutes" }, "unit"],
     ["an invalid window", { every: "year" }, "every"],
     ["an amount below 0", { amount: -1 }, "amount"],
-    ["an amount of a part of a step", { amount: 0.0001 }, "amount"],
-    ["an amount above the bound", { amount: 9e15 }, "amount"],
+    ["an amount in fractions of a step", { amount: 0.0001 }, "amount"],
+    ["an amount above the maximum of its unit", { amount: 9e15 }, "amount"],
     ["a rule that matches nothing", { matches: [{}] }, "matches[0]"],
-    ["a rule with another name", { matches: [{ evnt: "chat" }] }, "matches[0].evnt"],
+    ["a rule with an unknown field", { matches: [{ evnt: "chat" }] }, "matches[0].evnt"],
     [
       "rules of too many characters",
       { matches: Array.from({ length: 50 }, () => ({ event: "x".repeat(100) })) },
@@ -90,8 +90,8 @@ describe("usage limits", () => {
     ],
     ["an empty name", { name: "" }, "name"],
     ["an invalid mode", { mode: "staging" }, "mode"],
-    ["a field that it does not have", { amounts: 3 }, "amounts"],
-  ])("refuses %s, and writes nothing", async (_, fields, param) => {
+    ["an unknown field", { amounts: 3 }, "amounts"],
+  ])("are refused with %s, and nothing is written", async (_, fields, param) => {
     const world = await limitsWorld({ limits: [] });
     expectError(await world.admin("POST", "/usage-limits", { ...free, ...fields }), "invalid_request", param);
     expect(await rowsOf(world)).toEqual({ limits: 0, counters: 0, acts: 0 });
@@ -114,7 +114,7 @@ describe("usage limits", () => {
 });
 
 describe("a user's own amount", () => {
-  it("is refused for a limit of another mode or application, or an unknown one, below 0 and in fractions of a step; nothing is written", async () => {
+  it("is refused for an unknown limit, for one of another mode or application, below 0, and in fractions of a step, and nothing is written", async () => {
     const world = await limitsWorld();
     const { ask, limitIds, makeLimit } = world;
     const other = await limitsWorld();
@@ -132,7 +132,7 @@ describe("a user's own amount", () => {
   });
 });
 
-it("is shown to a publishable key only for its own user", async () => {
+it("a usage limit is shown to a publishable key only for the token's user", async () => {
   const app = await makeApp(END_USER_SETTING);
   const { clock } = await limitsWorld({ limits: [] });
   const call = makeClient(clock);

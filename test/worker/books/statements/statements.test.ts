@@ -39,7 +39,7 @@ async function world() {
 describe("the statement of a month", () => {
   it("takes two trips a page, and reads balances and entries since the month began, not older balances", async () => {
     const { clock, ask, make, post, packId } = await world();
-    // Statements that others asked for are made before.
+    // Statements that other tests requested are made first.
     await make();
     const used = Array.from({ length: 20 }, (_, n) => `old ${n}`);
     for (const externalRef of used) {
@@ -57,7 +57,7 @@ describe("the statement of a month", () => {
     const { roundTrips, rowsRead } = spent();
     const pages = Math.ceil(before / 200);
     expect(roundTrips).toBeLessThanOrEqual(1 + 2 * pages + 2);
-    // Each statement of a page finds its end among 200 accounts. The user's 40 entries of January are not read, but for one.
+    // Each statement of a page finds its end among 200 accounts. Of the user's 40 entries of January only one is read.
     expect(rowsRead).toBeLessThanOrEqual(8 * before + 36);
   });
 
@@ -93,7 +93,7 @@ describe("the statement of a month", () => {
       ...{ statementId, mode: "live", month: "2026-01", status: "ready", madeAt: "2026-02-01T01:00:00.000Z" },
       lines: [{ ...line, held: 100 }],
     });
-    // What comes later changes nothing.
+    // Later entries change nothing.
     await use(50, "e2");
     expect((await ask()).body).toEqual(made);
     expect(await make()).toEqual([]);

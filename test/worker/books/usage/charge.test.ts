@@ -17,7 +17,7 @@ const RESERVATIONS = "/api/v1/usage/reservations";
 const cents = (amount: number) => ({ quantities: { cents: amount } });
 const iso = (ms: number) => new Date(ms).toISOString();
 
-const charged = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>
+const reserveToCharge = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>
   spender.reserve({ reservationId, onExpiry: "charge", expiresInSeconds: seconds, ...cents(amount) });
 const read = async ({ get }: Spender, id = "res_1") => (await get(`${RESERVATIONS}/${id}`)).body;
 const settle = ({ post }: Pick<Spender, "post">, verb: string, body?: object, id = "res_1") =>
@@ -26,14 +26,14 @@ const commit = (spender: Pick<Spender, "post">, eventId = "e1", amount = 1) =>
   settle(spender, "commit", { eventId, ...cents(amount) });
 const cron = ({ clock }: Spender, d1: D1Database = env.DB) =>
   scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
-const motions = async (spender: Spender) =>
+const entryLines = async (spender: Spender) =>
   (await spender.ledger()).toReversed().map(({ delta, reason, eventId }) => `${delta} ${reason} ${eventId}`);
 const totals = async ({ get, userId }: Spender) => (await get(`/api/v1/usage?userId=${userId}`)).body.totals;
 
-/** A user whose reservation of 4 of 10 cents is due by a second, and is charged. */
+/** A user whose reservation of 4 of 10 cents has been due for a second, and will be charged. */
 async function dueCharge(items: Parameters<typeof makeSpender>[0] = [wallet]): Promise<Spender> {
   const spender = await makeSpender(items);
-  expect((await charged(spender, "res_1", 4)).status).toBe(200);
+  expect((await reserveToCharge(spender, "res_1", 4)).status).toBe(200);
   spender.clock.advance(61_000);
   return spender;
 }
@@ -44,7 +44,7 @@ const CHARGED = [
   "-4 event_committed res_1",
 ];
 
-/** Every way that a hold is returned, and what it is answered. */
+/** Every request that settles a due hold, with the expected error code. */
 const ways: readonly {
   readonly name: string;
   readonly act: (spender: Spender) => Promise<Answer | undefined>;
@@ -77,8 +77,8 @@ describe("a reservation that is charged if nobody settles it", () => {
       if (answer !== undefined && code !== null) expectError(answer, code);
     }
     expect(await read(spender)).toMatchObject({ ...held, settledAt: iso(clock.ms) });
-    expect((await motions(spender)).slice(0, 4)).toEqual(CHARGED);
-    expect((await motions(spender)).filter((line) => line.includes("res_1"))).toHaveLength(1);
+    expect((await entryLines(spender)).slice(0, 4)).toEqual(CHARGED);
+    expect((await entryLines(spender)).filter((line) => line.includes("res_1"))).toHaveLength(1);
     const stored = await env.DB.prepare(
       `SELECT occurred_at_ms AS occurredAtMs, received_at_ms AS receivedAtMs, debits, uncovered FROM usage_events
        WHERE event_id = 'res_1' AND account_id = (SELECT id FROM accounts WHERE user_id = ?)`,
@@ -91,7 +91,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     ]);
   });
 
-  it("is a usage event: in totals at its end, and in the person's export", async () => {
+  it("becomes a usage event at its expiry, in totals and in the person's export", async () => {
     const spender = await dueCharge();
     expect(await totals(spender)).toEqual([]);
     await cron(spender);
@@ -112,7 +112,7 @@ describe("a reservation that is charged if nobody settles it", () => {
 
   it("is not charged when it is committed, released or extended in time", async () => {
     const spender = await makeSpender([wallet]);
-    for (const id of ["res_1", "res_2", "res_3"]) await charged(spender, id, 1);
+    for (const id of ["res_1", "res_2", "res_3"]) await reserveToCharge(spender, id, 1);
     await commit(spender);
     await settle(spender, "release", undefined, "res_2");
     await settle(spender, "extend", { expiresInSeconds: 600 }, "res_3");
@@ -123,12 +123,12 @@ describe("a reservation that is charged if nobody settles it", () => {
     spender.clock.advance(600_000);
     await cron(spender);
     expect(await spender.remaining()).toEqual([8]);
-    expect((await motions(spender)).at(-1)).toBe("-1 event_committed res_3");
+    expect((await entryLines(spender)).at(-1)).toBe("-1 event_committed res_3");
   });
 
-  it("may be committed in time by an event with its own id, which replays", async () => {
+  it("can be committed in time by an event that has its id, and a repeat is a replay", async () => {
     const spender = await makeSpender([wallet]);
-    await charged(spender, "res_1", 4);
+    await reserveToCharge(spender, "res_1", 4);
     const first = await commit(spender, "res_1", 3);
     expect(first.status).toBe(200);
     spender.clock.advance(61_000);
@@ -139,23 +139,23 @@ describe("a reservation that is charged if nobody settles it", () => {
 
   it("returns if an event with its id already exists, and may then be committed late", async () => {
     const spender = await makeSpender([wallet]);
-    await charged(spender, "res_1", 4);
+    await reserveToCharge(spender, "res_1", 4);
     await spender.spend("res_1", cents(1));
     spender.clock.advance(61_000);
     expect(await read(spender)).toMatchObject({ status: "expired", eventId: null });
     await cron(spender);
     expect(await spender.remaining()).toEqual([9]);
-    expect((await motions(spender)).at(-1)).toBe("4 reservation_expired null");
+    expect((await entryLines(spender)).at(-1)).toBe("4 reservation_expired null");
     expect((await commit(spender)).status).toBe(200);
     expect(await spender.remaining()).toEqual([8]);
   });
 
-  it("is not paid by balances granted later, but by balances that have expired since", async () => {
+  it("is paid by the balance that it held even if that has expired since, and not by one granted later", async () => {
     const { reserve, post, get, clock, userId, app } = await makeSpender([]);
     await makeLegacyPack(app.appId, "Wallet", "cents");
     const grant = (more: object) => post("/api/v1/credits/grant", { userId, packId: "Wallet", quantity: 10, ...more });
     await grant({ expiresAt: iso(clock.ms + 90_000) });
-    await charged({ reserve }, "res_1", 8);
+    await reserveToCharge({ reserve }, "res_1", 8);
     await post("/api/v1/usage/events", { eventId: "e0", userId, event: "x", ...cents(2) });
     clock.advance(100_000);
     expect((await grant({})).status).toBe(200);
@@ -169,17 +169,17 @@ describe("a reservation that is charged if nobody settles it", () => {
     );
   });
 
-  it("is charged as far as credits suffice: its balance was revoked, others pay, and the rest is uncovered", async () => {
+  it("is paid by other balances if its own was revoked, and the rest is uncovered", async () => {
     const spender = await makeSpender([
       { ...wallet, priority: 1 },
       { amountSteps: 3_000_000, unit: "cents", priority: 2 },
     ]);
-    await charged(spender, "res_1", 4);
+    await reserveToCharge(spender, "res_1", 4);
     await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
     spender.clock.advance(61_000);
     await cron(spender);
     expect(await spender.remaining()).toEqual([0, 0]);
-    expect((await motions(spender)).slice(-3)).toEqual([
+    expect((await entryLines(spender)).slice(-3)).toEqual([
       "4 reservation_released null",
       "-4 admin_adjust null",
       "-3 event_committed res_1",
@@ -192,36 +192,36 @@ describe("a reservation that is charged if nobody settles it", () => {
     expect(stored).toEqual({ uncovered: '{"count":0.25,"cents":1}' });
   });
 
-  it("and others are settled in the order of their ends, then of their ids", async () => {
+  it("and others are settled in the order of their expiries, then of their ids", async () => {
     const spender = await makeSpender([wallet]);
-    await charged(spender, "res_late", 1, 90);
-    await charged(spender, "res_b", 1, 60);
+    await reserveToCharge(spender, "res_late", 1, 90);
+    await reserveToCharge(spender, "res_b", 1, 60);
     await spender.reserve({ reservationId: "res_back", expiresInSeconds: 70, ...cents(1) });
-    await charged(spender, "res_a", 1, 60);
+    await reserveToCharge(spender, "res_a", 1, 60);
     spender.clock.advance(90_000);
     await cron(spender);
-    expect((await motions(spender)).slice(5)).toEqual([
+    expect((await entryLines(spender)).slice(5)).toEqual([
       ...["res_a", "res_b"].flatMap((id) => ["1 reservation_released null", `-1 event_committed ${id}`]),
       "1 reservation_expired null",
       ...["1 reservation_released null", "-1 event_committed res_late"],
     ]);
   });
 
-  it("and four hundred more of one user are charged by one run of the cron", async () => {
+  it("and 409 others of the user are charged by one run of the cron", async () => {
     const spender = await makeSpender([{ amountSteps: 500_000_000, unit: "cents" }]);
-    for (let index = 0; index < 410; index++) await charged(spender, `res_${index}`, 1);
+    for (let index = 0; index < 410; index++) await reserveToCharge(spender, `res_${index}`, 1);
     spender.clock.advance(61_000);
     await cron(spender);
     expect(await spender.remaining()).toEqual([90]);
     expect((await totals(spender)).at(-1)).toMatchObject({ unit: "cents", amount: 410 });
   }, 60_000);
 
-  it("counts as charged in an earlier plan, and in the reasons of a refusal", async () => {
+  it("counts as charged in a plan and in the reasons of a refusal, even before it is charged", async () => {
     const spender = await dueCharge();
     const { post, userId, balanceIds } = spender;
     const plan = await post("/api/v1/credits/plan", { userId, event: "x", ...cents(7) });
     expect(plan.body).toMatchObject({ debits: [{ amount: 6, remaining: 0 }], uncovered: { cents: 1 } });
-    expect(await motions(spender)).toHaveLength(2);
+    expect(await entryLines(spender)).toHaveLength(2);
     const refused = await spender.spend("e1", cents(7));
     expect(refused.body.error.details).toMatchObject({
       uncovered: { cents: 1 },
@@ -229,12 +229,12 @@ describe("a reservation that is charged if nobody settles it", () => {
     });
   });
 
-  it("is refused with an unknown onExpiry, and is another reservation with the other value", async () => {
+  it("is refused with an unknown onExpiry, and a repeat with another onExpiry is a conflict", async () => {
     const { reserve } = await makeSpender([wallet]);
     for (const onExpiry of ["keep", null, true]) {
       expectError(await reserve({ onExpiry, ...cents(1) }), "invalid_request", "onExpiry");
     }
-    await charged({ reserve }, "res_1", 1);
+    await reserveToCharge({ reserve }, "res_1", 1);
     const other = await reserve({ reservationId: "res_1", expiresInSeconds: 60, ...cents(1) });
     expectError(other, "idempotency_conflict", "reservationId");
     expect(other.body.error.details).toEqual({ differs: ["onExpiry"] });
@@ -242,21 +242,21 @@ describe("a reservation that is charged if nobody settles it", () => {
 });
 
 describe("a charge that races", () => {
-  /** The same user, whose requests go over another D1. */
+  /** The same user, whose requests use another D1 object. */
   const over = ({ app, clock }: Spender, d1: D1Database): Pick<Spender, "post"> => {
     const call = makeClient(clock, { DB: d1 });
     return { post: (path, body) => call("POST", path, { key: app.keys.sk_live, body: body ?? {} }) };
   };
-  /** Does something once, before a verb's nth trip. */
+  /** Runs `work` before a verb's nth trip. */
   const beforeTrip = (nth: number, work: () => Promise<unknown>) =>
     hookedD1(env.DB, async (trip) => {
       if (trip === nth) await work();
     });
 
   // The cron reads who is due, the account, and the balances, and then writes.
-  it.each([2, 3, 4])("loses against a commit in time, before trip %i of the cron", async (trip) => {
+  it.each([2, 3, 4])("loses to a commit in time that comes before trip %i of the cron", async (trip) => {
     const spender = await makeSpender([wallet]);
-    await charged(spender, "res_1", 4);
+    await reserveToCharge(spender, "res_1", 4);
     spender.clock.advance(60_000);
     const d1 = beforeTrip(trip, async () => {
       // Another isolate's clock is a millisecond behind.
@@ -269,7 +269,7 @@ describe("a charge that races", () => {
     expect(await read(spender)).toMatchObject({ status: "committed", eventId: "e1" });
   });
 
-  it.each([1, 2, 3, 4])("by the cron wins before trip %i of a late commit", async (trip) => {
+  it.each([1, 2, 3, 4])("by the cron wins if it comes before trip %i of a late commit", async (trip) => {
     const spender = await dueCharge();
     const answer = await commit(
       over(
@@ -278,12 +278,12 @@ describe("a charge that races", () => {
       ),
     );
     expectError(answer, "reservation_closed");
-    expect(await motions(spender)).toEqual(CHARGED);
+    expect(await entryLines(spender)).toEqual(CHARGED);
   });
 
-  it.each([2, 3, 4])("loses against an extension in time, before trip %i of the cron", async (trip) => {
+  it.each([2, 3, 4])("loses to an extension in time that comes before trip %i of the cron", async (trip) => {
     const spender = await makeSpender([wallet]);
-    await charged(spender, "res_1", 4);
+    await reserveToCharge(spender, "res_1", 4);
     spender.clock.advance(60_000);
     const d1 = beforeTrip(trip, async () => {
       spender.clock.advance(-1);
@@ -296,7 +296,7 @@ describe("a charge that races", () => {
     expect(await read(spender)).toMatchObject({ status: "open", settledAt: null });
   });
 
-  it("loses against another user's event with its id between its read and its write", async () => {
+  it("loses to another user's event with its id that is recorded between its read and its write", async () => {
     const spender = await dueCharge();
     const body = { eventId: "res_1", userId: "another", event: "x", quantities: { count: 0 } };
     await cron(
@@ -309,7 +309,7 @@ describe("a charge that races", () => {
 
   it("is planned again if its balance is revoked between its read and its write", async () => {
     const spender = await makeSpender([wallet, { amountSteps: 1_000_000, unit: "cents", priority: 200 }]);
-    await charged(spender, "res_1", 4);
+    await reserveToCharge(spender, "res_1", 4);
     spender.clock.advance(60_000);
     const d1 = beforeTrip(4, async () => {
       spender.clock.advance(-1);
@@ -318,7 +318,7 @@ describe("a charge that races", () => {
     });
     await cron(spender, d1);
     expect(await spender.remaining()).toEqual([0, 0]);
-    expect((await motions(spender)).slice(-4)).toEqual([
+    expect((await entryLines(spender)).slice(-4)).toEqual([
       "-6 admin_adjust null",
       "4 reservation_released null",
       "-4 admin_adjust null",
@@ -326,7 +326,7 @@ describe("a charge that races", () => {
     ]);
   });
 
-  it("happens once with fifty requests and crons", async () => {
+  it("happens once if fifty requests and crons race", async () => {
     const spender = await dueCharge();
     const acts = ways.map(({ act }) => act);
     await Promise.all(
@@ -335,7 +335,7 @@ describe("a charge that races", () => {
         return act?.(index % 3 === 0 ? spender : spender.inNewIsolate());
       }),
     );
-    const lines = await motions(spender);
+    const lines = await entryLines(spender);
     expect(lines.filter((line) => line === "-4 event_committed res_1")).toHaveLength(1);
     expect(lines.filter((line) => line === "4 reservation_released null")).toHaveLength(1);
     expect(await spender.remaining()).toEqual([5]);

@@ -5,10 +5,10 @@ import { makeAccount } from "../../../support/account.ts";
 import { type Cost, countingD1 } from "../../../support/counting-d1.ts";
 import { makeSpender, type Spender } from "../../../support/spender.ts";
 
-// Other files hold the ledger to its sums; over so many dead balances that check takes longer than all the rest.
+// Only other files check the ledger's invariants: over so many expired balances the check takes longer than the tests.
 const DEAD = 4_000;
 
-/** So many balances that have expired, more than any request here may read: they are to cost nothing. */
+/** Inserts DEAD expired balances, more than any request here may read. They must cost nothing. */
 async function bury(spender: Spender): Promise<void> {
   const accountId = await makeAccount(spender.app.environments.live.id, spender.userId);
   await env.DB.prepare(
@@ -23,22 +23,22 @@ async function bury(spender: Spender): Promise<void> {
 
 interface Measured {
   readonly spender: Spender;
-  /** The cost of one request to an isolate that has served nobody, its key known already. */
+  /** The cost of one request to an isolate that has served nobody. */
   readonly cold: Measure;
-  /** The same of an isolate that has just written for this user. */
+  /** The cost of one request to an isolate that has just written for this user. */
   readonly warm: Measure;
 }
 type Measure = (send: (spender: Spender) => Promise<{ status: number }>) => Promise<Cost>;
 
-/** A user with `live` balances of 10 cents each and `DEAD` dead ones. */
-async function measured(live: number): Promise<Measured> {
+/** A user with `live` active balances of 10 cents each and DEAD expired ones. */
+async function makeMeasured(live: number): Promise<Measured> {
   const counting = countingD1(env.DB);
   const items = Array.from({ length: live }, () => ({ amountSteps: 10_000_000, unit: "cents" }) as const);
   const granted = await makeSpender(items, { DB: counting.d1 });
   await bury(granted);
-  // The first event that is in no day sum marks its account.
+  // A user's first event that is not yet in a day sum writes a mark for the account.
   expect((await granted.spend("before all", { quantities: { count: 0 } })).status).toBe(200);
-  // The balances were changed behind the isolate that granted them.
+  // The isolate that granted does not know of the expired balances, so another one is measured.
   const spender = granted.inNewIsolate();
   const costOf = async (at: Spender, send: Parameters<Measure>[0]) => {
     counting.spent();
@@ -49,7 +49,7 @@ async function measured(live: number): Promise<Measured> {
     spender,
     cold: (send) => costOf(spender.inNewIsolate(), send),
     warm: async (send) => {
-      // Whoever was overtaken by another isolate reads first for a while.
+      // After another isolate wrote for the user, this one reads first for a while.
       spender.clock.advance(2_000);
       await spender.spend(randomId("warming "), { quantities: { cents: 0.001 } });
       return await costOf(spender, send);
@@ -57,10 +57,10 @@ async function measured(live: number): Promise<Measured> {
   };
 }
 
-/** Rows read for each balance that pays or is held: its row, its ledger row, and what the triggers look up. */
+/** Rows read for each balance that pays or is held: its row, its ledger row, and the rows that triggers look up. */
 const READ_PER_BALANCE = 30;
 
-/** The check of the key, which travels with the first trip. */
+/** Rows read to check the key, in the first trip. */
 const OF_THE_KEY = 2;
 
 interface Allowed {
@@ -68,11 +68,11 @@ interface Allowed {
   /** Balances that pay or are held. */
   readonly moved: number;
   readonly writtenMax: number;
-  /** Emptying or filling a balance writes its index once more. */
+  /** Balances that become empty, or stop being empty. Each writes one more row of the index. */
   readonly turned?: number;
 }
 
-/** What the table of docs/architecture.md allows. */
+/** Expects the cost to be within the table of docs/architecture.md. */
 function expectWithin(cost: Cost, live: number, { trips, moved, writtenMax, turned = 0 }: Allowed): void {
   expect(cost.roundTrips).toBe(trips);
   expect(cost.rowsRead).toBeLessThanOrEqual(2 * live + READ_PER_BALANCE * (moved + 1));
@@ -87,20 +87,20 @@ const commit = (id: string, amount: number) => (spender: Spender) =>
 const reserve = (reservationId: string, amount: number) => (spender: Spender) =>
   spender.reserve({ reservationId, ...cents(amount) });
 
-describe.each([1, 10, 100])("with %i active balances and thousands of others", (live) => {
+describe.each([1, 10, 100])("with %i active balances and thousands of expired ones", (live) => {
   it("an event costs two trips and 2p + 3 rows, one more for each balance emptied; a replay one trip and no row", async () => {
-    const { cold } = await measured(live);
+    const { cold } = await makeMeasured(live);
     expectWithin(await cold((at) => at.spend("e1", cents(1))), live, { trips: 2, moved: 1, writtenMax: 5 });
     const all = (at: Spender) => at.spend("e2", cents(10 * live - 1));
     expectWithin(await cold(all), live, { trips: 2, moved: live, writtenMax: 2 * live + 3, turned: live });
     const replay = await cold(all);
     expect(replay).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-    // One balance is left that can pay.
+    // One balance that can pay is left.
     expect(replay.rowsRead).toBeLessThanOrEqual(2 * 1 + 12 + OF_THE_KEY);
   });
 
   it("an event with properties over 1 KiB costs two rows more", async () => {
-    const { cold, warm } = await measured(live);
+    const { cold, warm } = await makeMeasured(live);
     const large = (id: string) => (at: Spender) =>
       at.spend(id, { ...cents(1), properties: { text: "x".repeat(1_100) } });
     expectWithin(await cold(large("e1")), live, { trips: 2, moved: 1, writtenMax: 7 });
@@ -108,23 +108,23 @@ describe.each([1, 10, 100])("with %i active balances and thousands of others", (
   });
 
   it("an event costs one trip, and no more rows, if the isolate has just written for the user", async () => {
-    const { warm } = await measured(live);
+    const { warm } = await makeMeasured(live);
     expectWithin(await warm((at) => at.spend("e1", cents(1))), live, { trips: 1, moved: 1, writtenMax: 5 });
     const most = (at: Spender) => at.spend("e2", cents(10 * live - 2));
     expectWithin(await warm(most), live, { trips: 1, moved: live, writtenMax: 2 * live + 3, turned: live });
   });
 
-  it("an event of many costs no more because of the earlier ones", async () => {
-    const { spender, cold, warm } = await measured(live);
+  it("an event costs no more after twenty earlier events", async () => {
+    const { spender, cold, warm } = await makeMeasured(live);
     for (let index = 0; index < 20; index++) await spender.spend(`before${index}`, cents(0.1));
     expectWithin(await warm((at) => at.spend("e1", cents(1))), live, { trips: 1, moved: 1, writtenMax: 5 });
     expectWithin(await cold((at) => at.spend("e2", cents(1))), live, { trips: 2, moved: 1, writtenMax: 5 });
   });
 
   it.each(["cold", "warm"] as const)(
-    "reserve costs 2p + 2 rows, commit 4p + 5, release 2p + 2, extend 2, each two trips or, warm, one: %s",
+    "reserve costs 2p + 2 rows, commit 4p + 5, release 2p + 2, extend 2, each in two trips cold and one warm: %s",
     async (state) => {
-      const measures = await measured(live);
+      const measures = await makeMeasured(live);
       const cost = measures[state];
       const trips = state === "cold" ? 2 : 1;
       const amount = 10 * live - 2;
@@ -143,7 +143,7 @@ describe.each([1, 10, 100])("with %i active balances and thousands of others", (
   );
 
   it("a user's first event costs 3 more rows, including the mark of the day sums", async () => {
-    const { cold } = await measured(live);
+    const { cold } = await makeMeasured(live);
     const event = (eventId: string) => (at: Spender) =>
       at.spend(eventId, { userId: "newcomer", ...cents(1), onShortage: "partial" });
     const first = await cold(event("first"));
@@ -153,7 +153,7 @@ describe.each([1, 10, 100])("with %i active balances and thousands of others", (
   });
 
   it("totals read only the events since `from`", async () => {
-    const { spender, cold } = await measured(live);
+    const { spender, cold } = await makeMeasured(live);
     for (let index = 0; index < 20; index++) {
       spender.clock.advance(60_000);
       await spender.spend(`e${index}`, cents(0.1));
@@ -165,7 +165,7 @@ describe.each([1, 10, 100])("with %i active balances and thousands of others", (
   });
 
   it("a due charge adds three trips, and the rows of a commit, to the next event", async () => {
-    const { spender, cold } = await measured(live);
+    const { spender, cold } = await makeMeasured(live);
     await spender.reserve({ reservationId: "res_1", onExpiry: "charge", expiresInSeconds: 1, ...cents(10 * live - 2) });
     spender.clock.advance(1_000);
     const [ofCommit, ofEvent] = [4 * live + 5, 3 + 2];
@@ -178,8 +178,8 @@ describe.each([1, 10, 100])("with %i active balances and thousands of others", (
     });
   });
 
-  it("a page of n reservations is one trip and reads 4n + 20 rows and the open ones twice, however many are settled", async () => {
-    const { spender, cold } = await measured(live);
+  it("a page of n reservations takes one trip and reads 4n + 20 rows and the open ones twice, however many are settled", async () => {
+    const { spender, cold } = await makeMeasured(live);
     for (let index = 0; index < 60; index++) {
       await spender.reserve({ reservationId: `res_${index}`, ...cents(0.01) });
       if (index % 12 > 0) await settle(spender, `res_${index}`, "release");
@@ -194,7 +194,7 @@ describe.each([1, 10, 100])("with %i active balances and thousands of others", (
   });
 
   it("an event costs the same with many open and many settled reservations", async () => {
-    const { spender, cold } = await measured(live);
+    const { spender, cold } = await makeMeasured(live);
     const lone = await cold((at) => at.spend("e0", cents(0.1)));
     for (let index = 0; index < 20; index++) {
       await spender.reserve({ reservationId: `res_${index}`, ...cents(0.1), expiresInSeconds: 60 + index });

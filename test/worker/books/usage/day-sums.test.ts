@@ -23,7 +23,7 @@ const runOn = (d1: D1Database, clock = new Clock(), allowed = Number.MAX_SAFE_IN
   return runPart((ctx) => sumDays({ ...ctx, allowance: { ...ctx.allowance, has } }), root);
 };
 
-/** Users of the application, each with so many events a second apart. */
+/** Inserts `users` users of the application with `events` events each, a millisecond apart. */
 async function insertUsage({ environments }: TestApp, users: number, events: number): Promise<void> {
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${users})
@@ -58,12 +58,12 @@ describe("a run of the cron", () => {
     expect([await marks(busy), await summed(busy)]).toEqual([0, 2 * (2 * EVENTS_A_PAGE + 1)]);
   });
 
-  it("moves a mark to the first event that it left, so that its time tells up to when the sums are complete", async () => {
+  it("moves a mark to the first event that is not summed, so that the mark's time shows up to when the sums are complete", async () => {
     await runOn(env.DB);
     const busy = await makeApp();
     await insertUsage(busy, 1, EVENTS_A_PAGE + 5);
     let minute = 0;
-    // A run of one page may begin behind this user.
+    // A run of one page may start after this user.
     for (; (await summed(busy)) === 0; minute++) {
       const clock = new Clock();
       clock.advance(minute * 60_000);
@@ -80,7 +80,7 @@ describe("a run of the cron", () => {
     expect(await summed(busy)).toBe(EVENTS_A_PAGE + 5);
   });
 
-  it("reaches every user within as many minutes as there are pages, if each run has one page", async () => {
+  it("reaches every user in later runs if each run has one page, even while the first user sends further events", async () => {
     await runOn(env.DB);
     const app = await makeApp();
     await insertUsage(app, 60, 50);
@@ -89,7 +89,7 @@ describe("a run of the cron", () => {
       expect(minute).toBeLessThan(1_000);
       clock.advance(60_000);
       await runOn(env.DB, clock, 4);
-      // Who is first goes on using it.
+      // The first user sends further events.
       await env.DB.prepare(
         `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, occurred_at_ms,
            received_at_ms, request_hash, debits)
@@ -110,7 +110,7 @@ describe("the cost of day sums", () => {
     [1, 50],
     [50, 1],
     [100, 3],
-  ])("for %d users with %d events is two trips a page, and the rows of the table", async (users, events) => {
+  ])("for %d users with %d events takes two trips a page, and the rows of the table", async (users, events) => {
     await runOn(env.DB);
     const app = await makeApp();
     await insertUsage(app, users, events);
@@ -118,10 +118,10 @@ describe("the cost of day sums", () => {
     await runOn(d1);
     const cost = spent();
     expect(await marks(app)).toBe(0);
-    // The run's start, and a read that finds no more, twice; a page, and once more where it was full.
+    // Two reads that begin and end the run, and up to three trips for the page.
     expect(cost.roundTrips).toBeLessThanOrEqual(2 + 3);
     expect(cost.rowsRead).toBeLessThanOrEqual(2 * users * events + 7 * users + 4);
-    // And the total of the one event and model on its day.
+    // The last row is the total of the one event and model on its day.
     expect(cost.rowsWritten).toBeLessThanOrEqual(users + 2 * users + 1);
   });
 });

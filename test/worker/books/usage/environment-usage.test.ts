@@ -96,7 +96,7 @@ describe("the usage of an environment", () => {
     ]);
   });
 
-  it("says up to when it is complete: the application's creation, the oldest mark, a minute ago", async () => {
+  it("shows up to when it is complete: the application's creation, the oldest mark, or a minute ago", async () => {
     const { app, clock, use, cron, ask } = await makeWorld();
     const upTo = async () => (await ask("day")).body.upTo;
     await env.DB.prepare("UPDATE apps SET created_at_ms = ? WHERE id = ?")
@@ -188,7 +188,7 @@ describe("the largest users", () => {
     )
       .bind(id)
       .run();
-    // The first 150 have two events each; of the others the last 120 used tokens, the later the more, and three cents.
+    // The first 150 users have two events each. The last 120 used tokens, later users more, and three users used cents.
     await env.DB.prepare(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2)
        INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
@@ -243,7 +243,7 @@ describe("the usage of an environment is refused", () => {
     }
   });
 
-  /** D1 needs seconds to store as many as the route allows. */
+  /** Only the soak uses the route's own limit: D1 needs seconds to store so many rows. */
   const SUMS_MAX = isSoak ? 2_000_000 : 20_000;
   it(`for a span of more than ${SUMS_MAX} sums, with any groups`, { timeout: 120_000 }, async () => {
     const { app, clock, use } = await makeWorld();

@@ -11,7 +11,7 @@ const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const asBatch = { "content-type": "application/cloudevents-batch+json" };
 const asOne = { "content-type": "application/cloudevents+json" };
 
-it("accepts a list on its own path and on the path of single events, as replays of each other", async () => {
+it("accepts a list on its own path and on the path of single events, and one is a replay of the other", async () => {
   const { post, userId, remaining } = await makeSpender([wallet]);
   const event = (eventId: string) => ({ eventId, userId, event: "tick", quantities: { cents: 1 } });
   const list = [event("a"), event("b"), { ...event("c"), user_id: "x" }];
@@ -28,7 +28,7 @@ it("accepts a list on its own path and on the path of single events, as replays 
   expect((await post(BATCH, [])).body).toEqual({ results: [] });
 });
 
-it("accepts CloudEvents on the path of lists, and names their content type", async () => {
+it("accepts CloudEvents on the path of lists, and names the right content type if it was that of a single event", async () => {
   const { post, userId, remaining } = await makeSpender([wallet]);
   const data = { quantities: { cents: 1 } };
   const cloud = { specversion: "1.0", id: "e1", source: "/meter", type: "tick", subject: userId, data, extension: "x" };

@@ -71,7 +71,7 @@ describe("a list of 100 events", () => {
 
   it("of 100 users takes at most 18 trips in sequence, 101 in all, and 1 for a repeat", async () => {
     const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
-    // Half of them have never been seen.
+    // Half of the users are new.
     const users = times(100, (index) => `u${index}`);
     const { send } = await enter({ users: users.slice(50), d1 });
     const list = users.map((userId) => event(userId, `of ${userId}`, 0.01, { onShortage: "partial" }));
@@ -106,7 +106,7 @@ describe("a list of 100 events", () => {
     await isolate()(times(100, (index) => event("u", `e${index}`, 1)));
     const all = spent();
     expect(all.rowsWritten).toBeLessThanOrEqual(100 * 5 + 10);
-    // What one event reads of the balances is read once.
+    // The balances that one event reads are read once for the whole list.
     expect(all.rowsRead).toBeLessThanOrEqual(2 * 100 + 100 * 30);
     expect(one.rowsRead).toBeGreaterThan(100);
   });
@@ -134,7 +134,7 @@ describe("events of one list", () => {
     expect(await remaining("u")).toBe(0);
   });
 
-  it("with one id: the same body is a replay of the first, another a conflict, and after a refusal the id is free", async () => {
+  it("with the same id are replays if the body is the same, else conflicts, and a refused event leaves its id free", async () => {
     const { send, remaining } = await enter({ users: ["u", "v"] });
     const answer = await send([
       event("u", "a", 1),
@@ -191,14 +191,14 @@ describe("events of one list", () => {
     expect(await remaining("u")).toBe(6);
   });
 
-  it("with one id are decided in the order of the list, whichever users name it", async () => {
+  it("with the same id are decided in the order of the list, even if they are of different users", async () => {
     const { send, remaining } = await enter({ users: ["u", "v"] });
     const answer = await send([event("u", "a", 11), event("v", "a", 1), event("u", "a", 11), event("u", "b", 1)]);
     expect(codesOf(answer)).toEqual(["insufficient_credits", null, "idempotency_conflict", null]);
     expect([await remaining("u"), await remaining("v")]).toEqual([9, 9]);
   });
 
-  it("conflict with an earlier event's charge of a reservation, and return its hold if they come first", async () => {
+  it("with a due reservation's id conflict if an earlier event charges it, and return its hold if they come first", async () => {
     for (const isFirst of [false, true]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
       const held = { event: "chat.x", quantities: cents(9), expiresInSeconds: 1, onExpiry: "charge" };
@@ -233,7 +233,7 @@ describe("events of one list", () => {
     }
   });
 
-  it("of a user with more balances than are read together, and of later users, are read separately", async () => {
+  it("are paid even if one user has more balances than one read returns for the list", async () => {
     const { app, send } = await enter({ users: ["poor", "rich", "later"] });
     const { id: environmentId } = app.environments.live;
     for (const sql of liveBalancesSql({ environmentId, userId: "rich" }, 5_000)) await env.DB.prepare(sql).run();
@@ -257,8 +257,8 @@ describe("a list, compared with its events sent one after another", () => {
     });
   }
 
-  /** An answer without the ids that are random. */
-  function told(answer: object): unknown {
+  /** An answer without its random ids. */
+  function withoutRandomIds(answer: object): unknown {
     const isRandom = ["balanceId", "packId", "requestId"];
     return JSON.parse(JSON.stringify(answer, (name, value) => (isRandom.includes(name) ? undefined : value)));
   }
@@ -277,13 +277,15 @@ describe("a list, compared with its events sent one after another", () => {
         const singles: Answer[] = [];
         for (const one of list) singles.push(await alone.send(one));
         const expected = singles.map((single, index) =>
-          told(
+          withoutRandomIds(
             single.status === 200
               ? single.body
               : { eventId: (list[index] as { eventId: string }).eventId, ...single.body },
           ),
         );
-        expect(body.results.map(told), `seed ${seed}, round ${round}: ${JSON.stringify(list)}`).toEqual(expected);
+        expect(body.results.map(withoutRandomIds), `seed ${seed}, round ${round}: ${JSON.stringify(list)}`).toEqual(
+          expected,
+        );
       }
       for (const userId of users) expect(await together.remaining(userId)).toBe(await alone.remaining(userId));
     }

@@ -13,7 +13,7 @@ const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const tokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
 
 describe("an event", () => {
-  it("is paid by several balances, each its share in its own unit, with a ledger entry each", async () => {
+  it("is paid by several balances, each for a share in its own unit, with a ledger entry each", async () => {
     const { spend, balanceIds, ledger, remaining } = await makeSpender([tokens, wallet]);
     const answer = await spend("e1", { quantities: { tokens: 1_200, cents: 3.6 } });
     expect(answer.status).toBe(200);
@@ -60,7 +60,7 @@ describe("an event", () => {
     expect((await post(EVENTS, { eventId: "e9", userId: "nobody", event: "chat" })).status).toBe(402);
   });
 
-  it("is recorded with partial if credits are short, debits the rest of them, and reports the uncovered part", async () => {
+  it("with `partial` is recorded if credits are short, debits what is left, and reports the uncovered part", async () => {
     const { spend, remaining } = await makeSpender([tokens]);
     const answer = await spend("e1", { quantities: { tokens: 1_000, cents: 5 }, onShortage: "partial" });
     expect(answer.body).toMatchObject({
@@ -87,8 +87,8 @@ describe("an event", () => {
   });
 });
 
-describe("a malformed event", () => {
-  it("is refused with the name of the wrong field", async () => {
+describe("the fields of an event", () => {
+  it("are refused by name when malformed", async () => {
     const { spend, post, userId } = await makeSpender([wallet]);
     const wrong: [string, object][] = [
       ["quantities.tokens", { quantities: { tokens: -1 } }],
@@ -119,9 +119,9 @@ describe("a malformed event", () => {
     expectError(await post(EVENTS, raw(`{"a":[${"1e20,".repeat(100_000)}1]}`)), "invalid_request", "properties");
   });
 
-  it("stores large properties in a separate table, and exports, repeats and compares them like others", async () => {
+  it("include large properties, which are stored in a separate table, and exported, repeated and compared like others", async () => {
     const { app, clock, spend, post, userId } = await makeSpender([{ amountSteps: 9_000, unit: "count" }]);
-    /** Properties of so many bytes. */
+    /** Properties of `bytes` bytes. */
     const text = (bytes: number, last = "x") => ({ é: `${"x".repeat(bytes - 9 - last.length)}${last}` });
     const bodies = { small: text(1_024), over: text(1_025), huge: text(900_000), far: text(1_000_000) };
     for (const [id, properties] of Object.entries(bodies)) {
@@ -159,7 +159,7 @@ describe("a malformed event", () => {
     ]);
   });
 
-  it("returns unusual properties exactly as they were sent", async () => {
+  it("include unusual properties, which are stored and compared exactly as they were sent", async () => {
     const { post, userId } = await makeSpender([{ amountSteps: 1_000, unit: "count" }]);
     const properties = '{"__proto__":{"a":1},"constructor":null,"s":"\\u0000\\ud800","":[[],{}]}';
     const body = `{"eventId":"odd","userId":"${userId}","event":"e","properties":${properties}}`;
@@ -319,7 +319,7 @@ describe("a CloudEvent", () => {
   });
 });
 
-describe("concurrently", () => {
+describe("in races and after lost responses,", () => {
   it("100 identical events are one debit and get 100 equal answers", async () => {
     const { spend, remaining } = await makeSpender([wallet]);
     const answers = await Promise.all(Array.from({ length: 100 }, () => spend("e1", { quantities: { cents: 1 } })));
@@ -328,7 +328,7 @@ describe("concurrently", () => {
     expect(await remaining()).toEqual([9]);
   });
 
-  it("events on many small balances each get the right answer", async () => {
+  it("20 of 40 events on 20 balances of one credit pass", async () => {
     const items = Array.from({ length: 20 }, () => ({ amountSteps: 1_000, unit: "count" }) as const);
     const { spend, remaining } = await makeSpender(items);
     const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => spend(`e${index}`)));

@@ -15,12 +15,12 @@ import { bound, makeCtx, makePack } from "../../../support/world.ts";
 afterAll(expectLedgerInvariants);
 
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-/** Pays last. */
+/** The balance that pays last. */
 const spare = { ...wallet, priority: 200 };
 const cents = (amount: number) => ({ quantities: { cents: amount } });
 const OF_USER = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
 
-/** Changes what a reservation holds, which the database refuses: without its trigger, which is back at once. */
+/** Changes what a reservation holds. A trigger refuses this, so it is dropped and restored in the same batch. */
 async function forgeLegs(userId: string, amountSteps: number): Promise<void> {
   const trigger = await env.DB.prepare(
     "SELECT sql FROM sqlite_schema WHERE name = 'reservations_frozen'",
@@ -79,7 +79,7 @@ describe("the cron", () => {
       await tick(spender, hooked);
       return queries;
     };
-    // Rows that other tests left until now.
+    // Returns the holds that other tests left.
     while ((await counted()) > 200);
     const packId = await makePack(app.appId, "Wallet", [wallet]);
     const ctx = makeCtx(app.environments.live, clock);
@@ -87,7 +87,7 @@ describe("the cron", () => {
     for (const [index, userId] of users.entries()) {
       await grantPack(ctx, { userId, packId, source: "grant" });
       const input = reserveInput.parse({ userId, event: "e", quantities: { count: 0, cents: 0.01 } });
-      // Some have many holds, more than one statement takes.
+      // The first user has more holds than one statement takes.
       const holds = index === 0 ? 210 : (index % 2) + 1;
       for (let count = 0; count < holds; count++) await createReservation(ctx, input);
     }
@@ -127,7 +127,7 @@ describe("the cron", () => {
     const [stuck, other] = await Promise.all([makeSpender([wallet]), makeSpender([wallet])]);
     await stuck.reserve(cents(4));
     await other.reserve(cents(4));
-    // Legs that no write of Purser's makes: more than the balance can hold.
+    // A hold of more than a balance can hold, which Purser never writes.
     await forgeLegs(stuck.userId, 8_589_934_592_000_000);
     stuck.clock.advance(300_000);
     other.clock.advance(300_000);
@@ -160,7 +160,7 @@ describe("the cron, when D1 cannot be reached", () => {
     );
     const lines = log.mock.calls.map(([line]) => JSON.parse(String(line)));
     log.mockRestore();
-    // Each part of the cron's work says so for itself.
+    // Each part of the cron's work logs its own failure.
     expect(lines).toContainEqual({ level: "error", code: "holds_not_returned", kinds: ["unknown"] });
     for (const { kinds } of lines) expect([["unknown"], ["temporarily_unavailable"]]).toContainEqual(kinds);
     expect(lines.filter(({ code }) => code === "holds_not_returned")).toHaveLength(2);
@@ -168,7 +168,7 @@ describe("the cron, when D1 cannot be reached", () => {
 });
 
 describe("a due hold returns with the user's next write", () => {
-  /** A user with 4 cents held for too long, and a grant that was made before. */
+  /** A user with a due hold of 4 cents, and an earlier grant under a reference. */
   async function overdue() {
     const spender = await makeSpender([wallet]);
     const { userId, app } = spender;
@@ -185,7 +185,7 @@ describe("a due hold returns with the user's next write", () => {
     return { spender, grant };
   }
 
-  it("a grant, a repeated grant, and a refused grant", async () => {
+  it("be it a grant, a repeated grant or a refused grant", async () => {
     for (const body of [{ quantity: 1 }, { quantity: 1, externalRef: "order-1" }]) {
       const { spender, grant } = await overdue();
       expect((await grant(body)).status).toBe(200);
@@ -199,7 +199,7 @@ describe("a due hold returns with the user's next write", () => {
     expect(await other.spender.remaining()).toEqual([10]);
   });
 
-  it("a revoke of its balance or another one, and a repeated revoke", async () => {
+  it("be it a revoke of its balance, or a repeated revoke of another one", async () => {
     const { spender } = await overdue();
     await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
     expect(await spender.remaining()).toEqual([0]);
@@ -215,7 +215,7 @@ describe("a due hold returns with the user's next write", () => {
     expect(await again.remaining()).toEqual([10, 0]);
   });
 
-  it("an event, even if hundreds are due", async () => {
+  it("be it an event, even if hundreds of holds are due", async () => {
     const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
     for (let index = 0; index < 210; index++) await spender.reserve(cents(1));
     spender.clock.advance(300_000);
@@ -224,7 +224,7 @@ describe("a due hold returns with the user's next write", () => {
     expect((await spender.ledger()).filter(({ reason }) => reason === "reservation_expired")).toHaveLength(210);
   }, 120_000);
 
-  it("racing grants and events, each once", async () => {
+  it("only once if grants and events race", async () => {
     const { spender, grant } = await overdue();
     const answers = await Promise.all([
       ...Array.from({ length: 10 }, () => grant({ quantity: 1 })),

@@ -95,7 +95,7 @@ describe("an extension", () => {
     expect(again.body).toEqual(first);
   });
 
-  it("thirty times concurrently ends at the latest of the times", async () => {
+  it("moves the end to the latest of thirty times if thirty race", async () => {
     const spender = await holder();
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, index) => extend(index % 2 === 0 ? spender : spender.inNewIsolate(), 70 + index)),
@@ -119,26 +119,23 @@ describe("an extension that races with a settlement", () => {
     },
     cron: cron,
   };
-  /** Does something once, between a verb's read and its write. */
+  /** Runs `work` between a verb's read and its write. */
   const between = (work: () => Promise<unknown>) =>
     hookedD1(env.DB, async (trip) => {
       if (trip === 2) await work();
     });
 
-  it.each(["commit", "release"] as const)(
-    "has one winner: a %s between its read and its write closes it",
-    async (name) => {
-      const spender = await holder();
-      const d1 = between(() => settlements[name](spender));
-      await expect(extendReservation(ctxOf(spender, d1), "res_1", { expiresInSeconds: 600 })).rejects.toMatchObject({
-        code: "reservation_closed",
-      });
-      expect(await read(spender)).toMatchObject({ status: name === "commit" ? "committed" : "released" });
-    },
-  );
+  it.each(["commit", "release"] as const)("fails if a %s comes between its read and its write", async (name) => {
+    const spender = await holder();
+    const d1 = between(() => settlements[name](spender));
+    await expect(extendReservation(ctxOf(spender, d1), "res_1", { expiresInSeconds: 600 })).rejects.toMatchObject({
+      code: "reservation_closed",
+    });
+    expect(await read(spender)).toMatchObject({ status: name === "commit" ? "committed" : "released" });
+  });
 
   it.each(["commit", "release"] as const)(
-    "has one winner: an extension between the read and the write of a %s",
+    "does not stop a %s that has read the reservation before it",
     async (name) => {
       const spender = await holder();
       const d1 = between(() => extend(spender, 600));
@@ -170,25 +167,22 @@ describe("an extension that races with a settlement", () => {
       2,
       [10],
     ],
-  ] as const)(
-    "has one winner: it lands before %s returns the hold as expired",
-    async (_name, write, lastTrip, left) => {
-      const spender = await holder();
-      const { clock } = spender;
-      clock.advance(60_000);
-      let isExtended = false;
-      const d1 = hookedD1(env.DB, async (trip) => {
-        if (isExtended || trip !== lastTrip) return;
-        isExtended = true;
-        // Another isolate's clock is a millisecond behind.
-        clock.advance(-1);
-        expect((await extend(spender.inNewIsolate(), 600)).status).toBe(200);
-        clock.advance(1);
-      });
-      await write(spender, d1);
-      expect(isExtended).toBe(true);
-      expect(await spender.remaining()).toEqual(left);
-      expect((await spender.ledger()).map(({ reason }) => reason)).not.toContain("reservation_expired");
-    },
-  );
+  ] as const)("wins if it is written before %s returns the hold as expired", async (_name, write, lastTrip, left) => {
+    const spender = await holder();
+    const { clock } = spender;
+    clock.advance(60_000);
+    let isExtended = false;
+    const d1 = hookedD1(env.DB, async (trip) => {
+      if (isExtended || trip !== lastTrip) return;
+      isExtended = true;
+      // Another isolate's clock is a millisecond behind.
+      clock.advance(-1);
+      expect((await extend(spender.inNewIsolate(), 600)).status).toBe(200);
+      clock.advance(1);
+    });
+    await write(spender, d1);
+    expect(isExtended).toBe(true);
+    expect(await spender.remaining()).toEqual(left);
+    expect((await spender.ledger()).map(({ reason }) => reason)).not.toContain("reservation_expired");
+  });
 });

@@ -51,13 +51,13 @@ function someEvents({ clock, sent }: World, count: number): Sent[] {
     eventId: `e${sent.length + n}`,
     event: random.pick(["chat.done", "chat.failed", "image"]),
     model: random.pick([null, "small", "large-1", "large-2"]),
-    // Of one moment there are several.
+    // Several events have the same time.
     atMs: clock.ms - random.integer(0, 39) * HOUR_MS,
     tokens: random.pick([0, 0.1, 0.2, 1, 250.25]),
   }));
 }
 
-/** The newest first, of one moment the later arrival. */
+/** The events' ids in the list's order: the newest first, and of equal times the later arrival first. */
 const inOrder = (sent: readonly Sent[]): string[] =>
   sent
     .map((event, index) => ({ ...event, index }))
@@ -77,7 +77,7 @@ async function walk({ get }: World, query: string, between: () => Promise<unknow
 }
 
 describe("a list of usage events", () => {
-  it("has every event once in order, page by page, by filters and spans, like an independent model", async () => {
+  it("has every event once and in order, page by page, with and without filters and spans", async () => {
     const w = await makeWorld();
     for (let n = 0; n < 3; n++) await w.record(someEvents(w, 60));
     const fromMs = w.clock.ms - 20 * HOUR_MS;

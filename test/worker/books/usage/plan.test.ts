@@ -9,7 +9,7 @@ const plan = ({ post, userId }: Spender, body: object = {}) =>
   post("/api/v1/credits/plan", { userId, event: "chat.completed", ...body });
 
 describe("a plan", () => {
-  it("says which balances would pay and why each other would not, and changes nothing", async () => {
+  it("shows which balances would pay and why each of the others would not, and changes nothing", async () => {
     const spender = await makeSpender([
       { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
       { amountSteps: 400_000, unit: "tokens", matches: [{ event: "image.*" }], priority: 2 },
@@ -82,7 +82,7 @@ describe("a plan", () => {
     const one = { amountSteps: 1_000, unit: "tokens" } as const;
     const spender = await makeSpender(Array.from({ length: 130 }, (_, index) => ({ ...one, priority: index })));
     const [oldest = "", ...others] = spender.balanceIds;
-    // The oldest is held whole, and the hold is due below; of the others all but three are revoked.
+    // The oldest balance is completely held, and its hold is due below. Of the others all but three are revoked.
     await spender.reserve({ quantities: { count: 0, tokens: 1 }, expiresInSeconds: 1 });
     expect((await spender.remaining())[0]).toBe(0);
     const dead = others.filter((_, index) => index % 50 !== 0);
@@ -101,7 +101,7 @@ describe("a plan", () => {
     expect(idsOf(body.debits)).toEqual([oldest, ...live].sort());
   });
 
-  it("takes the body of an event without its id", async () => {
+  it("accepts the body of an event, but not its eventId", async () => {
     const spender = await makeSpender([]);
     expectError(await plan(spender, { eventId: "e1" }), "invalid_request", "eventId");
     expectError(await plan(spender, { quantities: { tokens: -1 } }), "invalid_request", "quantities.tokens");

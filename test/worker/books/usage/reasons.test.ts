@@ -9,7 +9,7 @@ const cents = (amount: number) => ({ quantities: { cents: amount } });
 const RESERVATIONS = "/api/v1/usage/reservations";
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 
-/** In the order of spending: one that does not match, one of another unit, two that pay, and another that does not match. */
+/** Balances in the order of spending: one that does not match, one of another unit, two that pay, and one that does not match. */
 const ITEMS = [
   { ...wallet, matches: [{ event: "image.*" }], priority: 1 },
   { amountSteps: 1_000, unit: "tokens", priority: 2 },
@@ -33,7 +33,7 @@ describe("a refusal for insufficient credits", () => {
       ],
     });
 
-  it("says why each active balance does not cover an event, an element of a list, or a reservation", async () => {
+  it("shows why each active balance does not cover an event, an element of a list, or a reservation", async () => {
     const { spend, post, reserve, userId, balanceIds } = await makeSpender(ITEMS);
     const uncovered = { count: 0.2, cents: 5 };
     const event = await spend("e1", cents(25));
@@ -66,7 +66,7 @@ describe("a refusal for insufficient credits", () => {
     expect((await spend("e4", cents(20))).body.error.details.skipped).toHaveLength(2);
   });
 
-  it("of a user without credits lists none", async () => {
+  it("says that nothing was granted if the user has no credits, and lists no balance", async () => {
     const { spend } = await makeSpender([]);
     const { error } = (await spend("e1", cents(1))).body;
     expect(error.message).toContain("nothing was granted under this userId");
@@ -108,7 +108,7 @@ describe("an idempotency conflict", () => {
     expect(results[0].error.details.differs).toContain("quantities");
   });
 
-  it("names those of a commit, even if an event came first", async () => {
+  it("names the different fields of a commit, even if the first request was an event", async () => {
     const { reserve, spend, post } = await makeSpender([wallet]);
     for (const id of ["res_1", "res_2"]) await reserve({ reservationId: id, ...cents(1) });
     const commit = (id: string, body: object) => post(`${RESERVATIONS}/${id}/commit`, { eventId: "e1", ...body });
@@ -123,7 +123,7 @@ describe("an idempotency conflict", () => {
     expect(differs(late)).toEqual({ differs: ["onShortage"] });
   });
 
-  it("names those of a reservation", async () => {
+  it("names the different fields of a reservation", async () => {
     const { reserve } = await makeSpender([wallet]);
     await reserve({ reservationId: "res_1", expiresInSeconds: 60, ...cents(1) });
     const other = await reserve({ reservationId: "res_1", model: "large", ...cents(1) });

@@ -81,7 +81,7 @@ describe("the list of reservations", () => {
     const ids = Array.from({ length: 7 }, (_, index) => `res_${index}`);
     for (const reservationId of ids) {
       await reserve({ reservationId, ...cents(0.5) });
-      // Pairs of one millisecond are told apart by their ids.
+      // res_2 and res_3 have the same time, and are ordered by their ids.
       if (reservationId !== "res_2") clock.advance(10);
     }
     for (const id of ["res_1", "res_4"]) await post(`${RESERVATIONS}/${id}/release`);

@@ -242,7 +242,7 @@ describe("a due hold", () => {
 });
 
 describe("concurrently", () => {
-  it("6 of 20 holds of 75 on 500 succeed", async () => {
+  it("only 6 of 20 holds of 75 tokens on 500 succeed", async () => {
     const { reserve, remaining } = await makeSpender([{ amountSteps: 500_000, unit: "tokens" }]);
     const answers = await Promise.all(Array.from({ length: 20 }, () => reserve({ quantities: { tokens: 75 } })));
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(6);

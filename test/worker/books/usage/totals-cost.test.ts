@@ -37,7 +37,7 @@ async function makeWorld() {
     const { body } = await call("POST", `${USAGE}/events`, { key: app.keys.sk_live, body: events });
     expect(body.results.every((result: { error?: unknown }) => result.error === undefined)).toBe(true);
   }
-  /** The count since then, and the rows that it read. */
+  /** The count since `fromMs`, and the rows that were read for it. */
   const since = async (fromMs: number) => {
     counting.spent();
     const { body } = await call("GET", `${USAGE}?userId=u&from=${iso(fromMs)}`, { key: app.keys.sk_live });
@@ -46,7 +46,7 @@ async function makeWorld() {
   return { clock, record, since };
 }
 
-it("totals of more than 10,000 different events are refused, but not the total of one named event", async () => {
+it("totals of more than 10,000 different event names are refused, but not the total of one name", async () => {
   const app = await makeApp();
   const call = makeClient(new Clock());
   const { id } = app.environments.live;

@@ -27,7 +27,7 @@ describe("totals", () => {
     expect(await totals(spender, "&event=*")).toHaveLength(4);
   });
 
-  it("use the time of occurrence, from inclusive, to exclusive, in any order of arrival", async () => {
+  it("use the time of occurrence, `from` inclusive and `to` exclusive, for any order of arrival", async () => {
     const spender = await makeSpender([]);
     const hours = [12, 9, 15, 9, 3, 13];
     for (const [index, hour] of hours.entries()) {
@@ -67,7 +67,7 @@ describe("totals", () => {
     expect(tokens.amount).toBe(most * 1_050);
   });
 
-  it("of an unknown user are empty; malformed bounds are refused", async () => {
+  it("are empty for an unknown user, and are refused with malformed bounds", async () => {
     const spender = await makeSpender([]);
     expect(await totals(spender)).toEqual([]);
     for (const [name, value] of [
