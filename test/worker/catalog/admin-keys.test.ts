@@ -16,7 +16,7 @@ const call = makeClient(new Clock());
 const create = (body: object) => call("POST", `${ADMIN}/keys`, { key, body });
 
 describe("a new administration key", () => {
-  it("is shown once, and stored as its hash in DB, with a row of the audit without secrets", async () => {
+  it("is shown once and stored as its hash in DB, with an entry in the audit that holds no secret", async () => {
     const { appId } = await makeApp();
     const rights = { scopes: ["read", "people"], apps: [appId], modes: ["live"] };
     const made = await create({ name: "Support", ...rights });
@@ -38,7 +38,7 @@ describe("a new administration key", () => {
     ]);
   });
 
-  it("is refused without scopes, with an unknown one, an empty list, an unknown application or an unknown field", async () => {
+  it("is refused without scopes, with an unknown scope, mode or application, with an empty list, a bad name or an unknown field", async () => {
     const named = { name: "X", scopes: ["read"] };
     expectError(await create({ name: "X", scopes: [] }), "invalid_request", "scopes");
     expectError(await create({ name: "X", scopes: ["all"] }), "invalid_request", "scopes[0]");
@@ -52,14 +52,14 @@ describe("a new administration key", () => {
     expect(made.body).toMatchObject({ scopes: ["read"], apps: null, modes: ["live", "test"] });
   });
 
-  it("for both modes may use what belongs to no mode", async () => {
+  it("for both modes may use routes that belong to no mode", async () => {
     const { key: both } = await makeAdminKey(call, { scopes: ["read"], modes: ["live", "test"] });
     expect((await call("GET", `${ADMIN}/apps`, { key: both })).status).toBe(200);
   });
 });
 
 describe("a revoked administration key", () => {
-  it("is invalid at once, stays listed, and has one row in the audit however often it is revoked", async () => {
+  it("is invalid at once, stays listed, and has one entry in the audit even if it is revoked twice", async () => {
     const { key: text, adminKeyId } = await makeAdminKey(call, { scopes: ["read"] });
     expect((await call("GET", `${ADMIN}/apps`, { key: text })).status).toBe(200);
     const revoke = () => call("DELETE", `${ADMIN}/keys/${adminKeyId}`, { key });
@@ -90,7 +90,7 @@ describe("an administration key", () => {
     expect(answer.body.error.message).toContain("administration key");
   });
 
-  it("is checked before the shape, with its scope; its limits on arguments are checked afterwards", async () => {
+  it("is checked with its scope before the body's shape, and against the arguments' mode and kind afterwards", async () => {
     const { appId } = await makeApp();
     const { key: reads } = await makeAdminKey(call, { scopes: ["read"], modes: ["live"] });
     const send = (path: string, body: string) => call("POST", `${ADMIN}/apps/${appId}/${path}`, { key: reads, body });
@@ -119,7 +119,7 @@ describe("an administration key", () => {
     expectError(await unset("GET", `${ADMIN}/apps`, { key: text }), "not_found");
   });
 
-  it("is `ak:` and its id in the audit, and `admin` in the ledger", async () => {
+  it("is named by `ak:` and its id in the audit, and by `admin` in the ledger", async () => {
     const app = await makeApp();
     const packId = await makeLegacyPack(app.appId, "Pack", "tokens");
     const { key: grants, adminKeyId } = await makeAdminKey(call, { scopes: ["grants"], apps: [app.appId] });
@@ -145,7 +145,7 @@ describe("an administration key", () => {
     }
   });
 
-  it("without `people` gets no user of the audit, and only the origin of an endpoint's URL", async () => {
+  it("without `people` sees no user in the audit, and only the origin of an endpoint's URL", async () => {
     const app = await makeApp();
     const packId = await makeLegacyPack(app.appId, "Pack", "tokens");
     const body = { userId: "u", packId, quantity: 5 };
@@ -169,7 +169,7 @@ describe("an administration key", () => {
     }
   });
 
-  it("of one mode gets the application's keys of that mode", async () => {
+  it("of one mode lists only the application's keys of that mode", async () => {
     const app = await makeApp();
     const { key: reads } = await makeAdminKey(call, { scopes: ["read"], modes: ["test"] });
     const { keys } = (await call("GET", `${ADMIN}/apps/${app.appId}/keys`, { key: reads })).body;
@@ -177,12 +177,12 @@ describe("an administration key", () => {
   });
 });
 
-describe.each(FAULTS)("if a trip of the call fails: %s", (fault) => {
+describe.each(FAULTS)("when a trip to the database fails (%s),", (fault) => {
   const faulty = faultyD1(firstDb());
   const failing = makeClient(new Clock(), home() === 0 ? { DB: faulty.d1 } : { SPARE: faulty.d1 });
   const count = async (text: string, value: string) => firstDb().prepare(text).bind(value).first<number>("n");
 
-  it("an administration key and its row in the audit are stored together, once, or not at all", async () => {
+  it("an administration key and its entry in the audit are stored together, at most once", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     for (const persists of [false, true]) {
       const name = `Fault ${fault} ${persists}`;
@@ -200,7 +200,7 @@ describe.each(FAULTS)("if a trip of the call fails: %s", (fault) => {
     vi.restoreAllMocks();
   });
 
-  it("a revocation leaves one row, and no key stays refused because its check failed", async () => {
+  it("a revocation leaves one entry in the audit, and a key whose check failed is served again", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { key: text, adminKeyId } = await makeAdminKey(call, { scopes: ["read"] });
     faulty.plan({ fault, at: 1, persists: true });
@@ -219,8 +219,8 @@ describe.each(FAULTS)("if a trip of the call fails: %s", (fault) => {
   });
 });
 
-describe("the cost and the count of an administration key", () => {
-  it("is one trip and at most two rows read more than for the admin token", async () => {
+describe("a request with an administration key", () => {
+  it("takes one trip and reads at most two rows more than one with the admin token", async () => {
     const { key: text } = await makeAdminKey(call, { scopes: ["read", "write"] });
     const [own, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
     const counted = makeClient(new Clock(), { DB: own.d1, SPARE: spare.d1 });
@@ -247,7 +247,7 @@ describe("the cost and the count of an administration key", () => {
     }
   });
 
-  it("counts if it is unknown, is then refused without a query for a minute, and is not a wrong admin token", async () => {
+  it("counts for its address if the key is unknown, is then refused without a query for a minute, and is no try at the admin token", async () => {
     const clock = new Clock();
     const [own, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
     let requests = 0;
@@ -271,7 +271,7 @@ describe("the cost and the count of an administration key", () => {
     expect([requests, tries]).toEqual([0, 0]);
   });
 
-  it("is served above its address's limit if it was valid in the last minute, after the usual check", async () => {
+  it("is served above its address's limit, after the usual check, if the key was valid in the last minute", async () => {
     const headers = { "cf-connecting-ip": "192.0.2.77" };
     let isFull = false;
     const PUBLIC_REQUESTS: RateLimit = { limit: async () => ({ success: !isFull }) };

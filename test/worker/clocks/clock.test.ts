@@ -9,7 +9,7 @@ import { inTurn } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -25,7 +25,7 @@ const auditOf = async (w: Awaited<ReturnType<typeof clockWorld>>) =>
   }));
 
 describe("setting the clock", () => {
-  it("sets the time, which runs on from there, and writes one row of the audit in real time", async () => {
+  it("sets the time, which runs on from there, and adds one entry to the audit in real time", async () => {
     const w = await clockWorld();
     expect((await w.admin("GET", "/clock")).body).toEqual({ now: null, status: "ready" });
     const set = await w.put(DAY_MS);
@@ -39,7 +39,7 @@ describe("setting the clock", () => {
     ]);
   });
 
-  it("to the same time again returns the first response, without a second row, even if time has run on since", async () => {
+  it("to the same time again returns the first response, without a second entry, even if time has run on since", async () => {
     const w = await clockWorld();
     await w.move(DAY_MS);
     w.clock.advance(MINUTE_MS);
@@ -50,7 +50,7 @@ describe("setting the clock", () => {
     expect((await w.admin("GET", "/clock")).body.now).toBe(w.at(DAY_MS + MINUTE_MS));
   });
 
-  it("works only forward, at most ten years in all, and writes no row if it is refused", async () => {
+  it("works only forward, at most ten years in all, and adds no entry to the audit if it is refused", async () => {
     const w = await clockWorld();
     for (const ms of [-1, 0, TEN_YEARS_MS + 1]) expectError(await w.put(ms), "invalid_request", "now");
     expect(await w.state()).toBeNull();
@@ -65,18 +65,18 @@ describe("setting the clock", () => {
   });
 
   it.each([
-    ["nothing", {}, "now"],
-    ["no time", { now: "tomorrow" }, "now"],
+    ["an empty body", {}, "now"],
+    ["a text that is not a time", { now: "tomorrow" }, "now"],
     ["a number", { now: 1 }, "now"],
     ["null", { now: null }, "now"],
-    ["a mode: there is a clock in test mode alone", { now: "2027-01-01T00:00:00Z", mode: "live" }, "mode"],
+    ["a mode, because only test mode has a clock", { now: "2027-01-01T00:00:00Z", mode: "live" }, "mode"],
   ])("refuses %s", async (_, body, param) => {
     const w = await clockWorld();
     expectError(await w.admin("PUT", "/clock", body), "invalid_request", param);
     expect(await w.state()).toBeNull();
   });
 
-  it("needs the administrator, and an existing application", async () => {
+  it("is refused to a secret key, and for an unknown application", async () => {
     const w = await clockWorld();
     const path = `/api/v1/admin/apps/${w.app.appId}/clock`;
     for (const method of ["PUT", "GET", "DELETE"]) {
@@ -88,7 +88,7 @@ describe("setting the clock", () => {
     expect(await w.state()).toBeNull();
   });
 
-  it("takes effect once when ten set the same time concurrently, and once when ten set different times", async () => {
+  it("takes effect once if ten set the same time at once, and ends at the latest if ten set different times", async () => {
     const w = await clockWorld({ pick: inTurn(10) });
     const same = await Promise.all(Array.from({ length: 10 }, () => w.put(DAY_MS)));
     expect(same.map(({ status, body }) => [status, body.now, body.status])).toEqual(
@@ -97,14 +97,14 @@ describe("setting the clock", () => {
     expect(await auditOf(w)).toHaveLength(1);
     const times = Array.from({ length: 10 }, (_, index) => (2 + index) * DAY_MS);
     const answers = await Promise.all(times.map((ms) => w.put(ms)));
-    const landed = answers.filter(({ status }) => status === 200);
+    const successful = answers.filter(({ status }) => status === 200);
     for (const answer of answers) if (answer.status !== 200) expectError(answer, "invalid_request", "now");
-    expect(landed.length).toBeGreaterThan(0);
-    expect(await auditOf(w)).toHaveLength(1 + landed.length);
+    expect(successful.length).toBeGreaterThan(0);
+    expect(await auditOf(w)).toHaveLength(1 + successful.length);
     expect((await w.admin("GET", "/clock")).body).toEqual({ now: w.at(11 * DAY_MS), status: "ready" });
   });
 
-  it.each(FAULTS)("takes effect once if any of its trips fails %s, and continues on a repeat", async (fault) => {
+  it.each(FAULTS)("takes effect once whichever trip fails, and a repeat continues it: %s", async (fault) => {
     let isHit = true;
     let at = 0;
     while (isHit) {
@@ -136,7 +136,7 @@ describe("setting the clock", () => {
 });
 
 describe("moving a clock far", () => {
-  /** A day with more moments than a request does: a hold every minute. */
+  /** A day with more due moments than one request processes: a hold ends every minute. */
   const busy = async () => {
     const w = await clockWorld({ pick: inTurn(2) });
     await w.listen();
@@ -153,7 +153,7 @@ describe("moving a clock far", () => {
     return w;
   };
 
-  it("answers that it is advancing, serves requests at the reached moment meanwhile, and is finished by the cron", async () => {
+  it("returns `advancing`, serves requests at the reached moment meanwhile, and is finished by the cron", async () => {
     const w = await busy();
     const set = await w.put(DAY_MS);
     expect(set.body).toEqual({ now: w.at(DAY_MS), status: "advancing" });
@@ -161,7 +161,7 @@ describe("moving a clock far", () => {
     expect(reached.status).toBe("advancing");
     expect(Date.parse(reached.now)).toBeGreaterThan(Date.parse(w.at(5 * MINUTE_MS)));
     expect(Date.parse(reached.now)).toBeLessThan(Date.parse(w.at(50 * MINUTE_MS)));
-    // It stands there, whatever time it is, for every isolate.
+    // The clock stands still at that moment, for every isolate.
     w.clock.advance(MINUTE_MS);
     for (const eventId of ["one", "two", "three"]) {
       const event = { eventId, userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
@@ -194,7 +194,7 @@ describe("moving a clock far", () => {
     expect(await auditOf(w)).toHaveLength(2);
   });
 
-  it("does everything once when the cron and ten requests continue it concurrently, and others write meanwhile", async () => {
+  it("does everything once even if the cron and ten requests continue it at once and others write meanwhile", async () => {
     const w = await busy();
     const writes = Array.from({ length: 10 }, (_, index) => {
       const event = { eventId: `e${index}`, userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
@@ -202,7 +202,7 @@ describe("moving a clock far", () => {
     });
     const moves = Array.from({ length: 10 }, () => w.put(DAY_MS));
     await Promise.all([...moves, w.cron()]);
-    // Each was served, at the moment that was reached by then.
+    // Each write was served at the moment that was reached by then.
     expect((await Promise.all(writes)).map(({ status }) => status)).toEqual(Array(10).fill(200));
     for (let runs = 0; (await w.put(DAY_MS)).body.status === "advancing"; runs++) expect(runs).toBeLessThan(5);
     const ledger = await w.ledger();
@@ -214,7 +214,7 @@ describe("moving a clock far", () => {
 });
 
 describe("deleting the clock", () => {
-  it("returns to real time once while the environment is empty, and a clock can be set again", async () => {
+  it("returns to real time if the environment is empty, takes effect once, and allows to set a clock again", async () => {
     const w = await clockWorld();
     await w.listen();
     expect((await w.admin("DELETE", "/clock")).body).toEqual({ now: null, status: "ready" });
@@ -256,7 +256,7 @@ describe("deleting the clock", () => {
     },
   );
 
-  it.each(FAULTS)("takes effect once if any of its trips fails %s", async (fault) => {
+  it.each(FAULTS)("takes effect once whichever trip fails: %s", async (fault) => {
     for (let at = 1; at <= 2; at++) {
       const faulty = faultyD1(env.DB);
       const w = await clockWorld({ bindings: { DB: faulty.d1 } });

@@ -5,14 +5,14 @@ import { clockWorld } from "../../support/test-clock.ts";
 
 afterAll(expectLedgerInvariants);
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
 const MINUTE_MS = 60_000;
 
-describe("a month in a second", () => {
+describe("a balance whose month passes in one move of the clock", () => {
   it("is granted, announced seven days and one day before its expiry, expired and reported, each at its own time", async () => {
     const w = await clockWorld();
     await w.listen(["balance.*", "credits.*"]);
@@ -38,7 +38,7 @@ describe("a month in a second", () => {
 });
 
 describe("moving a clock", () => {
-  it("returns and charges holds at their ends, in order", async () => {
+  it("returns and charges holds in the order of their ends, each at its own time", async () => {
     const w = await clockWorld();
     await w.listen();
     await w.grant();

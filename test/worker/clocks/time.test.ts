@@ -16,7 +16,7 @@ import { bound, inTurn, makeClient } from "../../support/world.ts";
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
 afterAll(expectLedgerInvariants);
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
@@ -26,7 +26,7 @@ const MONTH_MS = 30 * DAY_MS;
 const use = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
 
 describe("the environment's time", () => {
-  it("applies to everything that arrives, and to the export; links use real time", async () => {
+  it("applies to everything that arrives and to the export, while links use real time", async () => {
     const w = await clockWorld();
     await w.move(MONTH_MS);
     await w.grant({ userId: "ana" });
@@ -38,7 +38,7 @@ describe("the environment's time", () => {
     expect(link.expiresAt).toBe(w.at(DAY_MS));
     w.clock.advance(MINUTE_MS);
     const { pathname, search } = new URL(link.downloadUrl);
-    // Another isolate, which does not know of the clock.
+    // The isolate that opens the link does not know the clock.
     const { status, body } = await makeClient(w.clock)("GET", `${pathname}${search}`);
     expect(status).toBe(200);
     const then = w.at(MONTH_MS);
@@ -63,7 +63,7 @@ describe("the environment's time", () => {
     expectError(await w.call("GET", `${pathname}${search}`), "invalid_or_expired_token");
   });
 
-  it("bounds occurredAt and asOf, ends holds and expires balances; the daily limits of analytics use real time", async () => {
+  it("bounds occurredAt, asOf and expiresAt and ends holds, while the daily limits of analytics use real time", async () => {
     const w = await clockWorld();
     await w.grant();
     await w.move(MONTH_MS);
@@ -85,7 +85,7 @@ describe("the environment's time", () => {
     expect(limits.body.today).toMatchObject({ day: w.at(0).slice(0, 10), events: 1, eventsOfOneId: 1 });
   });
 
-  it("is known to every isolate with its next request, whatever it remembered of the user, and never goes back", async () => {
+  it("is known to every isolate with its next request, whatever the isolate remembered of the user", async () => {
     const w = await clockWorld({ pick: inTurn(3) });
     await w.grant({ expiresAt: w.at(2 * DAY_MS) });
     for (let n = 0; n < 6; n++) await w.asked("POST", "/usage/events", { ...use, eventId: `a${n}` });
@@ -126,7 +126,7 @@ describe("the environment's time", () => {
     expect(results).toEqual([{ mode: "test" }]);
   });
 
-  it("is used by the cron, which processes what becomes due, and by administration", async () => {
+  it("is the time of the cron, which settles holds and expiries as they become due, and of administration", async () => {
     const w = await clockWorld();
     await w.listen();
     const balanceId = await w.grant({ expiresAt: w.at(MONTH_MS + 5 * MINUTE_MS) });
@@ -153,7 +153,7 @@ describe("the environment's time", () => {
     expect(expired).toMatchObject([{ at: w.at(MONTH_MS + 5 * MINUTE_MS), data: { remaining: 105 } }]);
   });
 
-  it("counts notices from when they were set: none for an earlier moment", async () => {
+  it("is the time from which notices count: none is sent for a moment before they were set", async () => {
     const w = await clockWorld();
     await w.listen();
     await w.grant({ expiresAt: w.at(10 * DAY_MS) });
@@ -189,10 +189,10 @@ describe("the environment's time", () => {
     expect(await w.messages()).toEqual([]);
   });
 
-  it("does not delete analytics early, or keep them longer: retention uses real time", async () => {
+  it("does not affect the retention of analytics, which uses real time", async () => {
     const w = await clockWorld();
     const retained = () => scheduled(bound({ ANALYTICS_RETENTION_DAYS: "30" }), w.runtime, [oldEventsPart]);
-    // What other files left would come first, and some of it is forged.
+    // Events of other test files would be deleted first, and some of them are forged.
     await behindGuard("analytics_events_kept", env.DB.prepare("DELETE FROM analytics_events"));
     const kept = () =>
       env.DB.prepare("SELECT count(*) AS events FROM analytics_events WHERE environment_id = ?")
@@ -213,8 +213,8 @@ describe("the environment's time", () => {
   });
 });
 
-describe("the cost of a clock", () => {
-  it("is nothing in live environments and in tests without one: no row and no trip", async () => {
+describe("a clock", () => {
+  it("costs no row and no trip in live environments, nor in test environments without one", async () => {
     const counting = countingD1(env.DB);
     const far = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
     const w = await clockWorld();
@@ -232,7 +232,7 @@ describe("the cost of a clock", () => {
         const userId = `u${costs.length}`;
         const consent = { distinctId: userId, purpose: "ads", decision: "denied" };
         await post("/credits/grant", { userId, packId: w.packId });
-        // A grant in test mode counts for its quota.
+        // A grant in test mode also writes the quota's counter, so it is not compared.
         spent();
         for (const [path, body] of [
           ["/usage/events", { ...use, userId, eventId: userId }],
@@ -247,11 +247,11 @@ describe("the cost of a clock", () => {
         costs.push(spent());
       }
     }
-    // What a live key costs, a test key costs.
+    // A request with a test key costs the same as with a live key.
     expect(costs.slice(costs.length / 2)).toEqual(costs.slice(0, costs.length / 2));
   });
 
-  it("is six trips to move when nothing is due, and seven for each moment", async () => {
+  it("takes six trips to move if nothing is due, and seven more for each due moment", async () => {
     const { d1, spent } = farD1(env.DB, { primaryMs: 0, replicaMs: 0 });
     const w = await clockWorld({ bindings: { DB: d1 } });
     spent();
@@ -265,7 +265,7 @@ describe("the cost of a clock", () => {
     expect(spent().inSequence).toBe(6 + 2 * 7);
   });
 
-  it("is one more trip in an isolate that does not know the clock, and none after that", async () => {
+  it("costs one more request in an isolate that does not know it, and none after that", async () => {
     const w = await clockWorld();
     await w.grant();
     await w.move(DAY_MS);
@@ -281,7 +281,7 @@ describe("the cost of a clock", () => {
   });
 });
 
-it("does not depend on a replica that lags: the primary decides", async () => {
+it("a clock is in force as soon as the isolate knows it, even if a replica lags", async () => {
   const lagging = laggingD1(env.DB, env.REPLICA);
   const w = await clockWorld({ bindings: { DB: lagging.d1 } });
   await copyApp(w.app);
@@ -290,16 +290,16 @@ it("does not depend on a replica that lags: the primary decides", async () => {
   const listed = async () => (await w.asked("GET", "/credits?userId=u")).credits.length;
   expect(await listed()).toBe(1);
   await w.move(2 * DAY_MS);
-  // This isolate does not know, nor does the replica: as with every setting, it is in force as soon as the replica knows.
+  // Neither this isolate nor the replica knows that the clock moved, as with any setting while a replica lags.
   expect(await listed()).toBe(1);
   await w.asked("POST", "/consent", { distinctId: "d", purpose: "ads", decision: "denied" });
-  // Now the isolate knows. The replica, which still does not, is not believed.
+  // Now the isolate knows, so it does not trust the replica, which still lags.
   expect(await listed()).toBe(0);
   await lagging.catchUpTo(lagging.written());
   expect(await listed()).toBe(0);
 });
 
-it.each(["DB", "DB_1"])("moves the clock of an application of either database: %s", async (database) => {
+it.each(["DB", "DB_1"])("a clock moves for an application in either database: %s", async (database) => {
   const w = await clockWorld();
   const admin = async (method: string, path: string, body: object) => {
     const answer = await w.call(method, `/api/v1/admin/apps${path}`, { key: env.ADMIN_TOKEN, body });
@@ -319,7 +319,7 @@ it.each(["DB", "DB_1"])("moves the clock of an application of either database: %
   expect(entries[0]).toMatchObject({ reason: "reservation_expired", occurredAt: w.at(MINUTE_MS) });
 });
 
-it("does not change a request: it is served once, at the right time, with any body", async () => {
+it("a request with any body is served once at the clock's time by an isolate that does not know the clock", async () => {
   const w = await clockWorld();
   await w.grant({ userId: "ana" });
   await w.move(DAY_MS);
@@ -345,7 +345,7 @@ it("does not change a request: it is served once, at the right time, with any bo
   expect(results).toEqual([{ atMs: w.clock.ms + DAY_MS }]);
 });
 
-it("is the environment's time for an erasure, with a receipt in real time", async () => {
+it("an erasure writes entries at the clock's time, and its receipt is in real time", async () => {
   const w = await clockWorld();
   await w.grant({ userId: "ana" });
   await w.move(MONTH_MS);

@@ -30,7 +30,7 @@ async function world() {
   };
 }
 
-it("moves the clock of test mode forward after a confirmation, once, and shows its time on every page", async () => {
+it("the page of the clock moves test mode forward once after a confirmation, and other pages of test mode show its time", async () => {
   const { app, clock, at, get, post } = await world();
   expect((await get("clock")).text).toContain("which is real time: there is no clock");
   const now = fieldOf(clock.ms + 40 * DAY_MS);
@@ -45,14 +45,14 @@ it("moves the clock of test mode forward after a confirmation, once, and shows i
   const audit = (await get("audit?action=clock.set")).text;
   expect(audit.split("<tr>").length - 2).toBe(1);
 
-  // What test mode does has its time, and its pages too.
+  // A grant in test mode has the clock's time.
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   const call = makeClient(clock);
   await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body: { userId: "ana", packId, quantity: 5 } });
   expect((await get("users?userId=ana")).text).toContain(`Granted ${shown.slice(0, 10)}`);
 });
 
-it("refuses beside its field an earlier time, an invalid time and one too far ahead, and keeps what was typed", async () => {
+it("the page of the clock refuses an earlier time and one too far ahead, and keeps and escapes the typed time", async () => {
   const { clock, get, post } = await world();
   const past = fieldOf(clock.ms - DAY_MS);
   const refused = await get(`clock/confirm?now=${past}`);
@@ -66,7 +66,7 @@ it("refuses beside its field an earlier time, an invalid time and one too far ah
   expect([status, text.includes("at most ten years ahead")]).toEqual([400, true]);
 });
 
-it("deletes the clock while test mode is empty, otherwise says why not, and has none for live mode", async () => {
+it("the page of the clock deletes it while test mode is empty, says why not otherwise, and has no clock for live mode", async () => {
   const { app, clock, at, get, post } = await world();
   const now = fieldOf(clock.ms + DAY_MS);
   await post("clock", { now });

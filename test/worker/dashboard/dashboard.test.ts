@@ -68,7 +68,7 @@ describe("signing in", () => {
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
-  it("may be tried ten times a minute from one address, and then not even with the right token", async () => {
+  it("may fail ten times a minute from one address, and is then refused even with the right token", async () => {
     const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId });
     const attempt = (token: string, address: string) =>
       app.request(
@@ -108,7 +108,7 @@ describe("signing in", () => {
 });
 
 describe("a session", () => {
-  it("ends after eight hours, and with its token", async () => {
+  it("ends after eight hours, and when the admin token changes", async () => {
     const clock = new Clock();
     const browser = browse(clock);
     await browser.signIn();
@@ -140,7 +140,7 @@ describe("a session", () => {
     expect((await browser.get("/admin/apps")).status).toBe(200);
   });
 
-  it("accepts no form without its own token, from another session, or from another site", async () => {
+  it("accepts no form without its own form token, from another session, or from another site", async () => {
     const [mine, other] = [browse(), browse()];
     await mine.signIn();
     await other.signIn();
@@ -167,7 +167,7 @@ describe("a session", () => {
     expect(isSignedOut(await browser.get("/admin/apps"))).toBe(true);
   });
 
-  it("ends for a copy of its cookie too, but other sessions do not", async () => {
+  it("ends on signing out even for a copy of its cookie, and other sessions go on", async () => {
     const clock = new Clock();
     const [mine, other, thief] = [browse(clock), browse(clock), browse(clock)];
     await mine.signIn();
@@ -180,9 +180,9 @@ describe("a session", () => {
     expect((await other.get("/admin/apps")).status).toBe(200);
   });
 
-  it("leaves nothing in the database after its end", async () => {
+  it("is deleted from the database after its end", async () => {
     const clock = new Clock();
-    // Later than every other test, so that only these sessions stand.
+    // Later than in any other test, so that all other sessions have ended.
     clock.advance(100 * 24 * HOUR_MS);
     const sessionsDb = home() === 0 ? env.DB : env.SPARE;
     const count = () => sessionsDb.prepare("SELECT count(*) AS n FROM dashboard_sessions").first("n");
@@ -196,7 +196,7 @@ describe("a session", () => {
     expect(await count()).toBe(0);
   });
 
-  it("gives the audit the name from its sign-in", async () => {
+  it("is named in the audit by the name from its sign-in, which refuses an unusable name", async () => {
     const browser = browse();
     const names: unknown[] = [];
     for (const name of ["Ana López", "dashboard"]) {
@@ -215,7 +215,7 @@ describe("a session", () => {
 });
 
 describe("every response of the dashboard", () => {
-  it("allows only its own scripts, styles, frames and storage, for any caller and any result", async () => {
+  it("allows only its own scripts and styles, no frames and no caching, for any caller and any result", async () => {
     const browser = browse();
     const { appId } = await makeApp();
     const paths = [
@@ -268,7 +268,7 @@ describe("every response of the dashboard", () => {
     expect(asset.headers.get("content-type")).toContain("text/javascript");
   });
 
-  it("is a page that names the error for an unknown application, pack or user", async () => {
+  it("has the status of the error for an unknown application, pack or balance, and for a malformed id", async () => {
     const browser = browse();
     await browser.signIn();
     const { appId } = await makeApp();
@@ -286,7 +286,7 @@ describe("every response of the dashboard", () => {
 });
 
 describe("the page of alerts", () => {
-  it("creates an alert once however often its form is sent, changes it, deletes it after a confirmation, and sets the notices", async () => {
+  it("creates an alert once even if its form is sent twice, changes it, deletes it after a confirmation, and sets the notices", async () => {
     const browser = browse();
     await browser.signIn();
     const { appId } = await makeApp();
@@ -389,7 +389,7 @@ describe("the form that adjusts a balance", () => {
   });
 });
 
-it("shows which ids a person's id claims, which claims it, and which claims do not count and why, with links", async () => {
+it("the page of a person shows which ids it claims, which id claims it, and which claims do not count and why, with links", async () => {
   const clock = new Clock();
   const browser = browse(clock);
   await browser.signIn();
@@ -433,7 +433,7 @@ it("shows which ids a person's id claims, which claims it, and which claims do n
   }
 });
 
-it("writes a row of the audit for each grant, adjustment and revoke by its forms, even if each is sent twice", async () => {
+it("the audit has one entry for each grant, adjustment and revoke by a form, even if each form is sent twice", async () => {
   const browser = browse(new Clock());
   await browser.signIn();
   const _form = await browser.formToken();
@@ -464,7 +464,7 @@ it("writes a row of the audit for each grant, adjustment and revoke by its forms
 });
 
 describe("a page for which the database is too busy", () => {
-  it("is a 503 with that reason, and one log line", async () => {
+  it("is a 503, and the reason is logged once", async () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const busy = faultyD1(env.DB);
     const browser = browse(new Clock(), { DB: busy.d1 });
@@ -480,7 +480,7 @@ describe("a page for which the database is too busy", () => {
 });
 
 describe("a list of the dashboard", () => {
-  /** The rows of one page's table, by what `pattern` finds in them, and where its link of this name leads. */
+  /** Reads a page. Returns what `pattern` finds, the address of the link with the text `link`, and the page's text. */
   async function read(browser: ReturnType<typeof browse>, path: string, pattern: RegExp, link: string) {
     const text = (await (await browser.get(path)).text()).replaceAll("&amp;", "&");
     const next = new RegExp(`href="([^"#]*)[^"]*">${link}<`).exec(text)?.[1];
@@ -534,7 +534,7 @@ describe("a list of the dashboard", () => {
     expect(wrong.status).toBe(400);
   });
 
-  it("shows every key of its mode, page by page, for a bounded number of rows", async () => {
+  it("shows every key of its mode, page by page, and reads a bounded number of rows", async () => {
     const clock = new Clock();
     const app = await makeApp();
     await env.DB.prepare(
@@ -561,7 +561,7 @@ describe("a list of the dashboard", () => {
   });
 });
 
-it("names the dashboard in the audit as the author of its actions", async () => {
+it("the audit has an entry for a key that the dashboard made, and none for a refused one", async () => {
   const app = await makeApp();
   const browser = browse();
   await browser.signIn();
@@ -607,12 +607,12 @@ describe("a page's cost", () => {
          SELECT CAST(? AS INTEGER), 'id' || (i / 2 + 1), i % 2 + 1, 'uuid' || i, 'e', i, i, '{}' FROM n`,
       ).bind(environmentId),
     ]);
-    // Two rows for each balance that can pay, to add them up.
+    // The totals read two rows for each balance that can pay.
     expect(await readsOf(app, clock, "users?userId=u1")).toBeLessThan(2_200);
     for (const id of ["id1", "id2", "id7"]) {
       expect(await readsOf(app, clock, `people?distinctId=${id}`), id).toBeLessThan(1_500);
     }
-    // Two rows for each balance that is outstanding, of which it reads 600 at most.
+    // The overview reads two rows for each outstanding balance, 600 balances at most.
     expect(await readsOf(app, clock, "overview")).toBeLessThan(1_300);
     const endpointId = await makeEndpoint(app.environments.live);
     await env.DB.batch([
@@ -644,7 +644,7 @@ describe("several databases", () => {
       const appId = /app_\w+/.exec(home)?.[0] ?? "";
       expect(appId.at(-1)).toBe(database === "DB" ? "0" : "1");
       const page = await (await browser.get("/admin/apps")).text();
-      // Other tests made more applications than the page shows: any of this database will do.
+      // Other tests made more applications than the page shows, so any application of this database will do.
       expect(page).toMatch(
         new RegExp(`app_[0-9A-Za-z]{22}${appId.at(-1)}</code></td><td[^>]*><code>${database}</code>`),
       );
@@ -657,9 +657,9 @@ describe("several databases", () => {
     expect(wrong.status).toBe(400);
   });
 
-  it("that cannot be reached are named, and the others' applications are listed", async () => {
+  it("that cannot be reached are reported, and the page of applications still opens", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
-    // The other database has the sessions.
+    // The sessions are in the other database.
     const faulty = faultyD1(home() === 0 ? env.SPARE : env.DB);
     const browser = browse(new Clock(), home() === 0 ? { SPARE: faulty.d1 } : { DB: faulty.d1 });
     await browser.signIn();

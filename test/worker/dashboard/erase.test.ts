@@ -28,7 +28,7 @@ async function world() {
   return { ...w, read, send, textOf, held, form };
 }
 
-it("shows a preview of the erasure, and changes nothing unless the id is typed and the ids are those shown", async () => {
+it("the form of an erasure shows a preview, and changes nothing unless the id is typed and the ids are those shown", async () => {
   const { read, send, textOf, held, form } = await world();
   const before = await held();
   expect(await read(`people?distinctId=${encodeURIComponent(ANA)}`)).toContain("people/erase?distinctId=");
@@ -51,7 +51,7 @@ it("shows a preview of the erasure, and changes nothing unless the id is typed a
   expect(await held()).toEqual(before);
 });
 
-it("erases, shows a receipt without personal data, and lifts", async () => {
+it("the form of an erasure erases once, leads to a receipt without personal data, and the erasure can be lifted", async () => {
   const { read, send, held, form, post } = await world();
   const asked = await read(`people/erase?distinctId=${encodeURIComponent(ANA)}`);
   const done = await send("people/erase", form);
@@ -61,7 +61,7 @@ it("erases, shows a receipt without personal data, and lifts", async () => {
   expect(await held()).toEqual([]);
   const receipt = await read(place);
   for (const part of ["completed", "request", "Recoverable", "deleted", '/lift"']) expect(receipt).toContain(part);
-  // The page that asks and the receipt say the same of what can be undone.
+  // The form and the receipt say the same about what can be undone.
   const undo = "Erased data does not come back. Nothing is stored for these ids until the erasure is lifted";
   for (const said of [asked, receipt]) expect(said).toContain(undo);
   for (const id of [ANA, CRM, DEVICE]) expect(receipt).not.toContain(id);
@@ -74,7 +74,7 @@ it("erases, shows a receipt without personal data, and lifts", async () => {
   expect((await post("consent", consent)).status).toBe(200);
 });
 
-it("shows that an erasure is running, and does not lift it then", async () => {
+it("a running erasure is shown as running, and cannot be lifted", async () => {
   const { app, clock, read, send, textOf } = await world();
   const input = { distinctId: ANA, dryRun: false, keepConsent: false };
   const { output } = await erasePerson(makeCtx(app.environments.live, clock), input, { pages: 1, rows: 1 });
@@ -87,7 +87,7 @@ it("shows that an erasure is running, and does not lift it then", async () => {
   expect(await read("people/erasures/era_none")).toContain("no such erasure");
 });
 
-it("never erases an id that is added after the form, even if the form has only a hash of many ids", async () => {
+it("the form of an erasure never erases an id that was added after it was shown, even if it holds only a hash of many ids", async () => {
   const { app, clock } = await erasureWorld();
   const { live } = app.environments;
   const ids = [ANA, ...Array.from({ length: 3_000 }, (_, n) => `id-${n}-${"x".repeat(40)}`)];
@@ -100,7 +100,7 @@ it("never erases an id that is added after the form, even if the form has only a
   const shown = /name="shown" value="([^"]+)"/.exec(page)?.[1] ?? "";
   expect(shown).not.toBe("");
   const fields = { _form: await browser.formToken(), distinctId: ANA, shown, confirmation: ANA };
-  // It comes right before each of the form's trips in turn.
+  // The id is added right before each of the form's trips in turn.
   for (let trip = 1, isErased = false; !isErased; trip++) {
     let trips = 0;
     const claim = env.DB.prepare(

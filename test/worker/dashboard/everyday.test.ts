@@ -21,7 +21,7 @@ async function world() {
 const countOf = (text: string, part: string | RegExp) => text.split(part).length - 1;
 
 describe("an error", () => {
-  it("about one origin of many stands beside the field of all, with its number, once", async () => {
+  it("about one of many origins is shown once, beside the field, with the origin's number", async () => {
     const { send } = await world();
     const setting = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!", issuer: "", audience: "", claim: "" };
     const { status, text } = await send("end-user-auth", { ...setting, origins: "https://a.example nonsense" });
@@ -32,7 +32,7 @@ describe("an error", () => {
     expect(text).not.toContain("setting.origins");
   });
 
-  it("about one price at Stripe stands beside the prices", async () => {
+  it("about one of Stripe's prices is shown beside the field of the prices", async () => {
     const { send } = await world();
     const { status, text } = await send("payments/stripe", {
       secret: "whsec_x_0123456789",
@@ -43,7 +43,7 @@ describe("an error", () => {
     expect(text).not.toContain("setting.prices");
   });
 
-  it("about a rule or a pack's priority stands beside its field", async () => {
+  it("about a rule or a pack's priority is shown beside its field", async () => {
     const { send } = await world();
     const pack = { packName: "Any", unit: "count", defaultExpiryDays: "" };
     const rule = await send("packs", { ...pack, kind: "legacy", "rules.0.event": "a".repeat(600) });
@@ -53,7 +53,7 @@ describe("an error", () => {
     expect(priority.text).toMatch(/name="priority"[^>]*aria-invalid="true"/);
   });
 
-  it("about an empty pack of fixed amounts asks for its amount, and accepts no item from an existing one", async () => {
+  it("about a pack of items that has none asks for an amount", async () => {
     const { send } = await world();
     const { status, text } = await send("packs", { packName: "Any", kind: "items", defaultExpiryDays: "" });
     expect(status).toBe(400);
@@ -61,7 +61,7 @@ describe("an error", () => {
     expect(text).toMatch(/name="items\.0\.amount"[^>]*aria-invalid="true"/);
   });
 
-  it("about the token at the sign-in stands beside its field, with the name kept", async () => {
+  it("about the token at the sign-in is shown beside its field, and the name is kept", async () => {
     const { browser } = await world();
     const answer = await browser.post("/admin/sign-in", { name: "Maya", token: "wrong" });
     const text = await answer.text();
@@ -103,7 +103,7 @@ describe("a dead end links to the next step", () => {
     expect(await read("users?userId=ada")).not.toContain("No user has this id");
   });
 
-  it("at a search, even with spaces around a copied id", async () => {
+  it("at a search for an unknown id, even with spaces around it", async () => {
     const { browser, at, read } = await world();
     const answer = await browser.get(`${at}/users?q=+ada+`);
     expect(answer.headers.get("location")).toBe(`${at}/users?userId=ada`);
@@ -113,7 +113,7 @@ describe("a dead end links to the next step", () => {
   });
 });
 
-it("shows before a key is revoked which key it is and whether it is used, on a page that can be reloaded", async () => {
+it("the page that revokes a key shows which key it is and when it was last used, and can be reloaded", async () => {
   const { app, read, send } = await world();
   const [key] = (
     await env.DB.prepare(
@@ -131,7 +131,7 @@ it("shows before a key is revoked which key it is and whether it is used, on a p
   expect(await read(`keys/confirm?keyId=${key.id}`)).toContain("This key is revoked already.");
 });
 
-it("offers to change the values of a confirmation", async () => {
+it("a confirmation links back to its form with the values filled in", async () => {
   const { app, read } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   const confirm = await read(`users/grant/confirm?userId=ada&packId=${packId}&quantity=5&notes=hello&source=manual`);
@@ -142,7 +142,7 @@ it("offers to change the values of a confirmation", async () => {
   expect(form).toContain(">hello</textarea>");
 });
 
-it("links the objects of the audit in the mode of the action, and shows lists as words", async () => {
+it("the audit links its objects in the mode of the act, and shows lists as words", async () => {
   const { app, at, read, send } = await world();
   const test = at.replace(/live$/, "test");
   const packId = await makeLegacyPack(app.appId, "Any", "count");
@@ -157,7 +157,7 @@ it("links the objects of the audit in the mode of the action, and shows lists as
   expect(text).not.toContain("[&quot;");
 });
 
-it("asks before it deletes Stripe's setting, and names the secrets that are lost", async () => {
+it("the page of payments asks before it deletes Stripe's setting, and names what is lost", async () => {
   const { read, send } = await world();
   expect(await read("payments")).not.toContain("Take no events any more");
   await send("payments/stripe", { secret: "whsec_x_0123456789", prices: "" });
@@ -166,7 +166,7 @@ it("asks before it deletes Stripe's setting, and names the secrets that are lost
   expect(await read("payments")).toContain("empty keeps whsec_");
 });
 
-it("accepts a percentage with its sign, and no other number with one", async () => {
+it("the form of an alert accepts a percent sign after a percentage, and not after an amount", async () => {
   const { read, send } = await world();
   const alert = { name: "Low", unit: "tokens", below: "20 %" };
   expect((await send("alerts", { ...alert, of: "amount" })).status).toBe(400);
@@ -174,9 +174,9 @@ it("accepts a percentage with its sign, and no other number with one", async () 
   expect(await read("alerts")).toContain("20 % of what was issued in tokens");
 });
 
-it("shows outstanding credits, and shows hourly figures as not known yet instead of zero", async () => {
+it("the overview shows outstanding credits, and hourly figures as not known yet instead of zero", async () => {
   const { app, read } = await world();
-  // What other files had computed in this database.
+  // Deletes the figures that other test files computed.
   await env.DB.prepare("DELETE FROM business_walks").run();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   const body = { userId: "ana", packId, quantity: 10 };
@@ -188,13 +188,13 @@ it("shows outstanding credits, and shows hourly figures as not known yet instead
   expect(text).toContain("not computed yet");
 });
 
-it("adds and removes items without JavaScript: by one more row, and by a checkbox", async () => {
+it("a pack's form adds and removes items without JavaScript, by an extra row and by a checkbox", async () => {
   const { app, read, send } = await world();
   const packId = await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "count" }]);
   const noscript = async () => ((await read(`packs/${packId}`)).match(/<noscript>.*?<\/noscript>/gs) ?? []).join("");
   expect(await noscript()).toContain('name="items.1.amount"');
   expect(await noscript()).toContain('name="items.0.remove"');
-  // None lies in another.
+  // No <noscript> is inside another.
   expect(await noscript()).not.toMatch(/<noscript>(?:(?!<\/noscript>).)*<noscript>/s);
   const itemsOf = async () =>
     (
@@ -217,7 +217,7 @@ it("adds and removes items without JavaScript: by one more row, and by a checkbo
   expect((await itemsOf()).map(({ unit }) => unit)).toEqual(["tokens"]);
 });
 
-it("shows a person with thirty events of 255,000 characters on a small page, with links to the full data", async () => {
+it("the page of a person with thirty events of 255,000 characters is small, and links to the full data", async () => {
   const { app, at, browser, read } = await world();
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)

@@ -16,7 +16,7 @@ import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
-// An isolate stores a limited number of notes, which may include those of other files.
+// An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
@@ -62,8 +62,8 @@ const rowsOf = (text: string): string[][] =>
   );
 const SHOWN_EVIL = "ada &quot;&gt;&lt;img src=x onerror=alert(1)&gt;";
 
-describe("from a figure of the overview to its list", () => {
-  it("a day, a unit and a pack of granted and spent credits link to the entries, with their users", async () => {
+describe("the list behind a figure of the overview", () => {
+  it("has the granted or spent entries of a day, a unit or a pack, with links to their users", async () => {
     const { app, browser, clock, post, read, list, at, today } = await world();
     const words = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
     const calls = await makeLegacyPack(app.appId, "Calls", "count");
@@ -97,14 +97,14 @@ describe("from a figure of the overview to its list", () => {
       ["bob", "+9 count"],
     ]);
     expect(await list({ figure: "granted", ...day(dateOf(clock.now() + DAY_MS)) })).toEqual([]);
-    // What was held is no usage; what was committed is.
+    // A hold is not usage. A commit is.
     const spent = await list({ figure: "spent", ...day(today()) });
     expect(spent.map(([, user, change]) => [user, change])).toEqual([
       [SHOWN_EVIL, "-12.5 tokens"],
       [SHOWN_EVIL, "-4 tokens"],
     ]);
     expect(await list({ figure: "spent", ...day(first) })).toEqual([]);
-    // Each entry leads to its user, balance, pack and event, and to its place in the ledger.
+    // Each entry links to its user, balance, pack and event, and to its place in the ledger.
     const text = await read(`figures?figure=spent&from=${today()}&to=${today()}`);
     for (const link of text.matchAll(/<td>.*?href="([^"]+)"/gs)) await read(link[1] ?? "");
     expect(text).toContain(`users?userId=ada+%22%3E`);
@@ -113,7 +113,7 @@ describe("from a figure of the overview to its list", () => {
     expect(await read(ledger)).toContain("-12.5 tokens");
   });
 
-  it("refunded credits include refunds and Stripe's, but no adjustments, revokes or restored amounts", async () => {
+  it("has refunds and Stripe's refunds if the figure is of refunded credits, but no adjustments, revokes or restored amounts", async () => {
     const w = await paymentsWorld();
     const { list, today } = await world(w);
     const call = makeClient(w.clock);
@@ -137,7 +137,7 @@ describe("from a figure of the overview to its list", () => {
     expect(await list({ figure: "refunded", from: today(), to: today(), unit: "tokens" })).toEqual([]);
   });
 
-  it("expired credits include balances with a rest, and expiring credits the ones granted to expire", async () => {
+  it("has expired balances with a rest, or all balances granted to expire in the span", async () => {
     const { app, clock, post, list, today } = await world();
     const packId = await makeLegacyPack(app.appId, `Words ${EVIL}`, "tokens");
     const expiresAt = new Date(clock.now() + 60_000).toISOString();
@@ -160,7 +160,7 @@ describe("from a figure of the overview to its list", () => {
     ).toEqual([]);
   });
 
-  it("created and opened export links are listed", async () => {
+  it("has the export links that were created or opened", async () => {
     const { app, browser, post, list, read, today } = await world();
     const { downloadUrl } = await post("export-person", { distinctId: ADA });
     await post("export-person", { distinctId: "bob" });
@@ -175,7 +175,7 @@ describe("from a figure of the overview to its list", () => {
     expect(await read("figures?figure=minted")).toContain(`/admin/apps/${app.appId}/live/people?distinctId=ada`);
   });
 
-  it("invalid dates, a last day before the first, and a foreign cursor are refused", async () => {
+  it("is refused with an invalid date, a last day before the first, or a made-up cursor", async () => {
     const { read } = await world();
     expect(await read("figures?figure=granted&from=2026-13-77", 400)).toContain("must be a date");
     expect(await read("figures?figure=granted&from=2026-02-02&to=2026-02-01", 400)).toContain("must not be before");
@@ -219,7 +219,7 @@ describe("a list in pages", () => {
       .bind(id)
       .run();
     await run(grants("few", "'u' || n.i", "1", `${100 * DAY_MS} + i % 3`, `${200 * DAY_MS} + i`), users);
-    // Ten entries before the time, and ten behind it.
+    // Ten entries before the span, and ten after it.
     const at = `iif(i < 10, ${99 * DAY_MS}, iif(i < ?2 - 10, ${100 * DAY_MS}, ${101 * DAY_MS}))`;
     await run(grants("many", "'whale'", "i + 1", at, `${200 * DAY_MS}`), many);
     const ctx = makeCtx(app.environments.live, new Clock());

@@ -8,7 +8,7 @@ import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
 
-// An isolate stores a limited number of notes, which may include those of other files.
+// An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
@@ -62,7 +62,7 @@ describe("the search for objects", () => {
     const { app, browser, read, grant, call } = await world();
     const packId = await makePack(app.appId, "Two", [
       { amountSteps: 10_000, unit: "count" },
-      // Pays first.
+      // This balance pays first.
       { amountSteps: 500_000, unit: "tokens", priority: 1 },
     ]);
     const { output } = await grant("ana", packId, { externalRef: `ref ${EVIL}` });
@@ -139,7 +139,7 @@ describe("the ledger by date", () => {
       for (let each = 0; each <= n; each++) await grant("ana", packId, { notes: `day-${n}.` });
       clock.advance(DAY_MS);
     }
-    // The session has ended long since.
+    // The session has ended by now.
     await browser.signIn();
     const notes = async (filters: Record<string, string>) => {
       const { text } = await read(`users${query({ userId: "ana", ...filters })}`);
@@ -159,7 +159,7 @@ describe("the ledger by date", () => {
   });
 });
 
-it("shows the balances at a moment page by page, and marks those with too many later entries", async () => {
+it("the balances at a moment are shown page by page, and those with too many later entries are marked as not known", async () => {
   const { app, read, clock, grant, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   for (let n = 0; n < 103; n++) await grant("ana", packId);
@@ -172,7 +172,7 @@ it("shows the balances at a moment page by page, and marks those with too many l
     .bind(app.environments.live.id, output.balanceId)
     .all<{ id: string; account: number; seq: number }>();
   const [{ id, account, seq }] = results as [(typeof results)[number]];
-  // More entries of the newest of them than a page goes back over.
+  // The newest balance gets more later entries than a page reads.
   const entries = Array.from({ length: 20_100 }, (_, n) => n);
   const insert = env.DB.prepare(
     `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq, reason, cause, written_by, occurred_at_ms)
@@ -197,7 +197,7 @@ it("shows the balances at a moment page by page, and marks those with too many l
   );
 });
 
-it("previews no debit with more balances than a page adds up, and names the API call for it", async () => {
+it("a preview of a debit is refused for 10,000 balances, and names the API call instead", async () => {
   const { app, read } = await world();
   const account = { environmentId: app.environments.live.id, userId: "whale" };
   for (const sql of liveBalancesSql(account, 10_000)) await env.DB.prepare(sql).run();
@@ -207,7 +207,7 @@ it("previews no debit with more balances than a page adds up, and names the API 
   expect(text).toContain("At least: only 10,000 balances");
 });
 
-it("verifies one user and all users, and shows the result", async () => {
+it("the pages of verification verify one user or all users, and show the result", async () => {
   const { app, read, grant } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   await grant("ana", packId);
@@ -220,7 +220,7 @@ it("verifies one user and all users, and shows the result", async () => {
   expect((await read("verify?cursor=x")).status).toBe(400);
 });
 
-it("finds balances of any user by a reference or its beginning, and finds no unknown payment", async () => {
+it("the search for users finds their balances by a reference or its beginning, and no unknown payment", async () => {
   const { app, read, grant, clock } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   const other = await makeApp();
@@ -244,7 +244,7 @@ it("finds balances of any user by a reference or its beginning, and finds no unk
   expect((await read("users?q=pi_unknown")).location).toContain("users?userId=pi_unknown");
 });
 
-it("lists people by the latest activity, without devices that were never identified", async () => {
+it("the list of people is ordered by the latest activity, without devices that were never identified", async () => {
   const { app, read, call, clock, browser } = await world();
   const device = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
   const known = "0194685f-1b2c-7d3e-8f40-000000000001";
@@ -275,7 +275,7 @@ it("lists people by the latest activity, without devices that were never identif
   expect((await read("people?cursor=made-up")).status).toBe(400);
 });
 
-it("searches on every page: users and people by a part of an id, people by e-mail, references, packs and keys", async () => {
+it("the search of the application finds users and people by a part of an id, people by e-mail, balances by reference, and packs", async () => {
   const { app, read, call } = await world();
   const packId = await makeLegacyPack(app.appId, `Wallet ${EVIL}`, "count");
   const grant = { userId: `team-7/ana ${EVIL}`, packId, quantity: 5, externalRef: "invoice-77" };
@@ -287,7 +287,7 @@ it("searches on every page: users and people by a part of an id, people by e-mai
   const found = async (q: string) => (await read(`search?${new URLSearchParams({ q })}`)).text;
   expect(await found("ANA")).toContain("users?userId=team-7%2Fana");
   expect(await found("tor-z")).toContain("people?distinctId=visitor-zoe");
-  // Their last activity does not matter.
+  // The search by e-mail does not depend on the last activity.
   await env.DB.prepare("UPDATE distinct_ids SET last_active_day = NULL WHERE environment_id = ?")
     .bind(app.environments.live.id)
     .run();
@@ -301,11 +301,11 @@ it("searches on every page: users and people by a part of an id, people by e-mai
   expect(await found("nobody at all")).toContain("Nothing found");
   expect(await found("")).toContain("Search this application");
   expect((await read(`search?q=${"x".repeat(501)}`)).status).toBe(400);
-  // The field stands on other pages too.
+  // Other pages have the search field too.
   expect((await read("packs")).text).toContain(`action="/admin/apps/${app.appId}/live/search"`);
 });
 
-it("finds each person by an e-mail address, also one whose activity is old, and no other application's", async () => {
+it("the search finds every person of the application by an e-mail address, even without recorded activity", async () => {
   const [{ app, call, read }, other] = [await world(), await world()];
   const set = async ({ keys }: { keys: { sk_live: string } }, person: string, email: unknown) => {
     const batch = [{ event: "seen", distinct_id: person, properties: { $set: { email } } }];
@@ -317,7 +317,7 @@ it("finds each person by an e-mail address, also one whose activity is old, and 
   await set(app, "visitor-3", { work: "old@example.com" });
   await set(app, "visitor-4", "x".repeat(400));
   await set(other.app, "visitor-5", "old@example.com");
-  // No activity is recorded of them.
+  // No activity of these people is recorded.
   await env.DB.prepare("UPDATE distinct_ids SET last_active_day = NULL WHERE distinct_id LIKE 'visitor-%'").run();
   const found = async () => {
     const { text } = await read(`search?q=${encodeURIComponent("OLD@example.com")}`);
@@ -328,7 +328,7 @@ it("finds each person by an e-mail address, also one whose activity is old, and 
   expect(new Set(await found())).toEqual(new Set(["visitor-2"]));
 });
 
-it("stores properties that SQLite cannot read as JSON, or with a very long address, and finds other people's addresses", async () => {
+it("the search skips properties that SQLite cannot read as JSON and very long addresses, and finds other addresses", async () => {
   const { app, read } = await world();
   const deep = `{"email":"deep@example.com","a":${"[".repeat(2_000)}${"]".repeat(2_000)}}`;
   const long = JSON.stringify({ email: "long@".padEnd(321, "x") });
@@ -347,7 +347,7 @@ it("stores properties that SQLite cannot read as JSON, or with a very long addre
   expect(await found("deep@example.com")).not.toContain("people?distinctId=person-deep");
 });
 
-it("lists people, by the beginning of an id", async () => {
+it("the list of people can be narrowed by the beginning of an id", async () => {
   const { app, read, call } = await world();
   const batch = [`ana ${EVIL}`, "bob", "bobby"].map((distinct_id) => ({ event: "seen", distinct_id }));
   await call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch } });

@@ -38,7 +38,7 @@ async function world() {
 }
 
 describe("a list that is longer than a page", () => {
-  it("sorts all users, not those of the page, and saves them in that order", async () => {
+  it("sorts all users, not only those of the page, and its file has the same order", async () => {
     const w = await world();
     const amounts = Array.from({ length: 60 }, (_, index) => ((index * 17) % 60) + 1);
     for (const [index, amount] of amounts.entries()) await w.grant(`u${index}`, amount);
@@ -48,7 +48,7 @@ describe("a list that is longer than a page", () => {
     const sorted = "users?sort=remaining&order=desc";
     expect(await w.column(sorted, "Users", 0)).toEqual(down.slice(0, 50));
     expect(await w.column(`${sorted}&page=2`, "Users", 0)).toEqual(down.slice(50));
-    // A page after the last one is the last one.
+    // A page number after the last page shows the last page.
     expect(await w.column(`${sorted}&page=9`, "Users", 0)).toEqual(down.slice(50));
     expect(await w.column("users?sort=remaining&order=asc", "Users", 0)).toEqual(down.toReversed().slice(0, 50));
     const { text } = await w.read(sorted);
@@ -66,12 +66,12 @@ describe("a list that is longer than a page", () => {
     expect(lines[0]).toMatch(/^userId,.*tokens.*,balances,isPartial,lastEntryAt$/);
     expect(lines).toHaveLength(62);
     expect(lines[1]?.startsWith(`"${userOf(1)}",`)).toBe(true);
-    // No spreadsheet reads an id as a formula.
+    // A spreadsheet must not read an id as a formula.
     expect(lines[61]?.startsWith(`"'=1+1",`)).toBe(true);
     expect((await w.csv("users.csv?q=u1")).lines).toHaveLength(12);
   });
 
-  it("sorts payments by amount within their currency, and saves smallest units", async () => {
+  it("sorts payments by amount, and its file has the amounts in the smallest unit of the currency", async () => {
     const w = await world();
     for (const [index, amount] of [1000, 3000, 2000].entries()) {
       const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: `pi_${index}` };
@@ -140,7 +140,7 @@ describe("a list that is longer than a page", () => {
     expect(own).toEqual(up.toReversed());
   });
 
-  it("refuses an order that it does not know, and says which it knows", async () => {
+  it("refuses an unknown order, and names the known ones", async () => {
     const w = await world();
     for (const [path, part] of [
       ["users?sort=name", "must be one of userId, remaining, balances, lastEntryAt"],
@@ -155,7 +155,7 @@ describe("a list that is longer than a page", () => {
   });
 });
 
-it("reads the first 10,000 rows of a list, and says that others follow", async () => {
+it("a sorted list reads its first 10,000 rows, and reports whether others follow", async () => {
   let trips = 0;
   const pages = (count: number) => async (page: { limit: number; cursor: string | undefined }) => {
     trips++;

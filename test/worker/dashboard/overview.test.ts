@@ -11,7 +11,7 @@ import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
-// An isolate stores a limited number of notes, which may include those of other files.
+// An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
@@ -39,7 +39,7 @@ async function world(given?: { readonly clock: Clock; readonly app: Awaited<Retu
   };
 }
 
-it("links shortages to their users and events, and refused grants to their reasons", async () => {
+it("the overview links shortages to their users and events, and refused grants to their reasons", async () => {
   const { app, post, read, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   const userId = `ana ${EVIL}`;
@@ -69,13 +69,13 @@ it("links shortages to their users and events, and refused grants to their reaso
   }
 });
 
-/** A line of the equation: its terms, by unit. */
+/** The terms of one line of the equation, by unit. */
 function lineOf(text: string, label: string): string[] {
   const [, row = ""] = new RegExp(`<th scope="row">${label}[^<]*</th>(.*?)</tr>`, "s").exec(text) ?? [];
   return [...row.matchAll(/<td class="end">(?:<[^>]*>)?([^<]*)</g)].map(([, term = ""]) => term);
 }
 
-it("shows first steps while the environment is empty, each with its page, and no longer afterwards", async () => {
+it("the overview shows first steps while the environment is empty, each with its page, and no longer afterwards", async () => {
   const { app, post, read, at } = await world();
   const empty = await read("overview");
   expect(empty).toContain("First steps");
@@ -89,7 +89,7 @@ it("shows first steps while the environment is empty, each with its page, and no
   expect(await read("overview")).not.toContain("First steps");
 });
 
-it("shows granted, spent and outstanding credits by pack, and links the packs", async () => {
+it("the overview shows granted, spent and outstanding credits by pack, and links the packs", async () => {
   const { app, clock, post, read, at } = await world();
   const [calls, words] = [
     await makeLegacyPack(app.appId, `Calls ${EVIL}`, "count"),
@@ -117,7 +117,7 @@ it("shows granted, spent and outstanding credits by pack, and links the packs", 
   expect(text).toMatch(/Outstanding: updated \d\d:\d\d UTC, every hour\./);
 });
 
-it("counts refunds, and refunds at Stripe, as refunded", async () => {
+it("the overview counts refunds and Stripe's refunds as returned, and its equation equals the API's sums", async () => {
   const w = await paymentsWorld();
   const { read, browser, at } = await world(w);
   await w.post("credits/grant", { userId: "ana", packId: "wallet", quantity: 100, externalRef: "order" });
@@ -127,7 +127,7 @@ it("counts refunds, and refunds at Stripe, as refunded", async () => {
   const refunded = eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 300));
   expect(await w.deliver(refunded)).toBe("taken");
   expect(await w.deliver(refunded)).toBe("ignored");
-  // Given back: what was taken stays counted.
+  // Stripe's refund becomes smaller: 100 are restored, and what was taken stays counted.
   const less = { ...charge("ch_1", "pi_1", 200) };
   expect(await w.deliver(eventOf("charge.refunded", w.nowS + 2, less))).toBe("restored");
   await flushActivity(bound());
@@ -137,7 +137,7 @@ it("counts refunds, and refunds at Stripe, as refunded", async () => {
   expect(lineOf(text, "Restored to payments")).toEqual(["+100"]);
   expect(lineOf(text, "Outstanding at the start")).toEqual(["0"]);
   expect(lineOf(text, "Outstanding now")).toEqual(["875"]);
-  // The API says the same of its users.
+  // The API gives the same sums.
   const key = { key: w.app.keys.sk_live };
   const of = async (path: string) =>
     (
@@ -157,7 +157,7 @@ it("counts refunds, and refunds at Stripe, as refunded", async () => {
   expect(await read("users?userId=bob")).toContain("800");
 });
 
-it("includes adjusted, revoked and erased credits, which have no line before their first use", async () => {
+it("the overview includes adjusted, revoked and erased credits, which have no line before their first use", async () => {
   const { app, post, read, browser, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   const grant = async (userId: string, quantity: number) =>
@@ -183,7 +183,7 @@ it("includes adjusted, revoked and erased credits, which have no line before the
   expect(lineOf(text, "Outstanding now")).toEqual(["87.5"]);
 });
 
-it("shows the newest statement by unit, and otherwise offers to make the last month's", async () => {
+it("the overview shows the newest statement by unit, or offers to make the last month's", async () => {
   const { app, clock, post, read, browser, at } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   await post("credits/grant", { userId: "ana", packId, quantity: 100, source: "purchase" });
@@ -209,7 +209,7 @@ it("shows the newest statement by unit, and otherwise offers to make the last mo
   expect(closed).toContain("figures?figure=spent&unit=tokens&from=2026-01-01&to=2026-01-31");
 });
 
-it("shows delayed messages to endpoints, and nothing about a healthy endpoint", async () => {
+it("the overview shows delayed messages to endpoints, and nothing about a healthy endpoint", async () => {
   const { app, clock, post, read, at } = await world();
   const webhookId = await makeEndpoint(app.environments.live);
   expect(await read("overview")).toContain("Nothing needs your attention.");
@@ -223,7 +223,7 @@ it("shows delayed messages to endpoints, and nothing about a healthy endpoint", 
   expect(text).toContain("2 waiting, the oldest for 17 minutes");
 });
 
-it("links only to pages that show something, from every figure with a value, also after an erasure", async () => {
+it("the overview links only to pages that show something, even after an erasure", async () => {
   const w = await paymentsWorld();
   const { read, browser, at } = await world(w);
   await makeEndpoint(w.app.environments.live);
@@ -241,7 +241,7 @@ it("links only to pages that show something, from every figure with a value, als
   const main = (text: string) => text.slice(text.indexOf("<main"), text.indexOf("</main>"));
   const overview = main(await read("overview"));
   const links = new Set([...overview.matchAll(/href="([^"#]+)/g)].map(([, href = ""]) => href));
-  // The page of statements is linked by the button that makes the last month's.
+  // The link to the statements belongs to the button that makes the last month's statement.
   const followed = [...links].filter((href) => !/\/(overview|docs|statements$)|^https?:|\/webhooks\/new/.test(href));
   expect(followed.length).toBeGreaterThan(8);
   for (const href of followed) {
@@ -254,7 +254,7 @@ it("links only to pages that show something, from every figure with a value, als
   }
 });
 
-it("counts users without the erased ones, and shows what the API says: spent by entries, paid by payments", async () => {
+it("the overview counts users without erased ones, and its figures of spent credits and revenue equal the API's sums", async () => {
   const w = await paymentsWorld();
   const { read } = await world(w);
   for (const userId of ["ana", "bob", "cem"])

@@ -21,7 +21,7 @@ async function world() {
   return { ...w, read, send };
 }
 
-it("shows what to enter at Stripe, the time of the last event, and what a payment granted and gave back", async () => {
+it("the page of payments shows what to enter at Stripe, the last event, and what a payment granted and gave back", async () => {
   const w = await world();
   const before = await w.read("payments");
   for (const part of [
@@ -51,7 +51,7 @@ it("shows what to enter at Stripe, the time of the last event, and what a paymen
   expect((await w.read("payments/pi_none")).status).toBe(404);
 });
 
-it("settles an unmatched payment once, and shows a refusal beside its field", async () => {
+it("an unmatched payment is settled once, and a refusal is shown beside its field", async () => {
   const w = await world();
   const fields = { client_reference_id: "ada", metadata: { pack: "gone" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
@@ -88,13 +88,13 @@ it("settles an unmatched payment once, and shows a refusal beside its field", as
   expect(await w.balances("ada")).toEqual([]);
   const first = await w.send("payments/pi_1/settle", { ...form, quantity: "1,000" });
   expect(first.headers.get("location")).toContain("notice=settled");
-  // The confirmation, opened again, has nothing left to ask.
+  // If the confirmation is opened again, there is nothing left to confirm.
   expect((await confirm({ ...form, quantity: "1,000" })).status).toBe(303);
   expect((await w.send("payments/pi_1/settle", { ...form, quantity: "1000" })).status).toBe(303);
   expect(await w.balances("ada")).toEqual([["tokens", 1000, "active"]]);
 });
 
-it("saves the setting, keeps its secrets, and accepts no events after it is removed", async () => {
+it("the form of Stripe's setting saves it, keeps its secrets, and removes it", async () => {
   const w = await world();
   const prices = `price_1, two\nprice_2, tokens, 12.5, period\n\nprice_3, wallet, 7, trial, amount=1000`;
   const saved = await w.send("payments/stripe", { secret: "", previous: "", currency: "eur", prices });
@@ -111,7 +111,7 @@ it("saves the setting, keeps its secrets, and accepts no events after it is remo
   expect((await w.read("payments")).text).toContain("no events are taken");
 });
 
-it("previews a refund of a share, which equals the later event's effect, and changes nothing", async () => {
+it("the preview of a refund equals the effect of the later event, and changes nothing", async () => {
   const { pick } = createRandom(24);
   for (let round = 0; round < 4; round++) {
     const w = await world();
@@ -123,7 +123,7 @@ it("previews a refund of a share, which equals the later event's effect, and cha
     await w.post("usage/events", { ...use, eventId: "e1", quantities: { count: 0, cents: pick([1, 250, 650]) } });
     const hold = { ...use, reservationId: "r1", quantities: { cents: 40 } };
     await w.post("usage/reservations", { ...hold, expiresInSeconds: 60 });
-    // The hold is still open, or due.
+    // In every second round the hold is due.
     if (round % 2 === 1) w.clock.ms += 120_000;
     const part = pick([1, 200, 333, 700, 1000]);
     const stored = await w.stored();
@@ -144,7 +144,7 @@ it("previews a refund of a share, which equals the later event's effect, and cha
   }
 }, 60_000);
 
-it("refuses a preview above 1, and of an unknown payment", async () => {
+it("the preview of a refund is refused for a share above 1, and for an unknown payment", async () => {
   const w = await world();
   const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
   await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));

@@ -32,7 +32,7 @@ async function world() {
 }
 
 describe("a user's recurring grants", () => {
-  it("are created once by a confirmation that shows the effect, however often it is sent, and shown on the user's page", async () => {
+  it("are created once by a confirmation that shows the effect, even if it is sent twice, and shown on the user's page", async () => {
     const { read, send, list, packId } = await world();
     const form = await read("users/recurring", { userId: "ana" });
     const recurringId = /name="recurringId" value="([^"]+)"/.exec(form)?.[1] ?? "";
@@ -76,7 +76,7 @@ describe("a user's recurring grants", () => {
     expect(await read("users", { userId: "ana" })).not.toContain("users/recurring/cancel");
   });
 
-  it("are resumed after their cause is removed, and show until then why they are suspended", async () => {
+  it("show why they are suspended, and can be resumed once the cause is gone", async () => {
     const { app, browser, clock, read, send, list, packId } = await world();
     const fields = { userId: "ana", packId, every: "month", rolloverPeriods: "0", recurringId: "rec_a" };
     await send("users/recurring", { ...fields, asked: "yes", sure: "yes" });

@@ -10,26 +10,27 @@ import { bound, Clock, makeClient } from "../../support/world.ts";
 
 const DB = env.CROWDED;
 
-/** In `npm run soak` a million users, people and acts, and a user with 36,000 balances; else enough to tell a scan from a page. */
+/** The number of users, of people and of acts: a million in `npm run soak`, otherwise enough to tell a scan from a page. */
 const USERS = isSoak ? 1_000_000 : 6_000;
+/** The number of balances of the user `whale`. */
 const BALANCES = isSoak ? 36_000 : 1_200;
 const AT_ONCE = isSoak ? 20_000 : 2_000;
 const DAY = Math.floor(Date.UTC(2026, 0, 15) / 86_400_000);
 
-/** The most rows that a page reads, whatever there is. */
+/** The most rows that most pages may read. */
 const ROWS_MAX = 4_000;
-/** Of one user's page: totals add up 10,000 balances at most. */
+/** The most rows that a page about one user may read. Its totals add up at most 10,000 balances. */
 const ROWS_OF_USER_MAX = 25_000;
-/** The page of usage adds up 10,000 sums of users and 2,000 of all together, and looks at its largest users' balances. */
+/** The page of usage adds up 10,000 sums by user and 2,000 sums of all users, and reads its largest users' balances. */
 const ROWS_OF_USAGE_MAX = 14_000;
-/** A search looks at 10,000 users, each by an index and its row, at as many people, and at what packs and keys there are. */
+/** A search reads an index entry and a row of 10,000 users, as much of people, and all packs and keys. */
 const ROWS_OF_SEARCH_MAX = 38_000;
-/** A page of a verification has 10,000 entries, and reads the balances that these move. */
+/** A page of a verification reads 10,000 entries and their balances. */
 const ROWS_OF_VERIFICATION_MAX = Math.min(13_000 + 2.2 * BALANCES, 65_000);
 
 const UNTIL = "(WITH RECURSIVE n(i) AS (SELECT ?2 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?3) SELECT i FROM n)";
 
-/** Users with a balance under a reference, people with a day of activity, refusals and acts: `?1` is the environment. */
+/** Inserts users with a balance under a reference, and people with a day of activity. `?1` is the environment. */
 const FILL = [
   `INSERT INTO accounts (environment_id, user_id, last_active_day)
    SELECT CAST(?1 AS INTEGER), 'user-' || i, ${DAY} - i % 90 FROM ${UNTIL}`,
@@ -42,7 +43,7 @@ const FILL = [
      last_active_day)
    SELECT CAST(?1 AS INTEGER), 'user-' || i, 0, 1, 1, 1, ${DAY} - i % 90 FROM ${UNTIL}`,
 ];
-/** A day sum of each user on two days: more than a page adds up. */
+/** Inserts sums of each user on two days, more than a page adds up. */
 const FILL_USAGE = [DAY - 1, DAY].map(
   (
     day,
@@ -51,7 +52,7 @@ const FILL_USAGE = [DAY - 1, DAY].map(
    SELECT a.environment_id, ${day}, a.id, 'chat', 'model-' || i % 5, 1 + i % 7, 0, 0, 0, 1000 * (i + 1), 0, 0, 0, 0
    FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = 'user-' || n.i`,
 );
-/** More sums of all users together than a page adds up. */
+/** Inserts more sums of all users together than a page adds up. */
 const FILL_TOTALS = [DAY - 1, DAY].map(
   (
     day,
@@ -59,7 +60,7 @@ const FILL_TOTALS = [DAY - 1, DAY].map(
      seconds_high, seconds_low, cents_high, cents_low)
    SELECT CAST(?1 AS INTEGER), ${day}, 'event-' || i, 'large', 1, 0, 0, 0, 1000, 0, 0, 0, 0 FROM ${UNTIL}`,
 );
-/** Balances of each user that expire, and links to each one's export. */
+/** Inserts an expiring balance of each user, and a link to each user's export. */
 const FILL_FIGURES = [
   `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
      remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)

@@ -8,7 +8,7 @@ import { Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../suppor
 
 afterAll(expectLedgerInvariants);
 
-it("statements are requested, shown when they are ready, and saved as CSV", async () => {
+it("statements can be requested in the dashboard, are shown when they are ready, and can be saved as CSV", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_500_500, unit: "tokens" }]);
@@ -26,7 +26,7 @@ it("statements are requested, shown when they are ready, and saved as CSV", asyn
   const place = made.headers.get("location") ?? "";
   expect(await (await browser.get(place)).text()).toContain("It is being made.");
   expect((await browser.get(`${place}.csv`)).status).toBe(503);
-  // Of a pack with more credits than a double can tell apart.
+  // A line whose sums a double cannot hold exactly.
   await env.DB.prepare("INSERT INTO statement_lines VALUES (?, 'tokens', 'cpk_large', 'Large', ?)")
     .bind(place.split("/").at(-1), JSON.stringify({ spent: "9007199254740993001", closing: "9007199254740993001" }))
     .run();

@@ -39,7 +39,7 @@ async function world() {
   };
 }
 
-it("shows in one order what was granted, used, refused, held, paid, taken back and expired, and who did it", async () => {
+it("the timeline of a user shows in one order what was granted, used, refused, held, paid, taken back and expired, and who did it", async () => {
   const w = await world();
   const { clock, packs, does, read } = w;
   const usage = { userId: "ada", event: "chat", model: "big", quantities: { count: 0, tokens: 30 } };
@@ -101,7 +101,7 @@ it("shows in one order what was granted, used, refused, held, paid, taken back a
   expect(text).toContain(`users/balance?balanceId=${balanceId}`);
 });
 
-it("has everything once, page by page, also when more happens in one moment than a page shows", async () => {
+it("the timeline has everything once, page by page, even if more happens in one moment than a page shows", async () => {
   const { clock, does, packs, read } = await world();
   await does("credits/grant", { userId: "bob", packId: packs.tokens, quantity: 1_000 });
   for (let list = 0; list < 3; list++) {
@@ -126,7 +126,7 @@ it("has everything once, page by page, also when more happens in one moment than
   expect(pages.length).toBeGreaterThan(2);
 });
 
-it("says above it what the credits can pay for now, and names the keys", async () => {
+it("the page of a user shows above the timeline what the credits can pay for, and the timeline names the keys", async () => {
   const { app, does, read } = await world();
   const rules = [{ event: "chat", model: "small-*" }];
   const [some, any] = [
@@ -144,7 +144,7 @@ it("says above it what the credits can pay for now, and names the keys", async (
   expect(rows.map((row) => row.split(" ").at(-1))).toEqual(["Backend", "Backend", "Backend"]);
 });
 
-it("refuses a moment that is none", async () => {
+it("the timeline refuses a malformed moment", async () => {
   const { app, clock } = await world();
   const browser = browse(clock);
   await browser.signIn();

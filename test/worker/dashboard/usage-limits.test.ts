@@ -30,7 +30,7 @@ async function world() {
 const MESSAGES = { name: "Messages", amount: "50", unit: "count", every: "day", event: "chat.*", nonce: "n1" };
 
 describe("usage limits in the dashboard", () => {
-  it("are created once, however often the form is sent, changed, and deleted after a confirmation", async () => {
+  it("are created once even if the form is sent twice, changed, and deleted after a confirmation", async () => {
     const { read, send, list } = await world();
     for (let times = 0; times < 2; times++) expect((await send("usage-limits", MESSAGES)).status).toBe(303);
     const [limit, ...others] = await list();
@@ -39,7 +39,7 @@ describe("usage limits in the dashboard", () => {
     const path = `usage-limits/${limit.limitId}`;
     expect((await send(path, { name: "Messages", amount: "1,200" })).status).toBe(303);
     expect(await list()).toMatchObject([{ amount: 1_200 }]);
-    // The form shows the amount as it takes it.
+    // The form accepts the amount as it shows it.
     const shown = /name="amount"[^>]*value="([^"]+)"|value="([^"]+)"[^>]*name="amount"/.exec(await read(path));
     expect((await send(path, { name: "Chats", amount: shown?.[1] ?? shown?.[2] ?? "" })).status).toBe(303);
     expect(await list()).toMatchObject([{ name: "Chats", amount: 1_200 }]);

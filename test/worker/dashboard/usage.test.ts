@@ -28,14 +28,14 @@ async function world() {
   };
 }
 
-it("shows no usage for days without usage, and refuses invalid days", async () => {
+it("the page of usage says that there is none in days without usage, and refuses invalid days", async () => {
   const { page } = await world();
   expect(await page("usage")).toContain("No usage in these days");
   expect(await page("usage?from=2026-13-77", 400)).toContain("field-error");
   await page("usage?to=never", 400);
 });
 
-it("shows usage by day, model and event, the largest users compared with the median, and who runs out next", async () => {
+it("the page of usage shows it by day, model and event, the largest users compared with the median, and who runs out next", async () => {
   const { app, clock, post, page, signIn } = await world();
   const packId = await makeLegacyPack(app.appId, "Any", "tokens");
   const users = [`ana ${EVIL}`, "bob", "cem"];
@@ -59,7 +59,7 @@ it("shows usage by day, model and event, the largest users compared with the med
   const ends = tableRows(text, "Runs out next");
   expect(ends[0]).toMatch(/^ana .* 100 tokens 900 tokens within a day/);
   expect(ends[1]).toMatch(/^bob .* in about 9 days/);
-  // Both pages say the same of a user whose usage began today.
+  // The user's page says the same as the page of usage.
   const ofBob = (await page("users?userId=bob")).replaceAll(/\s+/g, " ");
   expect(ofBob).toContain("Runs out in about 9 days, if usage goes on as in the last day");
   expect(tableRows(ofBob, "Usage by model")).toEqual(["big 1 100"]);

@@ -30,7 +30,7 @@ const secretIn = (text: string): string | undefined =>
   /whsec_[A-Za-z0-9+/]{43}=/.exec(text.replaceAll("&#39;", "'"))?.[0];
 
 describe("the pages of webhooks", () => {
-  it("create an endpoint once however often the form is sent, and show its secret once", async () => {
+  it("create an endpoint once even if the form is sent twice, and show its secret once", async () => {
     const w = await world();
     expect((await w.read()).text).toContain("No endpoints yet");
     const form = { nonce: "n", url, types: "credits.*, usage.recorded", description: "" };
@@ -82,7 +82,7 @@ describe("the pages of webhooks", () => {
     }
   });
 
-  it("change only different fields, disable and enable, and keep everything if a field is refused", async () => {
+  it("change only the fields that differ, disable and enable, and change nothing if a field is refused", async () => {
     const w = await world();
     const { webhookId } = await w.create({ types: ["credits.*"], description: "Mine" });
     const path = `/${webhookId}`;
@@ -102,7 +102,7 @@ describe("the pages of webhooks", () => {
     expect(entries[0].details).toEqual({ mode: "live", changed: ["isEnabled"] });
   });
 
-  it("rotate a secret once however often the confirmation is sent, and delete after a confirmation", async () => {
+  it("rotate a secret once even if the confirmation is sent twice, and delete after a confirmation", async () => {
     const w = await world();
     const { webhookId, secret } = await w.create();
     const path = `/${webhookId}`;
@@ -164,7 +164,7 @@ describe("the pages of webhooks", () => {
     expect((await w.read(older.slice(w.at.length))).text).toContain(messageId);
   });
 
-  it("test, resend and replay once however often a form is sent, even concurrently, and again with a new form", async () => {
+  it("test, resend and replay once for each form, even if a form is sent several times at once", async () => {
     const w = await world();
     const { webhookId } = await w.create();
     const path = `/${webhookId}`;

@@ -7,8 +7,7 @@ import { makeEndpoint } from "../../support/webhooks.ts";
 
 afterAll(expectLedgerInvariants);
 
-/** The sentences that the operator reads on each page, in the words that were agreed. */
-it("says in plain words what a setting does and what a figure is", async () => {
+it("the dashboard explains its settings and figures in the agreed words", async () => {
   const w = await paymentsWorld();
   const browser = browse(w.clock);
   await browser.signIn();

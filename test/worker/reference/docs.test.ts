@@ -12,7 +12,7 @@ async function readPage() {
 }
 
 describe("the reference at /docs", () => {
-  it("is a page of HTML for anybody", async () => {
+  it("is a page of HTML that needs no key", async () => {
     const { status, headers, body } = await read();
     expect(status).toBe(200);
     expect(headers.get("content-type")).toMatch(/^text\/html/);
@@ -30,7 +30,7 @@ describe("the reference at /docs", () => {
     for (const code of Object.keys(errorStatus)) expect(page).toContain(`<code>${code}</code>`);
   });
 
-  it("uses its own origin in examples, for any host name", async () => {
+  it("uses the request's origin in examples, escaped for any host name", async () => {
     const { page } = await readPage();
     expect(page).toContain("<code>http://localhost</code>");
     expect(page).toContain("curl &quot;http://localhost/health&quot;");
@@ -39,7 +39,7 @@ describe("the reference at /docs", () => {
     expect(body).not.toContain("origin.invalid");
   });
 
-  it("links only to existing places within itself", async () => {
+  it("links only to ids that exist once in the page", async () => {
     const { page } = await readPage();
     const ids = new Set([...page.matchAll(/ id="([^"]+)"/g)].map((match) => match[1]));
     const targets = [...page.matchAll(/href="#([^"]+)"/g)].map((match) => match[1]);
@@ -48,7 +48,7 @@ describe("the reference at /docs", () => {
     expect([...page.matchAll(/ id="([^"]+)"/g)]).toHaveLength(ids.size);
   });
 
-  it("loads nothing, from outside or otherwise, and runs no script", async () => {
+  it("loads no other file and runs no script", async () => {
     const { page, policy } = await readPage();
     expect(page).not.toMatch(/<(script|link|img|iframe|object|embed|form)\b/i);
     expect(page).not.toMatch(/\s(on\w+|style|src|srcset)=/i);
@@ -68,7 +68,7 @@ describe("the reference at /docs", () => {
 });
 
 describe("/llms.txt", () => {
-  it("is text that names this origin, and existing paths and links", async () => {
+  it("is text with the request's origin, whose links work and whose calls exist", async () => {
     const { status, headers, body } = await read("https://purser.example/llms.txt");
     expect([status, headers.get("content-type")]).toEqual([200, "text/plain; charset=UTF-8"]);
     expect(body).toMatch(/^# Purser\n\n> /);

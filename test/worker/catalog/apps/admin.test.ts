@@ -16,7 +16,7 @@ interface Route {
 
 const tokens = { mode: "live", name: "Low", unit: "tokens" };
 
-/** One call of each route; what it names need not exist. */
+/** One call of each route. The ids in it do not exist. */
 const ROUTES: readonly Route[] = [
   { method: "POST", path: "/apps", body: { name: "Desk" } },
   { method: "GET", path: "/apps" },
@@ -51,7 +51,7 @@ describe.each(ROUTES)("$method $path", ({ method, path, body }) => {
       ...(body === undefined ? {} : { body }),
     });
 
-  it("refuses a request without a token, with another one, or with an application's secret key", async () => {
+  it("refuses a request without a token, with a wrong one, or with an application's secret key", async () => {
     const { keys } = await makeApp();
     for (const wrong of [undefined, `${key}x`, key.slice(0, -1), keys.sk_live]) {
       expectError(await send({}, wrong), "invalid_key");
@@ -62,7 +62,7 @@ describe.each(ROUTES)("$method $path", ({ method, path, body }) => {
     const short = "x".repeat(31);
     expectError(await send({ ADMIN_TOKEN: "" }, ""), "not_found");
     expectError(await send({ ADMIN_TOKEN: short }, short), "not_found");
-    // A binding that was never set is undefined, whatever its type says.
+    // A binding that was never set is undefined, although its type is a string.
     expectError(await send({ ADMIN_TOKEN: undefined as unknown as string }, key), "not_found");
   });
 
@@ -94,7 +94,7 @@ describe("applications", () => {
     clock.advance(1);
     const second = await madeApp(call);
     const { apps } = (await call("GET", `${ADMIN}/apps`, { key })).body;
-    // Other files' applications may stand in the same database.
+    // The database may hold applications of other test files.
     const own = apps
       .map((app: { appId: string }) => app.appId)
       .filter((id: string) => [first.body.appId, second].includes(id));
@@ -196,7 +196,7 @@ describe("keys", () => {
     );
   });
 
-  it("stop working when revoked, in this isolate and in another", async () => {
+  it("stop working at once when revoked, and a second revocation gets the first response", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const appId = await madeApp(call);
@@ -255,7 +255,7 @@ describe("the end-user token setting", () => {
     expectError(await read("live"), "forbidden");
   });
 
-  it("is refused if it would not be safe", async () => {
+  it("is refused if it is malformed or unsafe, with the name of the field", async () => {
     const call = makeClient(new Clock());
     const path = `${ADMIN}/apps/${await madeApp(call)}/end-user-auth`;
     const wrong: readonly (readonly [unknown, string])[] = [

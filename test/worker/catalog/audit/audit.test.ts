@@ -15,9 +15,9 @@ type Send = (method: string, path: string, body?: object) => Promise<Answer>;
 interface Office {
   readonly appId: string;
   readonly clock: Clock;
-  /** As the administrator, beneath the application. */
+  /** Sends a request of the administrator, with a path below the application's. */
   readonly send: Send;
-  /** The audit, oldest first. */
+  /** Reads the audit, oldest entry first. */
   readonly entries: () => Promise<{ at: string; by: string; action: string; target: string; details: object }[]>;
 }
 
@@ -42,7 +42,7 @@ interface Made {
   readonly alertId: string;
 }
 
-/** Something of each kind to act on. */
+/** Makes one object of each kind that the acts need. */
 async function furnish({ send }: Office): Promise<Made> {
   const { keyId } = (await send("POST", "/keys", { kind: "secret", mode: "live" })).body;
   const { packId } = (await send("POST", "/packs", { packName: "Starter", items })).body;
@@ -57,7 +57,7 @@ interface AuditedAct {
   readonly act: (send: Send, made: Made) => Promise<Answer>;
   readonly target: (answer: Answer, office: Office, made: Made) => string;
   readonly details: object;
-  /** Whether doing it once more is without effect. */
+  /** Whether a repeat has no effect. */
   readonly isIdempotent: boolean;
 }
 
@@ -142,19 +142,19 @@ const acts: readonly AuditedAct[] = [
   },
 ];
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   const waits = vi.spyOn(scheduler, "wait").mockResolvedValue();
   return () => waits.mockRestore();
 });
 
-it("begins with the application's creation", async () => {
+it("the audit begins with the application's creation", async () => {
   const { appId, entries } = await openOffice();
   const at = "2026-01-15T12:00:00.000Z";
   expect(await entries()).toEqual([{ at, by: "api", action: "app.created", target: appId, userId: null, details: {} }]);
 });
 
-it("has one row for an application whose creation was repeated", async () => {
+it("the audit has one entry for an application even if a trip of its creation failed", async () => {
   const faulty = faultyD1(env.DB);
   const clock = new Clock();
   for (const fault of ["before", "amid", "after"] as const) {
@@ -166,7 +166,7 @@ it("has one row for an application whose creation was repeated", async () => {
 });
 
 describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) => {
-  it("is one row with time, author and object, and without secrets and names", async () => {
+  it("is one entry with time, author and object, and without secrets and names", async () => {
     const office = await openOffice();
     const made = await furnish(office);
     const before = await office.entries();
@@ -179,8 +179,8 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
   });
 
-  it("is one row even if any trip fails, and none if it did not happen", async () => {
-    /** Does it under a plan, beside the plan's trips; answers its rows. */
+  it("is one entry if it happened, and none if it did not, whichever trip fails", async () => {
+    /** Acts while trips fail as planned. Returns the status, the number of trips and the number of new entries. */
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
       const office = await openOffice({ DB: faulty.d1 });
@@ -198,7 +198,7 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
         // Nothing is sent after the first "overloaded".
         if (fault === "overloaded") continue;
         const lost = await underFault({ fault, at, persists: true });
-        // Where the answer of the last trip is lost, the act has happened all the same.
+        // If only the answer of the last trip is lost, the act has happened.
         expect([lost.status, lost.rows], `${fault} from ${at} on`).toEqual([
           503,
           fault === "after" && at === trips ? 1 : 0,
@@ -207,7 +207,7 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     }
   });
 
-  it("is not recorded again when it is repeated without effect, even by many at once", async () => {
+  it("is not recorded again if it is repeated, even by five requests at once", async () => {
     if (!isIdempotent) return;
     const office = await openOffice();
     const made = await furnish(office);
@@ -218,7 +218,7 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
   });
 });
 
-it("is not recorded when it is refused", async () => {
+it("the audit has no entry for a refused act", async () => {
   const office = await openOffice();
   const { packId, archivedId } = await furnish(office);
   await office.send("PATCH", `/packs/${packId}`, { packName: "Taken" });
@@ -238,7 +238,7 @@ it("is not recorded when it is refused", async () => {
   expect(await office.entries()).toEqual(before);
 });
 
-it("is recorded for each of many racing actions, numbered without gaps", async () => {
+it("the audit has an entry for each of twenty racing acts, numbered without gaps", async () => {
   const office = await openOffice();
   await Promise.all(
     Array.from({ length: 20 }, (_, i) => office.send("POST", "/packs", { packName: `Pack ${i}`, items })),
@@ -250,7 +250,7 @@ it("is recorded for each of many racing actions, numbered without gaps", async (
   expect(results.map(({ seq }) => seq)).toEqual(Array.from({ length: 21 }, (_, i) => i + 1));
 });
 
-it("shows the setting in force, even if one response is lost and another setting follows", async () => {
+it("the audit ends with the setting in force, even if a response is lost and another setting follows", async () => {
   const office = await openOffice();
   let isLost = false;
   const losing = faultyD1(env.DB);
@@ -275,7 +275,7 @@ it("shows the setting in force, even if one response is lost and another setting
 });
 
 describe("the list of the audit", () => {
-  it("is newest first, fifty at a time by default, with stable cursors", async () => {
+  it("has the newest entry first, fifty a page by default, and its cursors are stable", async () => {
     const office = await openOffice();
     for (let i = 0; i < 60; i++) await office.send("POST", "/keys", { kind: "secret", mode: "test" });
     const all = (await office.entries()).toReversed();

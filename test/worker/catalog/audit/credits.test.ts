@@ -15,7 +15,7 @@ const NOTE = "Because Ana wrote to us";
 const USER = "ana@example.com";
 const items = [1, 2].map((amount) => ({ amountSteps: amount * 1_000_000, unit: "cents" }) as const);
 
-/** An application with a user who has a balance, and the administrator's way to both. */
+/** An application with a user who has balances, and an administrator's context. */
 async function openOffice(d1: D1Database = env.DB) {
   const clock = new Clock();
   const app = await makeApp();
@@ -37,7 +37,7 @@ type Office = Awaited<ReturnType<typeof openOffice>>;
 
 interface CreditAct {
   readonly action: string;
-  /** The same each time, so that doing it again is a replay. */
+  /** The same request each time, so that a repeat is a replay. */
   readonly act: (office: Pick<Office, "ctx" | "packId" | "balanceId">) => Promise<unknown>;
   readonly target: (office: Office) => string;
   readonly details: (made: unknown, office: Office) => object;
@@ -96,13 +96,13 @@ const acts: readonly CreditAct[] = [
   },
 ];
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
 describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
-  it("by the administrator is one row, in the batch of its effect, without the user's id or notes", async () => {
+  it("by the administrator is one entry, in the batch of its effect, without the user's id or notes", async () => {
     const { d1, spent } = countingD1(env.DB);
     const office = await openOffice(d1);
     office.clock.advance(1_000);
@@ -116,7 +116,7 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
       expect(JSON.stringify(entries)).not.toContain(word);
   });
 
-  it("is not recorded again when it is repeated, even by many at once, or refused", async () => {
+  it("is not recorded if it is refused, and not recorded again if it is repeated, even by five at once", async () => {
     const office = await openOffice();
     await expect(refused(office)).rejects.toThrow();
     expect(await office.entries()).toEqual([]);
@@ -125,7 +125,7 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     expect(await office.entries()).toHaveLength(1);
   });
 
-  it("is one row even if any trip fails, and none if it did not happen", async () => {
+  it("is one entry if it happened, and none if it did not, whichever trip fails", async () => {
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
       const office = await openOffice(faulty.d1);

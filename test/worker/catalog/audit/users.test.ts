@@ -34,7 +34,7 @@ async function openOffice() {
 }
 
 describe("the audit about users", () => {
-  it("shows the user of each action, and finds the actions about one user, only of their mode", async () => {
+  it("shows the user of each act, and finds the acts about one user in one mode", async () => {
     const { call, grant, audit, about } = await openOffice();
     const { output } = await grant("ana");
     await grant("bob");
@@ -73,7 +73,7 @@ describe("the audit about users", () => {
     expect(await about(granted.userId)).toEqual([granted]);
   });
 
-  it("has the links that an operator created and ended, but not those of a key", async () => {
+  it("has the export links that an operator made and ended, but not those that a key made", async () => {
     const { app, call, clock, byOperator, grant, about } = await openOffice();
     await grant("ana");
     const key = app.keys.sk_live;

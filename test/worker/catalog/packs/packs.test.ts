@@ -64,7 +64,7 @@ describe("a new pack", () => {
     expect((await shop.list()).body).toEqual({ packs: [made.body] });
   });
 
-  it("is a legacy pack without items: it has its own unit, rules and priority", async () => {
+  it("without items is a legacy pack, with its own unit, rules and priority", async () => {
     const shop = await openShop();
     const matches = [{ event: "call" }];
     const made = await shop.create({ packName: "Seconds", items: [], unit: "seconds", matches, priority: -3 });
@@ -75,7 +75,7 @@ describe("a new pack", () => {
     expect(granted.body).toMatchObject({ remaining: 2.5, expiresAt: null });
   });
 
-  it("is refused with the name of the argument if it is malformed", async () => {
+  it("is refused with the name of the malformed argument", async () => {
     const shop = await openShop();
     const pack = { packName: "P", items: [tokens] };
     const many = (count: number, value: unknown) => Array.from({ length: count }, () => value);
@@ -113,7 +113,7 @@ describe("a new pack", () => {
     expect((await shop.list()).body).toEqual({ packs: [] });
   });
 
-  it("accepts the largest amounts of a unit, and 100 items, and grants them all", async () => {
+  it("may have the largest amounts of a unit and 100 items, which are all granted", async () => {
     const shop = await openShop();
     const items = [
       { amount: 8_589_934_592, unit: "cents" },
@@ -141,7 +141,7 @@ describe("a pack's name", () => {
     expectError(await shop.grant({ packId: first.packId }), "credit_pack_not_found");
   });
 
-  it("goes to one of many racing packs", async () => {
+  it("goes to one of twenty racing packs", async () => {
     const shop = await openShop();
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, i) => shop.create({ packName: i % 2 === 0 ? "Race" : "RACE", items: [tokens] })),
@@ -169,7 +169,7 @@ describe("a change of a pack", () => {
     expect(never).toEqual({ ...renamed, defaultExpiryDays: null, version: 3 });
   });
 
-  it("keeps the ids of named items, and gives new ones their own", async () => {
+  it("keeps the ids of items that it names, and gives the others new ids", async () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
     const [first, second] = made.items;
@@ -182,7 +182,7 @@ describe("a change of a pack", () => {
     expect([first.packItemId, second.packItemId]).not.toContain(changed.items[0].packItemId);
   });
 
-  it("refuses an item of another pack, a removed one, and one that is named twice", async () => {
+  it("is refused with an item of another pack, a removed item, or an item that is named twice", async () => {
     const shop = await openShop();
     const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
     const other = (await shop.create({ packName: "Other", items: [tokens] })).body;
@@ -195,7 +195,7 @@ describe("a change of a pack", () => {
     expectError(await shop.patch(made.packId, { items: [first, second] }), "invalid_request", "items[1].packItemId");
   });
 
-  it("makes it a legacy pack with `items: []` and a unit, and a pack with items again", async () => {
+  it("turns it into a legacy pack by `items: []` and a unit, and back into a pack with items", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
@@ -224,7 +224,7 @@ describe("a change of a pack", () => {
     expect((await held()).results).toEqual(before);
   });
 
-  it("keeps every field of many racing changes", async () => {
+  it("keeps the fields of three racing changes", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const changes = [{ packName: "Raced" }, { defaultExpiryDays: 9 }, { items: [cents, cents] }];
@@ -235,7 +235,7 @@ describe("a change of a pack", () => {
     expect(pack.items).toHaveLength(2);
   });
 
-  it("by archiving takes effect once: a repeat returns the same", async () => {
+  it("by archiving takes effect once, and a repeat gets the same response", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const first = (await shop.archive(packId)).body;
@@ -279,7 +279,7 @@ describe("a pack's version", () => {
     }
   });
 
-  it("lets one of many changes pass that read the same version, and refuses the others", async () => {
+  it("lets one of ten racing changes with the same version pass, and refuses the others", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const answers = await Promise.all(
@@ -291,7 +291,7 @@ describe("a pack's version", () => {
     expect((await shop.list()).body.packs).toEqual([passed?.body]);
   });
 
-  it("counts each of many racing changes", async () => {
+  it("counts each of twenty racing changes", async () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     const answers = await Promise.all(
@@ -324,7 +324,7 @@ describe("a restored pack", () => {
   });
 });
 
-describe("a pack's write with a lost response", () => {
+describe("a write of a pack whose response is lost", () => {
   it("takes effect once: creation, change, archiving and restoring", async () => {
     const faulty = faultyD1(env.DB);
     const shop = await openShop({ DB: faulty.d1 });
