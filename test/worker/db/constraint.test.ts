@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../../src/books/ledger/balance.ts";
 import { type Constraint, constraintOf } from "../../../src/db/attempt.ts";
 
-/** Nobody else's: the files of the suite share one database. */
+/** Ids that no other test file uses, because all files share one database. */
 const ENVIRONMENT = -904;
 const ACCOUNT = -905;
 
@@ -44,7 +44,7 @@ const claim = (distinctId: string, by: string, version: number) => `UPDATE disti
 const idProperties = (version: number) => `INSERT INTO id_properties (environment_id, distinct_id, properties, version)
   VALUES (${ENVIRONMENT}, 'd', '{}', ${version}) ON CONFLICT DO UPDATE SET version = excluded.version`;
 
-/** Never due: the cron of other tests must not come to an account that has no application. */
+/** A reservation that is never due, so that the cron of other tests does not settle it. */
 const reservation = (state: string) => `INSERT INTO reservations (
     environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms, request_hash
   ) VALUES (${ENVIRONMENT}, 'res_1', ${ACCOUNT}, 'chat', '{}', '[]', '${state}', 1, 9000000000000, 'hash')`;
@@ -82,7 +82,7 @@ const LIMIT = `INSERT INTO usage_limits (environment_id, id, ordinal, name, name
     created_at_ms)
   VALUES (${ENVIRONMENT}, 'lim_1', 1, 'Limit', 'limit', '[]', 'count', 1, 'day', 1)`;
 
-/** Told of the environment that `counted` made. */
+/** Inserts counts of the environment that `counted` made. */
 const counts = (column: "id_events" | "id_bytes" | "consents", most: number) =>
   `INSERT INTO analytics_counts (environment_id, day, events, bytes, ${column})
    SELECT max(id), 1, 1, 1, ${most} FROM environments`;
@@ -95,7 +95,7 @@ const recurring = (ordinal: number, id: string) => `INSERT INTO recurring_grants
     counted_balances, created_at_ms, request_hash
   ) VALUES (${ACCOUNT}, ${ordinal}, ${ENVIRONMENT}, '${id}', 'cpk_1', 'Pack', 'day', 1, 'seed', 'active', 1, 9000000000000, 1, 1, 'hash')`;
 
-/** For each name, one batch whose last statement violates it: real violations of the real tables. */
+/** For each constraint, a batch whose last statement violates it. */
 const violations: Record<Constraint, readonly string[]> = {
   guard_payment: ["INSERT INTO guards (name, holds) VALUES ('payment', 0)"],
   recurring_grants_id: [recurring(1, "rec_1"), recurring(2, "rec_1")],
@@ -206,7 +206,7 @@ async function thrownBy(work: Promise<unknown>): Promise<unknown> {
 
 describe("constraintOf", () => {
   it.each(Object.entries(violations))(
-    "recognises a violation of %s, in a batch that then leaves nothing",
+    "recognises a violation of %s in a batch, of which nothing is stored",
     async (name, batch) => {
       const error = await thrownBy(env.DB.batch(batch.map((statement) => env.DB.prepare(statement))));
       expect(constraintOf(error)).toBe(name);
@@ -220,7 +220,7 @@ describe("constraintOf", () => {
     },
   );
 
-  it("is null for other errors", async () => {
+  it("returns null for other errors", async () => {
     const misspelt = await thrownBy(env.DB.prepare("SELECT environments_test_quota FROM apps").run());
     expect(constraintOf(misspelt)).toBeNull();
     const unnamed = await thrownBy(env.DB.batch([env.DB.prepare(counted(0)), env.DB.prepare(counted(0))]));

@@ -63,12 +63,12 @@ const holds = (condition: string) => `INSERT INTO guards (name, holds) SELECT 'a
 const countedEvent = (given: object) => usageEvent({ seq: 3, event_id: "e_new", counted: counted(given) });
 const counterHas = (condition: string) =>
   holds(`(SELECT ${condition} FROM usage_counters WHERE account_id = ${USER} AND limit_id = 'lim_w')`);
-/** Where the mark stands before: at 1. */
+/** Sums the user's events up to `seq`. The mark is at 1 before. */
 const summed = (seq: number) => `INSERT INTO usage_summed VALUES (${LIVE}, ${USER}, ${seq}, 10, 1)`;
 const markIs = (condition: string) =>
   holds(`EXISTS (SELECT 1 FROM usage_to_sum WHERE account_id = ${USER} AND ${condition})`);
 
-/** After this statement a user `new` has an account, which only the trigger makes. */
+/** Expects that a user `new` has an account after this statement, which only the trigger makes. */
 const makesAccount = (sql: string) => ({
   says: PASSED,
   sql: [[sql, holds(`EXISTS (SELECT 1 FROM accounts WHERE environment_id = ${LIVE} AND user_id = 'new')`)]],
@@ -87,10 +87,10 @@ async function outcome(...statements: readonly string[]): Promise<string> {
 }
 
 interface Attack {
-  /** Each is tried by itself: a statement, or several. */
+  /** Each element is an attack of its own: a statement, or several. */
   readonly sql: readonly (string | readonly string[])[];
   readonly says: string;
-  /** What still refuses it without this trigger. */
+  /** The error that the attack gets without this trigger, if another guard still refuses it. */
   readonly behind?: string;
 }
 
@@ -101,10 +101,10 @@ const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_S
 const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
 const settle = (state: string) => `UPDATE reservations
   SET state = '${state}', settled_at_ms = 5, settled_by = 'cron', settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
-/** Its end is far away, so it is due as late. */
+/** Settles through the view, after the reservation's end, which is far in the future. */
 const settleInView = (state: string, charges = "NULL") => `INSERT INTO settlements VALUES
   (${LIVE}, 'res_w', '${state}', 9000000000001, NULL, 'cron', ${charges})`;
-/** What the reservation holds of one balance, written by hand. */
+/** Inserts an entry that returns what the reservation holds of one balance. */
 const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
   entry(
     {
@@ -120,9 +120,9 @@ const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
   );
 const TOP = 8_796_093_022_208_000;
 
-/** An erasure of the user is running, and does this. */
+/** Each statement, sent while an erasure of the user is running. */
 const whileErasing = (...sql: readonly string[]): string[][] => sql.map((one) => [...erasing, one]);
-/** Attacks on columns with names: without an erasure, and with an erasure that does something else. */
+/** Attacks on columns that name a person: without an erasure, and during one, in ways that it must not. */
 function namesErased(
   table: string,
   says: string,
@@ -137,7 +137,7 @@ const OF_LIVE = `WHERE environment_id = ${LIVE}`;
 // Other files leave recurring grants in the database, in other states.
 const OF_USER = `WHERE account_id = ${USER}`;
 
-/** A log whose rows go under an erased id's hash. */
+/** Attacks on a log whose rows an erasure puts under the hash of the erased id. */
 function nameErased(table: string): Record<string, Attack> {
   const update = (set: string): string => `UPDATE ${table} SET ${set} ${OF_LIVE}`;
   const other = `INSERT INTO ${table} SELECT environment_id, 'hash_a', `;
@@ -178,13 +178,13 @@ function appendOnly(table: string, columns: readonly string[]): Record<string, A
   };
 }
 
-/** The test environment's clock is set so. */
+/** Sets the clock of the test environment. */
 const setClock = (clock: object): string =>
   `UPDATE environments SET features = json_set(coalesce(features, '{}'), '$.clock', json('${JSON.stringify(clock)}')) WHERE id = ${TEST}`;
 const CLOCK = { aheadMs: 100, setMs: 1_000 };
 const removeClock = `UPDATE environments SET features = NULL WHERE id = ${TEST}`;
 
-/** By the name of the trigger. */
+/** Attacks, by the name of the trigger that refuses them. */
 const attacks: Readonly<Record<string, Attack>> = {
   environments_no_replace: {
     says: "environments_kept",
@@ -460,7 +460,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   credit_balances_bounded: {
     says: "credit_balances_bounded",
-    // Rules of more than 8 MB. test/worker/books/credits/bounds.test.ts has the numbers of balances.
+    // Rules of more than 8 MB. test/worker/books/credits/bounds.test.ts tests the number of balances.
     sql: WAYS.map(
       (
         verb,
@@ -676,7 +676,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
   reservations_return: {
     says: PASSED,
-    // However it is settled: with what it holds, of which the revoked balance gives up its part again.
+    // In each way of settling the holds return, and the revoked balance gives up its part again.
     sql: ["released", "committed", "expired"].flatMap((state) =>
       [settle(state), settleInView(state)].map((sql) => [
         sql,
@@ -706,7 +706,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   credit_ledger_returns_by_settlement: {
     says: "credit_ledger_returns_by_settlement",
     sql: [
-      // While it is open, once more after it is settled, of another balance, amount, reason or reservation.
+      // Returns while it is open, again after it is settled, or with another balance, amount, reason or reservation.
       ...WAYS.map((verb) => returned({}, verb)),
       ...[{}, { reason: "reservation_expired" }, { delta_steps: 9, balance_after_steps: 609 }].map((given) => [
         settle("released"),
@@ -926,7 +926,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "analytics_events_kept",
     sql: [
       "DELETE FROM analytics_events",
-      // An erasure of another id, and an event behind those that are counted as gone.
+      // During an erasure of another id, and of an event that comes after those counted as deleted.
       [...erasing, analyticsEvent({ distinct_id: "b", uuid: "uuid-2" }), "DELETE FROM analytics_events"],
       [
         ...["event_count", "deleted_count"].map((count) => `UPDATE distinct_ids SET ${count} = 1 ${OF_LIVE}`),
@@ -960,7 +960,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "distinct_ids_kept",
     sql: [REPLACE, ...WAYS].map((verb) => distinctId({ distinct_id: "a" }, verb)),
   },
-  // As the upserts send it.
+  // With the first_seen_at_ms that upserts send.
   distinct_ids_first_seen: {
     says: "distinct_ids_kept",
     sql: ["a", "new"].flatMap((id) =>
@@ -1192,7 +1192,7 @@ const attacks: Readonly<Record<string, Attack>> = {
   },
 };
 
-/** By the name of the CHECK. Triggers that refuse the same first are dropped first. */
+/** Attacks, by the name of the CHECK. A trigger that would refuse the statement earlier is dropped. */
 const checks: Readonly<Record<string, string | readonly string[]>> = {
   environments_mode: environment({ id: -3, mode: "staging" }),
   environments_clock: `UPDATE environments SET features = '${JSON.stringify({ clock: CLOCK })}' WHERE id = ${LIVE}`,
@@ -1261,7 +1261,7 @@ const checks: Readonly<Record<string, string | readonly string[]>> = {
   refusals_kind: "UPDATE refusals SET kind = 'whim' WHERE environment_id = -1",
 };
 
-/** By "table.column, column". Where a trigger refuses the same first, by that trigger's name. */
+/** Attacks, by "table.column, column", with a trigger's error if a trigger refuses the statement earlier. */
 const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> = {
   "environments.app_id, mode": [environment({ id: -3 }), "environments_kept"],
   "api_keys.environment_id, id": [key({ hash: "hash_new", id: "key_w" }), "api_keys_kept"],
@@ -1289,7 +1289,7 @@ const uniques: Readonly<Record<string, readonly [sql: string, says?: string]>> =
   "admin_audit.app_id, id": [adminAudit({ seq: 2 }), "admin_audit_id"],
 };
 
-/** By "table -> parent". */
+/** Attacks, by "table -> parent". */
 const parents: Readonly<Record<string, readonly string[]>> = {
   "environments -> apps": [environment({ id: -3, app_id: "app_nobody" }), "DELETE FROM apps WHERE id = 'app_w'"],
   "api_keys -> environments": [key({ hash: "hash_new", id: "key_new", environment_id: -99 })],
@@ -1338,7 +1338,7 @@ describe("the database", () => {
     expect(await outcome()).toContain(PASSED);
   });
 
-  it("lets a running erasure remove names of its person, and nothing afterwards", async () => {
+  it("lets a running erasure remove the names of its person, and refuses changes of these rows afterwards", async () => {
     expect(await outcome(...erased)).toContain(PASSED);
     const over = ["DELETE FROM erasure_names", "DELETE FROM erasure_ids"];
     expect(await outcome(...erased, ...over)).toContain(PASSED);
@@ -1395,12 +1395,12 @@ describe("the database", () => {
     ["is more than ten years ahead", { ...CLOCK, aheadMs: 3_653 * 86_400_000 + 1 }],
     ["has reached more than it was set to", { ...CLOCK, atMs: 1_001 }],
     ["was never set", { aheadMs: 1 }],
-    ["is nothing", {}],
+    ["is empty", {}],
   ])("has no test clock that %s", async (_, clock) => {
     expect(await outcome(setClock(clock))).toContain("environments_clock");
   });
 
-  it.each(Object.entries(uniques))("allows one row of %s", async (name, [sql, says]) => {
+  it.each(Object.entries(uniques))("refuses a second row with the same %s", async (name, [sql, says]) => {
     const [table = "", columns = ""] = name.split(".");
     expect(await outcome(sql)).toContain(
       says ??

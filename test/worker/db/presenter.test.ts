@@ -20,8 +20,8 @@ const FIRST_MS = Date.parse("0000-01-01T00:00:00.000Z");
 const LAST_MS = Date.parse("9999-12-31T23:59:59.999Z");
 const STEPS_MAX = 8_589_934_592_000_000;
 
-/** What SQL writes of each row of `source`, which `table` makes of lists of values. */
-async function written(json: SQL, source: SQL, table: SQL, rows: readonly (readonly unknown[])[]): Promise<string[]> {
+/** Returns the JSON that SQL writes for each row of `source`. `table` turns `rows` into the table that `source` reads. */
+async function jsonBySql(json: SQL, source: SQL, table: SQL, rows: readonly (readonly unknown[])[]): Promise<string[]> {
   const statement = query((value: ValueOf<{ rows: string }>) =>
     readArrays(
       [sql<string>`${json}`],
@@ -36,7 +36,7 @@ async function written(json: SQL, source: SQL, table: SQL, rows: readonly (reado
   return found.map(([one]) => one);
 }
 
-/** A table's rows, as a table of the same name that no constraint watches. */
+/** A common table expression with the table's name and columns, but without its constraints. */
 function asTable(table: SQLiteTable): SQL {
   const columns = Object.values<SQLiteColumn>(getTableColumns(table));
   const values = sql.join(
@@ -66,13 +66,13 @@ function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): f
   return notNull ? given : fc.option(given, { freq: 4 });
 }
 
-interface Thing {
+interface Presented {
   readonly table: SQLiteTable;
   readonly fields: WireFields;
   readonly present: (row: never) => object;
 }
 
-const THINGS: Readonly<Record<string, Thing>> = {
+const PRESENTED: Readonly<Record<string, Presented>> = {
   "a ledger entry": { table: creditLedger, fields: entryFields, present: presentEntry },
   "a consent": { table: consentLog, fields: consentWireFields, present: presentConsent },
   "a usage event": {
@@ -83,10 +83,10 @@ const THINGS: Readonly<Record<string, Thing>> = {
   "a row of the exports' audit": { table: exportAudit, fields: exportAuditFields, present: presentAuditRow },
 };
 
-it.each(Object.entries(THINGS))(
+it.each(Object.entries(PRESENTED))(
   "SQL writes the same values of %s as JavaScript, field by field, for any row",
-  async (_, thing) => {
-    const { table, fields, present } = thing;
+  async (_, presented) => {
+    const { table, fields, present } = presented;
     const properties = Object.entries<SQLiteColumn>(getTableColumns(table));
     const rows = fc.sample(fc.record(Object.fromEntries(properties.map(([name, one]) => [name, anyOf(name, one)]))), {
       numRuns: 1_000,
@@ -99,7 +99,7 @@ it.each(Object.entries(THINGS))(
       }),
     );
     const { head, body } = jsonOf({ fields, bodyFrom: Object.keys(fields).at(-1) ?? "" });
-    const texts = await written(sql`${head} || ${body} || '}'`, sql`${table}`, asTable(table), stored);
+    const texts = await jsonBySql(sql`${head} || ${body} || '}'`, sql`${table}`, asTable(table), stored);
     const shown = rows.map((row) => present(row as never));
     expect(texts.map((one) => JSON.parse(one))).toEqual(shown);
     // In the same order of fields.
@@ -107,16 +107,16 @@ it.each(Object.entries(THINGS))(
   },
 );
 
-/** What SQL writes of numbers, by the column `v.n`. */
+/** Returns the JSON that SQL writes for numbers, which it reads from the column `v.n`. */
 const ofNumbers = (json: SQL, numbers: readonly number[]) =>
-  written(
+  jsonBySql(
     json,
     sql`v`,
     sql`v AS (SELECT value ->> 0 AS n FROM row)`,
     numbers.map((number) => [number]),
   );
 
-it("writes every millisecond as JavaScript does, also before 1970, over all four-digit years", async () => {
+it("SQL writes times as JavaScript does, to the millisecond, in all years of four digits", async () => {
   const everyMillisecond = Array.from({ length: 3_000 }, (_, index) => index - 1_500);
   const starts = [FIRST_MS, -62_135_596_800_000, -1_500, 0, 1_762_161_300_000, 4_102_444_799_000, LAST_MS - 2_000];
   const spread = Array.from({ length: 20_000 }, (_, index) =>
@@ -131,7 +131,7 @@ it("writes every millisecond as JavaScript does, also before 1970, over all four
   expect(await ofNumbers(isoJson(sql`v.n`), values)).toEqual(expected);
 });
 
-it("writes amounts as decimals that read as the same number as in every other response", async () => {
+it("SQL writes amounts as decimals that parse to the numbers of other responses, without trailing zeros", async () => {
   const small = [0, 1, -1, 10, -10, 100, 999, 1_000, 1_001, 12_340, -12_345, 1_000_000, 1_000_001, 123_456_789];
   const large = [8_796_093_022_208_000, -8_796_093_022_207_999, STEPS_MAX, 8_589_934_591_999_999];
   const random = Array.from({ length: 5_000 }, (_, index) => (index * 1_759_218_604_441.6) | 0 || index);

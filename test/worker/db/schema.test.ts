@@ -14,7 +14,7 @@ const run = (sql: string) => {
   untouched = null;
   return db.prepare(sql).run();
 };
-/** All rows after the last attack; null after another write. */
+/** The rows of `everything` after the last attack, or null after another write. */
 let untouched: unknown = null;
 
 const OWN_ACCOUNTS = "account_id BETWEEN 9000001 AND 9000099";
@@ -34,15 +34,15 @@ async function everything(): Promise<unknown> {
   };
   const answers = await db.batch([
     ...Object.entries(tables).map(([table, where]) => db.prepare(`SELECT * FROM ${table} WHERE ${where}`)),
-    // What attacks without a condition would change of others'.
+    // Attacks without a condition would also change these rows of other files.
     db.prepare("SELECT count(*), count(DISTINCT app_id), sum(seq), sum(actor = 'nobody') FROM admin_audit"),
     db.prepare("SELECT count(*) FROM environments"),
   ]);
   return answers.map((answer) => answer.results);
 }
 
-/** Runs a statement that must be refused, and leave no trace; answers D1's words. */
-async function refused(sql: string): Promise<Error> {
+/** Runs a statement that must be refused and change nothing. Returns D1's error. */
+async function expectRefused(sql: string): Promise<Error> {
   const before = untouched ?? (await everything());
   const error: unknown = await run(sql).then(
     () => null,
@@ -56,7 +56,7 @@ async function refused(sql: string): Promise<Error> {
   return error;
 }
 
-/** Accounts by the names of their users; nobody else's: the files of the suite share one database. */
+/** Accounts by the names of their users. No other test file uses these ids. */
 const ACCOUNTS: Readonly<Record<string, number>> = Object.fromEntries(
   [
     "u",
@@ -136,11 +136,11 @@ beforeAll(async () => {
     await run(`INSERT INTO environments (id, app_id, mode) VALUES (${id}, 'app_schema', '${mode}')`);
   }
   for (const [user, id] of Object.entries(ACCOUNTS)) {
-    // The user of another environment has the name of the first.
+    // The user of the other environment has the same name as the first user.
     const [environmentId, userId] = user === "elsewhere" ? [-901, "u"] : [-900, user];
     await run(`INSERT INTO accounts (id, environment_id, user_id) VALUES (${id}, ${environmentId}, '${userId}')`);
   }
-  // Three balances of one user: whole, partly consumed, emptied.
+  // Three balances of one user: whole, partly spent and empty.
   await run(balance("INSERT", { id: "crb_whole", seq: 1, ref: "order-1" }));
   await run(balance("INSERT", { id: "crb_part", seq: 2 }));
   await run(balance("INSERT", { id: "crb_empty", seq: 3 }));
@@ -155,7 +155,7 @@ beforeAll(async () => {
 });
 
 describe("a balance", () => {
-  it("is changed by its ledger rows, and after being emptied and refilled is again among those with credits", async () => {
+  it("is changed by its ledger rows, and has credits again after it was emptied and refilled", async () => {
     await run(balance("INSERT", { user: "moved", id: "crb_moved", seq: 1 }));
     const stands = () =>
       db
@@ -189,7 +189,7 @@ describe("a balance", () => {
   ])("is changed by nothing but the ledger: UPDATE … SET %s", async (set) => {
     for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
       for (const id of ["crb_whole", "crb_part", "crb_empty"]) {
-        await refused(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
+        await expectRefused(`${verb} credit_balances SET ${set} WHERE id = '${id}'`);
       }
     }
   });
@@ -202,7 +202,7 @@ describe("a balance", () => {
     expect(frozen).toHaveLength(18);
     for (const column of frozen) {
       for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE"]) {
-        const error = await refused(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
+        const error = await expectRefused(`${verb} credit_balances SET ${column} = ${column} WHERE id = 'crb_whole'`);
         expect(error.message).toContain("credit_balances_frozen");
       }
     }
@@ -210,25 +210,25 @@ describe("a balance", () => {
 
   it("is never deleted", async () => {
     for (const where of ["", " WHERE id = 'crb_empty'", " WHERE remaining_steps = 0"]) {
-      expect((await refused(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
+      expect((await expectRefused(`DELETE FROM credit_balances${where}`)).message).toContain("credit_balances_kept");
     }
   });
 
   it("is never replaced, by its id, its key or its externalRef", async () => {
     for (const verb of WAYS) {
       for (const user of ["u", "other"]) {
-        const error = await refused(balance(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
+        const error = await expectRefused(balance(verb, { user, id: "crb_whole", seq: user === "u" ? 6 : 1 }));
         expect(error.message).toContain("credit_balances_id");
       }
-      const error = await refused(balance(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
+      const error = await expectRefused(balance(verb, { id: "crb_new", seq: 6, ref: "order-1" }));
       expect(constraintOf(error)).toBe("credit_balances_external_ref");
     }
-    await refused(
+    await expectRefused(
       `${balance("INSERT", { id: "crb_whole", seq: 6 })} ON CONFLICT (id) DO UPDATE SET remaining_steps = 5`,
     );
   });
 
-  it("begins complete, with credits, positive and next in its user's ledger", async () => {
+  it("begins with all of its credits, a positive amount, and the next seq of its user", async () => {
     const wrong: Omit<NewBalance, "id">[] = [
       { seq: 6, remaining: 999 },
       { seq: 6, remaining: 1_001 },
@@ -248,7 +248,7 @@ describe("a balance", () => {
     ];
     for (const begun of wrong) {
       for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
-        await refused(balance(verb, { id: "crb_new", ...begun }));
+        await expectRefused(balance(verb, { id: "crb_new", ...begun }));
       }
       // OR IGNORE may skip the row silently, but must not store it.
       const before = await everything();
@@ -260,17 +260,17 @@ describe("a balance", () => {
   it("is revoked once, by an entry that leaves nothing, and by nothing else", async () => {
     const of = { user: "revoked", id: "crb_revoked" };
     await run(balance("INSERT", { ...of, seq: 1 }));
-    await refused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
-    await refused(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1, revoked: 1 }));
+    await expectRefused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await expectRefused(entry("INSERT", { ...of, seq: 2, delta: -1, after: 999, previous: 1, revoked: 1 }));
     await run(entry("INSERT", { ...of, seq: 2, delta: -1_000, after: 0, previous: 1 }));
-    await refused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
+    await expectRefused("UPDATE credit_balances SET revoked_at_ms = 5 WHERE id = 'crb_revoked'");
     await run(entry("INSERT", { ...of, seq: 3, delta: 0, after: 0, previous: 2, revoked: 1 }));
     const stored = db.prepare("SELECT revoked_at_ms AS atMs FROM credit_balances WHERE id = 'crb_revoked'");
     expect(await stored.first()).toEqual({ atMs: 5 });
-    // The ledger does not take it back.
-    await refused(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
+    // A ledger row does not undo it.
+    await expectRefused(entry("INSERT", { ...of, seq: 4, delta: 0, after: 0, previous: 3 }));
     for (const value of ["6", "NULL", "5"]) {
-      const error = await refused(`UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`);
+      const error = await expectRefused(`UPDATE credit_balances SET revoked_at_ms = ${value} WHERE id = 'crb_revoked'`);
       expect(constraintOf(error)).toBe("credit_balances_revoked_once");
     }
   });
@@ -280,18 +280,20 @@ describe("the ledger", () => {
   it("is never updated", async () => {
     for (const verb of ["UPDATE", "UPDATE OR REPLACE", "UPDATE OR IGNORE", "UPDATE OR FAIL"]) {
       for (const set of ["note = 'x'", "delta_steps = delta_steps", "seq = seq + 10", "account_id = account_id + 1"]) {
-        expect((await refused(`${verb} credit_ledger SET ${set}`)).message).toContain("credit_ledger_append_only");
+        expect((await expectRefused(`${verb} credit_ledger SET ${set}`)).message).toContain(
+          "credit_ledger_append_only",
+        );
       }
     }
   });
 
   it("is never deleted from, in part or completely", async () => {
     for (const where of ["", " WHERE seq = 5", ` WHERE account_id = ${idOf("u")}`]) {
-      expect((await refused(`DELETE FROM credit_ledger${where}`)).message).toContain("credit_ledger_append_only");
+      expect((await expectRefused(`DELETE FROM credit_ledger${where}`)).message).toContain("credit_ledger_append_only");
     }
   });
 
-  it.each(WAYS)("accepts no row that is out of order or wrong by %s", async (verb) => {
+  it.each(WAYS)("accepts no row that is out of order or wrong: %s", async (verb) => {
     const good: NewEntry = { id: "crb_part", seq: 6, delta: -100, after: 500, previous: 4 };
     const wrong: Partial<NewEntry>[] = [
       { seq: 1 },
@@ -313,31 +315,33 @@ describe("the ledger", () => {
       { unit: "cents" },
       { user: "other", seq: 1 },
       { user: "elsewhere", seq: 1 },
-      // A grant by hand, for a balance that is there, and for none.
+      // Entries of a grant, for a balance that exists and for one that does not.
       { reason: "grant" },
       { reason: "grant", delta: 600, after: 600, previous: "NULL" },
       { reason: "grant", id: "crb_whole", delta: 1_000, after: 1_000, previous: "NULL" },
       { reason: "grant", id: "crb_whole", seq: 1, delta: 1_000, after: 1_000, previous: "NULL" },
       { reason: "grant", id: "crb_nobody", delta: 1_000, after: 1_000, previous: "NULL" },
     ];
-    for (const change of wrong) await refused(entry(verb, { ...good, ...change }));
+    for (const change of wrong) await expectRefused(entry(verb, { ...good, ...change }));
   });
 
-  it.each(WAYS)("accepts no row that would bring a balance below zero or beyond its bounds by %s", async (verb) => {
+  it.each(WAYS)("accepts no row that would bring a balance below zero or beyond its bounds: %s", async (verb) => {
     const below = entry(verb, { id: "crb_part", seq: 6, delta: -601, after: -1, previous: 4 });
-    expect(constraintOf(await refused(below))).toBe("credit_balances_remaining_not_negative");
+    expect(constraintOf(await expectRefused(below))).toBe("credit_balances_remaining_not_negative");
     const far = entry(verb, { id: "crb_empty", seq: 6, delta: -1, after: -1, previous: 5 });
-    expect(constraintOf(await refused(far))).toBe("credit_balances_remaining_not_negative");
+    expect(constraintOf(await expectRefused(far))).toBe("credit_balances_remaining_not_negative");
     const top = 8_796_093_022_208_000;
     const above = entry(verb, { id: "crb_part", seq: 6, delta: top - 599, after: top + 1, previous: 4 });
-    expect(constraintOf(await refused(above))).toBe("credit_balances_remaining_within_bounds");
+    expect(constraintOf(await expectRefused(above))).toBe("credit_balances_remaining_within_bounds");
   });
 
   it("accepts no reason outside the API's list", async () => {
-    await refused(entry("INSERT", { id: "crb_part", seq: 6, delta: -1, after: 599, previous: 4, reason: "whim" }));
+    await expectRefused(
+      entry("INSERT", { id: "crb_part", seq: 6, delta: -1, after: 599, previous: 4, reason: "whim" }),
+    );
   });
 
-  it("changes the balance even if the row comes by a conflict clause", async () => {
+  it("changes the balance even if the row is inserted with a conflict clause", async () => {
     for (const [index, verb] of WAYS.entries()) {
       const of = { user: `way ${index}`, id: `crb_way_${index}` };
       await run(balance("INSERT", { ...of, seq: 1 }));
@@ -349,7 +353,7 @@ describe("the ledger", () => {
 
 describe("the held amount of a balance", () => {
   const TOP = 8_796_093_022_208_000;
-  // The cron of other tests must not come to an account that has no application.
+  // The cron of other tests must not settle these reservations.
   const NEVER_DUE_MS = 9_000_000_000_000;
   const hold = (account: string, id: string, state: string, legs: readonly [string, number][]) =>
     run(`INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
@@ -360,7 +364,7 @@ describe("the held amount of a balance", () => {
     settled_seq = (SELECT 1 + max(seq) FROM credit_ledger AS l WHERE l.account_id = reservations.account_id)
     WHERE environment_id = -900 AND id = '${id}'`;
 
-  it("has room to return: no adjustment uses it, by any clause", async () => {
+  it("keeps its room to return: no adjustment uses it, with any conflict clause", async () => {
     const of = { user: "held", id: "crb_held" };
     await run(balance("INSERT", { ...of, seq: 1, steps: TOP }));
     await run(balance("INSERT", { ...of, id: "crb_beside", seq: 2 }));
@@ -370,36 +374,36 @@ describe("the held amount of a balance", () => {
       ["crb_held", 10],
     ]);
     await hold("held", "res_b", "open", [["crb_held", 20]]);
-    // These are over, and the last is another user's: they hold nothing of it.
+    // The first is released, and the second is another user's. Neither holds credits of this balance.
     await hold("held", "res_c", "released", [["crb_held", 7]]);
     await hold("other", "res_d", "open", [["crb_held", 7]]);
     for (const verb of WAYS) {
       for (const delta of [21, 22, 50]) {
-        const error = await refused(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
+        const error = await expectRefused(entry(verb, { ...of, seq: 4, delta, after: TOP - 50 + delta, previous: 3 }));
         expect(constraintOf(error)).toBe("credit_balances_remaining_within_bounds");
       }
     }
     await run(entry("INSERT", { ...of, seq: 4, delta: 20, after: TOP - 30, previous: 3 }));
-    await refused(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
-    // What is held comes back to the last step, and a balance may be lowered at any time.
+    await expectRefused(entry("INSERT", { ...of, seq: 5, delta: 1, after: TOP - 29, previous: 4 }));
+    // All held credits return, and a balance may be lowered at any time.
     await run(entry("INSERT", { ...of, id: "crb_beside", seq: 5, delta: -900, after: 100, previous: 2 }));
     await run(expire("res_a"));
     await run(expire("res_b"));
     await run(entry("INSERT", { ...of, seq: 9, delta: -1, after: TOP - 1, previous: 8 }));
   });
 
-  it("is the only amount that returns to a revoked balance: no adjustment raises it, by any clause", async () => {
+  it("is the only amount that returns to a revoked balance: no adjustment raises it, with any conflict clause", async () => {
     const of = { user: "spared", id: "crb_spared" };
     await run(balance("INSERT", { ...of, seq: 1 }));
     await run(entry("INSERT", { ...of, seq: 2, delta: -300, after: 700, previous: 1, reason: "reservation_held" }));
     await run(entry("INSERT", { ...of, seq: 3, delta: -700, after: 0, previous: 2, revoked: 1 }));
     for (const verb of WAYS) {
       for (const delta of [1, 300]) {
-        const error = await refused(entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3, revoked: 1 }));
+        const error = await expectRefused(entry(verb, { ...of, seq: 4, delta, after: delta, previous: 3, revoked: 1 }));
         expect(constraintOf(error)).toBe("credit_balances_revoked");
       }
     }
-    // A hold comes back, and is taken away at once.
+    // A hold returns, and is taken away at once.
     await hold("spared", "res_spared", "open", [["crb_spared", 300]]);
     await run(expire("res_spared"));
     const { results } = await db
@@ -412,7 +416,7 @@ describe("the held amount of a balance", () => {
       { delta: -300, reason: "admin_adjust" },
     ]);
     for (const verb of WAYS) {
-      const error = await refused(entry(verb, { ...of, seq: 6, delta: 1, after: 1, previous: 5, revoked: 1 }));
+      const error = await expectRefused(entry(verb, { ...of, seq: 6, delta: 1, after: 1, previous: 5, revoked: 1 }));
       expect(constraintOf(error)).toBe("credit_balances_revoked");
     }
   });
@@ -431,17 +435,17 @@ describe("a refund", () => {
         [3, "b"],
         [2, "a"],
       ] as const) {
-        expect(constraintOf(await refused(refund(verb, ordinal, name)))).toBe("credit_refunds_gapless");
+        expect(constraintOf(await expectRefused(refund(verb, ordinal, name)))).toBe("credit_refunds_gapless");
       }
     }
-    for (const share of ["4, 3", "0, 3", "1, NULL", "NULL, 3"]) await refused(refund("INSERT", 2, "b", share));
+    for (const share of ["4, 3", "0, 3", "1, NULL", "NULL, 3"]) await expectRefused(refund("INSERT", 2, "b", share));
     for (let ordinal = 2; ordinal <= 100; ordinal++) await run(refund("INSERT", ordinal, `n${ordinal}`));
-    expect((await refused(refund("INSERT", 101, "b"))).message).toContain("credit_refunds_ordinal_max");
+    expect((await expectRefused(refund("INSERT", 101, "b"))).message).toContain("credit_refunds_ordinal_max");
   });
 
   it("is never changed and never deleted", async () => {
     for (const sql of ["UPDATE credit_refunds SET part = part", "DELETE FROM credit_refunds"]) {
-      expect((await refused(sql)).message).toContain("credit_refunds_append_only");
+      expect((await expectRefused(sql)).message).toContain("credit_refunds_append_only");
     }
   });
 });
@@ -452,12 +456,12 @@ describe("an account", () => {
 
   it("is one for each user of an environment, and is never replaced: its integer never changes", async () => {
     for (const verb of WAYS) {
-      // Another integer for a user that has one; another user for an integer that is taken.
-      for (const id of [null, 9_100_000, idOf("other")]) await refused(insert(verb, id, -900, "u"));
-      await refused(insert(verb, idOf("u"), -900, "newcomer"));
-      await refused(insert(verb, idOf("u"), -902, "u"));
+      // A second integer for the same user, and another user for a used integer.
+      for (const id of [null, 9_100_000, idOf("other")]) await expectRefused(insert(verb, id, -900, "u"));
+      await expectRefused(insert(verb, idOf("u"), -900, "newcomer"));
+      await expectRefused(insert(verb, idOf("u"), -902, "u"));
     }
-    await refused(`${insert("INSERT", null, -900, "u")} ON CONFLICT DO UPDATE SET id = 9100000`);
+    await expectRefused(`${insert("INSERT", null, -900, "u")} ON CONFLICT DO UPDATE SET id = 9100000`);
   });
 
   it("keeps its integer and its environment, and cannot take another user's name", async () => {
@@ -469,22 +473,22 @@ describe("an account", () => {
         "environment_id = -901",
         "user_id = 'other'",
       ]) {
-        await refused(`${verb} accounts SET ${set} WHERE id = ${idOf("u")}`);
+        await expectRefused(`${verb} accounts SET ${set} WHERE id = ${idOf("u")}`);
       }
-      await refused(`${verb} accounts SET environment_id = -902`);
+      await expectRefused(`${verb} accounts SET environment_id = -902`);
     }
   });
 
   it("is never deleted, because the next user would get its integer and its books", async () => {
     for (const where of ["", ` WHERE id = ${idOf("u")}`, ` WHERE id = ${idOf("elsewhere")}`]) {
-      await refused(`DELETE FROM accounts${where}`);
+      await expectRefused(`DELETE FROM accounts${where}`);
     }
   });
 
-  it("is required by the books: none accept a row without an account", async () => {
+  it("is required: balances and entries without an account are refused", async () => {
     const nobody = { user: "nobody", id: "crb_nobody", seq: 1 };
-    await refused(balance("INSERT", nobody).replace("NaN", "NULL"));
-    await refused(entry("INSERT", { ...nobody, delta: 1, after: 1, previous: "NULL" }).replace("NaN", "NULL"));
+    await expectRefused(balance("INSERT", nobody).replace("NaN", "NULL"));
+    await expectRefused(entry("INSERT", { ...nobody, delta: 1, after: 1, previous: "NULL" }).replace("NaN", "NULL"));
   });
 });
 
@@ -503,18 +507,18 @@ describe.each([
       `DELETE FROM ${table}`,
       `DELETE FROM ${table} WHERE seq = 2`,
     ]) {
-      expect((await refused(sql)).message).toContain(`${table}_append_only`);
+      expect((await expectRefused(sql)).message).toContain(`${table}_append_only`);
     }
   });
 
-  it("accepts only the next row of its person, by any clause", async () => {
+  it("accepts only the next row of its person, with any conflict clause", async () => {
     for (const verb of WAYS) {
       for (const seq of [0, 1, 2, 4, -1]) {
-        expect(constraintOf(await refused(insert(verb, seq)))).toBe(`${table}_seq_gapless`);
+        expect(constraintOf(await expectRefused(insert(verb, seq)))).toBe(`${table}_seq_gapless`);
       }
-      await refused(insert(verb, 2, "nobody yet"));
+      await expectRefused(insert(verb, 2, "nobody yet"));
     }
-    await refused(`${insert("INSERT", 2)} ON CONFLICT DO UPDATE SET occurred_at_ms = 9`);
+    await expectRefused(`${insert("INSERT", 2)} ON CONFLICT DO UPDATE SET occurred_at_ms = 9`);
   });
 });
 
@@ -535,25 +539,25 @@ describe("admin_audit", () => {
       "DELETE FROM admin_audit",
       "DELETE FROM admin_audit WHERE seq = 2",
     ]) {
-      expect((await refused(sql)).message).toContain("admin_audit_append_only");
+      expect((await expectRefused(sql)).message).toContain("admin_audit_append_only");
     }
   });
 
-  it("accepts only the next row of its application, by any clause", async () => {
+  it("accepts only the next row of its application, with any conflict clause", async () => {
     for (const verb of WAYS) {
       for (const seq of [0, 1, 2, 4, -1]) {
-        expect((await refused(insert(verb, seq, "aud_3"))).message).toContain("admin_audit_seq_gapless");
+        expect((await expectRefused(insert(verb, seq, "aud_3"))).message).toContain("admin_audit_seq_gapless");
       }
-      await refused(insert(verb, 2, "aud_3", "app_nobody_yet"));
+      await expectRefused(insert(verb, 2, "aud_3", "app_nobody_yet"));
     }
-    await refused(`${insert("INSERT", 2, "aud_3")} ON CONFLICT DO UPDATE SET at_ms = 9`);
+    await expectRefused(`${insert("INSERT", 2, "aud_3")} ON CONFLICT DO UPDATE SET at_ms = 9`);
   });
 
   it("accepts no second row of one action", async () => {
     for (const verb of WAYS) {
-      expect((await refused(insert(verb, 3, "aud_1"))).message).toContain("admin_audit_id");
+      expect((await expectRefused(insert(verb, 3, "aud_1"))).message).toContain("admin_audit_id");
     }
-    await refused(`${insert("INSERT", 3, "aud_1")} ON CONFLICT (app_id, id) DO UPDATE SET at_ms = 9`);
+    await expectRefused(`${insert("INSERT", 3, "aud_1")} ON CONFLICT (app_id, id) DO UPDATE SET at_ms = 9`);
   });
 });
 
@@ -569,7 +573,7 @@ describe("a claim", () => {
       )
       .first();
 
-  it("ends, or is replaced by a verified one, which stays; each change knows the previous version", async () => {
+  it("can end or be replaced by a verified one, which stays, and each change must give the next version", async () => {
     for (const id of ["claimed", "one", "other"]) {
       await run(`INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms)
         VALUES (-900, '${id}', 1, 1, 1)`);
@@ -582,7 +586,7 @@ describe("a claim", () => {
         ["other", 1, 3],
         [null, 0, 1],
       ] as const) {
-        await refused(set(by, isVerified, version, verb));
+        await expectRefused(set(by, isVerified, version, verb));
       }
     }
     await run(set(null, 0, 2));
@@ -593,28 +597,28 @@ describe("a claim", () => {
       ["other", 0],
       [null, 0],
     ] as const) {
-      await refused(set(by, isVerified, 5));
+      await expectRefused(set(by, isVerified, 5));
     }
     expect(await stand()).toEqual({ by: "other", isVerified: 1 });
   });
 });
 
-it("refuses to migrate a database of 0.1.0 with the reason, on every attempt", async () => {
+it("the first migration refuses a database of 0.1.0 with the reason, on every attempt", async () => {
   const words = "This database was made by Purser 0.1.0, which nobody runs";
   const [first] = env.TEST_MIGRATIONS;
   const statements = first?.queries ?? [];
-  // All that comes before the first table of Purser's own.
+  // The statements that come before Purser's first table.
   const check = statements.findIndex((query) => query.includes("DROP TABLE `release_check`"));
   expect(check).toBeGreaterThan(0);
-  const tryIt = async () => {
+  const migrate = async () => {
     for (const query of statements.slice(0, check + 1)) await run(query);
   };
   for (const table of ["persons", "person_distinct_ids"]) {
     await run(`CREATE TABLE ${table} (id TEXT) STRICT`);
-    for (let time = 0; time < 2; time++) await expect(tryIt()).rejects.toThrow(words);
+    for (let time = 0; time < 2; time++) await expect(migrate()).rejects.toThrow(words);
     await run(`DROP TABLE ${table}`);
   }
-  await tryIt();
+  await migrate();
   await expect(run("SELECT * FROM release_check")).rejects.toThrow("no such table");
 });
 

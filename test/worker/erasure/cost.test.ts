@@ -9,7 +9,7 @@ import { makeClient } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-/** Checks the cost table of docs/architecture.md by D1's own counters. */
+/** An application with a call that returns its cost by D1's own counters, for the table of docs/architecture.md. */
 async function world() {
   const made = await erasureWorld();
   const { app, clock } = made;
@@ -29,7 +29,7 @@ async function world() {
 const chat = { event: "chat.done", quantities: { tokens: 1 } };
 
 it.each([1, 40, 400])(
-  "a dry run is one trip and writes nothing, an erasure some trips a page: %i rows of each kind",
+  "a dry run takes one trip and writes nothing, an erasure takes seven trips, and a repeat three: %i rows of each kind",
   async (rows) => {
     const { app, counted } = await world();
     const { live } = app.environments;
@@ -58,7 +58,7 @@ it("an erasure scans no table, and never reads all rows of an environment", asyn
   const tables = await env.DB.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all<{ name: string }>();
   const names = new Set(tables.results.map(({ name }) => name));
   const scans: string[] = [];
-  // Nor all that an environment has in one of these.
+  // A search by the environment alone would read all its rows in one of these tables.
   const ofEnvironment =
     /^SEARCH (analytics_events|consent_log|distinct_ids|export_audit|id_properties|payments|refusals|stripe_customers|webhook_messages) .*\(environment_id=\?\)$/;
   for (const { text, params } of erasurePageStatements({ environmentId: 1, erasureId: "era_1", rows: 10 })) {

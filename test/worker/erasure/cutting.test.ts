@@ -5,9 +5,9 @@ import { claimsOf, eventsOf, exportOf, personIds, send } from "../../support/peo
 import { expectError } from "../../support/refusals.ts";
 import { makeClient, makeCtx } from "../../support/world.ts";
 
-// Ana's page linked the device, with a publishable key: it may be another's.
+// A secret key links VERIFIED to Ana. A publishable key links DEVICE, so it may be another person's.
 
-const SERVERS = "crm-ana";
+const VERIFIED = "crm-ana";
 const OTHER = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e10";
 
 const seen = (id: string, properties: object = {}) => ({ event: "seen", distinct_id: id, properties });
@@ -20,7 +20,7 @@ async function linkedWorld(): Promise<ErasureWorld> {
   const world = await erasureWorld();
   const { app, call } = world;
   await send(call, app.keys.pk_live, [seen(DEVICE, { page: "before" }), seen("ana"), identify("ana", DEVICE)]);
-  await send(call, app.keys.sk_live, [{ ...seen("ana", { alias: SERVERS }), event: "$create_alias" }, seen(SERVERS)]);
+  await send(call, app.keys.sk_live, [{ ...seen("ana", { alias: VERIFIED }), event: "$create_alias" }, seen(VERIFIED)]);
   return world;
 }
 
@@ -30,19 +30,19 @@ const propertiesOf = async ({ app }: ErasureWorld, id: string): Promise<unknown[
   (await eventsOf(app, id)).map(({ properties }) => JSON.parse(properties));
 
 describe("an id that only claims by publishable keys reach", () => {
-  it("is left out by `distinctIds` without it, without a conflict; one that verified claims reach is not", async () => {
+  it("may be left out of `distinctIds` and is then not erased, while an id that verified claims reach must be named", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     const dry = await erase(world, { dryRun: true });
-    expect(dry.body.distinctIds.toSorted()).toEqual([DEVICE, "ana", SERVERS].sort());
+    expect(dry.body.distinctIds.toSorted()).toEqual([DEVICE, "ana", VERIFIED].sort());
     expect(dry.body.notErased).toBeUndefined();
-    const asked = { distinctIds: ["ana", SERVERS] };
+    const asked = { distinctIds: ["ana", VERIFIED] };
     const dryWithout = await erase(world, { dryRun: true, ...asked });
     expect(dryWithout.body).toMatchObject({ distinctIdCount: 2, notErased: [DEVICE], erased: { ids: 2 } });
-    for (const distinctIds of [["ana"], ["ana", DEVICE], ["ana", SERVERS, "bob"]]) {
+    for (const distinctIds of [["ana"], ["ana", DEVICE], ["ana", VERIFIED, "bob"]]) {
       const refused = await erase(world, { distinctIds });
       expectError(refused, "changed_meanwhile");
-      expect(refused.body.error.details.distinctIds.toSorted()).toEqual([DEVICE, "ana", SERVERS].sort());
+      expect(refused.body.error.details.distinctIds.toSorted()).toEqual([DEVICE, "ana", VERIFIED].sort());
     }
     const { status, body } = await erase(world, asked);
     expect([status, body.status, body.notErased, body.distinctIdCount]).toEqual([200, "completed", [DEVICE], 2]);
@@ -60,14 +60,14 @@ describe("an id that only claims by publishable keys reach", () => {
     for (let times = 0; times < 2; times++) await send(isolate, app.keys.pk_live, [seen(DEVICE, { $set: { a: 1 } })]);
     expect((await erase(world)).body.status).toBe("completed");
     expect(await findInDatabase([DEVICE], app.environments.live.id)).toEqual([]);
-    await send(isolate, app.keys.pk_live, [seen(DEVICE, { $set: { a: 1 } }), seen("ana"), seen(SERVERS)]);
+    await send(isolate, app.keys.pk_live, [seen(DEVICE, { $set: { a: 1 } }), seen("ana"), seen(VERIFIED)]);
     expect(await propertiesOf(world, DEVICE)).toEqual([{ $set: { a: 1 } }]);
     expect(await personIds(call, app, DEVICE)).toEqual([DEVICE]);
-    expect([...(await propertiesOf(world, "ana")), ...(await propertiesOf(world, SERVERS))]).toEqual([]);
+    expect([...(await propertiesOf(world, "ana")), ...(await propertiesOf(world, VERIFIED))]).toEqual([]);
     expectError(await world.post("consent", { distinctId: "ana", purpose: "x", decision: "denied" }), "person_erased");
   });
 
-  it("is removed from others' mentions, until something is stored under it", async () => {
+  it("is cut out of others' events until something is stored under it", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     await erase(world);
@@ -85,7 +85,7 @@ describe("an id that only claims by publishable keys reach", () => {
     ["a grant", "credits/grant", { userId: DEVICE, packId: "Two" }],
     ["usage", "usage/events", { eventId: "e", userId: DEVICE, event: "x", quantities: { count: 0 } }],
     ["a consent", "consent", { distinctId: DEVICE, purpose: "ads", decision: "denied", isDevice: true }],
-  ])("is used again after %s", async (_, path, body) => {
+  ])("is not cut out any more after %s for it", async (_, path, body) => {
     const world = await linkedWorld();
     await erase(world);
     expect((await world.post(path, body)).status).toBe(200);
@@ -93,7 +93,7 @@ describe("an id that only claims by publishable keys reach", () => {
     expect(await propertiesOf(world, OTHER)).toEqual([{ $device_id: DEVICE }]);
   });
 
-  it("is used again after a verified claim that names it", async () => {
+  it("belongs to a person again after a verified claim that names it", async () => {
     const world = await linkedWorld();
     const { app, call } = world;
     await erase(world);
@@ -108,7 +108,7 @@ describe("an id that only claims by publishable keys reach", () => {
     expect(await findInDatabase([DEVICE], world.app.environments.live.id)).toEqual([]);
   });
 
-  it("is blocked like the others if `blockIds` names it, then or in a repeat", async () => {
+  it("is blocked like the others if `blockIds` names it, at once or in a repeat", async () => {
     for (const isLater of [false, true]) {
       const world = await linkedWorld();
       const { app, call } = world;
@@ -127,7 +127,7 @@ describe("an id that only claims by publishable keys reach", () => {
     }
   });
 
-  it("is blocked after its own erasure: a tombstone that only cuts makes no repeat", async () => {
+  it("is blocked after its own erasure, which is not a repeat of the first one", async () => {
     const world = await linkedWorld();
     const first = await erase(world);
     const own = await world.post("erase-person", { distinctId: DEVICE });
@@ -138,7 +138,7 @@ describe("an id that only claims by publishable keys reach", () => {
     expect(await propertiesOf(world, DEVICE)).toEqual([]);
   });
 
-  it("keeps events that arrive during its erasure, which are stored afterwards", async () => {
+  it("keeps what arrives for it during its erasure", async () => {
     const world = await linkedWorld();
     const { app, call, clock } = world;
     const ctx = makeCtx(app.environments.live, clock);
@@ -155,9 +155,9 @@ describe("an id that only claims by publishable keys reach", () => {
   });
 });
 
-describe("an event of others", () => {
+describe("another person's event", () => {
   it.each(["$device_id", "$user_id", "distinct_id", "$anon_distinct_id", "alias"])(
-    "loses %s where it names an erased id, and keeps the rest as it was sent",
+    "loses %s if that names an erased id, and keeps the rest as it was sent",
     async (property) => {
       const world = await linkedWorld();
       const { app, call } = world;
@@ -173,7 +173,7 @@ describe("an event of others", () => {
   );
 
   it.each(["$device_id", "$user_id", "distinct_id", "$anon_distinct_id", "alias"])(
-    "keeps the last value of %s alone, so that no erased id is stored before another, or before null",
+    "keeps only the last of several values of %s, so that an erased id before it is not stored",
     async (property) => {
       const world = await linkedWorld();
       const { app, call } = world;

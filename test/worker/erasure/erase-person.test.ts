@@ -6,7 +6,7 @@ import { expectError } from "../../support/refusals.ts";
 
 afterAll(expectLedgerInvariants);
 
-/** Columns that name somebody or may hold texts, in which no trace can be: hashes, random ids, and the erasure's own. */
+/** Columns that are classed as names or texts, but hold no trace of a person: hashes, random ids, and the erasure's own. */
 const WITHOUT_TRACE = [
   /\.request_hash$/,
   /^usage_events\.large_properties_bytes$/,
@@ -20,7 +20,7 @@ describe("an erasure", () => {
     const { app, post, get } = world;
     await fillPerson(world);
     const { id } = app.environments.live;
-    // A column that can hold something of a person is part of this test, so that no erasure forgets it.
+    // Every column that can hold data about a person is filled here, so that no erasure forgets it.
     const expected = Object.entries(columnClasses).flatMap(([table, { names = [], text = [] }]) =>
       [...names, ...text].map((column) => `${table}.${column}`),
     );
@@ -78,7 +78,7 @@ describe("an erasure", () => {
     const { body } = await post("erase-person", { distinctId: ANA, distinctIds: [CRM, ANA, DEVICE, ANA] });
     expect(body.status).toBe("completed");
     expect(await findInDatabase(TRACES, id)).toEqual([]);
-    // Who holds nothing is erased at once, with a tombstone.
+    // An id without data is erased at once, and leaves a tombstone.
     const nobody = await post("erase-person", { distinctId: "nobody" });
     expect(nobody.body).toMatchObject({
       status: "completed",

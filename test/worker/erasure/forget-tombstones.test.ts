@@ -32,7 +32,7 @@ async function lostWorld() {
 }
 
 describe("forgetting the tombstones of a lost secret", () => {
-  it("lets the environment accept writes again, for erased ids too, and is one row in the audit", async () => {
+  it("lets the environment accept writes again, even for erased ids, and is one entry in the audit", async () => {
     const { app, call, forget, write, fingerprint } = await lostWorld();
     expectError(await write(), "erasure_unavailable");
     expect((await forget()).body).toEqual({ forgotten: expect.any(Number) });
@@ -54,7 +54,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expect(receipt.body.liftedAt).not.toBeNull();
   });
 
-  it("refuses a secret that is set, an unknown application, and another key than the admin token, and changes nothing", async () => {
+  it("is refused for a secret that is set and with any key but the admin token, and affects no other application", async () => {
     const { app, clock, forget, write } = await lostWorld();
     expectError(await forget({}, env.ADMIN_TOKEN, makeClient(clock)), "invalid_request", "fingerprint");
     const asPrevious = makeClient(clock, { ERASURE_SECRET: LOST, ERASURE_SECRET_PREVIOUS: env.ERASURE_SECRET });
@@ -80,7 +80,7 @@ describe("forgetting the tombstones of a lost secret", () => {
     expectError(await forget(), "changed_meanwhile");
   });
 
-  it("happens once, whichever trip fails, before or after it was stored", async () => {
+  it("happens once even if its trip fails before or after it was stored", async () => {
     for (const fault of FAULTS) {
       const { app, clock, forget, write } = await lostWorld();
       const faulty = faultyD1(env.DB);

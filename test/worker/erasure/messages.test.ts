@@ -36,7 +36,7 @@ async function watchedWorld(): Promise<ErasureWorld> {
 
 const cron = ({ clock }: ErasureWorld) => scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
 
-/** The environment's messages: an erasure leaves only its own message and one of a payment, and neither names anybody. */
+/** Expects that only the erasure's own message is left, and messages about payments, which name nobody. */
 async function expectErasedAlone({ app }: ErasureWorld, erasureId: string): Promise<void> {
   const messages = (await storedMessages(app.environments.live)).filter(({ type }) => type !== "payment.unmatched");
   expect(messages.map(({ id, ...message }) => message)).toEqual([
@@ -52,7 +52,7 @@ async function expectErasedAlone({ app }: ErasureWorld, erasureId: string): Prom
   expect(results).toEqual([{ type: "person.erased" }]);
 }
 
-it("sends one message without personal data when it is complete; pending messages about the person are not sent", async () => {
+it("an erasure sends one message without personal data, and deletes pending messages about the person", async () => {
   const world = await watchedWorld();
   const { app, post } = world;
   await fillPerson(world);
@@ -66,7 +66,7 @@ it("sends one message without personal data when it is complete; pending message
   await expectErasedAlone(world, body.erasureId);
 });
 
-it("takes the deliveries of endpoints that were deleted before", async () => {
+it("an erasure also deletes deliveries to endpoints that were deleted before", async () => {
   const world = await erasureWorld();
   const { app, call, post } = world;
   const webhookId = await makeEndpoint(app.environments.live);
@@ -90,7 +90,7 @@ it("takes the deliveries of endpoints that were deleted before", async () => {
   expect(await all()).toBe(before - named);
 });
 
-it("sends no other message, even if balances expire, alerts are due and holds end while it runs", async () => {
+it("an erasure sends no other message, even if balances expire, alerts are due and holds end while it runs", async () => {
   const world = await watchedWorld();
   const { app, clock, post, get } = world;
   const expiresAt = new Date(clock.ms + 10 * DAY_MS).toISOString();
@@ -109,7 +109,7 @@ it("sends no other message, even if balances expire, alerts are due and holds en
   await expectErasedAlone(world, output.erasureId ?? "");
 });
 
-it.each(FAULTS)("sends it once, whichever trip of its end fails: %s", async (fault) => {
+it.each(FAULTS)("an erasure sends its message once, whichever trip fails: %s", async (fault) => {
   const world = await watchedWorld();
   const { app, clock, post } = world;
   const erased: string[] = [];

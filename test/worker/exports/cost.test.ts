@@ -13,7 +13,7 @@ import {
 } from "../../support/lives.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
-/** What the fixed part of an export reads: the application, the person, the bounds, the audit's own look-ups. */
+/** Rows that every export reads: of the application, the person, the bounds, and the audit. */
 const FIXED_ROWS = 60;
 
 async function costOf(app: TestApp, distinctId: string) {
@@ -41,7 +41,7 @@ async function crowd(app: TestApp): Promise<void> {
 }
 
 describe("an export", () => {
-  it("costs two trips and two written rows if it is small, however many other people there are", async () => {
+  it("takes two trips and writes two rows if it is small, however many other people there are", async () => {
     const app = await makeApp();
     await crowd(app);
     await seedPerson(app.environments.live, {}, ["ana"]);
@@ -51,7 +51,7 @@ describe("an export", () => {
     expect(cost.rowsRead).toBeLessThanOrEqual(cost.rows + FIXED_ROWS);
   });
 
-  it("costs one trip a page and one more, and reads each row once", async () => {
+  it("takes one trip a page and one more, and reads each row once", async () => {
     const app = await makeApp();
     const { live } = app.environments;
     await crowd(app);
@@ -72,10 +72,10 @@ describe("an export", () => {
     expect(cost.rowsWritten).toBe(2);
   });
 
-  it("binds only values that D1 accepts, for balance ids of any size, and misses none", async () => {
+  it("binds only values that D1 accepts, even for long balance ids, and misses no balance", async () => {
     const app = await makeApp();
     const { live } = app.environments;
-    // 800 bytes each: a few thousand of them are more than the 2 MB that D1 takes of one value.
+    // Each id has 800 bytes. A few thousand ids exceed the 2 MB that D1 accepts in a value.
     const ids = Array.from({ length: 1_200 }, (_, index) => `${"🦊".repeat(190)}${index}`);
     await seedPerson(live, {}, ids);
     const some = new Map(ids.map((id, index) => [id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1)]));

@@ -19,7 +19,7 @@ const TEXTS: readonly string[] = [
   deep(1_500),
 ];
 
-it("returns the same JSON value as was stored, for any value", async () => {
+it("an export returns the JSON values that were stored, even unusual ones", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, { properties: TEXTS[0] ?? "" }, ["Zoë", "Zoe\u0308"]);
@@ -34,7 +34,7 @@ it("returns the same JSON value as was stored, for any value", async () => {
   expect(person?.distinctIds.map(({ distinctId }) => distinctId)).toEqual(["Zoë", "Zoe\u0308"]);
 });
 
-it("returns properties of several ids digit by digit, each name from the nearest id that has it", async () => {
+it("an export returns properties of several ids with all digits, each name from the nearest id that has it", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, { properties: '{"n":9007199254740993,"__proto__":1}' }, ["ana", "crm"]);
@@ -48,7 +48,7 @@ it("returns properties of several ids digit by digit, each name from the nearest
   expect(text).toContain('"properties":{"n":9007199254740993,"__proto__":1,"1":"one","huge":1e400,"constructor":-0.0}');
 });
 
-it("returns every field of captured events", async () => {
+it("an export returns the fields of captured events unchanged", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp();
@@ -69,7 +69,7 @@ it("returns every field of captured events", async () => {
   }
 });
 
-it("distinguishes ids that only normalisation makes equal", async () => {
+it("an export distinguishes ids that only normalisation makes equal", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const ids = ["Zo\u00eb", "Zoe\u0308"];
@@ -79,7 +79,7 @@ it("distinguishes ids that only normalisation makes equal", async () => {
   expect(new Set(people.map((person) => person?.personId)).size).toBe(2);
 });
 
-it("returns events that are each too large for a page, in order", async () => {
+it("an export returns events that are each too large for a page, in order", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, {}, ["heavy"]);

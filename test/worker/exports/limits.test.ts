@@ -24,7 +24,7 @@ async function countedExport(app: TestApp, distinctId: string) {
   return { ...counting.spent(), bytes, end };
 }
 
-/** An id's analytics events, in a few statements; they are said to weigh so many bytes. */
+/** Inserts analytics events of an id, and records `bytes` as their size. */
 async function seedMany(app: TestApp, distinctId: string, events: number, bytes: number): Promise<void> {
   const { id } = app.environments.live;
   for (let from = 1; from <= events; from += 100_000) {
@@ -47,16 +47,16 @@ async function seedMany(app: TestApp, distinctId: string, events: number, bytes:
  * With `npm run soak` a million of each. Otherwise fewer events with a larger recorded size, so that their pages have as many
  * rows as those of a million.
  */
-const { events, bytesSaid, tripsMax } = isSoak
-  ? { events: 1_000_000, bytesSaid: 2_000_000, tripsMax: 891 }
-  : { events: 40_000, bytesSaid: 1_632_000_000, tripsMax: 40 };
+const { events, recordedBytes, tripsMax } = isSoak
+  ? { events: 1_000_000, recordedBytes: 2_000_000, tripsMax: 891 }
+  : { events: 40_000, recordedBytes: 1_632_000_000, tripsMax: 40 };
 
 it(
-  "takes at most 900 queries for a million analytics events and a million usage events",
+  "an export takes at most 900 queries for a million analytics events and a million usage events",
   async () => {
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
-    await seedMany(app, "ana", events, bytesSaid);
+    await seedMany(app, "ana", events, recordedBytes);
     for (let from = 1; from <= events; from += 100_000) {
       await seedUsage(app.environments.live, "ana", Math.min(events, from + 99_999), from);
     }
@@ -74,7 +74,7 @@ it(
 
 it.each([
   {
-    name: "analytics of more bytes than its queries bring",
+    name: "more bytes of analytics than its queries can read",
     make: async (app: TestApp) => {
       await seedAnalytics(app.environments.live, "ana", ["{}"]);
       await env.DB.prepare("UPDATE distinct_ids SET event_bytes = 3000000000 WHERE environment_id = ?")
@@ -95,7 +95,7 @@ it.each([
         .run();
     },
   },
-])("refuses $name before the first byte, and notes it", async ({ make }) => {
+])("an export of $name is refused before the first byte, and the failure is recorded", async ({ make }) => {
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   const clock = new Clock();
   const app = await makeApp();

@@ -71,7 +71,7 @@ describe("ending the links of an id", () => {
     expectError(await call("GET", later), "invalid_or_expired_token");
   });
 
-  it("makes them answer like expired links, and records no opening", async () => {
+  it("makes links answer like invalid ones, and records no opening", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -86,7 +86,7 @@ describe("ending the links of an id", () => {
     expect(results).toEqual([{ action: "minted" }]);
   });
 
-  it("keeps links ended after the secret was changed", async () => {
+  it("lasts after the secret was changed", async () => {
     const clock = new Clock();
     const app = await makeApp();
     const link = await linkTo(app, "ana", clock);
@@ -98,7 +98,7 @@ describe("ending the links of an id", () => {
     expectError(await call("GET", link), "invalid_or_expired_token");
   });
 
-  it("keeps links ended when the person is erased meanwhile, and counts links of an erased id", async () => {
+  it("lasts if the person is erased meanwhile, and counts links of an erased id", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -113,7 +113,7 @@ describe("ending the links of an id", () => {
     expectError(await call("GET", later), "invalid_or_expired_token");
   });
 
-  it("lets a running download finish, and opens nothing afterwards, even in a race", async () => {
+  it("lets a running download finish, and lets no link open afterwards, even in a race", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -149,7 +149,7 @@ describe("ending the links of an id", () => {
     expect((await open(link, clock)).status).toBe(401);
   });
 
-  it("refuses an id that is empty or too long, a misspelt field, and a deployment without a secret; nothing is written", async () => {
+  it("is refused for an empty or too long id, with a misspelt field, and without a secret, and nothing is written", async () => {
     const call = makeClient(new Clock());
     const app = await makeApp();
     const { sk_live: key } = app.keys;

@@ -55,7 +55,7 @@ describe("creating a link", () => {
   });
 
   it.each(["credits.example.com", "https://credits.example.com/purser", "ftp://example.com", "https://a@b.example"])(
-    "fails closed where the configured origin is %s, which is none",
+    "fails closed if the configured origin is malformed: %s",
     async (PUBLIC_ORIGIN) => {
       const app = await makeApp();
       const call = makeClient(new Clock(), { PUBLIC_ORIGIN });
@@ -67,7 +67,7 @@ describe("creating a link", () => {
     },
   );
 
-  it("refuses an id that is empty, too long or malformed, and a misspelt field", async () => {
+  it("is refused for an id that is empty, too long or malformed, and with a misspelt field", async () => {
     const call = makeClient(new Clock());
     const { keys } = await makeApp();
     const attempts = ["", "x".repeat(201), "🦊".repeat(201), "a\u0000b", "a\u007fb", "\ud800", 7, null, undefined];
@@ -85,7 +85,7 @@ describe("creating a link", () => {
     );
   });
 
-  it("fails without a secret of 16 characters, and so does a download; the rest works", async () => {
+  it("fails without a secret of 16 characters, as a download does, while other calls work", async () => {
     const app = await makeApp();
     const link = await linkTo(app, "ana", new Clock());
     for (const secret of ["", "fifteen-charact", "🦊".repeat(15)]) {
@@ -128,7 +128,7 @@ describe("a link", () => {
     expectError(await call("GET", link), "invalid_or_expired_token");
   });
 
-  it("has its exact length if the document is small", async () => {
+  it("sends the exact content-length of a small document", async () => {
     const clock = new Clock();
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
@@ -140,7 +140,7 @@ describe("a link", () => {
     readDocument(new TextDecoder().decode(bytes));
   });
 
-  it("gives the same 401 for any invalid token, and records nothing", async () => {
+  it("with an invalid token of any kind gets the same 401, and nothing is recorded", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -173,7 +173,7 @@ describe("a link", () => {
     expect(await auditOf(app, "ana")).toEqual([]);
   });
 
-  it("is verified by HEAD, which reads whether it was ended and records nothing", async () => {
+  it("can be verified by HEAD, which records nothing and reads nothing for an invalid token", async () => {
     const clock = new Clock();
     const app = await makeApp();
     const link = await linkTo(app, "ana", clock);
@@ -190,7 +190,7 @@ describe("a link", () => {
     expect(await auditOf(app, "ana")).toEqual([]);
   });
 
-  it("supports no other method", async () => {
+  it("refuses other methods", async () => {
     const call = makeClient(new Clock());
     for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
       const answer = await call(method, "/api/v1/export-download?token=x");
@@ -200,7 +200,7 @@ describe("a link", () => {
     }
   });
 
-  it("keeps its headers in every response: without a secret, for a busy database, for a bug", async () => {
+  it("has its private headers in every response: without a secret, for a busy database, for a bug", async () => {
     for (const level of ["warn", "error"] as const) vi.spyOn(console, level).mockImplementation(() => {});
     const app = await makeApp();
     const link = await linkTo(app, "ana", new Clock());
@@ -229,7 +229,7 @@ describe("a link", () => {
 });
 
 describe("the document", () => {
-  it("is person: null and empty lists without data; rows of the audit alone do not count", async () => {
+  it("has person: null and empty lists if there is no data but rows of the audit", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const app = await makeApp();
@@ -246,7 +246,7 @@ describe("the document", () => {
     };
     expect(await documentOf(app, "nobody", clock)).toEqual(nothing);
     expect(await documentOf(app, "nobody", clock)).toEqual(nothing);
-    // Anonymous events are never anybody's.
+    // Anonymous events belong to nobody.
     await seedAnalytics(app.environments.live, "nobody", ['{"a":1}']);
     expect(await documentOf(app, "nobody", clock)).toEqual(nothing);
   });
@@ -326,7 +326,7 @@ describe("the document", () => {
     expect(person?.credits.balances).toEqual(
       listed.body.credits.map((credit: { balanceId: string }) => ({ ...credit, ...kept })).sort(byIssue),
     );
-    // Nor does it name who at the operator's wrote an entry.
+    // The document does not name who wrote an entry.
     const written = told.body.entries.map(({ by: _, ...entry }: Record<string, unknown>) => entry);
     expect(person?.credits.ledger).toEqual(written.toReversed());
     expect(events.analytics.map(({ event, distinctId }) => [event, distinctId])).toEqual([

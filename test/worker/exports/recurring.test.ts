@@ -24,7 +24,7 @@ async function world() {
   return { ...credits, key, make, listOf, exported };
 }
 
-it("has a user's recurring grants, including ended and suspended ones, as in the list", async () => {
+it("an export has a user's recurring grants, including ended ones, as in the list", async () => {
   const { app, call, clock, key, make, listOf, exported } = await world();
   expect((await documentOf(app, "u", clock)).person).toBeNull();
   await make("u", { recurringId: "rec_z", quantity: undefined });
@@ -34,14 +34,14 @@ it("has a user's recurring grants, including ended and suspended ones, as in the
   expect(await exported("u")).toEqual(await listOf("u"));
 });
 
-it("includes a person who has nothing else yet", async () => {
+it("an export has a person who has only a recurring grant that has not begun", async () => {
   const { make, listOf, exported } = await world();
   await make("u", { startsAt: "2026-03-01T00:00Z" });
   expect(await exported("u")).toHaveLength(1);
   expect(await exported("u")).toEqual(await listOf("u"));
 });
 
-it("has only written data: a period that is due but not granted yet is not in it", async () => {
+it("an export has only written data: a period that is due but not granted yet is not in it", async () => {
   const { clock, make, listOf, exported } = await world();
   const made = await make("u", {});
   clock.advance(40 * DAY_MS);
@@ -49,23 +49,26 @@ it("has only written data: a period that is due but not granted yet is not in it
   expect(await listOf("u")).toMatchObject([{ nextAt: "2026-03-15T12:00:00.000Z" }]);
 });
 
-it.each([2, 200])("has those of all %i ids of a person, one id after another", async (count) => {
-  const { app, call, clock, key, make, listOf } = await world();
-  const names = Array.from({ length: count - 1 }, (_, index) => `old ${String(index).padStart(3, "0")}`);
-  const identify = (name: string) => ({
-    ...{ event: "$identify", distinct_id: "u" },
-    properties: { $anon_distinct_id: name },
-  });
-  await send(call, key, names.map(identify));
-  const ids = ["u", ...names.filter((_, index) => index % 50 === 0)];
-  for (const id of ids) await make(id, {});
-  const document = await documentOf(app, "u", clock);
-  expect(document.person?.distinctIds).toHaveLength(count);
-  const lists = await Promise.all(ids.map(listOf));
-  expect(document.person?.credits.recurring).toEqual(lists.flat());
-});
+it.each([2, 200])(
+  "an export has the recurring grants of all %i ids of a person, one id after another",
+  async (count) => {
+    const { app, call, clock, key, make, listOf } = await world();
+    const names = Array.from({ length: count - 1 }, (_, index) => `old ${String(index).padStart(3, "0")}`);
+    const identify = (name: string) => ({
+      ...{ event: "$identify", distinct_id: "u" },
+      properties: { $anon_distinct_id: name },
+    });
+    await send(call, key, names.map(identify));
+    const ids = ["u", ...names.filter((_, index) => index % 50 === 0)];
+    for (const id of ids) await make(id, {});
+    const document = await documentOf(app, "u", clock);
+    expect(document.person?.distinctIds).toHaveLength(count);
+    const lists = await Promise.all(ids.map(listOf));
+    expect(document.person?.credits.recurring).toEqual(lists.flat());
+  },
+);
 
-it("has none after an erasure, which ends them", async () => {
+it("an export has no recurring grants after an erasure, which ends them", async () => {
   const { app, call, clock, key, make } = await world();
   await make("u", {});
   expect((await call("POST", "/api/v1/erase-person", { key, body: { distinctId: "u" } })).status).toBe(200);

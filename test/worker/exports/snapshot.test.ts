@@ -14,7 +14,7 @@ afterAll(expectLedgerInvariants);
 const EVENTS = 4_500;
 const plain = (count: number): string[] => Array.from({ length: count }, (_, index) => `{"index":${index}}`);
 
-/** Somebody with two ids, each of whose lists takes several pages; and 700 balances, of which one was drawn down. */
+/** Seeds a person with two ids whose lists take several pages, and with 700 balances, one of which has many entries. */
 async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   const { live } = app.environments;
   await seedPerson(live, {}, ["ana", "device"]);
@@ -28,8 +28,8 @@ async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   return { balanceIds };
 }
 
-/** The document without what every opening adds to it. */
-const held = (document: ExportDocument): unknown => ({
+/** The document without the fields that every opening changes. */
+const withoutOpenings = (document: ExportDocument): unknown => ({
   ...document,
   exportedAt: "",
   person: document.person === null ? null : { ...document.person, exports: [] },
@@ -40,13 +40,13 @@ async function readWhile(app: TestApp, clock: Clock, meanwhile: (trip: number) =
   return { status: response.status, text: await readAll(response) };
 }
 
-it("shows one moment, however much is written while it is sent", async () => {
+it("an export shows one moment, whatever is written while it is sent", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp();
   const { live } = app.environments;
   const { balanceIds } = await longLife(app);
-  const before = held(await documentOf(app, "ana", clock));
+  const before = withoutOpenings(await documentOf(app, "ana", clock));
   let isMerged = false;
   const { text } = await readWhile(app, clock, async (trip) => {
     if (trip === 1) return;
@@ -62,19 +62,19 @@ it("shows one moment, however much is written while it is sent", async () => {
       await call("POST", "/api/v1/credits/revoke", { key: app.keys.sk_live, body: { balanceId } });
     }
     if (isMerged) return;
-    // Somebody else becomes a part of them.
+    // Another id becomes a part of the person.
     await send(call, app.keys.sk_live, [
       { event: "seen", distinct_id: "other", properties: {} },
       { event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: "other", $set: { plan: "pro" } } },
     ]);
     isMerged = true;
   });
-  expect(held(readDocument(text))).toEqual(before);
+  expect(withoutOpenings(readDocument(text))).toEqual(before);
   expect(isMerged).toBe(true);
   expect((await documentOf(app, "ana", clock)).person?.distinctIds).toHaveLength(3);
 });
 
-it("shows that moment also for a balance that was revoked before it, or refilled and emptied since", async () => {
+it("an export shows that moment even for a revoked balance to which a hold returns afterwards", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp();
@@ -90,7 +90,7 @@ it("shows that moment also for a balance that was revoked before it, or refilled
     if (trip === 1 || isDone) return;
     isDone = true;
     clock.advance(1_000);
-    // A hold comes back to the revoked balance, and is taken back (U9).
+    // A hold returns to the revoked balance, and is taken away at once (U9).
     const legs = JSON.stringify([{ balanceId: last, amountSteps: 5 }]);
     await env.DB.batch([
       env.DB.prepare(
@@ -104,7 +104,7 @@ it("shows that moment also for a balance that was revoked before it, or refilled
     ]);
   });
   expect(isDone).toBe(true);
-  expect(held(readDocument(text))).toEqual(held(before));
+  expect(withoutOpenings(readDocument(text))).toEqual(withoutOpenings(before));
 });
 
 it.each([
@@ -118,26 +118,29 @@ it.each([
     guard: "distinct_ids_kept",
     sql: "DELETE FROM distinct_ids WHERE environment_id = ?1 AND distinct_id = 'ana'",
   },
-])("never ends a document whose person lost $name while it streamed, and notes the failure", async ({ guard, sql }) => {
-  const clock = new Clock();
-  const app = await makeApp();
-  await longLife(app);
-  let lost = 0;
-  const { status, text } = await readWhile(app, clock, async (trip) => {
-    if (trip !== 3) return;
-    lost = await behindGuard(guard, env.DB.prepare(sql).bind(app.environments.live.id));
-  });
-  expect(lost).toBeGreaterThan(0);
-  expect(status).toBe(200);
-  expect(() => JSON.parse(text)).toThrow();
-  expect(await auditOf(app, "ana")).toEqual(["opened", "failed"]);
-});
+])(
+  "an export never completes if its person lost $name while it streamed, and the failure is recorded",
+  async ({ guard, sql }) => {
+    const clock = new Clock();
+    const app = await makeApp();
+    await longLife(app);
+    let lost = 0;
+    const { status, text } = await readWhile(app, clock, async (trip) => {
+      if (trip !== 3) return;
+      lost = await behindGuard(guard, env.DB.prepare(sql).bind(app.environments.live.id));
+    });
+    expect(lost).toBeGreaterThan(0);
+    expect(status).toBe(200);
+    expect(() => JSON.parse(text)).toThrow();
+    expect(await auditOf(app, "ana")).toEqual(["opened", "failed"]);
+  },
+);
 
 it.each([
   { name: "is erased", isLifted: false },
   { name: "is erased, and the erasure lifted,", isLifted: true },
 ])(
-  "never completes a document whose person $name while it streams, and records the failure under the hash",
+  "an export never completes if its person $name while it streams, and the failure is recorded",
   async ({ isLifted }) => {
     const clock = new Clock();
     const app = await makeApp();
@@ -162,12 +165,12 @@ it.each([
       .bind(app.environments.live.id)
       .all<{ id: string; action: string }>();
     expect(results.map(({ action }) => action)).toEqual(["opened", "failed"]);
-    // Once it is lifted, what is written is about somebody new.
+    // After the lift the id is a new person's, so the row carries the id and not its hash.
     expect(results.map(({ id }) => id === "ana")).toEqual([false, isLifted]);
   },
 );
 
-it("records one failure, and no more, if its reader leaves while a page is being read", async () => {
+it("an export records one failure if its reader leaves while a page is being read", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await longLife(app);
@@ -183,7 +186,7 @@ it("records one failure, and no more, if its reader leaves while a page is being
     while ((await reader?.read())?.done === false);
   })();
   await asked.promise;
-  // What was read already is taken by now: the reader waits for the page that stalls.
+  // The reader has taken all earlier pages, and waits for the page that stalls.
   await scheduler.wait(0);
   await reader?.cancel();
   released.resolve();
@@ -196,7 +199,7 @@ it.each([
   { name: "while pages of their books are read", fits: false, last: false },
   { name: "between the last page and the audit's row", fits: false, last: true },
   { name: "between a small document's reading and the audit's row", fits: true, last: true },
-])("contains no earlier data when its person is erased $name", async ({ fits, last }) => {
+])("an export contains no earlier data if its person is erased $name", async ({ fits, last }) => {
   const clock = new Clock();
   const app = await makeApp();
   const { live } = app.environments;

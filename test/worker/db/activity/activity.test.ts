@@ -34,13 +34,13 @@ async function busy() {
   return { app, clock };
 }
 
-/** On each of two days: the key, and the user with its row in the index. */
+/** Rows of last uses: on each of two days the key's, and the user's with an index row. */
 const SEEN_ROWS = 2 * (1 + 2);
-/** A shortage and two grants, each with its row in the index. */
+/** Rows of a shortage and two refused grants, each with an index row. */
 const REFUSED_ROWS = 3 * 2;
 
 describe("the figures by day", () => {
-  it("count granted, spent, expiring, refused, short, minted and opened, without replays", async () => {
+  it("count what was granted, spent, expiring, refused, short, minted and opened, and no replays", async () => {
     const { app, clock } = await busy();
     await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
@@ -80,7 +80,7 @@ describe("the figures by day", () => {
   });
 
   it("are written by one writer at a time, and again by the next one if a writer disappears", async () => {
-    // How long a writer waits for more to write is not what is tested.
+    // The writer's wait for further figures is not tested here.
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { clock } = await busy();
     const first = pendingFlush(bound(), clock.ms);
@@ -92,7 +92,7 @@ describe("the figures by day", () => {
     expect(pendingFlush(bound(), clock.ms)).toBeNull();
   });
 
-  it("never make a request fail, and are never counted twice", async () => {
+  it("are lost, and never counted twice, if their writing fails", async () => {
     const { app, clock } = await busy();
     const broken = {
       prepare: () => {
@@ -102,6 +102,8 @@ describe("the figures by day", () => {
     await expect(flushActivity(bound({ DB: broken }))).rejects.toThrow();
     await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
-    expect(await readActivity(ctx, "minted", clock.ms, 1)).toMatchObject([{ days: [{ value: 0 }] }]);
+    expect(await readActivity(ctx, "minted", clock.ms - DAY_MS, 2)).toMatchObject([
+      { days: [{ value: 0 }, { value: 0 }] },
+    ]);
   });
 });

@@ -11,10 +11,10 @@ import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
 
-// An isolate stores a limited number of notes, which may include those of other files.
+// An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(async () => {
   await flushActivity(bound());
-  // A walk is one for the whole database, and another file's would be younger.
+  // One walk covers the whole database, and that of another test file would be younger.
   await forgetWalks();
 });
 afterAll(expectLedgerInvariants);
@@ -22,7 +22,7 @@ afterAll(expectLedgerInvariants);
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** The cron, until its walk has ended. */
+/** Runs the cron until its walk over the database has ended. */
 async function walk(clock: Clock, runs = 3): Promise<void> {
   for (let n = 0; n < runs; n++) expect(await runPart(walkBusiness, makeAdminCtx(clock))).toEqual([]);
 }
@@ -42,7 +42,7 @@ describe("the cron's figures", () => {
     await grant("ana", calls, 2.5);
     await grant("ana", calls, 7, new Date(clock.ms + HOUR_MS).toISOString());
     await grant("bob", calls, 4);
-    // More than a double adds exactly.
+    // A double does not hold their sum exactly.
     await grant("bob", tokens, 8_796_093_022_207.999);
     await grant("bob", tokens, 8_796_093_022_207.999);
     await flushActivity(bound());
@@ -67,9 +67,9 @@ describe("the cron's figures", () => {
 
     expect(business?.expiring(clock.ms, 30)).toEqual([]);
 
-    // Young figures stay; an hour later they are computed anew, and the old ones go.
+    // Figures stay for an hour. Then they are computed anew, and the old ones are deleted.
     await grant("ana", calls, 100);
-    // What remains of what expires, not what was granted.
+    // This balance expires within the span.
     await grant("cem", tokens, 9, new Date(clock.ms + 3 * DAY_MS).toISOString());
     const erasure = { key: app.keys.sk_live, body: { distinctId: "bob" } };
     expect((await makeClient(clock)("POST", "/api/v1/erase-person", erasure)).status).toBe(200);
@@ -81,14 +81,14 @@ describe("the cron's figures", () => {
     expect(later?.outstanding[0]).toEqual({ unit: "count", amount: 102.5 });
     const expiring = later?.expiring(clock.ms, 30) ?? [];
     expect(expiring.map(({ unit, days }) => [unit, days[3]?.value])).toEqual([["tokens", 9]]);
-    // An erased user is none.
+    // An erased user does not count.
     expect(later?.users).toBe(2);
     const walks = await env.DB.prepare("SELECT count(DISTINCT began_at_ms) AS n FROM business_figures").first("n");
     expect(walks).toBe(1);
   });
 });
 
-it("include the day of a key's last use and of a user's activity once, after the responses", async () => {
+it("the days of a key's last use and of a user's last activity are recorded after the responses", async () => {
   const clock = new Clock();
   const app = await makeApp();
   const packId = await makeLegacyPack(app.appId, "Any", "count");

@@ -31,7 +31,7 @@ async function world() {
 const short = new PurserError("insufficient_credits", "x", { details: { uncovered: { tokens: 1 } } });
 
 describe("recent refusals", () => {
-  it("show who was short of credits, for which event and by how much, by every verb, one row for a user's event", async () => {
+  it("show who was short of credits, for which event and by how much, for every verb, with one row for each event of a user", async () => {
     const { app, clock, ctx, post, read } = await world();
     const packId = await makeLegacyPack(app.appId, "Some", "tokens");
     await post("credits/grant", { userId: "ana", packId, quantity: 10 });
@@ -77,7 +77,7 @@ describe("recent refusals", () => {
     expect(await read("shortage")).toEqual(all);
     expect(await readRefusalsOfUser(ctx, "ana")).toEqual(all.filter(({ userId }) => userId === "ana"));
     expect(await read("failed_grant")).toEqual([]);
-    // Of another write of this isolate, or of another isolate, the times are added.
+    // A later refusal of the same event adds to the same row.
     await post("usage/events", { eventId: "e1", ...usage });
     expect(await read("shortage")).toContainEqual(expect.objectContaining({ subject: "chat.done", times: 3 }));
     expect(await readRefusals(makeCtx(app.environments.test, clock), "shortage")).toEqual([]);
@@ -119,7 +119,7 @@ describe("recent refusals", () => {
     expect(await read("shortage")).toEqual([]);
   });
 
-  it("show which pack was not granted, and why; replays and errors of shape are not refusals", async () => {
+  it("show which pack was not granted and why, and no error of shape", async () => {
     const { app, post, read } = await world();
     await makeLegacyPack(app.appId, "Legacy", "cents");
     expect((await post("credits/grant", { userId: "ana", packId: "no such pack" })).status).toBe(404);
@@ -135,7 +135,7 @@ describe("recent refusals", () => {
     ]);
   });
 
-  it("keep the newest two hundred of a kind, with two rows a refusal and none before its response", async () => {
+  it("keep the newest two hundred of a kind, and write two rows a refusal, after its response", async () => {
     const { app, clock, ctx, read } = await world();
     const note = (n: number) => noteRefusal(ctx, "shortage", short, { userId: `user-${n}`, subject: "e".repeat(500) });
     for (let n = 0; n < 300; n++) {
@@ -155,7 +155,7 @@ describe("recent refusals", () => {
     note(1_000);
     await flushActivity(bound({ DB: counting.d1 }));
     const { rowsRead, rowsWritten } = counting.spent();
-    // Two refusals, each with its row in the index, and what they push out; a figure of the day.
+    // Two refusals with an index row each, the two rows that they push out with theirs, and a figure of the day.
     expect(rowsWritten).toBeLessThanOrEqual(2 * 2 + 2 * 2 + 1);
     expect(rowsRead).toBeLessThanOrEqual(450);
   });
@@ -167,14 +167,14 @@ describe("recent refusals", () => {
     noteRefusal(ago(31), "failed_grant", short, { userId: "old", subject: "e" });
     noteRefusal(ago(29), "shortage", short, { userId: "young", subject: "e" });
     expect(await read("shortage")).toHaveLength(2);
-    // A walk is one for the whole database, and another test's would be younger.
+    // One walk covers the whole database, and that of another test would be younger.
     await forgetWalks();
     for (let n = 0; n < 3; n++) expect(await runPart(walkBusiness, makeAdminCtx(clock))).toEqual([]);
     expect((await read("shortage")).map(({ userId }) => userId)).toEqual(["young"]);
     expect(await read("failed_grant")).toEqual([]);
   });
 
-  it("record a storm of refusals in bounded memory", async () => {
+  it("keep two hundred of five thousand that an isolate notes at once", async () => {
     const { ctx, read } = await world();
     for (let n = 0; n < 5_000; n++) noteRefusal(ctx, "shortage", short, { userId: `u-${n}`, subject: "e" });
     expect(await read("shortage")).toHaveLength(200);
@@ -187,7 +187,7 @@ describe("recent refusals", () => {
       post("usage/events", { eventId: `e-${userId}`, userId, event: "x", model: `model of ${userId}` });
     await usage("ana");
     expect(await read("shortage")).toHaveLength(1);
-    // Noted, and not written yet.
+    // These are noted, and not yet written.
     await usage("ana");
     await usage("bob");
     await post("credits/grant", { userId: "ana", packId: "none" });
