@@ -8,7 +8,7 @@ const EVENTS = "/api/v1/usage/events";
 const RESERVATIONS = "/api/v1/usage/reservations";
 const use = { userId: "ana", event: "chat.completed" };
 
-/** A mistake of an argument, `invalid_request` unless said otherwise. */
+/** A mistake in an argument, which is refused as `invalid_request`. */
 const wrong = (name: string, send: Mistake["send"], param: string, ...says: string[]): Mistake => ({
   name,
   send,
@@ -31,7 +31,7 @@ const admin = (name: string, rest: string, method: string, body: object, param: 
     ...says,
   );
 
-describeMistakes("a body that is not the JSON that a call takes", [
+describeMistakes("a body that is not the expected JSON is refused with the correction", [
   text("none at all", "", "empty", "JSON object"),
   text("a form", "userId=ana&packId=Starter", "a form, not JSON", "application/json"),
   text("a form of several parts", '--x\r\nContent-Disposition: form-data; name="userId"\r\n\r\nana\r\n--x--', "a form"),
@@ -67,7 +67,7 @@ describeMistakes("a body that is not the JSON that a call takes", [
   wrong("UTF-16", () => ({ path: GRANT, body: new Uint8Array([0xff, 0xfe, 0x7b, 0x00]) }), "body", "UTF-8"),
 ]);
 
-describeMistakes("a body that cannot be read", [
+describeMistakes("a body that cannot be read is refused with the reason", [
   wrong(
     "compressed",
     () => ({ path: GRANT, body: new Uint8Array([0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff]) }),
@@ -83,7 +83,7 @@ describeMistakes("a body that cannot be read", [
   },
 ]);
 
-describeMistakes("a field by another name", [
+describeMistakes("a field with a wrong name is refused with the right name", [
   grant("in snake_case", { userId: undefined, user_id: "ana" }, "user_id", "unknown", "write `userId`"),
   grant("of snake_case, optional", { external_ref: "r" }, "external_ref", "write `externalRef`"),
   grant("in another case", { externalref: "r" }, "externalref", "write `externalRef`"),
@@ -132,7 +132,7 @@ describeMistakes("a field by another name", [
   event("an invalid unit", { quantities: { token: 5 } }, "quantities.token", "write `tokens`"),
   event("credits", { quantities: { credits: 5 } }, "quantities.credits", "name the unit of the packs that pay"),
   event(
-    "a unit that is nowhere near",
+    "a unit like no other",
     { quantities: { parsecs: 5 } },
     "quantities.parsecs",
     "`count`, `tokens`, `seconds`, `cents`",
@@ -169,7 +169,7 @@ describeMistakes("a field by another name", [
   ),
 ]);
 
-describeMistakes("a value of another form", [
+describeMistakes("a value of the wrong form is refused with the right form", [
   grant("a number as the user", { userId: 42 }, "userId", "must be a string, in quotes"),
   grant("null as the user", { userId: null }, "userId", "must be a string, not null"),
   grant("a list as the user", { userId: ["ana"] }, "userId", "must be a string, not a list"),
@@ -305,7 +305,7 @@ const refund = (name: string, fields: object, param: string, ...says: string[]):
   return wrong(name, () => ({ path: "/api/v1/credits/refund", body }), param, ...says);
 };
 
-describeMistakes("a refund", [
+describeMistakes("a wrong refund is refused with the correction", [
   refund("by another name of its key", { refundRef: undefined, refundId: "r1" }, "refundId", "write `refundRef`"),
   refund("by an amount", { amount: 500 }, "amount", "`share`", "{ part: 500, of: 1500 }"),
   refund("by a part at the top", { part: 1, of: 2 }, "part", "into `share`, as `part`"),
@@ -317,7 +317,7 @@ describeMistakes("a refund", [
 const query = (name: string, path: string, param: string, ...says: string[]): Mistake =>
   wrong(name, () => ({ path }), param, ...says);
 
-describeMistakes("a query string", [
+describeMistakes("a wrong query string is refused with the correction", [
   query("without the user", "/api/v1/credits", "userId", "is required in the query string"),
   query("with the user in snake_case", "/api/v1/credits?user_id=ana", "userId", "not `user_id`"),
   query("with an empty user", "/api/v1/credits?userId=", "userId", "must not be empty"),
@@ -351,7 +351,7 @@ describeMistakes("a query string", [
   ),
 ]);
 
-/** A mistake about a thing that is not there. */
+/** A request for an object that does not exist, or for an impossible quantity. */
 const missing = (
   name: string,
   send: (world: MistakenWorld) => Sent,
@@ -362,7 +362,7 @@ const missing = (
   ...{ name, send, code, param, says },
 });
 
-describeMistakes("a thing that is not there", [
+describeMistakes("a request for something that does not exist is refused with a suggestion", [
   missing(
     "a pack by a name with a letter missing",
     () => ({ path: GRANT, body: { userId: "ana", packId: "Startr" } }),
@@ -443,7 +443,7 @@ describeMistakes("a thing that is not there", [
     "begin with `crb_`",
   ),
   missing(
-    "a hold that is not there",
+    "an unknown hold",
     () => ({ path: `${RESERVATIONS}/res_none/commit`, body: { eventId: "e", quantities: {} } }),
     "reservation_not_found",
     "reservationId",
@@ -451,7 +451,7 @@ describeMistakes("a thing that is not there", [
   ),
 ]);
 
-describeMistakes("an argument of the administration", [
+describeMistakes("a wrong argument of administration is refused with the correction", [
   admin("an invalid mode", "/keys", "POST", { kind: "secret", mode: "production" }, "mode", "live or test"),
   admin("a kind in capitals", "/keys", "POST", { kind: "Secret", mode: "live" }, "kind", "secret or publishable"),
   admin(
@@ -545,7 +545,7 @@ describeMistakes("an argument of the administration", [
   ),
 ]);
 
-it("ignores unknown query parameters, even include_expired, and lets a browser read the request's id", async () => {
+it("an unknown query parameter is ignored, even include_expired, and a browser can read the request's id", async () => {
   const { keys } = await makeApp();
   const answer = await makeClient(new Clock())("GET", "/api/v1/credits?userId=u&include_expired=true", {
     key: keys.sk_live,
@@ -561,7 +561,7 @@ it("ignores unknown query parameters, even include_expired, and lets a browser r
   }
 });
 
-it("says what to change in each element of a list", async () => {
+it("each wrong element of a list gets its own correction", async () => {
   const { keys } = await makeApp();
   const call = makeClient(new Clock());
   const elements = [{ ...use, event_id: "e" }, { eventId: "e", ...use, tokens: 5 }, "e", null];
@@ -575,7 +575,7 @@ it("says what to change in each element of a list", async () => {
   expectError(await call("POST", EVENTS, { key: keys.sk_live, body: "[" }), "invalid_request", "body");
 });
 
-it("refuses another user's cursor, and says which one to send", async () => {
+it("another user's cursor is refused, and the message says which cursor to send", async () => {
   const { keys, appId } = await makeApp();
   await makePack(appId, "Starter", [{ amountSteps: 1_000, unit: "tokens" }]);
   const call = makeClient(new Clock());

@@ -44,7 +44,7 @@ describe("an unknown path", () => {
 });
 
 describe("a wrong method", () => {
-  it("gets the allowed ones, in Allow", async () => {
+  it("is refused with the allowed methods in Allow", async () => {
     const answer = await call("GET", REVOKE);
     expectError(answer, "method_not_allowed");
     expect(answer.headers.get("allow")).toBe("POST");
@@ -52,7 +52,7 @@ describe("a wrong method", () => {
     expect((await call("DELETE", LIST)).headers.get("allow")).toBe("GET, HEAD, OPTIONS");
   });
 
-  it("is refused without a body for HEAD, which answers as GET does", async () => {
+  it("is refused without a body for HEAD, which otherwise answers as GET does", async () => {
     expect(await call("HEAD", REVOKE)).toMatchObject({ status: 405, body: "" });
     expect(await call("HEAD", "/health")).toMatchObject({ status: 200, body: "" });
     const head = await call("HEAD", `${LIST}?userId=u`, { key: app.keys.sk_live });
@@ -101,21 +101,21 @@ describe("a body", () => {
     expectError(await revoke(bytes(0xe2, 0x82, 0xac)), "credit_balance_not_found");
   });
 
-  it("is read as JSON whatever its declared type, and with a byte order mark", async () => {
+  it("is read as JSON whatever its declared type, even with a byte order mark", async () => {
     for (const type of ["text/plain", "application/json; charset=utf-8", "application/x-www-form-urlencoded", "junk"]) {
       expectError(await revoke(JSON.stringify(found), { "content-type": type }), "credit_balance_not_found");
     }
     expectError(await revoke(`\u{feff}${JSON.stringify(found)}`), "credit_balance_not_found");
   });
 
-  it("with an unknown field names it, including `__proto__` and similar names", async () => {
+  it("with an unknown field is refused by its name, even `__proto__` and the like", async () => {
     for (const name of ["externalref", "__proto__", "constructor", "toString", "", " balanceId", "balanceid"]) {
       const answer = await revoke(`{"balanceId":"crb_none",${JSON.stringify(name)}:{"isAdmin":true}}`);
       expectError(answer, "invalid_request", name === "" ? "body" : name);
     }
   });
 
-  it("with a value of the wrong type names its field and never repeats the value", async () => {
+  it("with a value of the wrong type is refused by the field's name, and the value is not repeated", async () => {
     for (const [value, instead] of [
       [null, ", not null: an optional field is left out instead"],
       [1, ", in quotes"],
@@ -135,7 +135,7 @@ describe("a body", () => {
     expect(answer.body.error.message).toBe("source must be purchase or grant or refund or manual.");
   });
 
-  it("without a required field names it", async () => {
+  it("without a required field is refused by its name", async () => {
     expect((await revoke({})).body.error).toMatchObject({ param: "balanceId", message: "balanceId is required." });
   });
 
@@ -165,7 +165,7 @@ describe("a query", () => {
     expect(answer.status).toBe(200);
   });
 
-  it("may have unknown parameters whose escapes are not UTF-8, because they are not read", async () => {
+  it("may have unknown parameters whose escapes are not UTF-8, but none that it reads", async () => {
     for (const query of [
       "?userId=u&utm_source=caf%E9",
       "?%FF=1&userId=u",
@@ -184,43 +184,13 @@ describe("a query", () => {
       expectError(await list(query), "invalid_request", "query");
     }
   });
-
-  it.each([
-    ["", "userId"],
-    ["?userId=", "userId"],
-    ["?userId=%00", "userId"],
-    [`?userId=${"a".repeat(201)}`, "userId"],
-    ["?userId=u&includeExpired=", "includeExpired"],
-    ["?userId=u&includeExpired=TRUE", "includeExpired"],
-    ["?userId=u&includeExpired=1", "includeExpired"],
-    ["?userId=u&event=", "event"],
-    ["?userId=%FF", "query"],
-    ["?userId=%", "query"],
-    ["?userId=%ED%A0%80", "query"],
-  ])("list%s is refused for %s", async (query, param) => {
-    expectError(await list(query), "invalid_request", param);
-  });
-
-  it.each(["0", "501", "-1", "1.5", "1e2", "+5", " 5", "0x10", "", "５"])(
-    "history's limit is not %j",
-    async (limit) => {
-      const path = `/api/v1/credits/history?userId=u&limit=${encodeURIComponent(limit)}`;
-      expectError(await call("GET", path, { key: app.keys.sk_live }), "invalid_request", "limit");
-    },
-  );
-
-  it("distinguishes users that differ in one code unit, or in white space", async () => {
-    for (const userId of ["u", " u", "u ", "U", "u\u0301", "ú", "🦄".repeat(200)]) {
-      expect((await list(`?userId=${encodeURIComponent(userId)}`)).status).toBe(200);
-    }
-  });
 });
 
 describe("an upload that its client aborts", () => {
   it.each([
-    ["with its length announced", { "content-length": "100" }],
+    ["with a content-length", { "content-length": "100" }],
     ["in pieces", {}],
-  ])("%s is refused as cut off: no bug, nothing in the log, nothing done", async (_, headers) => {
+  ])("%s is refused as an invalid body, and nothing is logged", async (_, headers) => {
     const log = vi.spyOn(console, "error");
     const warned = vi.spyOn(console, "warn");
     const aborted = () =>
@@ -238,7 +208,7 @@ describe("an upload that its client aborts", () => {
 });
 
 describe("every response", () => {
-  it("is never cached, and read only as its declared type", async () => {
+  it("forbids caching and guessing its type", async () => {
     const key = app.keys.sk_live;
     const answers = [
       await list("?userId=u"),
@@ -287,7 +257,7 @@ describe("a bug", () => {
     }
   });
 
-  it("is different from a refusal, for which nothing is logged", async () => {
+  it("is the only error that is logged: a refusal is not", async () => {
     const log = vi.spyOn(console, "error");
     expectError(await revoke({ balanceId: "crb_none" }), "credit_balance_not_found");
     expect(log).not.toHaveBeenCalled();
@@ -308,7 +278,7 @@ describe("a 503", () => {
     ["database_unreachable", "D1_ERROR: Network connection lost."],
   ];
 
-  it.each(faults)("is one log line that names its fault, %s, and nothing of its request", async (fault, words) => {
+  it.each(faults)("is one log line that names its fault and nothing of its request: %s", async (fault, words) => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const bug = vi.spyOn(console, "error").mockImplementation(() => {});
@@ -321,7 +291,7 @@ describe("a 503", () => {
     expect(bug).not.toHaveBeenCalled();
   });
 
-  it("is logged in the same way if the database is not at fault", async () => {
+  it("is logged in the same way for other causes", async () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const options = { key: app.keys.sk_live, body: { distinctId: USER } };
     const unset = makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: "short" });
@@ -357,7 +327,7 @@ describe("the request's own id", () => {
 });
 
 describe("a bookmark", () => {
-  it("of a refusal is not older than that of the previous response", async () => {
+  it("in a refusal is not older than that of the previous response", async () => {
     await list("?userId=bookmarked");
     const body = { distinctId: "bookmarked", purpose: "ads", decision: "denied" };
     const written = await call("POST", "/api/v1/consent", { key: app.keys.sk_live, body });
@@ -392,7 +362,7 @@ describe("a bookmark", () => {
     for (const answer of answers) expect(answer.headers.get("x-d1-bookmark")).toBeNull();
   });
 
-  it("that this database never issued is ignored, and passed to nobody: not back, not to D1, not in a later response", async () => {
+  it("that this database never issued is ignored: it is neither sent to D1 nor returned", async () => {
     const given: string[] = [];
     const withSession = (start: string) => {
       given.push(start);
@@ -421,7 +391,7 @@ describe("a bookmark", () => {
     expect(new Set(given)).toEqual(new Set(["first-unconstrained", "first-primary"]));
   });
 
-  it("may be sent back, and is refused if it is malformed", async () => {
+  it("can be sent back, and is refused if it is malformed", async () => {
     const given = (await list("?userId=u")).headers.get("x-d1-bookmark") ?? "";
     const answer = await list("?userId=u", { "x-d1-bookmark": given });
     expect(answer.status).toBe(200);
@@ -492,17 +462,5 @@ describe("browsers", () => {
     const refused = await preflight("/api/v1/nowhere");
     expectError(refused, "not_found");
     expect(corsOf(refused.headers)).toEqual([]);
-  });
-});
-
-describe("the service's health", () => {
-  it("is ok while the database answers, and otherwise 503 with Retry-After", async () => {
-    expect((await call("GET", "/health")).body).toEqual({ status: "ok" });
-    const broken = { ...env.DB, prepare: () => ({ first: () => Promise.reject(new Error("down")) }) };
-    const sick = makeClient(new Clock(), {
-      DB: broken as unknown as D1Database,
-      SPARE: broken as unknown as D1Database,
-    });
-    expectError(await sick("GET", "/health"), "temporarily_unavailable");
   });
 });

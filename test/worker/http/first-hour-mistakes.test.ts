@@ -3,11 +3,11 @@ import { describeMistakes, type Mistake } from "../../support/mistakes.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
 
-// What integrators write in their first hour, out of habit from other services. Each message says what to write instead.
+// Integrators make these mistakes in their first hour, out of habit from other services. Each message says what to write.
 
 const FROM = "2026-11-01T00:00:00Z";
 
-/** A refused argument of a POST, or with a query alone of a GET. */
+/** A refused argument of a POST, or of a GET if there are no fields. */
 const wrong = (path: string, fields: object | null, param: string, ...says: string[]): Mistake => ({
   name: fields === null ? path : `${param} of ${path}`,
   send: () => ({ path: `/api/v1/${path}`, ...(fields === null ? {} : { body: fields }) }),
@@ -31,7 +31,7 @@ const used = (unit: string, ...says: string[]) =>
   event({ quantities: { [unit]: 5 } }, `quantities.${unit}`, "unknown", ...says);
 
 describeMistakes(
-  "a grant",
+  "a wrong field of a grant is refused with the correction",
   [
     grant({ email: "ana@example.com" }, "email", "write `userId`"),
     grant({ tokens: 100 }, "tokens", "write `quantity`"),
@@ -41,7 +41,7 @@ describeMistakes(
   ].map((mistake) => (mistake.param === "quantity" ? { ...mistake, code: "invalid_quantity" as const } : mistake)),
 );
 
-describeMistakes("quantities by other services' names", [
+describeMistakes("a quantity under another service's name is refused with the right unit", [
   used("input_tokens", "all tokens together as `tokens`"),
   used("completionTokens", "all tokens together as `tokens`"),
   used("total_tokens", "all tokens together as `tokens`"),
@@ -55,7 +55,7 @@ describeMistakes("quantities by other services' names", [
   event({ quantities: { seconds: 0.1 + 0.2 } }, "quantities.seconds", "at most 3 decimals (round it first)"),
 ]);
 
-describeMistakes("usage", [
+describeMistakes("a wrong argument of usage is refused with the correction", [
   event({ allowOverage: true }, "allowOverage", "write `onShortage`"),
   event({ dryRun: true }, "dryRun", "`POST /api/v1/credits/plan`"),
   event({ occurredAt: Date.UTC(2026, 0, 1) }, "occurredAt", "not a number"),
@@ -85,7 +85,7 @@ describeMistakes("usage", [
   },
 ]);
 
-describeMistakes("what takes credits back", [
+describeMistakes("a wrong argument of a refund or revoke is refused with the correction", [
   wrong("credits/refund", { balanceId: "crb_1", refundRef: "r" }, "balanceId", "`externalRef` of its grant"),
   wrong("credits/refund", { userId: "ana", externalRef: "o", refundRef: "r", share: 0.5 }, "share", "{ part: 500, of"),
   wrong("credits/revoke", { userId: "ana" }, "userId", "`GET /api/v1/credits`"),
@@ -95,7 +95,7 @@ describeMistakes("what takes credits back", [
 const recurring = (fields: object, param: string, ...says: string[]) =>
   wrong("credits/recurring", { userId: "ana", packId: "Starter", ...fields }, param, ...says);
 
-describeMistakes("what recurs", [
+describeMistakes("a wrong argument of a recurring grant is refused with the correction", [
   recurring({ interval: "month" }, "interval", "write `every`"),
   recurring({ every: "monthly" }, "every", "day or week or month or year"),
   recurring({ every: "month", startDate: FROM }, "startDate", "write `startsAt`"),
@@ -103,7 +103,7 @@ describeMistakes("what recurs", [
   recurring({ every: "month", recurringId: "sub_1" }, "recurringId", "`rec_`"),
 ]);
 
-describeMistakes("administration", [
+describeMistakes("a wrong argument of administration is refused with the correction", [
   admin("POST", "packs", { name: "Gold", items: [] }, "name", "write `packName`"),
   admin("POST", "packs", { packName: "G", items: [], price: 5 }, "price", "prices stand at your payment provider"),
   admin("POST", "packs", { packName: "G", credits: 5, unit: "tokens" }, "credits", "into `items`"),
@@ -159,7 +159,7 @@ const elsewhere = (method: string, path: string, code: Mistake["code"], ...says:
   says,
 });
 
-describeMistakes("a path", [
+describeMistakes("a path of another service is refused with the right path", [
   elsewhere("POST", "usage", "method_not_allowed", "POST is for `/api/v1/usage/events`"),
   elsewhere("POST", "credits", "method_not_allowed", "`/api/v1/credits/grant`"),
   elsewhere("POST", "usage/reservations/res_1/capture", "not_found", "/commit`?"),
@@ -167,7 +167,7 @@ describeMistakes("a path", [
   elsewhere("POST", "credits/deduct", "not_found", "`/api/v1/usage/events`?"),
 ]);
 
-it("distinguishes a user without balances from one whose balances do not fit, and shows details of each skipped one", async () => {
+it("a refusal distinguishes a user without balances from one whose balances do not match, and lists the skipped ones", async () => {
   const { appId, keys } = await makeApp();
   const call = makeClient(new Clock());
   const use = () =>
@@ -187,7 +187,7 @@ it("distinguishes a user without balances from one whose balances do not fit, an
   ]);
 });
 
-it("suggests similar packs of the application to a secret key, for recurring grants too", async () => {
+it("a refusal of an unknown pack suggests a similar name, for recurring grants too", async () => {
   const { appId, keys } = await makeApp();
   const call = makeClient(new Clock());
   await makeLegacyPack(appId, "Top-up", "cents");

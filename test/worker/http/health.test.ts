@@ -14,7 +14,7 @@ it("health asks D1 at most once a second, even for concurrent requests, and repe
     if (isDown) throw new Error("D1_ERROR: The database is gone.");
     return send(statements);
   });
-  // Health asks `DB`, wherever the file's home is.
+  // Health asks `DB`, whichever database this file uses.
   const call = makeClient(clock, { DB: d1, SPARE: d1 });
   const health = () => call("GET", "/health");
   const some = await Promise.all(Array.from({ length: 50 }, health));
@@ -31,7 +31,7 @@ it("health asks D1 at most once a second, even for concurrent requests, and repe
   expect([(await health()).status, asked]).toEqual([200, 3]);
 });
 
-it("health in another isolate asks by itself", async () => {
+it("health asks D1 once in each isolate", async () => {
   const { d1, spent } = countingD1(env.DB);
   const clock = new Clock();
   for (let isolate = 0; isolate < 3; isolate++) {

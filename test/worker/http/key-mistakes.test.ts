@@ -4,17 +4,17 @@ const LIST = "/api/v1/credits?userId=ana";
 const HOW = "`Authorization: Bearer <key>`";
 const GRANT = { path: "/api/v1/credits/grant", body: { userId: "ana", packId: "Starter" } };
 
-/** A list by another header `Authorization`. */
+/** A request for a list with another `Authorization` header. */
 const header =
   (of: (world: MistakenWorld) => string) =>
   (world: MistakenWorld): Sent => ({ path: LIST, key: null, headers: { authorization: of(world) } });
 
-/** A list by another key. */
+/** A request for a list with another key. */
 const key =
   (of: (world: MistakenWorld) => string) =>
   (world: MistakenWorld): Sent => ({ path: LIST, key: of(world) });
 
-const told = (name: string, send: Mistake["send"], ...says: string[]): Mistake => ({
+const mistake = (name: string, send: Mistake["send"], ...says: string[]): Mistake => ({
   name,
   send,
   code: "invalid_key",
@@ -23,110 +23,110 @@ const told = (name: string, send: Mistake["send"], ...says: string[]): Mistake =
 
 const exportToken = `${btoa('{"appId":"a","mode":"live"}').replace(/=+$/, "")}.c2lnbmF0dXJl`;
 
-describeMistakes("a key that is sent wrongly", [
-  told("no key at all", () => ({ path: LIST, key: null }), HOW),
-  told(
+describeMistakes("a key that is sent in a wrong way is refused with the right way", [
+  mistake("no key at all", () => ({ path: LIST, key: null }), HOW),
+  mistake(
     "in X-Api-Key",
     ({ keys }) => ({ path: LIST, key: null, headers: { "X-Api-Key": keys.sk_live } }),
     HOW,
     "`x-api-key`",
   ),
-  told("in apikey", ({ keys }) => ({ path: LIST, key: null, headers: { apikey: keys.sk_live } }), HOW, "`apikey`"),
-  told(
+  mistake("in apikey", ({ keys }) => ({ path: LIST, key: null, headers: { apikey: keys.sk_live } }), HOW, "`apikey`"),
+  mistake(
     "in Authentication",
     ({ keys }) => ({ path: LIST, key: null, headers: { Authentication: `Bearer ${keys.sk_live}` } }),
     HOW,
     "`authentication`",
   ),
-  told(
+  mistake(
     "in the query",
     ({ keys }) => ({ path: `${LIST}&api_key=${keys.sk_live}`, key: null }),
     HOW,
     "address",
     "Replace",
   ),
-  told("in the body", ({ keys }) => ({ ...GRANT, body: { ...GRANT.body, apiKey: keys.sk_live }, key: null }), HOW),
-  told(
+  mistake("in the body", ({ keys }) => ({ ...GRANT, body: { ...GRANT.body, apiKey: keys.sk_live }, key: null }), HOW),
+  mistake(
     "only a user's token",
     ({ userToken }) => ({ path: LIST, key: null, headers: { "x-user-token": userToken } }),
     HOW,
     "publishable key",
   ),
-  told(
+  mistake(
     "without Bearer",
     header(({ keys }) => keys.sk_live),
     HOW,
     "missing before the key",
   ),
-  told(
+  mistake(
     "Bearer twice",
     header(({ keys }) => `Bearer Bearer ${keys.sk_live}`),
     HOW,
     "twice",
   ),
-  told(
+  mistake(
     "Bearer with a colon",
     header(({ keys }) => `Bearer: ${keys.sk_live}`),
     HOW,
     "a space",
   ),
-  told(
+  mistake(
     "Bearer and nothing",
     header(() => "Bearer "),
     HOW,
     "no key",
   ),
-  told(
+  mistake(
     "two headers",
     header(({ keys }) => `Bearer ${keys.sk_live}, Bearer ${keys.pk_live}`),
     HOW,
     "one header",
   ),
-  told(
+  mistake(
     "by Basic",
     header(({ keys }) => `Basic ${btoa(`${keys.sk_live}:`)}`),
     HOW,
     "the scheme is `Bearer`",
   ),
-  told(
+  mistake(
     "by Token",
     header(({ keys }) => `Token ${keys.sk_live}`),
     HOW,
     "the scheme is `Bearer`",
   ),
-  told(
+  mistake(
     "with a space in it",
     header(({ keys }) => `Bearer ${keys.sk_live.slice(0, 9)} ${keys.sk_live.slice(9)}`),
     HOW,
     "white space",
   ),
-  told(
+  mistake(
     "with quotes",
     key(({ keys }) => `"${keys.sk_live}"`),
     "quotes",
   ),
-  told(
+  mistake(
     "a variable of a shell that was not filled in",
     key(() => "$PURSER_KEY"),
     "placeholder",
   ),
-  told(
+  mistake(
     "a variable of a template that was not filled in",
     key(() => "{{purser_key}}"),
     "placeholder",
   ),
-  told(
+  mistake(
     "angle brackets of the documentation",
     key(({ keys }) => `<${keys.sk_live}>`),
     "placeholder",
   ),
-  told(
+  mistake(
     "undefined",
     key(() => "undefined"),
     "variable",
     "not set",
   ),
-  told(
+  mistake(
     "None",
     key(() => "None"),
     "variable",
@@ -134,115 +134,115 @@ describeMistakes("a key that is sent wrongly", [
   ),
 ]);
 
-describeMistakes("another text in place of a key", [
-  told(
+describeMistakes("another text in place of a key is refused by what it is", [
+  mistake(
     "the hint of a key",
     key(() => "sk_live_...AbCd"),
     "hint",
     "shown once",
   ),
-  told(
+  mistake(
     "a key that lost a character",
     key(({ keys }) => keys.sk_live.slice(0, -1)),
     "mistyped or cut",
   ),
-  told(
+  mistake(
     "a key with a character exchanged",
     key(({ keys }) => keys.sk_live.replace(/.$/, "!")),
     "mistyped or cut",
   ),
-  told(
+  mistake(
     "a key with the prefix in capitals",
     key(({ keys }) => keys.sk_live.toUpperCase()),
     "lower case",
   ),
-  told(
+  mistake(
     "a key with hyphens",
     key(({ keys }) => keys.sk_live.replaceAll("_", "-")),
     "`sk_`",
   ),
-  told(
+  mistake(
     "a live key made a test key by hand",
     key(({ keys }) => keys.sk_live.replace("live", "test")),
     "mistyped or cut",
   ),
-  told(
+  mistake(
     "the id of a key",
     key(() => "key_8tLf2mY4cJ7hWs1xNvQ9Ba"),
     "the id of a key",
     "shown once",
   ),
-  told(
+  mistake(
     "the id of an application",
     key(({ app }) => app.appId),
     "an id, not a key",
   ),
-  told(
+  mistake(
     "a user's JWT",
     key(({ userToken }) => userToken),
     "a JWT",
     "`X-User-Token`",
   ),
-  told(
+  mistake(
     "the token of an export's link",
     key(() => exportToken),
     "export",
     "without a key",
   ),
-  told(
+  mistake(
     "the admin token",
     key(({ adminToken }) => adminToken),
     "not a key",
     "`/api/v1/admin`",
   ),
-  told(
+  mistake(
     "PostHog's project key",
     key(() => `phc_${"a1B2".repeat(10)}`),
     "PostHog",
   ),
-  told(
+  mistake(
     "PostHog's personal key",
     key(() => `phx_${"a1B2".repeat(10)}`),
     "PostHog",
   ),
-  told(
+  mistake(
     "Stripe's secret key",
     key(() => `sk_test_51${"a1B2".repeat(24)}`),
     "Stripe",
   ),
-  told(
+  mistake(
     "Stripe's publishable key",
     key(() => `pk_live_51${"a1B2".repeat(24)}`),
     "Stripe",
   ),
-  told(
+  mistake(
     "Stripe's older secret key",
     key(() => "sk_test_4eC39HqLyjWDarjtT1zdp7dc"),
     "Stripe",
   ),
-  told(
+  mistake(
     "Stripe's restricted key",
     key(() => `rk_live_51${"a1B2".repeat(24)}`),
     "Stripe",
   ),
-  told(
+  mistake(
     "the signing secret of a webhook",
     key(() => `whsec_${"a1B2".repeat(8)}`),
     "signing secret",
   ),
-  told(
+  mistake(
     "a key of a model's provider",
     key(() => `sk-proj-${"a1B2".repeat(10)}`),
     "`sk_`",
   ),
-  told(
+  mistake(
     "some other text",
     key(() => "correct-horse-battery-staple"),
     "not a key of Purser",
   ),
 ]);
 
-describeMistakes("the wrong one of Purser's own keys", [
+describeMistakes("a wrong key of Purser's own is refused with the right one", [
   {
     name: "a publishable key for a grant",
     send: ({ keys }) => ({ ...GRANT, key: keys.pk_live }),

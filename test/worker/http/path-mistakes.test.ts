@@ -10,7 +10,7 @@ const lost = (path: string, meant: string, method = "GET"): Mistake => ({
   says: [`Did you mean \`${meant}\`?`, "/docs"],
 });
 
-describeMistakes("a path that is near to one", [
+describeMistakes("a mistaken path is refused with the nearest path", [
   lost("/api/v1/credits/", "/api/v1/credits"),
   lost("/api/v1/credits/grant/", "/api/v1/credits/grant", "POST"),
   lost("//api/v1//credits", "/api/v1/credits"),
@@ -47,7 +47,7 @@ const wrongMethod = (method: string, path: string, right: string): Mistake => ({
   says: [`Send ${right}.`],
 });
 
-describeMistakes("a method that a path does not take", [
+describeMistakes("a wrong method is refused with the right one", [
   wrongMethod("GET", "/api/v1/credits/grant", "POST"),
   wrongMethod("PUT", "/api/v1/credits/grant", "POST"),
   wrongMethod("POST", "/api/v1/credits", "GET"),
@@ -59,7 +59,7 @@ describeMistakes("a method that a path does not take", [
   wrongMethod("POST", "/api/v1/admin/apps/app_1/end-user-auth", "PUT"),
 ]);
 
-it("suggests no path if none is similar, but links to the reference", async () => {
+it("a path like no other gets no suggestion, but a link to the reference", async () => {
   for (const path of [
     "/favicon.ico",
     "/wp-login.php",
@@ -74,7 +74,7 @@ it("suggests no path if none is similar, but links to the reference", async () =
   }
 });
 
-it("redirects from / to the reference", async () => {
+it("/ redirects to the reference", async () => {
   const call = makeClient(new Clock());
   for (const method of ["GET", "HEAD"]) {
     const answer = await call(method, "/");

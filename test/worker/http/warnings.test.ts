@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makePack } from "../../support/world.ts";
 
-// What is taken but looks like a mistake is told in a header, and nothing else changes (W16).
+// A request that succeeds but looks like a mistake gets a warning in a header, and nothing else changes (W16).
 
 const QUANTITY = /^The quantity is disregarded/;
 const ANOTHER = /^This externalRef was granted before with another quantity/;
@@ -32,7 +32,7 @@ async function world() {
 }
 
 describe("a grant", () => {
-  it("warns about a quantity for a pack with items, also on a replay, and not without one", async () => {
+  it("warns about a quantity for a pack with items, even on a replay", async () => {
     const { app, post } = await world();
     await makePack(app.appId, "Items", [{ amountSteps: 1_000, unit: "tokens" }]);
     const body = { userId: "ana", packId: "Items", externalRef: "order-1" };
@@ -44,7 +44,7 @@ describe("a grant", () => {
     }
   });
 
-  it("warns about a repeated externalRef with another quantity, whatever remains, and about no other replay", async () => {
+  it("warns about a repeated externalRef with another quantity, and about no other replay", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Wallet", "tokens");
     const body = { userId: "ana", packId: "Wallet", externalRef: "order-1", quantity: 10 };
@@ -81,7 +81,7 @@ describe("a recurring grant", () => {
 describe("usage", () => {
   const event = (eventId: string, quantities: object) => ({ eventId, userId: "ana", event: "chat", quantities });
 
-  it("warns if a balance in count pays the implied 1 of an event with other quantities, also on a replay, and in the plan", async () => {
+  it("warns if a balance in count pays the implied 1 of an event with other quantities, even on a replay and in a plan", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Calls", "count");
     await post("credits/grant", { userId: "ana", packId: "Calls", quantity: 100 });
@@ -99,7 +99,7 @@ describe("usage", () => {
     }
   });
 
-  it("warns for holds and commits too, but not if another balance pays or nothing is taken", async () => {
+  it("warns for holds and commits too, but not if another balance pays or the event is refused", async () => {
     const { app, post } = await world();
     await makeLegacyPack(app.appId, "Calls", "count");
     const refused = await post("usage/events", event("e0", { tokens: 5 }));
@@ -191,7 +191,7 @@ describe("a secret key's event under a device's id", () => {
     return { app, counting, post, v0, v1, server: app.keys.sk_live, page: app.keys.pk_live };
   }
 
-  it("warns if publishable keys' events created the id, in both protocols, once, because it is a user then", async () => {
+  it("warns once, in both protocols, if publishable keys' events created the id", async () => {
     for (const properties of [{}, personless, { $set: { a: 1 } }]) {
       const { v0, v1, server, page } = await captureWorld();
       for (const send of [v0, v1]) {
@@ -205,7 +205,7 @@ describe("a secret key's event under a device's id", () => {
     }
   });
 
-  it("warns for a relay key's events, and not for an id that is already a user, is new or has no device's form", async () => {
+  it("warns if a relay key's events created the id, and not if the id is a user, is new or has no device's form", async () => {
     const { app, post, v1, server, page } = await captureWorld();
     const relayed = crypto.randomUUID();
     await v1(await makeKey(app.environments.live, "relay"), [seen(relayed)]);
@@ -222,7 +222,7 @@ describe("a secret key's event under a device's id", () => {
     }
   });
 
-  it("costs no trip, no row written, and at most five rows read an id", async () => {
+  it("costs no trip and no written row, and reads at most five rows an id", async () => {
     const { counting, v1, server, page } = await captureWorld();
     const [device, other] = [crypto.randomUUID(), crypto.randomUUID()];
     await v1(page, [...Array.from({ length: 50 }, () => seen(device)), seen(other), seen("bob")]);

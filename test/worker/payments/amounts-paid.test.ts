@@ -25,7 +25,7 @@ describe("a wallet", () => {
 });
 
 describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
-  it("grants a trial once a user and price if its setting says so, and ignores an invoice of nothing else", async () => {
+  it("grants a trial once for each user and price if the setting allows it, and is ignored if it has nothing else", async () => {
     const { w, paid, basic, pro, tokens } = await plansShop(version, { basic: { trial: true } });
     expect(await w.deliver(paid("in_0", [pro("il_0", 0)]))).toBe("ignored");
     const free = { ...basic("il_1"), discount: 1000 };
@@ -40,7 +40,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await tokens("v")).toEqual([1000]);
   });
 
-  it("is taken back by the share of its lines' cost, whatever a customer's balance paid", async () => {
+  it("is taken back by the share of its lines' price, whatever the customer's balance at Stripe paid", async () => {
     const { w, paid, basic, tokens } = await plansShop(version);
     const about = { paymentIntent: "pi_1", paid: 400, total: 1000 };
     await w.deliver(paid("in_1", [basic("il_1")], about));
@@ -51,7 +51,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await tokens()).toEqual([600]);
   });
 
-  it("gives a proration line whose period is over the latest end of its lines", async () => {
+  it("gives a proration line whose period is over the latest end among its lines", async () => {
     const { w, paid, basic, pro } = await plansShop(version, {
       basic: { expires: "period" },
       pro: { expires: "period" },

@@ -7,7 +7,7 @@ import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 
 afterAll(expectLedgerInvariants);
 
-/** The example with Purser, a card, and a Stripe that charges once a key and then tells Purser. */
+/** The example of auto top-up with Purser, a store, and a Stripe that charges once for each key and sends its event. */
 async function shop() {
   const w = await paymentsWorld();
   const environment = w.app.environments.live;
@@ -44,7 +44,7 @@ async function shop() {
     },
   };
   let spends = 0;
-  /** Spends, and hands each `credits.low` that this wrote to the example, twice, as a webhook may come twice. */
+  /** Spends, and passes each new `credits.low` to the example twice, because a webhook may arrive twice. */
   const spend = async (cents: number): Promise<string[]> => {
     const before = new Set((await storedMessages(environment)).map(({ id }) => id));
     spends += 1;
@@ -62,7 +62,7 @@ async function shop() {
   return { charged, state, spend, cents };
 }
 
-it("tops up once for each crossing, until the month's cap, and not above the threshold", async () => {
+it("the example tops up once each time the balance falls below the threshold, up to the month's cap", async () => {
   const { charged, spend, cents } = await shop();
   expect(await spend(50)).toEqual([]);
   expect(await spend(60)).toEqual(["succeeded", "succeeded"]);
@@ -75,7 +75,7 @@ it("tops up once for each crossing, until the month's cap, and not above the thr
   expect([await cents(), charged.size]).toEqual([190, 5]);
 });
 
-it("grants nothing and is switched off if the card is declined", async () => {
+it("the example grants nothing and is switched off if the card is declined", async () => {
   const { charged, state, spend, cents } = await shop();
   state.isDeclined = true;
   expect(await spend(150)).toEqual(["declined", "off"]);

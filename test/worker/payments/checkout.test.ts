@@ -16,7 +16,7 @@ const both = (tokens: number, cents: number, status: string) => [
 ];
 
 describe("a checkout session", () => {
-  it("grants its pack once, however often it is delivered", async () => {
+  it("grants its pack once even if it is delivered several times", async () => {
     const w = await paymentsWorld();
     const event = eventOf(completed, w.nowS, session("cs_1", bought));
     const first = await w.send(event);
@@ -36,7 +36,7 @@ describe("a checkout session", () => {
     expect(listed.body.credits).toHaveLength(2);
   });
 
-  it("grants once for dozens of concurrent deliveries of two events", async () => {
+  it("grants once for twenty concurrent deliveries of two events", async () => {
     const w = await paymentsWorld();
     const events = [
       eventOf(completed, w.nowS, session("cs_1", bought)),
@@ -49,7 +49,7 @@ describe("a checkout session", () => {
     expect(await w.balances("u")).toEqual(both(400, 5, "active"));
   });
 
-  it("waits for a payment that takes days, and needs no intent", async () => {
+  it("waits for a payment that takes days, and needs no payment intent", async () => {
     const w = await paymentsWorld();
     const fields = { metadata: { pack: w.packs.items, user: "u" } };
     expect(await w.deliver(eventOf(completed, w.nowS, session("cs_1", { ...fields, payment_status: "unpaid" })))).toBe(
@@ -100,7 +100,7 @@ describe("a checkout session", () => {
     }
   });
 
-  it("above the test quota is unmatched, and granted when it is sent again and there is room", async () => {
+  it("above the test quota is unmatched, and is granted if it is delivered again when there is room", async () => {
     const w = await paymentsWorld();
     const made = await w.set({ signingSecrets: [SIGNING_SECRET] }, "test");
     expect(made.status).toBe(200);
@@ -121,7 +121,7 @@ describe("a checkout session", () => {
     ]);
   });
 
-  it("of another product, or without a sale, is ignored and stores nothing", async () => {
+  it("for another product or without a sale is ignored and stores nothing", async () => {
     const w = await paymentsWorld();
     for (const fields of [{ payment_intent: "pi_1" }, { ...bought, mode: "setup" }, { mode: "subscription" }]) {
       expect(await w.deliver(eventOf(completed, w.nowS, session("cs_1", fields)))).toBe("ignored");
@@ -148,7 +148,7 @@ describe("a checkout session", () => {
     expect(await w.balances("u")).toEqual(both(400, 5, "active"));
   });
 
-  it("that was completely taken back and restored was revoked at the moments between", async () => {
+  it("that was completely taken back and then restored is shown as revoked at a moment in between", async () => {
     const w = await paymentsWorld();
     await w.deliver(eventOf(completed, w.nowS, session("cs_1", bought)));
     w.clock.advance(1_000);

@@ -7,7 +7,7 @@ import { TODAY } from "../../support/stripe-versions.ts";
 
 afterAll(expectLedgerInvariants);
 
-it("returns to another user of the customer what paid a debt, if the refund that caused it fails", async () => {
+it("a failed refund gives back the credits with which another user of the customer paid its debt", async () => {
   const { w, paid, basic, tokens, debts } = await plansShop(TODAY);
   expect(await w.deliver(paid("in_1", [basic("il_1")], { paymentIntent: "pi_1" }))).toBe("granted");
   await w.deliver(eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_1", "in_1", "pi_1")));
@@ -24,7 +24,7 @@ it("returns to another user of the customer what paid a debt, if the refund that
   expect(await w.stored()).toEqual(stored);
 });
 
-it("ends with the erasure of the user who owes it: no later line of the customer pays it", async () => {
+it("a debt ends with the erasure of its user, and no later line of the customer pays it", async () => {
   const { w, paid, spend, basic, tokens, debts } = await plansShop(TODAY);
   await w.deliver(paid("in_1", [basic("il_1")]));
   await spend("e1", 1000);

@@ -14,7 +14,7 @@ afterAll(expectLedgerInvariants);
 const completed = "checkout.session.completed";
 const user = "ada-who-leaves";
 
-it("of a person removes the name and the customer from payments, and no later event restores them", async () => {
+it("an erasure removes the user and the customer from payments, and no later event restores them", async () => {
   const w = await paymentsWorld();
   const buy = (id: string, pack: string, at = w.nowS) =>
     eventOf(
@@ -62,7 +62,7 @@ it("of a person removes the name and the customer from payments, and no later ev
   ]) {
     expect(await w.deliver(event)).toBe("ignored");
   }
-  // An erasure revoked the balances: a refund takes nothing, and gives nothing back.
+  // The erasure revoked the balances, so a refund takes nothing and restores nothing.
   await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 500)));
   await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 500, "failed")));
   expect(await names()).toEqual([]);
@@ -71,7 +71,7 @@ it("of a person removes the name and the customer from payments, and no later ev
   expect(of.grants).toMatchObject([{ initial: 1000, taken: 0 }]);
 });
 
-it("of a customer whose invoice waits: a repeated invoice connects the customer with nobody", async () => {
+it("an erasure removes the customer of a waiting invoice, and a repeated invoice does not store the customer again", async () => {
   const w = await paymentsWorld();
   const at = (seconds: number) => w.nowS + seconds;
   const about = { customer: "cus_ada", lines: [{ id: "il_1", price: PRICES.items }] };
@@ -98,7 +98,7 @@ it("of a customer whose invoice waits: a repeated invoice connects the customer 
   ]);
 });
 
-it("of a person with an active subscription: an invoice that names the user stores neither the user nor the customer", async () => {
+it("a later invoice that names an erased user stores neither the user nor the customer", async () => {
   const w = await paymentsWorld();
   await w.post("credits/grant", { userId: user, packId: "Wallet", quantity: 1 });
   expect((await w.post("erase-person", { distinctId: user })).body).toMatchObject({ status: "completed" });
@@ -112,7 +112,7 @@ it("of a person with an active subscription: an invoice that names the user stor
   expect(await w.payments()).toMatchObject([{ status: "unmatched", reason: "person_erased", userId: null }]);
 });
 
-it("of a person who is refunded later: nothing is left to take, and no message is sent", async () => {
+it("a refund after an erasure sends no message", async () => {
   const w = await paymentsWorld();
   const { live } = w.app.environments;
   const about = { client_reference_id: user, metadata: { pack: "wallet" }, payment_intent: "pi_1" };
@@ -141,18 +141,18 @@ describe("an event whose person is erased during its processing", () => {
   const signup = (at: number) => eventOf(completed, at, session("cs_s", subscription));
   const refunded = (at: number) => eventOf("charge.refunded", at, charge("ch_1", "pi_1", 500));
 
-  // The first erasure of an environment changes its features, by which other writes notice it.
+  // Other writes notice the first erasure of an environment by the features, which it changes.
   it.each([
-    ["a session, the first erasure", false, [], buy],
+    ["a session, by the first erasure", false, [], buy],
     ["a session", true, [], buy],
     ["an invoice", true, [], named],
     ["an invoice of a customer", true, [signup], unnamed],
     ["a customer", true, [unnamed], signup],
     ["a refund", true, [named, tie], refunded],
-    ["what makes two payments one, the first erasure", false, [named, buy], tie],
-    ["what makes two payments one", true, [named, buy], tie],
+    ["an event that joins two payments, by the first erasure", false, [named, buy], tie],
+    ["an event that joins two payments", true, [named, buy], tie],
   ] as const)(
-    "leaves nothing that names them, at whichever trip: %s",
+    "leaves nothing that names the person, at whichever trip: %s",
     async (_, isSecond, before, event) => {
       for (let trip = 1, isReached = true; isReached; trip++) {
         const hook = { late: async () => {} };
@@ -177,7 +177,7 @@ describe("an event whose person is erased during its processing", () => {
           .bind(w.app.environments.live.id)
           .all();
         const text = JSON.stringify([await w.stored(), results]);
-        // An unmatched invoice keeps Stripe's id of its customer.
+        // An unmatched invoice without a user keeps Stripe's id of its customer.
         const isNobodys = (await w.payments()).some(({ reason }: { reason: string }) => reason === "no_user");
         const found = [user, "cus_ada"].filter((name) => text.includes(name));
         expect([trip, status, ...found]).toEqual([trip, 200, ...(isNobodys ? ["cus_ada"] : [])]);

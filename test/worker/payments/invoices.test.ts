@@ -14,7 +14,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
   const paid = (created: number, id: string, about: Parameters<typeof invoice>[1]) =>
     eventOf("invoice.paid", created, invoice(id, about, version), version);
 
-  it("grants each line whose price is set, by its quantity, and is joined to its payment intent", async () => {
+  it("grants each line whose price is in the setting, by its quantity, and is joined to its payment intent", async () => {
     const w = await paymentsWorld();
     const event = paid(w.nowS, "in_1", {
       subscription: { user: "u" },
@@ -45,7 +45,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(payment).toMatchObject({ paymentKey: "pi_1", names: ["pi_1", "in_1"], captured: 3000, refunded: 3000 });
   });
 
-  it("expires with the paid period", async () => {
+  it("grants credits that expire with the paid period", async () => {
     const w = await paymentsWorld();
     const period = { start: w.nowS, end: w.nowS + 3_600 };
     const about = (more: object) => ({ subscription: { user: "u" }, lines: [line(PRICES.period, more)] });
@@ -62,7 +62,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await expiry()).toEqual([new Date(period.end * 1_000).toISOString(), null]);
   });
 
-  it("without a user waits for the session that names the customer's user", async () => {
+  it("without a user waits for a session that names the customer's user", async () => {
     const w = await paymentsWorld();
     const about = { customer: "cus_9", subscription: {}, lines: [line(PRICES.period)] };
     for (const id of ["in_1", "in_2"]) expect(await w.deliver(paid(w.nowS, id, about))).toBe("unmatched");
@@ -94,7 +94,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await w.balances("u")).toHaveLength(3);
   });
 
-  it("without a subscription goes only to its own user", async () => {
+  it("without a subscription is granted only to the user that it names", async () => {
     const w = await paymentsWorld();
     const lines = [line(PRICES.items)];
     const signup = { mode: "subscription", customer: "cus_9", client_reference_id: "u" };
@@ -107,7 +107,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await w.balances("v")).toHaveLength(2);
   });
 
-  it("is unmatched if it cannot be granted, and ignored if none of its prices is set", async () => {
+  it("is unmatched if it cannot be granted, and ignored if none of its prices is in the setting", async () => {
     const w = await paymentsWorld();
     const subscription = { user: "u" };
     const refused = [
@@ -134,7 +134,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
   });
 });
 
-describe("an invoice and a session of one payment", () => {
+describe("an invoice and a session of the same payment", () => {
   it("grant once, whichever comes first", async () => {
     const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1", invoice: "in_1" };
     const about = { metadata: { user: "u" }, lines: [line(PRICES.items)] };
@@ -156,7 +156,7 @@ describe("an invoice and a session of one payment", () => {
     }
   });
 
-  it("that were both granted before they were joined keep the first grant", async () => {
+  it("keep only the first grant if both were granted before they were joined", async () => {
     const w = await paymentsWorld();
     const fields = { client_reference_id: "u", metadata: { pack: "two" }, payment_intent: "pi_1" };
     expect(await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)))).toBe("granted");

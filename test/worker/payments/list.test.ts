@@ -6,7 +6,7 @@ import { dispute } from "../../support/stripe-disputes.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { TODAY } from "../../support/stripe-versions.ts";
 
-/** Seven payments: plain, partly and wholly refunded, disputed, settled by hand, of another user, and one in euros without a pack. */
+/** Makes seven payments: plain, refunded in part, refunded, disputed, settled by hand, of another user, and in euros without a pack. */
 async function sevenPayments() {
   const w = await paymentsWorld();
   const buy = async (n: number, fields: object) => {
@@ -34,7 +34,7 @@ async function sevenPayments() {
 }
 
 describe("the list of payments", () => {
-  it("filters by refund, dispute, granter, user and reference, and sums the result", async () => {
+  it("can be filtered by refund, dispute, who settled, user and reference, and sums what is left", async () => {
     const { list, keys } = await sevenPayments();
     expect(await keys("")).toEqual(["pi_1", "pi_2", "pi_3", "pi_4", "pi_5", "pi_6", "pi_7"]);
     expect(await keys("&refunds=part")).toEqual(["pi_2"]);
@@ -73,13 +73,13 @@ describe("the list of payments", () => {
     expect((await list(`&userId=v&cursor=${first.nextCursor}`)).error.code).toBe("invalid_request");
   });
 
-  it("filters and sums like a model of random payments, for every pair of filters", {
+  it("has the payments and sums of a model of random payments, for every pair of filters", {
     timeout: 90_000,
   }, async () => {
     const random = createRandom(33);
     const w = await paymentsWorld();
     const users = ["u", "v", "w"] as const;
-    const model: Modelled[] = [];
+    const model: PaymentModel[] = [];
     for (let n = 1; n <= 24; n++) {
       w.clock.advance(1);
       const [userId, currency] = [random.pick(users), random.pick(["usd", "usd", "eur"] as const)];
@@ -104,7 +104,7 @@ describe("the list of payments", () => {
         externalRef: isGone && !isSettled ? null : `stripe:pi_${n}`,
       });
     }
-    const asked: readonly Partial<Modelled>[] = [
+    const asked: readonly Partial<PaymentModel>[] = [
       ...([{ status: "granted" }, { status: "unmatched" }, { status: "waiting" }] as const),
       ...([{ refunds: "none" }, { refunds: "part" }, { refunds: "whole" }] as const),
       ...[{ isDisputed: true }, { isDisputed: false }],
@@ -116,7 +116,7 @@ describe("the list of payments", () => {
       for (const other of asked.slice(index)) {
         const filters = { ...one, ...other };
         const query = Object.entries(filters).map(([name, value]) => `&${name}=${value}`);
-        const left = model.filter((payment) => isLeft(payment, filters));
+        const left = model.filter((payment) => passes(payment, filters));
         const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=500${query.join("")}`, {
           key: ADMIN,
         });
@@ -133,7 +133,7 @@ describe("the list of payments", () => {
   });
 });
 
-interface Modelled {
+interface PaymentModel {
   readonly key: string;
   readonly userId: string;
   readonly currency: string;
@@ -147,14 +147,14 @@ interface Modelled {
   readonly externalRef: string | null;
 }
 
-const isLeft = (payment: Modelled, filters: Partial<Modelled>): boolean =>
-  Object.entries(filters).every(([name, value]) => payment[name as keyof Modelled] === value);
+const passes = (payment: PaymentModel, filters: Partial<PaymentModel>): boolean =>
+  Object.entries(filters).every(([name, value]) => payment[name as keyof PaymentModel] === value);
 
-function sumsOf(payments: readonly Modelled[]) {
+function sumsOf(payments: readonly PaymentModel[]) {
   const currencies = [...new Set(payments.map(({ currency }) => currency))].toSorted();
   return currencies.map((currency) => {
     const own = payments.filter((payment) => payment.currency === currency);
-    const sum = (of: (payment: Modelled) => number) => own.reduce((all, payment) => all + of(payment), 0);
+    const sum = (of: (payment: PaymentModel) => number) => own.reduce((all, payment) => all + of(payment), 0);
     return {
       ...{ currency, captured: sum(({ captured }) => captured) },
       ...{ refunded: sum(({ refunded }) => refunded), withheld: sum(({ withheld }) => withheld) },
@@ -162,7 +162,7 @@ function sumsOf(payments: readonly Modelled[]) {
   });
 }
 
-it("shows a user's debt and what each balance paid of it", async () => {
+it("the list of payments shows a user's debt and what each balance paid of it", async () => {
   const { w, paid, spend, basic } = await plansShop(TODAY);
   const list = async (query: string) =>
     (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: ADMIN })).body;

@@ -10,7 +10,7 @@ const DAY_MS = 86_400_000;
 const payout = (nowS: number) => eventOf("payout.paid", nowS, { id: "po_1", object: "payout" });
 
 describe("the log of Stripe's events", () => {
-  it("shows each event's effect and reason, newest first, by outcome and page by page", async () => {
+  it("has each event's effect and reason, newest first, by outcome and page by page", async () => {
     const w = await paymentsWorld();
     const metadata = { pack: "Two" };
     const bought = session("cs_1", { client_reference_id: "u", metadata, payment_intent: "pi_1" });
@@ -62,7 +62,7 @@ describe("the log of Stripe's events", () => {
     expect(paged).toEqual(log);
   });
 
-  it("keeps an event's first effect when it comes again, unless the new effect is larger", async () => {
+  it("keeps an event's first effect if it is delivered again, unless the new effect is larger", async () => {
     const w = await paymentsWorld();
     const bought = session("cs_1", { client_reference_id: "u", metadata: { pack: "later" }, payment_intent: "pi_1" });
     const event = eventOf("checkout.session.completed", w.nowS, bought);
@@ -76,7 +76,7 @@ describe("the log of Stripe's events", () => {
     expect(await w.events()).toMatchObject([{ outcome: "granted", reason: null, hint: null }]);
   });
 
-  it("has signed but refused events: another mode's, a thin event and an unreadable one", async () => {
+  it("has signed events that were refused: of another mode, thin, and malformed", async () => {
     const w = await paymentsWorld();
     const thin = {
       id: "evt_thin",
@@ -97,7 +97,7 @@ describe("the log of Stripe's events", () => {
     ]);
   });
 
-  it("records at most once a minute that something without a valid signature came, and why", async () => {
+  it("shows the last event without a valid signature and why it was refused, recorded at most once a minute", async () => {
     const w = await paymentsWorld();
     const read = async () => (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: ADMIN })).body.refused;
     const send = (headers: Record<string, string>) =>
@@ -116,7 +116,7 @@ describe("the log of Stripe's events", () => {
     expect(await w.events()).toEqual([]);
   });
 
-  it("stores no user of an ignored event, and writes two rows for it", async () => {
+  it("names no user of an ignored event, and writes two rows for it", async () => {
     const w = await paymentsWorld();
     const named = { client_reference_id: "u", metadata: { pack: "Two" }, payment_status: "unpaid" };
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", named)));
@@ -137,7 +137,7 @@ describe("the log of Stripe's events", () => {
     expect(meta.rows_written).toBe(2);
   });
 
-  it("keeps a limited number of ignored events in an environment for 30 days, and all others", async () => {
+  it("keeps a limited number of ignored events, for 30 days, and all other events", async () => {
     const w = await paymentsWorld();
     const { clock, app } = w;
     const bought = session("cs_1", { client_reference_id: "u", metadata: { pack: "Two" }, payment_intent: "pi_1" });
@@ -166,7 +166,7 @@ describe("a payment intent that names a pack and a user", () => {
     ...fields,
   });
 
-  it("grants like a session, a wallet by the received amount, once, whichever comes first", async () => {
+  it("grants once together with a session, by the amount of whichever comes first", async () => {
     for (const first of ["intent", "session"] as const) {
       const w = await paymentsWorld();
       const fields = { client_reference_id: "u", metadata: { pack: "Wallet" }, payment_intent: "pi_1" };
@@ -183,7 +183,7 @@ describe("a payment intent that names a pack and a user", () => {
     }
   });
 
-  it("is refunded like any payment, of the received amount", async () => {
+  it("is refunded by the share of the received amount", async () => {
     const w = await paymentsWorld();
     await w.deliver(eventOf("payment_intent.succeeded", w.nowS, intent({})));
     expect(await w.payments()).toMatchObject([{ captured: 1250, currency: "usd" }]);
@@ -192,7 +192,7 @@ describe("a payment intent that names a pack and a user", () => {
     expect(await w.balances("u")).toEqual([["cents", 625, "active"]]);
   });
 
-  it("belongs to another product without one of the two", async () => {
+  it("is ignored as another product's if one of the two is missing", async () => {
     const w = await paymentsWorld();
     for (const metadata of [{}, { pack: "Wallet" }, { user: "u" }, { pack: "", user: "u" }]) {
       expect(await w.deliver(eventOf("payment_intent.succeeded", w.nowS, intent({ metadata })))).toBe("ignored");
@@ -200,7 +200,7 @@ describe("a payment intent that names a pack and a user", () => {
     expect(await w.payments()).toEqual([]);
   });
 
-  it("reports the effect of a quantity for a pack with items", async () => {
+  it("is logged with a hint about a quantity for a pack with items", async () => {
     const w = await paymentsWorld();
     const metadata = { pack: "Two", user: "u", quantity: "7" };
     await w.deliver(eventOf("payment_intent.succeeded", w.nowS, intent({ metadata })));

@@ -10,7 +10,7 @@ import { makeAdminCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-/** An endpoint that is on, in the environment's features. */
+/** Makes an enabled endpoint for all types of messages. */
 async function listen(w: PaymentsWorld): Promise<void> {
   const { id } = w.app.environments.live;
   const endpointId = randomId("whk_");
@@ -25,7 +25,7 @@ async function listen(w: PaymentsWorld): Promise<void> {
   ]);
 }
 
-async function told(w: PaymentsWorld): Promise<[string, Record<string, unknown>][]> {
+async function messagesOf(w: PaymentsWorld): Promise<[string, Record<string, unknown>][]> {
   const { results } = await env.DB.prepare(
     "SELECT type, data FROM webhook_messages WHERE environment_id = ? AND type NOT LIKE 'credits.depleted'",
   )
@@ -35,12 +35,12 @@ async function told(w: PaymentsWorld): Promise<[string, Record<string, unknown>]
   return messages.toSorted(([, a], [, b]) => Number(a.seq ?? 0) - Number(b.seq ?? 0));
 }
 
-/** The part of the cron that this is about. */
+/** Runs the part of the cron that reports unmatched payments. */
 const cron = async (w: PaymentsWorld) => expect(await runPart(tellUnmatched, makeAdminCtx(w.clock))).toEqual([]);
 const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
 
 describe("the messages of a payment", () => {
-  it("report granted, taken and restored credits, in the batch of the effect", async () => {
+  it("report granted, taken and restored credits", async () => {
     const w = await paymentsWorld();
     await listen(w);
     await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 100)));
@@ -48,7 +48,7 @@ describe("the messages of a payment", () => {
     await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 1000)));
     await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 900, "failed")));
     await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 900, "failed")));
-    const messages = await told(w);
+    const messages = await messagesOf(w);
     const moved = (delta: number, remaining: number) => [
       { balanceId: expect.stringMatching(/^crb_/), unit: "cents", delta, remaining },
     ];
@@ -64,7 +64,7 @@ describe("the messages of a payment", () => {
     ]);
   });
 
-  it("are not sent for a refund that takes nothing, or for its end that restores nothing", async () => {
+  it("are not sent for a refund that takes nothing, nor for its failure, which restores nothing", async () => {
     const w = await paymentsWorld();
     await listen(w);
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", fields)));
@@ -73,7 +73,7 @@ describe("the messages of a payment", () => {
     expect((await w.post("usage/events", spent)).status).toBe(200);
     await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 800)));
     await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 300, "failed")));
-    const messages = (await told(w)).filter(([type]) => type.startsWith("payment."));
+    const messages = (await messagesOf(w)).filter(([type]) => type.startsWith("payment."));
     expect(messages).toEqual([["payment.taken", expect.objectContaining({ seq: 2 })]]);
     expect(
       (await w.history("u")).map(({ reason, delta }: { reason: string; delta: number }) => [reason, delta]),
@@ -87,6 +87,8 @@ describe("the messages of a payment", () => {
   });
 
   it("report once that a payment is still unmatched after ten minutes", async () => {
+    // A run of the cron reports fifty payments, which could all be of other test files.
+    await env.DB.prepare("UPDATE payments SET tell_at_ms = NULL").run();
     const w = await paymentsWorld();
     await listen(w);
     const gone = { ...fields, metadata: { pack: "gone" } };
@@ -95,14 +97,14 @@ describe("the messages of a payment", () => {
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_2", other)));
     w.clock.advance(10 * 60_000 - 1);
     await cron(w);
-    expect(await told(w)).toEqual([]);
+    expect(await messagesOf(w)).toEqual([]);
     expect((await w.settle("pi_2", { userId: "u", packId: "wallet" })).status).toBe(200);
     w.clock.advance(1);
     await Promise.all([cron(w), cron(w)]);
     w.clock.advance(3_600_000);
     await cron(w);
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", gone)));
-    const messages = (await told(w)).filter(([type]) => type === "payment.unmatched");
+    const messages = (await messagesOf(w)).filter(([type]) => type === "payment.unmatched");
     expect(messages).toEqual([["payment.unmatched", { paymentKey: "pi_1", reason: "no_pack" }]]);
   });
 });

@@ -22,7 +22,7 @@ const spend = (w: PaymentsWorld, eventId: string, cents: number) =>
   w.post("usage/events", { ...use, eventId, quantities: { count: 0, cents } });
 
 describe("refunds", () => {
-  it("take what remains, and restore what is no longer due", async () => {
+  it("take at most what remains, and a failed refund restores what is no longer due", async () => {
     const w = await walletWorld();
     await spend(w, "e1", 600);
     expect(await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 300)))).toBe("taken");
@@ -41,7 +41,7 @@ describe("refunds", () => {
     ]);
   });
 
-  it("are decided by Stripe's newest event, in any order of arrival", async () => {
+  it("are decided by Stripe's newest event, whichever arrives last", async () => {
     const w = await walletWorld();
     expect(await w.deliver(eventOf("charge.refunded", w.nowS + 9, charge("ch_1", "pi_1", 500)))).toBe("taken");
     const stored = await w.stored();
@@ -55,7 +55,7 @@ describe("refunds", () => {
     expect(await w.deliver(eventOf("refund.updated", w.nowS + 10, canceled))).toBe("restored");
     expect(await w.deliver(eventOf("refund.updated", w.nowS + 10, standing))).toBe("ignored");
     expect(await w.balances("u")).toEqual([["cents", 1000, "active"]]);
-    // A refund that failed before is not in a newer sum.
+    // A newer sum does not include a refund that failed before.
     expect(await w.deliver(eventOf("charge.refunded", w.nowS + 11, charge("ch_1", "pi_1", 100)))).toBe("taken");
     expect(await w.balances("u")).toEqual([["cents", 900, "active"]]);
   });
@@ -86,7 +86,7 @@ describe("refunds", () => {
     expect((await w.payments())[0].grants).toMatchObject([{ taken: 300, short: 0 }]);
   });
 
-  it("restore nothing to a balance that the operator revoked after everything was taken, and keep the reason", async () => {
+  it("restore nothing to a balance that the operator revoked after everything was taken, and the ledger keeps the reason", async () => {
     const w = await walletWorld();
     const { credits } = (await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live })).body;
     const { balanceId } = credits[0];
@@ -108,7 +108,7 @@ describe("refunds", () => {
     expect((await w.payments())[0].grants).toMatchObject([{ taken: 700, short: 0 }]);
   });
 
-  it("restore as far as the unit has room, including holds", async () => {
+  it("restore as much as the balance has room for, besides its holds", async () => {
     const w = await paymentsWorld();
     const most = 8_589_934_592;
     const fields = {
@@ -156,7 +156,7 @@ describe("refunds", () => {
 });
 
 describe("disputes", () => {
-  it("withhold and restore, also in part", async () => {
+  it("withhold and restore credits, even in part", async () => {
     const w = await walletWorld();
     await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 200)));
     const out = dispute("dp_1", "ch_1", "pi_1", 800, [-800]);
@@ -176,14 +176,14 @@ describe("disputes", () => {
     expect((await w.history("u"))[0].note).toBe("Stripe charge.dispute.funds_withdrawn: dp_2");
   });
 
-  it("in another currency withhold the part that is still missing, and nothing after they are won", async () => {
+  it("in another currency withhold the part that is still withdrawn, and nothing after they are won", async () => {
     const w = await walletWorld();
     const told = (moved: number[], status?: string) => dispute("dp_1", "ch_1", "pi_1", 600, moved, "eur", status);
     expect(await w.deliver(eventOf(withdrawn, w.nowS + 1, told([-540])))).toBe("taken");
     expect(await w.balances("u")).toEqual([["cents", 400, "active"]]);
     expect(await w.deliver(eventOf(reinstated, w.nowS + 2, told([-540, 360])))).toBe("restored");
     expect(await w.balances("u")).toEqual([["cents", 800, "active"]]);
-    // The rate has changed between.
+    // The exchange rate has changed, so less comes back than was withdrawn.
     expect(await w.deliver(eventOf(reinstated, w.nowS + 3, told([-540, 530], "won")))).toBe("restored");
     expect(await w.balances("u")).toEqual([["cents", 1000, "active"]]);
   });

@@ -24,7 +24,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await w.stored()).toEqual(stored);
   });
 
-  it("grants by the setting's full amount, else by a whole line beside it, else by the line's own price", async () => {
+  it("grants by the setting's full amount, else by a whole line of the invoice, else by the line's own price", async () => {
     const { w, paid, basic, pro, tokens, prices } = await plansShop(version);
     const half = [prorated({ ...basic("il_1", 500), unitAmount: 700 })];
     expect(await w.deliver(paid("in_1", half))).toBe("granted");
@@ -43,7 +43,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     }
   });
 
-  it("stores a credit that comes before its grant, and takes it in the grant's batch", async () => {
+  it("stores a credit that comes before its grant, and takes it when the grant comes", async () => {
     const { w, paid, basic, pro, tokens, debts } = await plansShop(version);
     const switched = paid("in_2", [credit(basic("il_2", 400), "in_1", ["il_1"]), prorated(pro("il_3", 1500))]);
     expect(await w.deliver(switched)).toBe("granted");
@@ -53,7 +53,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await debts()).toEqual([]);
   });
 
-  it("remembers an unpaid debt, which the customer's next line pays, of any user", async () => {
+  it("remembers an unpaid debt, which the next line of the customer or user pays", async () => {
     const { w, paid, spend, basic, tokens, debts } = await plansShop(version);
     await w.deliver(paid("in_1", [basic("il_1")]));
     await spend("e1", 1000);
@@ -69,7 +69,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await debts()).toEqual([]);
   });
 
-  it("owes the credited amount if everything is refunded too, and returns it if the refund fails", async () => {
+  it("makes the credited amount a debt if everything is also refunded, and gives it back if the refund fails", async () => {
     const { w, paid, basic, tokens, debts } = await plansShop(version);
     expect(await w.deliver(paid("in_1", [basic("il_1")], { paymentIntent: "pi_1" }))).toBe("granted");
     const tie = eventOf("invoice_payment.paid", w.nowS, invoicePayment("inpay_1", "in_1", "pi_1"));
@@ -88,7 +88,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await debts()).toEqual([]);
   });
 
-  it("counts what the operator took as not spent", async () => {
+  it("counts credits that the operator took as not spent", async () => {
     const { w, paid, spend, basic, tokens, debts } = await plansShop(version);
     await w.deliver(paid("in_1", [basic("il_1")]));
     await spend("e1", 300);
@@ -99,7 +99,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await debts()).toEqual([300]);
   });
 
-  it("credits the newest granted line of its price and subscription if it names none, and repeatedly", async () => {
+  it("credits the newest granted line of its price and subscription if it names none, and only once", async () => {
     const { w, paid, basic, tokens } = await plansShop(version);
     const unnamed = { ...basic("il_9", -500), proration: true };
     expect(await w.deliver(paid("in_0", [{ ...unnamed, id: "il_0" }]))).toBe("ignored");
@@ -114,7 +114,7 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
     expect(await tokens()).toEqual([500, 1000, 1000]);
   });
 
-  it("changes the grants of another user first", async () => {
+  it("takes the credited share from another user who had the grant", async () => {
     const { w, paid, spend, basic, pro, tokens, debts } = await plansShop(version);
     await w.deliver(paid("in_1", [basic("il_1")], { subscription: { user: "v" } }));
     await spend("e1", 800, "v");
@@ -126,8 +126,8 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
   });
 });
 
-describe("a customer who switches plans for credits", () => {
-  it("has no more after three switches between yearly and monthly than was paid for", async () => {
+describe("a customer who switches plans to gain credits", () => {
+  it("has no more credits after three switches between yearly and monthly than were paid for", async () => {
     const shop = await plansShop(TODAY, { basic: { amount: 1000 }, pro: { amount: 12_000 } });
     const { w, paid, basic, pro, total } = shop;
     // A year costs $120 for 4,000 tokens, a month $10 for 1,000.
@@ -144,7 +144,7 @@ describe("a customer who switches plans for credits", () => {
     expect(await shop.debts()).toEqual([]);
   });
 
-  it("gains nothing by cancelling with proration and subscribing again from the balance, with everything spent between", async () => {
+  it("gains nothing by cancelling with proration and subscribing again from the balance, after spending everything", async () => {
     const { w, paid, spend, basic, total, debts } = await plansShop(TODAY);
     await w.deliver(paid("in_0", [basic("il_0")]));
     await spend("e0", 1000);

@@ -39,7 +39,7 @@ const line = { id: "il_1", price: PRICES.items };
 
 const unmatched = "unmatched";
 const WRONG: readonly Wrong[] = [
-  // Keys of metadata that are not read.
+  // Keys of metadata that Purser does not read.
   [
     "metadata.userId and packId",
     completed({ metadata: { userId: "u", packId: "Two" } }),
@@ -140,12 +140,12 @@ const WRONG: readonly Wrong[] = [
     { reason: "another_product", hint: /`client_reference_id`.*`metadata.pack`/ },
   ],
   [
-    "a user, and no pack",
+    "a user without a pack",
     completed({ ...named }),
     { outcome: unmatched, reason: "no_pack", hint: /`metadata.pack` is missing/ },
   ],
   [
-    "a pack that is not there",
+    "an unknown pack",
     completed({ ...named, metadata: { pack: "Starter" } }),
     { outcome: unmatched, reason: "no_pack", hint: /no pack of this id or name/ },
   ],
@@ -252,12 +252,12 @@ const WRONG: readonly Wrong[] = [
     { outcome: unmatched, reason: "no_user", hint: /`metadata.user_id` is not read/ },
   ],
   [
-    "an invoice of no subscription without a user",
+    "an invoice without a subscription and without a user",
     paid({ lines: [line] }),
     { outcome: unmatched, reason: "no_user", hint: /or of an invoice without one/ },
   ],
   [
-    "a line of 101",
+    "a line with a quantity of 101",
     paid({ lines: [{ ...line, quantity: 101 }], subscription: { user: "u" } }),
     { outcome: unmatched, reason: "quantity", hint: /above 100/ },
   ],
@@ -285,7 +285,7 @@ const WRONG: readonly Wrong[] = [
     { reason: "price_not_set", hint: /Add `price_1` to the setting's `prices`/ },
   ],
   [
-    "a free line of a price that is no trial",
+    "a free line of a price without a trial",
     paid({ lines: [{ ...line, amount: 0 }], subscription: { user: "u" } }),
     { reason: "price_not_set", hint: /says `trial: true`/ },
   ],
@@ -327,7 +327,7 @@ const WRONG: readonly Wrong[] = [
     { reason: "another_type", hint: /`payment_intent.succeeded`/ },
   ],
   ["all events", other("customer.created"), { reason: "another_type", hint: /take it out/ }],
-  // Whose events, and how.
+  // Events of another account or mode, or of another form.
   [
     "a connected account's events",
     (w) => ({ ...completed({ ...named, metadata: { pack: "Two" } })(w), account: "acct_1" }),
@@ -358,7 +358,7 @@ const WRONG: readonly Wrong[] = [
     { reason: "no_payment", hint: /outside of Stripe/ },
   ],
   [
-    "a refund of no charge",
+    "a refund without a charge",
     (w) =>
       eventOf("refund.failed", w.nowS, {
         ...refund("re_1", "ch_1", "pi_1", 100, "failed"),
@@ -369,9 +369,9 @@ const WRONG: readonly Wrong[] = [
   ],
 ];
 
-it("has at least fifty wrong configurations", () => expect(WRONG.length).toBeGreaterThanOrEqual(50));
+it("at least fifty wrong setups are tested", () => expect(WRONG.length).toBeGreaterThanOrEqual(50));
 
-it.each(WRONG)("logs %s, with the correction", async (_, eventOf, { outcome = "ignored", reason, hint }) => {
+it.each(WRONG)("the log shows the correction for %s", async (_, eventOf, { outcome = "ignored", reason, hint }) => {
   const w = await paymentsWorld();
   const event = await eventOf(w);
   await w.send(event);
@@ -387,7 +387,7 @@ it.each(WRONG)("logs %s, with the correction", async (_, eventOf, { outcome = "i
   expect(await w.balances("u")).toEqual([]);
 });
 
-it("logs a second trial and an erased user, with what to do", async () => {
+it("the log explains a second trial and an erased user", async () => {
   const w = await paymentsWorld();
   await w.set({ prices: [{ price: PRICES.items, packId: "Two", trial: true }] });
   const free = (id: string, seconds: number, user: string) =>
@@ -412,13 +412,13 @@ it("logs a second trial and an erased user, with what to do", async () => {
   expect(await w.balances("u")).toHaveLength(2);
 });
 
-it("logs a quantity of a pack with items, although it granted", async () => {
+it("the log explains that a quantity of a pack with items was disregarded", async () => {
   const w = await paymentsWorld();
   await w.deliver(completed({ ...named, metadata: { pack: "Two", quantity: "3" } })(w));
   expect(await w.events()).toMatchObject([{ outcome: "granted", hint: expect.stringContaining("disregarded") }]);
 });
 
-it("suggests no correction for a right configuration", async () => {
+it("the log has no correction for a right setup", async () => {
   const w = await paymentsWorld();
   for (const event of [
     completed({ ...named, metadata: { pack: "Two", order: "7" } })(w),

@@ -28,7 +28,7 @@ async function logOf(app: TestApp, distinctId: string) {
 describeRefusals(`POST ${PATH}`, {
   prepare: () => ({ method: "POST", path: PATH, body: { distinctId: "ana", purpose: "ads", decision: "granted" } }),
   publishable: "end-user",
-  // Any application may say what its own people decided, whatever their ids.
+  // Another application may store consent for the same id, which is then its own person's.
   stranger: (answer) => expect(answer.body.distinctId).toBe("ana"),
 });
 
@@ -136,7 +136,7 @@ describe("consent", () => {
     ["gpc", "yes"],
     ["occurredAt", "yesterday"],
     ["purposes", []],
-  ])("refuses a %s of %j by its name", async (param, value) => {
+  ])("is refused with a %s of %j, by the field's name", async (param, value) => {
     const call = makeClient(new Clock());
     const app = await makeApp();
     const body = { distinctId: "ana", purpose: "ads", decision: "granted", [param]: value };
@@ -144,7 +144,7 @@ describe("consent", () => {
   });
 });
 
-it("accepts 80 grants of an id a UTC day from publishable keys, and 100 entries including denied or withdrawn", async () => {
+it("publishable keys may send 80 grants of an id a UTC day, and 100 entries including denied and withdrawn ones", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp(SETTING);
@@ -178,7 +178,7 @@ it("accepts 80 grants of an id a UTC day from publishable keys, and 100 entries 
   expect((await send("granted")).status).toBe(200);
 });
 
-it("accepts as many entries of an environment a day from publishable keys as its limit of events, and any number from secret keys", async () => {
+it("publishable keys may send as many entries of an environment a day as its limit of events, and secret keys any number", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
   const app = await makeApp(SETTING);
@@ -200,7 +200,7 @@ it("accepts as many entries of an environment a day from publishable keys as its
   expect(refused.headers.get("retry-after")).toBe(String(12 * 3_600));
   expect(await logOf(app, "f")).toHaveLength(0);
   expect((await bySecret("f")).status).toBe(200);
-  // Events have a count of their own.
+  // Events are counted separately.
   const { body: captured } = await call("POST", "/batch/", {
     body: { api_key: app.keys.pk_live, batch: [{ event: "seen", distinct_id: "a" }] },
   });

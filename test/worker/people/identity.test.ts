@@ -23,7 +23,7 @@ async function world() {
   return { clock, app, call: makeClient(clock), page: app.keys.pk_live, server: app.keys.sk_live };
 }
 
-/** Gives an id credits: it is a user from then on. */
+/** Gives an id credits, which makes it a user. */
 async function grantTo(call: Client, app: TestApp, userId: string): Promise<void> {
   const packId = await makeLegacyPack(app.appId, `Pack ${crypto.randomUUID()}`, "count");
   const body = { userId, packId, quantity: 1 };
@@ -65,7 +65,7 @@ describe("a publishable key", () => {
   });
 
   it.each(["crm-7", "bob", "anonymous", ' "NULL" ', `${device(1)}0-1`, `{${device(1)}}`, "0-0-0-0-0"])(
-    "links nobody to %s, which is no device's, and writes nothing of it",
+    "links nobody to %s, which has no device's form, and stores no record of it",
     async (other) => {
       const { call, app, page } = await world();
       await send(call, page, [identify("ana", other), alias("ana", other)]);
@@ -102,7 +102,7 @@ describe("a publishable key", () => {
     const consent = (distinctId: string) => ({ distinctId, purpose: "ads", decision: "granted" });
     const given = { key: page, body: consent(device(4)), headers: { "x-user-token": token } };
     expect((await call("POST", "/api/v1/consent", given)).status).toBe(200);
-    // A server may say so of a device that is nobody's.
+    // With `isDevice` a secret key's consent does not make the device a user.
     await call("POST", "/api/v1/consent", { key, body: { ...consent(device(5)), isDevice: true } });
     const asPage = { ...given, body: { ...consent(device(4)), isDevice: true } };
     expectError(await call("POST", "/api/v1/consent", asPage), "invalid_request");
@@ -114,14 +114,14 @@ describe("a publishable key", () => {
     expect(await claimsOf(app)).toEqual([`${device(5)} < ana`]);
   });
 
-  it("is accepted only from the first claimer: a later one gets nothing", async () => {
+  it("links a device only to its first claimer", async () => {
     const { call, app, page } = await world();
     await send(call, page, [identify("ana", device(1)), identify("bob", device(1))]);
     await send(call, page, [alias("bob", device(1)), alias("ana", device(1))]);
     expect(await claimsOf(app)).toEqual([`${device(1)} < ana`]);
   });
 
-  it("does not chain, in one request or in several: no device claims another", async () => {
+  it("lets no device claim another, in one request or in several", async () => {
     const { call, app, page } = await world();
     await send(call, page, [alias(device(1), device(2)), identify("ana", device(1)), alias(device(1), device(2))]);
     await send(call, page, [alias(device(1), device(3)), alias(device(3), device(1))]);
@@ -135,7 +135,7 @@ describe("a publishable key", () => {
     const pairs = (claimers: readonly string[], others: readonly string[], by: typeof alias) =>
       claimers.flatMap((claimer, n) => by(claimer, others[n] ?? ""));
     await send(call, page, [seen("victim")]);
-    // A first step; devices that claim devices, either way round; devices that become users first, and claim then.
+    // Direct claims, then claims between devices in both directions, then claims by devices that first become users.
     await send(
       call,
       page,
@@ -149,7 +149,7 @@ describe("a publishable key", () => {
       page,
       third.map((id) => identify("victim", id)),
     );
-    // A device that is claimed already becomes a user and claims: it leaves the victim with all that it claims.
+    // A claimed device becomes a user and claims another device. Both are then no part of the victim.
     await send(call, page, [identify(device(100)), identify(device(100), device(200))]);
     await send(
       call,
@@ -160,7 +160,7 @@ describe("a publishable key", () => {
     const reached = person?.distinctIds.map(({ distinctId }) => distinctId);
     expect(reached).toEqual(["victim", ...first.slice(1)]);
     expect(JSON.stringify(events)).not.toContain("planted");
-    // The claims of devices that became users are their own: each is a step from its claimer, and none is the victim's.
+    // The devices that became users keep their claims, and none of these reaches the victim.
     const made = (await claimsOf(app)).length;
     expect(made).toBe(first.length + fourth.length + 1);
   });
@@ -172,7 +172,7 @@ describe("a publishable key", () => {
     expect(await claimsOf(app)).toEqual([`${device(1)} < ana`, `${device(2)} < bob`]);
   });
 
-  it("loses its claim if the device becomes a user, and then keeps none of its data", async () => {
+  it("makes a claim that ends if the device becomes a user, and then the claimer has none of the device's data", async () => {
     const { call, app, page } = await world();
     await send(call, page, [identify("ana", device(1)), seen(device(1), { $set: { secret: 1 } })]);
     expect(await personIds(call, app, "ana")).toEqual(["ana", device(1)]);
@@ -182,7 +182,7 @@ describe("a publishable key", () => {
     expect(person?.properties).toEqual({});
     expect(events.analytics).toHaveLength(1);
     expect(await personIds(call, app, device(1))).toEqual([device(1)]);
-    // The claim is kept, and nobody else makes it.
+    // The claim is still stored, so nobody else can claim the device.
     await send(call, page, [alias("bob", device(1)), alias(device(1), "ana")]);
     expect(await claimsOf(app)).toEqual([`${device(1)} < ana`]);
   });
@@ -210,7 +210,7 @@ describe("a secret key", () => {
     expect(events.analytics.map((event) => event.isVerified)).toEqual([true, false]);
   });
 
-  it("replaces an unverified claim, and verifies its own unverified one; verified ones stay", async () => {
+  it("replaces another id's unverified claim, verifies an equal one, and never replaces a verified one", async () => {
     const { call, app, server, page } = await world();
     await send(call, page, [identify("mallory", device(1)), identify("ana", device(2))]);
     await send(call, server, [identify("ana", device(1)), identify("ana", device(2))]);
@@ -223,7 +223,7 @@ describe("a secret key", () => {
   it("ends the unverified claim nearest above the claimer if it would close a circle", async () => {
     for (const isOneRequest of [true, false]) {
       const { call, app, server, page } = await world();
-      // 1 < 2 < 3 < 4, of which 2 < 3 is verified.
+      // The claims are 1 < 2 < 3 < 4, of which only 2 < 3 is verified.
       await send(call, page, [alias(device(4), device(3)), alias(device(2), device(1))]);
       await send(call, server, [alias(device(3), device(2))]);
       const links = [alias(device(1), device(4)), alias(device(2), device(1))];
@@ -252,7 +252,7 @@ describe("a secret key", () => {
     const { call, app, server } = await world();
     const links = Array.from({ length: 10_000 }, (_, n) => alias(`id-${n}`, `id-${n + 1}`));
     for (let start = 0; start < links.length; start += 2_500) {
-      // Backwards within a request, forwards from one to the next.
+      // Within a request the order is reversed.
       await send(call, server, links.slice(start, start + 2_500).toReversed());
     }
     const ids = await personIds(call, app, "id-0");
@@ -280,7 +280,7 @@ describe("a person", () => {
     const { person, events } = await exportOf(call, app, "ghost");
     expect(person).toMatchObject({ personId: null, distinctIds: [], createdAt: null });
     expect(events.analytics).toEqual([]);
-    // A device that becomes a user is claimed no more; its personless events are nobody's again.
+    // A device that becomes a user is no longer claimed, so its personless events belong to nobody again.
     await grantTo(call, app, device(1));
     expect((await exportOf(call, app, device(1))).person?.personId).toBeNull();
   });
@@ -296,7 +296,7 @@ describe("a person", () => {
     expect(await nameOf(one, "ana")).toBe(names[0]);
   });
 
-  it("has its own properties, then those of the ids that it claims, nearest first; each stays with its id", async () => {
+  it("has its own properties, then those of the ids that it claims, nearest first, and each id keeps its own", async () => {
     const { call, app, page, server } = await world();
     await send(call, page, [
       seen(device(1), { $set: { plan: "free", city: "Ghent", far: 1 } }),
@@ -313,7 +313,7 @@ describe("a person", () => {
     expect((await exportOf(call, app, device(1))).person?.properties).toMatchObject({ plan: "free", far: 1 });
   });
 
-  it("is complete for any shape of claims: wide below narrow, and narrow beside wide", async () => {
+  it("is exported completely and in order, even if some of its ids claim many ids and others few", async () => {
     const { call, app, page, server } = await world();
     const links = [
       ...[1, 2, 3].map((n) => identify("ana", device(n))),
@@ -384,7 +384,7 @@ describe("concurrent requests", () => {
     expect(Object.keys(person?.properties ?? {}).sort()).toEqual([...once, "index"].sort());
   });
 
-  it("close no circle together, and one of them claims", async () => {
+  it("close no circle: two of three claims are kept", async () => {
     const { call, app, server } = await world();
     const ofDevices = [identify(device(1), device(2)), identify(device(2), device(3)), identify(device(3), device(1))];
     for (const links of [ofDevices, [alias("a", "b"), alias("b", "c"), alias("c", "a")]]) {
@@ -395,8 +395,6 @@ describe("concurrent requests", () => {
       expect((await personIds(call, app, distinctId)).length).toBeLessThan(4);
   });
 
-  // 1 claims 2, and 2 claims 3, when 3 is about to claim 1.
-
   it("claim a device once: the first claim stays", async () => {
     const { call, app, page } = await world();
     await Promise.all(Array.from({ length: 20 }, (_, n) => send(call, page, [identify(`user-${n}`, device(1))])));
@@ -405,7 +403,7 @@ describe("concurrent requests", () => {
   });
 });
 
-it("stores $merge_dangerously as an ordinary event", async () => {
+it("$merge_dangerously is stored as an ordinary event, and links nothing", async () => {
   const { call, app, server } = await world();
   await send(call, server, [{ event: "$merge_dangerously", distinct_id: "ana", properties: { alias: "bob" } }]);
   expect(await idOf(app, "bob")).toBeNull();

@@ -22,7 +22,7 @@ describe("the claims of one id by publishable keys", () => {
   const star = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, n) => identify("ana", device(from + n)));
 
-  it("are at most a thousand, in any number of requests: further ones have no effect", async () => {
+  it("are at most a thousand, in any number of requests, and further ones have no effect", async () => {
     const { app, call, key } = await world();
     await send(call, key, star(0, 600));
     await send(call, key, star(500, 999));
@@ -48,7 +48,7 @@ describe("the claims of one id by publishable keys", () => {
 });
 
 describe("a tree of ids below a user, made by publishable keys", () => {
-  /** A device's form of 200 characters. */
+  /** An id of 200 characters in a device's form. */
   const long = (n: number) => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(176, "0")}`;
 
   it("has one level of a thousand ids at most, and the user's export opens", async () => {
@@ -64,7 +64,7 @@ describe("a tree of ids below a user, made by publishable keys", () => {
       key,
       times(999, (n) => identify("ana", long(n))),
     );
-    // Each claims 999 more: by what makes it a user, by what does not, and under a user in between.
+    // Each request claims about 990 more: by an id that becomes a user, by aliases in both directions, and through users in between.
     for (const request of [
       times(999, (n) => identify(long(0), long(10_000 + n))),
       times(999, (n) => alias(long(1), long(20_000 + n))),
@@ -87,7 +87,7 @@ describe("the distinct ids that one request names", () => {
   const seen = (n: number, more = {}): SentEvent => ({ event: "seen", distinct_id: `id ${n}`, ...more });
   const v1 = (batch: readonly SentEvent[]) => batch.map((event) => ({ uuid: crypto.randomUUID(), ...event }));
 
-  it("are a thousand with a publishable or relay key; beyond, nothing is stored and clients send half", async () => {
+  it("are at most a thousand with a publishable or relay key, and a larger request is refused so that clients send half", async () => {
     const { app, call, key } = await world();
     const relay = await makeKey(app.environments.live, "relay");
     const tooMany = times(1_001, (n) => seen(n));
@@ -139,7 +139,7 @@ describe("ids that hold many properties", () => {
       properties: { $set: { a: n }, ...(n % 7 === 0 ? { $process_person_profile: false } : {}) },
     }));
 
-  it("are read a few at a time, and each is set", async () => {
+  it("are read in parts, and each gets its new property", async () => {
     const { app, call, key } = await world();
     const held = await seed(app.environments.live.id, 100, 60_000);
     await send(call, key, setting(100));
@@ -151,7 +151,7 @@ describe("ids that hold many properties", () => {
     }
   });
 
-  it("are refused as too large if an isolate should not read them all, and half of them is accepted", async () => {
+  it("are refused if they are too large to be read together, and half of them is accepted", async () => {
     const { app, call, key } = await world();
     await seed(app.environments.live.id, 400, 60_000);
     const batch = setting(400);

@@ -37,7 +37,7 @@ async function ana() {
   return { clock, call, app };
 }
 
-it("shows the ids that an id claims, which claims do not count and why, and the claims of those that count", async () => {
+it("a profile shows the ids that an id claims, which claims do not count and why, and the claims of those that count", async () => {
   const { app, clock, call } = await ana();
   const who = await readProfile(makeCtx(app.environments.live, clock), "ana");
   expect(
@@ -54,7 +54,7 @@ it("shows the ids that an id claims, which claims do not count and why, and the 
   expect(who.events.every((event) => event.distinctId !== device(2))).toBe(true);
 });
 
-it("shows which id claims an id, and none of the claimer's data", async () => {
+it("a profile shows which id claims it, and none of the claimer's data", async () => {
   const { app, clock } = await ana();
   const ctx = makeCtx(app.environments.live, clock);
   expect((await readProfile(ctx, device(1))).claimed).toMatchObject({ claimedBy: "ana", counts: true });
@@ -65,7 +65,7 @@ it("shows which id claims an id, and none of the claimer's data", async () => {
   expect((await readProfile(ctx, "nobody")).person).toBeNull();
 });
 
-it("links every id, and explains each reason in words", async () => {
+it("the page of a person links every id, and gives all reasons of a claim in words", async () => {
   const { app, clock } = await ana();
   const site = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
   const limiter: RateLimit = { limit: async () => ({ success: true }) };

@@ -4,7 +4,7 @@ import { countingD1 } from "../../support/counting-d1.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
 
-/** What a first event, and one that the isolate plans on its memory, cost a user with credits. */
+/** The cost of a grant, of the first event after it, and of a second event. */
 async function costs(types?: readonly string[]) {
   const { d1, spent } = countingD1(env.DB);
   const app = await makeApp();
@@ -23,13 +23,13 @@ async function costs(types?: readonly string[]) {
   return { grant, first: await spend("e1"), second: await spend("e2") };
 }
 
-it("an endpoint costs a write whose messages it does not receive no row and no trip", async () => {
+it("an endpoint adds no row and no trip to writes whose messages it does not receive", async () => {
   const none = await costs();
   expect(none.second.roundTrips).toBe(1);
   expect(await costs(["credits.revoked"])).toEqual(none);
 });
 
-it("a message costs two rows, its delivery two more, and no trip", async () => {
+it("a message and its delivery cost two rows each, and no trip", async () => {
   const none = await costs();
   const all = await costs(["usage.recorded"]);
   const more = ({ roundTrips, rowsWritten }: typeof none.first) => ({ roundTrips, rowsWritten: rowsWritten + 4 });

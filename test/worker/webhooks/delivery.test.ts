@@ -92,7 +92,7 @@ describe("a message", () => {
     expect(received.at(-1)?.headers["webhook-signature"]?.split(" ")).toHaveLength(2);
   });
 
-  it("is attempted eleven times by the schedule, each up to 10 % later, and then failed", async () => {
+  it("is attempted eleven times on the schedule, each up to 10 % later, and then fails", async () => {
     const { clock, received, grant, settled, create, deliveries, cron } = await granting(() => 500);
     const { webhookId } = await create();
     const startMs = clock.ms;
@@ -147,7 +147,7 @@ describe("a message", () => {
     const { webhookId } = await create();
     await grant();
     await settled();
-    // One that timed out is asked nothing more by the same invocation.
+    // After a timeout the same invocation does not try the endpoint again.
     expect(attempts).toBe(attempt.error === "timeout" ? 1 : 2);
     for (let run = attempts; run < 3; run++) {
       clock.advance(1.1 * MINUTE_MS);
@@ -160,7 +160,7 @@ describe("a message", () => {
   });
 
   it.each(["the person is erased", "the endpoint is switched off", "the endpoint is deleted"])(
-    "is not tried a second time where %s before that",
+    "is not tried a second time if %s before that",
     async (what) => {
       const world = await granting(() => 500);
       const { app, clock, admin, call, grant, received, settled, create } = world;
@@ -181,7 +181,7 @@ describe("a message", () => {
     },
   );
 
-  it("is delivered even if the response has ten megabytes, which are not read", async () => {
+  it("is delivered even if the response is endless, because it is not read", async () => {
     let isCancelled = false;
     const endless = () =>
       new Response(
@@ -206,7 +206,7 @@ describe("a message", () => {
     ["Thu, 15 Jan 2026 13:00:00 GMT", 3_600_000],
     ["soon", 0],
     ["-5", 0],
-  ])("waits for the Retry-After %s, a day at most", async (after, ms) => {
+  ])("waits for the Retry-After %s, but at most a day", async (after, ms) => {
     const refuse = () => new Response(null, { status: 429, headers: { "retry-after": after } });
     const { clock, received, grant, settled, create, deliveries } = await granting(refuse);
     const { webhookId } = await create();
@@ -218,7 +218,7 @@ describe("a message", () => {
     if (ms > 0) expect(Date.parse(nextAttemptAt) - startMs).toBe(ms);
   });
 
-  it("disables its endpoint after a 410, and pending ones fail; nothing more is written for it", async () => {
+  it("disables its endpoint after a 410, pending messages fail, and no more are written for the endpoint", async () => {
     let status = 500;
     const { clock, grant, settled, create, deliveries, admin } = await granting(() => status);
     const { webhookId } = await create();
@@ -242,7 +242,7 @@ describe("a message", () => {
     expect(messages).toBe(2);
   });
 
-  it("disables its endpoint if none was delivered for five days, and not if one was", async () => {
+  it("disables its endpoint if no message was delivered for five days, and not if one was", async () => {
     let status = 500;
     const { clock, grant, settled, create, admin } = await granting(() => status);
     await create();
@@ -263,20 +263,29 @@ describe("a message", () => {
     expect(await attempt(500)).toBe(false);
   });
 
-  it("waits without SETTINGS_SECRET, with that reason in its attempts", async () => {
-    const { grant, create, deliveries, cron, received, root } = await granting();
+  it("is not sent without SETTINGS_SECRET, records that as an attempt, and is sent once there is one", async () => {
+    let status = 500;
+    const { grant, settled, create, deliveries, cron, received, root, clock } = await granting(() => status);
     const { webhookId } = await create();
     await grant();
+    await settled();
+    const before = received.length;
+    clock.advance(DAY_MS);
     const without = { ...root(), settings: { ...root().settings, settingsSecrets: null } };
     expect(await runPart(deliverDue, without)).toEqual([]);
+    expect(received).toHaveLength(before);
+    const [unsent] = await deliveries(webhookId);
+    expect(unsent).toMatchObject({ status: "pending" });
+    expect(unsent.attempts.at(-1)).toMatchObject({ status: null, error: "secrets_unavailable" });
+    status = 200;
+    clock.advance(DAY_MS);
     await cron();
-    const [{ attempts }] = await deliveries(webhookId);
-    expect(received.length).toBeLessThanOrEqual(1);
-    expect(attempts.length).toBeGreaterThan(0);
+    expect(received).toHaveLength(before + 1);
+    expect((await deliveries(webhookId))[0]).toMatchObject({ status: "delivered" });
   });
 });
 
-/** Takes away messages that are so many, and so old, that the next tests would find nothing else. */
+/** Deletes the application's many old messages, so that the cron of the next tests finds their own. */
 const forget = ({ environments: { live } }: { readonly environments: { readonly live: { readonly id: number } } }) =>
   env.DB.batch([
     env.DB.prepare(
@@ -286,7 +295,7 @@ const forget = ({ environments: { live } }: { readonly environments: { readonly 
   ]);
 
 describe("the cron", () => {
-  it("never makes an attempt twice, however many runs there are, nor one of a request's own invocation", async () => {
+  it("makes no attempt twice, even if its runs overlap with each other and with a request's own attempts", async () => {
     const { received, grant, settled, create, cron, clock } = await granting();
     await create();
     await create({ url: "https://second.example/" });
@@ -298,7 +307,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(10);
   });
 
-  it("makes the attempts of a replay above the twentieth", async () => {
+  it("makes the attempts of a replay that exceed the twenty of an invocation", async () => {
     const { admin, create, received, settled, cron, clock } = await granting();
     const { webhookId } = await create();
     const from = new Date(clock.ms).toISOString();
@@ -314,7 +323,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(50);
   });
 
-  it("makes the first attempts above the twentieth of an invocation", async () => {
+  it("makes the first attempts that exceed the twenty of an invocation", async () => {
     const { app, call, received, grant, settled, create, cron } = await granting();
     await create({ types: ["usage.recorded"] });
     await grant();
@@ -329,7 +338,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(30);
   });
 
-  it("immediately makes the attempts that an invocation leaves, even of few messages to many endpoints", async () => {
+  it("has nothing left to do if each request made its own attempts, even to seven endpoints", async () => {
     const { received, grant, settled, create, cron } = await granting();
     for (let n = 0; n < 7; n++) await create({ url: `https://receiver.example/${n}` });
     const packs = await Promise.all([grant("a"), grant("b"), grant("c")]);
@@ -340,7 +349,7 @@ describe("the cron", () => {
     expect(received).toHaveLength(21);
   });
 
-  it("makes the attempts of others although a dead endpoint has a thousand due ones, and asks that endpoint once", async () => {
+  it("makes the attempts of other endpoints even if a dead one has a thousand due, and tries the dead one once", async () => {
     const answered: string[] = [];
     let startMs = 0;
     const others = Promise.withResolvers<void>();
@@ -348,7 +357,7 @@ describe("the cron", () => {
       answered.push(url);
       if (answered.filter((one) => one.includes("well")).length === 20) others.resolve();
       if (!url.includes("dead")) return 200;
-      // The others' attempts are made in the ten seconds until it is given up.
+      // The other endpoint gets its attempts in the ten seconds before this one times out.
       await others.promise;
       clock.ms = startMs + 10_000;
       return new DOMException("late", "TimeoutError");
@@ -402,7 +411,7 @@ describe("the cron", () => {
       expect(await pending(id)).toBeLessThan(count - 20_000);
       expect(await pending(id)).toBeGreaterThan(0);
     }
-    // The log says already what becomes of them.
+    // The log already shows them as failed.
     expect(await deliveries(off.webhookId, "?status=pending")).toEqual([]);
     expect(await deliveries(off.webhookId, "?status=failed&limit=3")).toHaveLength(3);
     expect(await runPart(deliverDue, root())).toEqual([]);
@@ -412,7 +421,7 @@ describe("the cron", () => {
     await forget(app);
   });
 
-  it("fails all pending deliveries before an endpoint is enabled again, or says that it has to wait", async () => {
+  it("fails the pending deliveries of a disabled endpoint, which cannot be enabled again before that", async () => {
     const { app, create, admin, root, deliveries } = await granting();
     const { webhookId } = await create();
     await env.DB.batch([

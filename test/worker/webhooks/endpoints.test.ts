@@ -112,7 +112,7 @@ describe("endpoints", () => {
     ["a line break", "https://example.com/\n"],
     ["localhost", "https://localhost/"],
     ["localhost with a dot", "https://LOCALHOST./"],
-    ["a name of localhost", "https://a.localhost/"],
+    ["a subdomain of localhost", "https://a.localhost/"],
     ["loopback", "https://127.0.0.1/"],
     ["loopback in one number", "https://2130706433/"],
     ["loopback in hexadecimal", "https://0x7f.1/"],
@@ -158,10 +158,10 @@ describe("endpoints", () => {
     ["no types", { types: [] }, "types"],
     ["an empty type", { types: [""] }, "types[0]"],
     ["an invalid type", { types: ["credits.*", "credit.low"] }, "types[1]"],
-    ["an invalid type", { types: "credits.*" }, "types"],
+    ["types that are not a list", { types: "credits.*" }, "types"],
     ["an invalid mode", { mode: "both" }, "mode"],
     ["a secret of the caller's", { secret: "whsec_x" }, "secret"],
-    ["an invalid flag", { isEnabled: true }, "isEnabled"],
+    ["an unknown field", { isEnabled: true }, "isEnabled"],
   ])("are refused with %s", async (_, fields, param) => {
     const { admin } = await receiverWorld();
     expectError(await admin("POST", "/webhooks", { mode: "live", url, ...fields }), "invalid_request", param);

@@ -39,7 +39,7 @@ async function world(types: readonly string[] | null = ["**"], mode: Mode = "liv
   return { clock, app, environment, call, key, post, packId, webhookId, adjust, messages };
 }
 
-it("has a schema for each type that an endpoint can choose, and for no other", () => {
+it("each type of message that an endpoint can choose has a schema, and no other", () => {
   expect(Object.keys(messageData).sort()).toEqual([...MESSAGE_TYPES].sort());
 });
 
@@ -182,7 +182,7 @@ describe("messages about changed credits", () => {
     );
   });
 
-  it("are written once, however often the effect is requested, and only for endpoints that receive them", async () => {
+  it("are written once even if the request is repeated, and only for endpoints that receive them", async () => {
     const { post, packId, messages } = await world(["credits.*"]);
     for (let n = 0; n < 3; n++) await post("/credits/grant", { userId: "u", packId, externalRef: "order" });
     await post("/usage/events", { userId: "u", eventId: "e", event: "chat", quantities: { count: 0, cents: 1 } });
@@ -197,7 +197,7 @@ describe("messages about changed credits", () => {
       ["credits.granted", "usage.recorded"],
     ],
     [["credits.low"], []],
-  ])("go to an endpoint of types %j as %j", async (types, wanted) => {
+  ])("go to an endpoint with the types %j: %j", async (types, wanted) => {
     const { post, app, messages } = await world(types);
     const packId = await makeLegacyPack(app.appId, "Legacy", "count");
     await post("/credits/grant", { userId: "u", packId, quantity: 2 });
@@ -206,8 +206,8 @@ describe("messages about changed credits", () => {
   });
 });
 
-describe("a message whose data are known", () => {
-  it("is written once, however often its batch is sent, and is attempted first by its writer", async () => {
+describe("a message that is written directly", () => {
+  it("is written once even if its batch is sent twice, and its writer makes the first attempt", async () => {
     const { clock, environment } = await world();
     const outbox: Outbox = [];
     const ctx = { ...makeCtx(environment, clock), outbox };

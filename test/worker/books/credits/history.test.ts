@@ -128,7 +128,7 @@ describe("a page of history", () => {
     }
   });
 
-  it.each(["0", "501", "-1", "1.5", "1e2", "ten", "", " 5", "+5", "0x10", "999999999999999999999"])(
+  it.each(["0", "501", "-1", "1.5", "1e2", "ten", "", " 5", "+5", "0x10", "５", "999999999999999999999"])(
     "refuses the limit %j",
     async (limit) => {
       const w = await creditsWorld();

@@ -247,6 +247,8 @@ describe("the arguments of list", () => {
     ["userId=u&userId=v", "userId"],
     ["userId=a%0Ab", "userId"],
     [`userId=${"x".repeat(201)}`, "userId"],
+    ["userId=%00", "userId"],
+    ["userId=%", "query"],
     ["userId=%ff", "query"],
     ["userId=%ED%A0%80", "query"],
     ["userId=u&event=", "event"],
@@ -259,11 +261,6 @@ describe("the arguments of list", () => {
   ])("are refused by name when malformed or given twice: %s", async (query, param) => {
     const w = await creditsWorld();
     expectError(await w.list(query), "invalid_request", param);
-  });
-
-  it("may be mixed with unknown parameters, once or twice", async () => {
-    const w = await creditsWorld();
-    expect((await w.list("utm=1&userId=u&utm=2&_=5&constructor=x&__proto__=y")).status).toBe(200);
   });
 
   it("include a userId of 200 code points of any script", async () => {

@@ -67,7 +67,7 @@ describe("a request of PostHog's clients", () => {
     ],
     ["bare base64", async (json) => ({ body: base64(utf8(json)), headers: TEXT })],
   ];
-  it.each(PACKINGS)("may be compressed as %s", async (_packing, pack) => {
+  it.each(PACKINGS)("may be encoded as %s", async (_packing, pack) => {
     const { call, app, key } = await world();
     const text = "ünïcode ✓ ~~??>>";
     const { body, headers } = await pack(
@@ -94,19 +94,19 @@ describe("a request of PostHog's clients", () => {
     expect((await eventsOf(app, "ana")).map((row) => row.seq)).toEqual(Array.from({ length: 36 }, (_, n) => n + 1));
   });
 
-  it("is refused with 413 above ten thousand events; clients then halve it", async () => {
+  it("is refused with 413 above ten thousand events, so that clients send half", async () => {
     const { call, key } = await world();
     const batch = Array.from({ length: 10_001 }, () => ({ event: "e", distinct_id: "d" }));
     expectError(await call("POST", "/batch/", { body: { api_key: key, batch } }), "payload_too_large");
   });
 
   it.each([
-    ["cut gzip", async () => (await gzip(JSON.stringify({ batch: [] }))).slice(0, 20), TEXT],
-    ["no JSON", async () => "event=seen", TEXT],
+    ["truncated gzip", async () => (await gzip(JSON.stringify({ batch: [] }))).slice(0, 20), TEXT],
+    ["not JSON", async () => "event=seen", TEXT],
     ["an empty body", async () => "", TEXT],
-    ["base64 of no JSON, padded wrongly", async () => "ab=", TEXT],
-    ["base64 of no JSON", async () => "data=YWJj", FORM],
-    ["a form with an escape that is no UTF-8", async () => "data={%22batch%22:[%22%FF%22]}", FORM],
+    ["wrongly padded base64", async () => "ab=", TEXT],
+    ["base64 of a text that is not JSON", async () => "data=YWJj", FORM],
+    ["a form with an escape that is not UTF-8", async () => "data={%22batch%22:[%22%FF%22]}", FORM],
     ["gzip within gzip", async () => gzip(String.fromCharCode(0x1f, 0x8b)), TEXT],
     ["a form without data", async () => "ver=1", FORM],
     ["bytes that are not UTF-8", async () => new Uint8Array([0x7b, 0x22, 0xff, 0x22, 0x7d]), TEXT],
@@ -115,7 +115,7 @@ describe("a request of PostHog's clients", () => {
     expectError(await call("POST", "/batch/", { body: await body(), headers }), "invalid_request");
   });
 
-  it("checks its key before its shape, and its shape before its events", async () => {
+  it("is checked for its key before its shape, and for its shape before its events", async () => {
     const { call, key } = await world();
     for (const body of ['"seen"', "17", "[]", "{}", '{"batch":[]}', '{"batch":7}', '{"api_key":"phc_1","batch":[]}']) {
       expectError(
@@ -148,7 +148,7 @@ describe("a request of PostHog's clients", () => {
     expect(await eventsOf(app, "ana")).toEqual([]);
   });
 
-  it("answers a preflight for a day, and other methods with 405", async () => {
+  it("gets its preflight cached for a day, and 405 with another method", async () => {
     const { call } = await world();
     const preflight = await call("OPTIONS", "/e/", {
       headers: {
@@ -167,7 +167,7 @@ describe("a request of PostHog's clients", () => {
 });
 
 describe("an event", () => {
-  it("is stored once by its UUID: within a request, in another, and in concurrent requests", async () => {
+  it("is stored once for its UUID, even if it repeats in the request, in another one, or concurrently", async () => {
     const { call, app, key } = await world();
     const uuid = "0190A5B4-1111-7ABC-8def-0123456789ab";
     const event = { uuid, event: "seen", distinct_id: "ana", properties: { $set: { n: 1 } } };
@@ -179,7 +179,7 @@ describe("an event", () => {
     expect(stored[1]?.uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
   });
 
-  it("is returned as the same JSON value", async () => {
+  it("is stored and exported as the same JSON value", async () => {
     const { call, app, key } = await world();
     const deep = `${'{"a":'.repeat(800)}null${"}".repeat(800)}`;
     const properties = `{"__proto__":{"x":1},"constructor":"c","":"empty","big":9007199254740993,"two53":9007199254740992,
@@ -195,7 +195,7 @@ describe("an event", () => {
     }
     expect(await env.DB.prepare("SELECT json_valid(?) AS valid").bind(text).first()).toEqual({ valid: 1 });
 
-    // The validator of the tests, not Purser, stumbles over a key that no URI can hold.
+    // The tests' validator fails on a key that a URI cannot hold. Purser does not.
     const exportable = properties.replace('"\\udc00key"', '"key"');
     const again = `{"api_key":"${key}","batch":[{"event":"seen","distinct_id":"bob","properties":${exportable}}]}`;
     expect((await call("POST", "/batch/", { body: again })).status).toBe(200);
@@ -203,7 +203,7 @@ describe("an event", () => {
     expect(document.events.analytics[0]?.properties).toEqual(JSON.parse(exportable));
   });
 
-  it("keeps the $set, $set_once and $unset beside its properties, and applies them unchanged to the person", async () => {
+  it("keeps the $set and $set_once beside its properties, and applies them unchanged to the person", async () => {
     const { call, app, key } = await world();
     const event =
       '{"event":"seen","distinct_id":"ana","$set":{"__proto__":{"admin":true}},"$set_once":{"n":9007199254740993}';
@@ -225,7 +225,7 @@ describe("an event", () => {
   const good = { event: "seen", distinct_id: "ana" };
   const deep = JSON.parse(`${"[".repeat(950)}${"]".repeat(950)}`);
   const MALFORMED: [string, unknown, string][] = [
-    ["no object", 7, "batch[0]"],
+    ["a number instead of an event", 7, "batch[0]"],
     ["no event name", { distinct_id: "ana" }, "batch[0].event"],
     ["an empty event name", { ...good, event: "" }, "batch[0].event"],
     ["an event name of 201 code points", { ...good, event: "😀".repeat(201) }, "batch[0].event"],
@@ -259,7 +259,7 @@ describe("an event", () => {
     expect((await eventsOf(app, long))[0]?.event).toBe(long);
   });
 
-  it("may have 256 KiB of properties, including what stands beside them, and above that is refused alone", async () => {
+  it("may have 256 KiB of properties, including a $set beside them, and is refused alone above that", async () => {
     const { call, app, key } = await world();
     const sized = { ...good, properties: { text: `${"é".repeat(131_066)}x` } };
     const at = JSON.stringify(sized.properties);
@@ -281,10 +281,10 @@ describe("an event", () => {
     expect(await eventsOf(app, "ana")).toHaveLength(1);
   });
 
-  it("is stored or refused, and never too large to be written, for any properties", async () => {
+  it("is stored or refused, and never too large for D1, with properties of any size", async () => {
     const clock = new Clock();
     const app = await makeApp();
-    // Hosted D1 takes no value above 2 MB; the local one takes any.
+    // Hosted D1 refuses values above 2 MB. The local D1 accepts them.
     const hosted = hookedD1(
       env.DB,
       async () => {},
@@ -295,7 +295,7 @@ describe("an event", () => {
       },
     );
     const call = makeClient(clock, { DB: hosted });
-    // Each quote is escaped, and then escaped again.
+    // Each quote is escaped twice.
     for (const quotes of [32_700, 65_500, 131_060, 131_072, 262_144]) {
       const properties = { $set: { text: '"'.repeat(quotes) } };
       const batch = [
@@ -311,7 +311,7 @@ describe("an event", () => {
     expect((await idOf(app, "ana-65500"))?.properties).toBeNull();
   });
 
-  it("has its client's time, corrected by this service's clock", async () => {
+  it("has its client's time, corrected by Purser's clock", async () => {
     const { call, app, clock, key } = await world();
     const at = (ms: number) => new Date(clock.ms + ms).toISOString();
     const hour = 3_600_000;
@@ -452,7 +452,7 @@ describe("a request of v1", () => {
 });
 
 describe("the other routes of PostHog's clients", () => {
-  it("also answer a server's secret key, and never repeat it", async () => {
+  it("accept a secret key from a server, and do not repeat it", async () => {
     const { call, app } = await world();
     const answer = await call("POST", "/flags/?v=2", { body: { token: app.keys.sk_live, distinct_id: "ana" } });
     expect(answer).toMatchObject({ status: 200, body: { flags: {} } });

@@ -15,7 +15,7 @@ async function gzip(text: string): Promise<Uint8Array> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** The bytes that were given to whatever unpacks. */
+/** How many bytes were given to the decompressor. */
 let givenBytes = 0;
 beforeEach(() => {
   givenBytes = 0;
@@ -41,7 +41,7 @@ async function world() {
 }
 
 let uuids = 0;
-/** Events of about 100 KiB each, which gzip does not make small. */
+/** Events of about 100 KiB each, which gzip hardly compresses. */
 const large = (count: number, more = "") =>
   Array.from({ length: count }, (_, n) => {
     const noise = Array.from(crypto.getRandomValues(new Uint8Array(50_000)), (byte) =>
@@ -58,7 +58,7 @@ const storedOf = async (app: TestApp) =>
 
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 const base64 = (bytes: Uint8Array) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-/** The ways in which clients send a body; what each makes of a text. */
+/** The ways in which clients encode a body: name, function and headers. */
 const PACKINGS: readonly (readonly [string, (text: string) => Promise<Uint8Array>, Record<string, string>])[] = [
   ["plain", async (text) => utf8(text), {}],
   ["gzip", gzip, {}],
@@ -70,7 +70,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
   const bodies: readonly (readonly [string, (key: string) => string])[] = [
     ["of a batch, its key first", (key) => `{"api_key":"${key}","batch":[${large(4).join()}]}`],
     [
-      "of a batch, its key behind a value",
+      "of a batch, its key after another value",
       (key) => `{"sent_at":"x","other":[{"a":"]"}],"token":"${key}","batch":[${large(4).join()}]}`,
     ],
     [
@@ -102,7 +102,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     const walked = vi.spyOn(JsonBytes.prototype, "whole");
     expectError(await call("POST", "/batch/", { headers, body }), "invalid_key");
     expect(walked).not.toHaveBeenCalled();
-    // 64 KiB of the text are at most some 40 KiB of gzip.
+    // 64 KiB of the text are at most about 40 KiB of gzip.
     expect(givenBytes).toBeLessThan(100_000);
     expect(spent().roundTrips).toBe(1);
     expect(await storedOf(app)).toBe(0);
@@ -126,7 +126,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
     expect(await storedOf(app)).toBe(0);
   });
 
-  it("with its own property `token` is read up to its key", async () => {
+  it("with a property `token` of its own is stored by its key", async () => {
     const { app, call } = await world();
     const [event = ""] = large(1);
     const body = await pack(
@@ -137,7 +137,7 @@ describe.each(PACKINGS)("a large body, %s,", (_, pack, headers) => {
   });
 });
 
-it("a large body of the newer protocol is unpacked after its key is known", async () => {
+it("a large body of v1 is unpacked after its key is known", async () => {
   const { app, call, unknown } = await world();
   const body = await gzip(`{"batch":[${large(4).join()}]}`);
   const send = (key: string) => call("POST", "/i/v1/analytics/events", { key, body });
@@ -147,7 +147,7 @@ it("a large body of the newer protocol is unpacked after its key is known", asyn
   expect(await storedOf(app)).toBe(4);
 });
 
-it("a small body costs no trip for its key alone, a large one costs one more", async () => {
+it("a small body takes one trip, and a large one takes two", async () => {
   const { app, call, spent } = await world();
   const { pk_live } = app.keys;
   const send = async (text: string) => {
@@ -180,19 +180,19 @@ describe("a large body of Purser's own routes", () => {
 
 describe("findKey", () => {
   it.each([
-    ["nothing", "", null],
-    ["no JSON", "nonsense", null],
+    ["an empty text", "", null],
+    ["a text that is not JSON", "nonsense", null],
     ["an empty object", "{}", null],
     ["an empty list", "[]", null],
-    ["a number beside", '{"api_key":7,"token":"t"}', "t"],
-    ["null beside", '{"api_key":null,"$token":"t"}', "t"],
-    ["an escaped name", '{"api_\\u006bey":"t"}', "t"],
-    ["what is cut after the key", '{"api_key":"t","batch":[{"a":"', "t"],
-    ["what is cut within the key", '{"api_key":"t', null],
-    ["what goes wrong before the key", '{"a":tru,"api_key":"t"}', null],
-    ["the second event alone", '[{"event":"e"},{"token":"t"}]', null],
-    ["a list within a batch", '{"batch":[{"token":"t"}]}', null],
-  ])("of %s", (_, text, key) => {
+    ["an object with a number before the key", '{"api_key":7,"token":"t"}', "t"],
+    ["an object with null before the key", '{"api_key":null,"$token":"t"}', "t"],
+    ["an object with an escaped name", '{"api_\\u006bey":"t"}', "t"],
+    ["a text that is cut after the key", '{"api_key":"t","batch":[{"a":"', "t"],
+    ["a text that is cut within the key", '{"api_key":"t', null],
+    ["a text that is invalid before the key", '{"a":tru,"api_key":"t"}', null],
+    ["a list with the key in its second event", '[{"event":"e"},{"token":"t"}]', null],
+    ["a batch with the key in its events", '{"batch":[{"token":"t"}]}', null],
+  ])("finds the key, or none, in %s", (_, text, key) => {
     expect(findKey(utf8(text))).toBe(key);
   });
 });

@@ -11,7 +11,7 @@ const identify = (id: string, other: string): SentEvent => ({
   properties: { $anon_distinct_id: other },
 });
 
-/** What sending a batch costs when all before it was sent. */
+/** The cost of sending `batch` after `before` was sent. */
 async function costOf(
   before: readonly SentEvent[],
   batch: readonly SentEvent[],
@@ -32,7 +32,7 @@ const many = (count: number, idOf: (n: number) => string): SentEvent[] =>
   Array.from({ length: count }, (_, n) => ({ event: "seen", distinct_id: idOf(n) }));
 const ana = (properties = {}): SentEvent => ({ event: "seen", distinct_id: "ana", properties });
 
-/** Rows that a key's check reads, in the first trip, and two of the environment, whether ids are erased. */
+/** Rows that the check of the key reads in the first trip, and two rows that tell whether ids are erased. */
 const KEY_CHECK = 4;
 
 it.each([
@@ -53,7 +53,7 @@ it.each([
   },
   { name: "ten events of ten ids", before: [], batch: many(10, (n) => `id-${n}`), rowsRead: 195, rowsWritten: 41 },
 ])(
-  "$name: one trip, three rows an event, one an id, one for the day",
+  "$name: takes one trip, and writes three rows an event, one an id and one for the day",
   async ({ before, batch, rowsRead, rowsWritten }) => {
     const cost = await costOf(before, batch);
     expect(cost).toMatchObject({ roundTrips: 1, rowsWritten });
@@ -74,19 +74,22 @@ it.each([
     rowsWritten: 7,
   },
   {
-    name: "that again",
+    name: "the same identification again",
     before: [...known, identify("ana", device(1))],
     batch: [identify("ana", device(1))],
     trips: 1,
     rowsWritten: 5,
   },
-])("$name: $trips trips, and rows for what changes alone", async ({ before, batch, trips, rowsWritten }) => {
-  const cost = await costOf(before, batch);
-  expect(cost).toMatchObject({ roundTrips: trips, rowsWritten });
-  expect(cost.rowsRead).toBeLessThanOrEqual(60);
-});
+])(
+  "$name: takes $trips trips, and writes rows only for what changes",
+  async ({ before, batch, trips, rowsWritten }) => {
+    const cost = await costOf(before, batch);
+    expect(cost).toMatchObject({ roundTrips: trips, rowsWritten });
+    expect(cost.rowsRead).toBeLessThanOrEqual(60);
+  },
+);
 
-it("a link costs the same however many ids its claimer claims, and by a publishable key for any length of the chain above", async () => {
+it("a link costs the same however many ids its claimer claims, and by a publishable key however long the chain above is", async () => {
   const chain = Array.from(
     { length: 500 },
     (_, n): SentEvent => ({

@@ -13,10 +13,10 @@ async function world() {
 }
 
 const PAGE_EVENT = { event: "seen", distinct_id: "ana" };
-/** Also of the form of a device's id. */
+/** A UUID, which also has the form of a device's id. */
 const uuid = (end: number) => `0194685f-8a3c-7d11-9f2b-${String(end).padStart(12, "0")}`;
 
-/** Honest and false claims, of devices and of users, and properties of both. */
+/** Events with honest and false claims of devices and users, and with properties of both. */
 const STORY: readonly SentEvent[] = [
   { event: "seen", distinct_id: uuid(1) },
   { event: "$identify", distinct_id: "ana", properties: { $anon_distinct_id: uuid(1), $set: { plan: "pro" } } },
@@ -27,7 +27,7 @@ const STORY: readonly SentEvent[] = [
   { event: "seen", distinct_id: "ana", properties: { $set_once: { first: 1 } } },
 ].map((event, index) => ({ ...event, uuid: uuid(index) }));
 
-/** All that is stored of people and events, but the environment that it is of. */
+/** All stored rows about people and events, without the environment's id. */
 async function storedIn({ environments }: TestApp): Promise<unknown[]> {
   const tables = ["distinct_ids", "analytics_events", "analytics_days"];
   const results = await env.DB.batch<Record<string, unknown>>(
@@ -37,7 +37,7 @@ async function storedIn({ environments }: TestApp): Promise<unknown[]> {
 }
 
 describe("data sent with a relay key", () => {
-  it("is believed, counted and limited like a publishable key's, claim for claim, in both protocols", async () => {
+  it("is stored and counted exactly like a publishable key's, and unlike a secret key's, in both protocols", async () => {
     for (const isV1 of [false, true]) {
       const stored: unknown[] = [];
       for (const kind of ["publishable", "relay", "secret"] as const) {
@@ -84,7 +84,7 @@ describe("a relay key", () => {
     expectError(await call("POST", "/batch/", { key: relay, body }), "invalid_key");
   });
 
-  it("is not searched in a header that is meant for others", async () => {
+  it("is not looked for in an Authorization header that holds no key of Purser", async () => {
     const { app, call } = await world();
     for (const authorization of ["Basic dTpw", "Bearer eyJhbGciOiJIUzI1NiJ9.e30.x", ""]) {
       const body = { api_key: app.keys.pk_live, batch: [PAGE_EVENT] };
@@ -116,7 +116,7 @@ describe("a relay key", () => {
     expectError(await call("POST", "/batch/", { key: relay, body: whole }), "invalid_request", "api_key");
   });
 
-  it("is not counted by address, and works where publishable keys are limited", async () => {
+  it("in the header is not counted by address, and afterwards not in the body either", async () => {
     const { app, clock, relay } = await world();
     const call = makeClient(clock, { PUBLIC_REQUESTS: { limit: async () => ({ success: false }) } });
     const headers = { "cf-connecting-ip": "192.0.2.1" };
@@ -125,7 +125,7 @@ describe("a relay key", () => {
     expectError(await asked(relay), "temporarily_unavailable");
     const proxied = { key: relay, headers, body: { api_key: app.keys.pk_live, batch: [PAGE_EVENT] } };
     expect((await call("POST", "/batch/", proxied)).status).toBe(200);
-    // From now on the address is a server's.
+    // Now the isolate knows the address as a server's.
     expect((await asked(relay)).status).toBe(200);
   });
 

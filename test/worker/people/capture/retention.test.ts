@@ -15,7 +15,7 @@ import { type Bindings, bound, Clock, makeApp, makeClient } from "../../../suppo
 
 const RETENTION: Bindings = { ANALYTICS_RETENTION_DAYS: "30" };
 
-// What the tests of other files stored is in the same tables, and is of no use any more.
+// Deletes the events of other test files, which no test needs any more.
 beforeEach(async () => {
   await behindGuard("analytics_events_kept", env.DB.prepare("DELETE FROM analytics_events"));
 });
@@ -27,7 +27,7 @@ async function world() {
   const runtime = { isolate: {}, now: clock.now, newId: randomId };
   const root = (bindings: Bindings = RETENTION) => systemCtx(bound(bindings), runtime);
   let n = 0;
-  /** Sends so many events of an id, and then lets a day pass. */
+  /** Sends `events` events of an id, and then lets a day pass. */
   const seen = async (distinctId: string, events: number) => {
     const batch = Array.from({ length: events }, () => ({
       event: "seen",
@@ -43,7 +43,7 @@ async function world() {
   return { clock, call, app, root, seen, left, cron };
 }
 
-it("deletes older events, keeps the rest, and exports and counts exactly", async () => {
+it("retention deletes older events, keeps the rest, and exports and counts stay exact", async () => {
   const { clock, call, app, seen, left, cron } = await world();
   await call("POST", "/api/v1/consent", {
     key: app.keys.sk_live,
@@ -71,7 +71,7 @@ it("deletes older events, keeps the rest, and exports and counts exactly", async
   expect(await idOf(app, "ana")).toMatchObject({ eventCount: 5, eventBytes: 2 * '{"n":4}'.length, isSender: 1 });
 });
 
-it("continues for an id whose events are all deleted: the next one is counted, limited and exported", async () => {
+it("retention may delete all events of an id, whose next event is counted, limited and exported", async () => {
   const { clock, call, app, root, seen, left } = await world();
   await seen("ana", 3);
   clock.advance(30 * DAY_MS);
@@ -93,7 +93,7 @@ it("continues for an id whose events are all deleted: the next one is counted, l
   expect(day).toEqual({ ofId: 2, ofAll: 2 });
 });
 
-it("takes bounded steps, oldest first, and reads one row if nothing is old", async () => {
+it("retention takes bounded steps, oldest events first, and reads one row if no event is old", async () => {
   const { clock, app, root, seen, left } = await world();
   await seen("ana", 7);
   const counting = countingD1(env.DB);
@@ -110,7 +110,7 @@ it("takes bounded steps, oldest first, and reads one row if nothing is old", asy
   }
 });
 
-it.each(FAULTS)("counts deleted events once, whichever trip fails: %s", async (fault) => {
+it.each(FAULTS)("retention counts deleted events once, whichever trip fails: %s", async (fault) => {
   const { clock, app, root, seen, left } = await world();
   await seen("ana", 5);
   clock.advance(30 * DAY_MS);
@@ -126,7 +126,7 @@ it.each(FAULTS)("counts deleted events once, whichever trip fails: %s", async (f
   expect((await idOf(app, "ana"))?.eventBytes).toBe(0);
 });
 
-it("accepts a whole number of days from 1, and logs another setting once", () => {
+it("ANALYTICS_RETENTION_DAYS is a whole number of days from 1, and any other value is logged once", () => {
   const log = vi.spyOn(console, "error").mockReturnValue();
   const daysOf = (text?: string) => readSettings(text === undefined ? {} : { ANALYTICS_RETENTION_DAYS: text });
   for (const text of [undefined, ""]) expect(daysOf(text).analyticsRetentionDays).toBeNull();

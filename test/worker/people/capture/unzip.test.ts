@@ -6,7 +6,7 @@ async function gzip(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
   return new Uint8Array(await new Response(packed).arrayBuffer());
 }
 
-it("unpacks no more than allowed: of 100 MiB in 100 kB, the runtime gets a ninth", async () => {
+it("unzip stops above the limit: of 100 MiB in 100 kB the decompressor gets less than a ninth", async () => {
   const packed = await gzip(new Uint8Array(100 * 1024 * 1024));
   let givenBytes = 0;
   const real = WritableStreamDefaultWriter.prototype.write;
@@ -21,7 +21,7 @@ it("unpacks no more than allowed: of 100 MiB in 100 kB, the runtime gets a ninth
   expect(givenBytes).toBeLessThan(packed.length / 9);
 });
 
-it.each([0, 1, 5_000, 3_000_000, 10 * 1024 * 1024])("returns %i bytes unchanged", async (length) => {
+it.each([0, 1, 5_000, 3_000_000, 10 * 1024 * 1024])("unzip returns %i bytes unchanged", async (length) => {
   const bytes = new Uint8Array(length);
   for (let at = 0; at < length; at++) bytes[at] = (at * at) % 251;
   const { bytes: unpacked } = await unzip(await gzip(bytes));
@@ -29,20 +29,20 @@ it.each([0, 1, 5_000, 3_000_000, 10 * 1024 * 1024])("returns %i bytes unchanged"
   expect(unpacked.every((byte, at) => byte === bytes[at])).toBe(true);
 });
 
-it("refuses one byte more, and truncated data", async () => {
+it("unzip refuses one byte above the limit, and truncated data", async () => {
   const packed = await gzip(new Uint8Array(10 * 1024 * 1024 + 1));
   await expect(unzip(packed)).rejects.toMatchObject({ code: "payload_too_large" });
   await expect(unzip(packed.subarray(0, 2_000))).rejects.toMatchObject({ code: "invalid_request" });
 });
 
-// What it says is where its memory begins, so it must neither be believed nor be needed.
-it.each([0, 100, 2_999_999, 0xff_ff_ff_ff])("refuses data with a wrong size of %i bytes", async (said) => {
+// unzip reserves memory by the size that the data claim, so a wrong size must neither be trusted nor accepted.
+it.each([0, 100, 2_999_999, 0xff_ff_ff_ff])("unzip refuses data with a wrong size of %i bytes", async (said) => {
   const packed = await gzip(new Uint8Array(3_000_000));
   new DataView(packed.buffer).setUint32(packed.length - 4, said, true);
   await expect(unzip(packed)).rejects.toMatchObject({ code: "invalid_request" });
 });
 
-it("takes no memory for a large size that a small body claims", async () => {
+it("unzip reserves no memory for a large size that a small body claims", async () => {
   const packed = await gzip(new Uint8Array(10));
   new DataView(packed.buffer).setUint32(packed.length - 4, 0xff_ff_ff_ff, true);
   const taken: number[] = [];
@@ -62,6 +62,6 @@ it("takes no memory for a large size that a small body claims", async () => {
   expect(Math.max(...taken)).toBeLessThan(50_000);
 });
 
-it("refuses two bytes of gzip", async () => {
+it("unzip refuses two bytes of gzip", async () => {
   await expect(unzip(new Uint8Array([0x1f, 0x8b]))).rejects.toMatchObject({ code: "invalid_request" });
 });

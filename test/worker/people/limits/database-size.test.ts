@@ -10,7 +10,7 @@ import { exportOf, send } from "../../../support/people.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
-// From 80 % of a database's size on, analytics by publishable keys are not stored; from 95 % on those by secret keys are not either (L3).
+// From 80 % of the database's size on, analytics by publishable keys are not stored. From 95 % on, none are stored (L3).
 
 const MAX = 1_000_000_000;
 const setSize = (bytes: number, freed = 0) =>
@@ -32,7 +32,7 @@ async function world() {
   return { app, call, clock, seen, v0 };
 }
 
-describe("near the database's size", () => {
+describe("near the maximum size of the database,", () => {
   it("analytics stop for publishable keys at 80 %, for secret keys at 95 %, in PostHog's own terms", async () => {
     const { app, call, seen, v0 } = await world();
     const { pk_live: page, sk_live: server } = app.keys;
@@ -41,7 +41,7 @@ describe("near the database's size", () => {
     expect(await v0(page, [before])).toEqual(OK);
     await setSize(0.8 * MAX);
     expect(await v0(page)).toEqual(LIMITED);
-    expect(await v0(page, [before]), "a repeat is what it is").toEqual(OK);
+    expect(await v0(page, [before]), "a repeat is answered as stored").toEqual(OK);
     expect(await v0(server)).toEqual(OK);
     await setSize(0.95 * MAX - 1);
     expect(await v0(server)).toEqual(OK);
@@ -72,7 +72,7 @@ describe("near the database's size", () => {
     expect((await exportOf(call, app, "ana")).consentLog).toHaveLength(1);
   });
 
-  it("is reported once a day by `limits.reached`, and in the limits", async () => {
+  it("the limit is reported once a day by `limits.reached`, and in the limits", async () => {
     const { app, call, v0 } = await world();
     await makeEndpoint(app.environments.live, ["limits.*"]);
     await setSize(MAX);
@@ -85,7 +85,7 @@ describe("near the database's size", () => {
     expect(reached).toEqual([{ limit: "databaseBytes", at: "2026-01-15T12:00:00.000Z" }]);
   });
 
-  it("is told in the dashboard: on the overview from 80 % on, and with the limits that were met", async () => {
+  it("the dashboard warns on the overview from 80 % on, and shows the limit once it was reached", async () => {
     const { app, clock, v0 } = await world();
     const browser = browse(clock, { DATABASE_BYTES_MAX: `${MAX}` });
     await browser.signIn();
@@ -107,7 +107,7 @@ describe("near the database's size", () => {
 describe("the size", () => {
   const clock = new Clock();
 
-  it("is the file's, which the cron writes; after the file grew, freed space no longer counts", async () => {
+  it("is the file's, which the cron writes, and freed space no longer counts once the file has grown", async () => {
     await setSize(1, 1);
     expect(await runPart(sizePart.work, makeAdminCtx(clock))).toEqual([]);
     const measured = await sizeOf();
@@ -138,7 +138,7 @@ describe("the size", () => {
     await setSize(MAX);
     const body = { distinctId: "bo" };
     expect((await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body })).status).toBe(200);
-    // Its events without their names, and its record.
+    // Three events, without their ids and names, and the id's record.
     expect(await sizeOf()).toEqual({ bytes: MAX, freed: 3 * (400 + 7) + 600 + 3 * 2 });
     await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body });
     expect((await sizeOf())?.freed).toBe(3 * (400 + 7) + 600 + 3 * 2);
@@ -169,7 +169,7 @@ const SHAPES: readonly (readonly [name: string, make: Shape])[] = [
   ],
 ];
 
-it.each(SHAPES)("grows by no more than the counted bytes of %s", async (_name, make) => {
+it.each(SHAPES)("the database grows by no more than the counted bytes of %s", async (_name, make) => {
   const { app, call, clock } = await world();
   const [database] = makeAdminCtx(clock).databases;
   const sizeBefore = (await database?.readSize()) ?? 0;

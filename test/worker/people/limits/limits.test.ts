@@ -54,7 +54,7 @@ async function world(limits: object | null = null, bindings: Bindings = {}) {
 }
 
 const utf8 = (text: string) => new TextEncoder().encode(text).length;
-/** The bytes of a "seen" as they are stored (L3), and of the record of an id. */
+/** The counted bytes of a "seen" event, and of the record of an id (L3). */
 const ofEvent = (id: string, properties: object) =>
   400 + 2 * utf8(id) + "seen".length + utf8(JSON.stringify(properties));
 const ofRecord = (id: string) => 600 + 3 * utf8(id);
@@ -63,7 +63,7 @@ const OK = { status: 1 };
 const LIMITED = { status: 1, quota_limited: ["events"] };
 
 describe("the limits of an environment", () => {
-  it("are the defaults until they are set; a missing value is the default again", async () => {
+  it("are the defaults until they are set, and a missing value is again the default", async () => {
     const { app, set, read } = await world();
     const none = { day: "2026-01-15", events: 0, bytes: 0, eventsOfOneId: 0, bytesOfOneId: 0 };
     const plain = { appId: app.appId, mode: "live", analytics: analyticsDefaults, today: none, reached: [] };
@@ -102,7 +102,7 @@ describe("the limits of an environment", () => {
     expect((await read()).analytics).toEqual(analyticsDefaults);
   });
 
-  it("are the same in the database and in the API", async () => {
+  it("have the same defaults in the database as in the API", async () => {
     const trigger = await env.DB.prepare(
       "SELECT sql FROM sqlite_schema WHERE name = 'analytics_counts_within_limits'",
     ).first<string>("sql");
@@ -111,7 +111,7 @@ describe("the limits of an environment", () => {
 });
 
 describe("above a limit of the environment", () => {
-  it("nothing of a request is stored, in the terms of both protocols; the last that fits is stored", async () => {
+  it("nothing of a request is stored, which both protocols report, and a later request that fits is stored", async () => {
     const { v0, v1, stored, read } = await world({ eventsADay: 5 });
     expect((await v0(many(3))).body).toEqual(OK);
     const three = many(3, "v");
@@ -129,7 +129,7 @@ describe("above a limit of the environment", () => {
     expect(reached).toEqual([{ limit: "eventsADay", at: "2026-01-15T12:00:00.000Z" }]);
   });
 
-  it("of bytes, the counted bytes are the stored ones: the event with its id, and the record of a new id", async () => {
+  it("bytes are counted as they are stored: the event with its id, and the record of a new id", async () => {
     const { v0, stored, read } = await world({ bytesADay: 2 * (ofEvent("ü", { a: "ż" }) + ofRecord("ü")) });
     expect((await v0([seen("ü", { a: "ż" })])).body).toEqual(OK);
     expect((await read()).today.bytes).toBe(400 + 2 * 2 + 4 + 10 + 600 + 3 * 2);
@@ -164,7 +164,7 @@ describe("above a limit of the environment", () => {
     expect(await stored()).toBe(4);
   });
 
-  it("nothing is stored of a request in parts, and everything if it fits", async () => {
+  it("nothing of a large request is stored, and everything if it fits", async () => {
     const large = (count: number) => many(count, "u", { text: "x".repeat(200_000) });
     const { set, v0, v1, stored, read } = await world({ eventsADay: 3 });
     const four = large(4);
@@ -180,13 +180,13 @@ describe("above a limit of the environment", () => {
     await set({ bytesADay: bytes });
     expect((await v0(four)).body).toEqual(OK);
     expect((await v0(four)).body).toEqual(OK);
-    // Of a request that is stored in part already, only what is new must fit.
+    // If a request repeats stored events, only its new events must fit.
     await set({ eventsADay: 5 });
     expect((await v0([...four, ...large(1)])).body).toEqual(OK);
     expect((await read()).today).toMatchObject({ events: 5, bytes: bytes + ofEvent("u", four[0]?.properties ?? {}) });
   });
 
-  it("a repeat is answered as one, and counts once", async () => {
+  it("a repeat is answered as stored, and counts once", async () => {
     const { v0, v1, stored, read } = await world({ eventsADay: 3 });
     const three = many(3);
     for (let times = 0; times < 3; times++) expect((await v0(three)).body).toEqual(OK);
@@ -210,7 +210,7 @@ describe("above a limit of the environment", () => {
     expect((await v0([seen()])).body).toEqual(LIMITED);
   });
 
-  it("counts start again with the next UTC day; a raised or lowered limit takes effect immediately", async () => {
+  it("counts start again with the next UTC day, and a changed limit takes effect at once", async () => {
     const { clock, v0, set, read } = await world({ eventsADay: 2 });
     await v0(many(2));
     expect((await v0([seen()])).body).toEqual(LIMITED);
@@ -278,7 +278,7 @@ describe("above a limit of one id", () => {
     expect(reached).toMatchObject([{ limit: "eventsADayOfOneId" }]);
   });
 
-  it("the same applies to bytes", async () => {
+  it("only that id's events are dropped, by bytes too", async () => {
     const { v1, stored } = await world({ bytesADayOfOneId: ofEvent("quiet", { a: 1 }) + ofRecord("quiet") });
     const batch = [seen("loud", { a: "twelve bytes" }), seen("quiet", { a: 1 })];
     const { results } = (await v1(batch)).body;
@@ -286,14 +286,14 @@ describe("above a limit of one id", () => {
     expect([await stored("loud"), await stored("quiet")]).toEqual([0, 1]);
   });
 
-  it("a repeat is answered as one at the limit", async () => {
+  it("a repeat is answered as stored", async () => {
     const { v1, set } = await world({ eventsADayOfOneId: 2 });
     const two = many(2);
     await v1(two);
     const again = [...two, seen("u")];
     const { results } = (await v1(again)).body;
     expect(again.map(({ uuid }) => results[uuid].result)).toEqual(["ok", "ok", "drop"]);
-    // A lowered limit drops what is new, and keeps others going.
+    // A lowered limit drops neither repeats nor other ids' events.
     await set({ eventsADayOfOneId: 1 });
     const mixed = [...two, seen("other")];
     const answers = (await v1(mixed)).body.results;
@@ -344,7 +344,7 @@ describe("the count", () => {
       .first("n"),
   });
 
-  it("is what is stored, whichever trip fails, before or after the write, and when the client sends it again", async () => {
+  it("equals what is stored, whichever trip fails, and even if the client sends the request again", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     for (const fault of ["before", "after"] as const) {
       for (let at = 1; at <= 4; at++) {
@@ -362,7 +362,7 @@ describe("the count", () => {
     }
   });
 
-  it("costs one row written and no trip, and a reached limit no write", async () => {
+  it("costs one written row and no trip", async () => {
     const { app, client, v0 } = await world();
     const counting = countingD1(env.DB);
     const call = client({ DB: counting.d1 });
@@ -383,7 +383,7 @@ describe("the count", () => {
     const counting = countingD1(env.DB);
     const call = client({ DB: counting.d1 });
     await v0([seen("u")], app.keys.pk_live, call);
-    // The first to meet it records that it was met.
+    // The first request above the limit records this.
     expect((await v0(many(100, "v"), app.keys.pk_live, call)).body).toEqual(LIMITED);
     counting.spent();
     expect((await v0(many(100, "v"), app.keys.pk_live, call)).body).toEqual(LIMITED);
@@ -398,7 +398,7 @@ describe("the count", () => {
 });
 
 describe("limits.reached", () => {
-  it("is sent once a day and limit, by the first isolate that reaches it, with the row that records it", async () => {
+  it("is sent once a day for each limit, by the first isolate that reaches it", async () => {
     const { app, client, clock, v0, v1, call } = await world({ eventsADay: 2, eventsADayOfOneId: 1 });
     await makeEndpoint(app.environments.live, ["limits.*"]);
     const reached = async () =>
@@ -422,7 +422,7 @@ describe("limits.reached", () => {
     expect(await reached()).toHaveLength(3);
   });
 
-  it("is sent once whatever fails, and not at all if no endpoint receives it", async () => {
+  it("is sent once whichever trip fails, and not at all if no endpoint receives it", async () => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     for (const fault of ["before", "amid", "after"] as const) {
       for (let at = 1; at <= 3; at++) {
