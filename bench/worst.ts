@@ -4,7 +4,7 @@
  * the bounds. Fails when a request exceeds its bounds, is answered 500 or ends its isolate. With an argument, only shapes whose
  * names match it are sent.
  */
-import { sealStripeSetting } from "../src/payments/offers.ts";
+import { sealStripeSetting } from "../src/payments/stripe-setting.ts";
 import { readSettings } from "../src/settings.ts";
 import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
 import { APP_ID, bundle, machine, PUBLISHABLE_KEY, prepare, runAll, SETTINGS_SECRET, serve, table } from "./serve.ts";

@@ -3,7 +3,7 @@ import { oldSealsPart } from "./auth/reseal-secrets.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
 import { periodsPart } from "./books/recurring/grant-due.ts";
 import { statementsPart } from "./books/statements/make-statements.ts";
-import { holdsPart } from "./books/usage/extend.ts";
+import { holdsPart } from "./books/usage/expire.ts";
 import { daySumsPart } from "./books/usage/sum-days.ts";
 import { clocksPart } from "./clocks/advance.ts";
 import { constraintOf } from "./db/attempt.ts";

@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts/find-expiries.ts";
 import { settleDueHolds } from "../books/ledger/write.ts";
 import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
-import { type NextHold, selectNextHold } from "../books/usage/extend.ts";
+import { type NextHold, selectNextHold } from "../books/usage/expire.ts";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn, workOnEach } from "../db/cron-work.ts";
 import { changeFeature, clockOf, guardClock, readClock, type TestClock } from "../db/features.ts";

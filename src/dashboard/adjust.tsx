@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
-import { adjustBalance } from "../books/credits/adjust.ts";
-import { previewAdjustment } from "../books/credits/grant.ts";
-import { readBalance, revokeBalance } from "../books/credits/revoke.ts";
+import { adjustBalance, previewAdjustment } from "../books/credits/adjust.ts";
+import { readBalance } from "../books/credits/read-balance.ts";
+import { revokeBalance } from "../books/credits/revoke.ts";
 import { adjustInput, revokeInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";

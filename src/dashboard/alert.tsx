@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { changeAlert, deleteAlert, listAlertUsers, requireAlert } from "../books/alerts/alert.ts";
-import { presentAlert } from "../books/alerts/alerts.ts";
+import { listAlertUsers, presentAlert, requireAlert } from "../books/alerts/alerts.ts";
+import { changeAlert, deleteAlert } from "../books/alerts/change.ts";
 import type { AlertOutput } from "../books/alerts/responses.ts";
 import { changeAlertInput, listAlertUsersInput } from "../books/alerts/schemas.ts";
 import { PurserError } from "../errors.ts";

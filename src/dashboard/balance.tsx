@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
-import { readBalance, readSiblings } from "../books/credits/revoke.ts";
+import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { findGrantAct, listActs } from "../catalog/search-audit.ts";
 import { Acts } from "./audit.tsx";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import { asOfEntriesMax, balancesAsOf, findBalances, searchedBalancesMax } from "../books/credits/list.ts";
-import type { ShownBalance } from "../books/credits/revoke.ts";
+import type { ShownBalance } from "../books/credits/read-balance.ts";
 import { listInput } from "../books/credits/schemas.ts";
 import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { listPacks } from "../catalog/pack.ts";

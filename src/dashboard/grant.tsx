@@ -1,8 +1,8 @@
 import type { Context } from "hono";
 import { amountOfSteps } from "../books/amounts/amount.ts";
 import { grantPack, previewGrant } from "../books/credits/grant.ts";
+import { readUserTotals } from "../books/credits/read-balance.ts";
 import { grantInput } from "../books/credits/schemas.ts";
-import { readUserTotals } from "../books/credits/user-totals.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
+import { readUserTotals } from "../books/credits/read-balance.ts";
 import { shareAtMostOne } from "../books/credits/schemas.ts";
-import { readUserTotals } from "../books/credits/user-totals.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { settlePaymentInput } from "../payments/schemas.ts";

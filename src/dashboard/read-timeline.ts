@@ -1,9 +1,9 @@
 import { entriesBefore, expiriesBefore } from "../books/credits/history.ts";
-import type { ShownBalance } from "../books/credits/revoke.ts";
+import type { ShownBalance } from "../books/credits/read-balance.ts";
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
 import type { RecurringOutput } from "../books/recurring/responses.ts";
 import { listEvents } from "../books/usage/list-events.ts";
-import { describeReservations } from "../books/usage/list-reservations.ts";
+import { describeReservations } from "../books/usage/reservations.ts";
 import type { ShownEvent } from "../books/usage/responses.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { namesOfKeys } from "../catalog/keys.ts";

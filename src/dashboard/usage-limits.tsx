@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
+import { EVERY } from "../books/ledger/calendar.ts";
 import { changeLimit, deleteLimit } from "../books/limits/change.ts";
-import { EVERY } from "../books/limits/judge.ts";
 import { createLimit, listLimits, presentLimit, requireLimit } from "../books/limits/limits.ts";
 import type { UsageLimitOutput, UserLimitOutput } from "../books/limits/responses.ts";
 import { changeLimitInput, createLimitInput } from "../books/limits/schemas.ts";

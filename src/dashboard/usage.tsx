@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { releaseReservation } from "../books/usage/commit.ts";
-import { readReservation } from "../books/usage/list-reservations.ts";
-import { readUsageEvent } from "../books/usage/read-event.ts";
+import { readUsageEvent } from "../books/usage/list-events.ts";
+import { readReservation } from "../books/usage/reservations.ts";
 import type { PurserError } from "../errors.ts";
 import { numbers, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";

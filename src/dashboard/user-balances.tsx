@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { amountOfSteps, toSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
 import type { BalanceList } from "../books/credits/list.ts";
-import type { readUserTotals } from "../books/credits/user-totals.ts";
+import type { readUserTotals } from "../books/credits/read-balance.ts";
 import type { UserModels } from "../books/usage/environment-usage.ts";
 import type { ReservationOutput } from "../books/usage/responses.ts";
 import { Meter } from "./chart.tsx";

@@ -1,9 +1,9 @@
 import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { searchedEntriesMax } from "../books/credits/history.ts";
+import { ledgerReason } from "../books/credits/schemas.ts";
 import type { LedgerRow } from "../books/ledger/insert-entries.ts";
-import { ledgerReason } from "../books/ledger/schemas.ts";
-import type { EventDescription } from "../books/usage/read-event.ts";
+import type { EventDescription } from "../books/usage/list-events.ts";
 import { iso } from "../lib/time.ts";
 import { StepChart } from "./chart.tsx";
 import { numbers } from "./components.tsx";

@@ -1,10 +1,10 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
-import { findReferences } from "../books/credits/history.ts";
-import { readBalance } from "../books/credits/revoke.ts";
+import { findReferences } from "../books/credits/find-entries.ts";
+import { readBalance } from "../books/credits/read-balance.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
-import { readReservation } from "../books/usage/list-reservations.ts";
-import { readUsageEvent } from "../books/usage/read-event.ts";
+import { readUsageEvent } from "../books/usage/list-events.ts";
+import { readReservation } from "../books/usage/reservations.ts";
 import { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import { Amounts, numbers, RowMenu, Table, Tag } from "./components.tsx";

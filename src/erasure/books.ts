@@ -2,7 +2,7 @@ import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { byOf } from "../books/ledger/account.ts";
 import { readLegs, settleHolds } from "../books/ledger/hold.ts";
-import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-entries.ts";
+import { guardNoneRevoked, insertTakings } from "../books/ledger/insert-takings.ts";
 import { computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
 import {
   creditBalances,

@@ -5,8 +5,8 @@
 
 import { and, eq, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { exportedEntryFields } from "../books/ledger/decision.ts";
-import { describedEvent, usageTimes } from "../books/usage/read-event.ts";
+import { exportedEntryFields } from "../books/credits/history.ts";
+import { describedEvent, usageTimes } from "../books/usage/list-events.ts";
 import { type WireFields, wire } from "../db/presenter.ts";
 import { names, type ValueOf } from "../db/query.ts";
 import {

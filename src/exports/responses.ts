@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { debit, quantitiesOutput } from "../books/amounts/responses.ts";
-import { balance, ledgerEntry } from "../books/ledger/responses.ts";
-import { grantSource } from "../books/ledger/schemas.ts";
+import { balance, ledgerEntry } from "../books/credits/responses.ts";
+import { grantSource } from "../books/credits/schemas.ts";
 import { userLimitOutput } from "../books/limits/responses.ts";
 import { recurringOutput } from "../books/recurring/responses.ts";
 import { mode } from "../http/fields.ts";

@@ -51,6 +51,8 @@ export const displayName = () =>
 /** The mode that keys, credits and people belong to. */
 export const mode = z.lazy(() => z.enum(["live", "test"]).meta({ id: "Mode" }));
 
+export const userId = z.lazy(() => identifier()).describe("Your own id of the user.");
+
 /** The position at which a list continues. */
 export const cursor = z
   .lazy(() => z.string().min(1, NOT_EMPTY).optional())

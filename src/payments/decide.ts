@@ -1,22 +1,22 @@
 import { issueBalances } from "../books/credits/grant.ts";
 import { writingValues } from "../books/ledger/account.ts";
 import { type Decision, replay, writeAll } from "../books/ledger/decision.ts";
-import type { NewBalances } from "../books/ledger/insert-entries.ts";
-import { insertPaymentMotions, movedIn } from "../books/ledger/insert-payment-motions.ts";
+import { insertPaymentMotions, movedIn } from "../books/ledger/insert-takings.ts";
 import { creditsGranted, type LedgerMessage } from "../books/ledger/messages.ts";
-import type { AccountAtRead } from "../books/ledger/send.ts";
+import type { NewBalances } from "../books/ledger/new-balances.ts";
+import type { AccountAtRead } from "../books/ledger/read-account.ts";
 import { countActivity } from "../db/activity.ts";
 import type { Statement } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { PaymentChange } from "./event.ts";
 import type { Granting, Refusal } from "./next-step.ts";
 import { type GrantTerms, type Offer, type PlannedGrant, planOffer } from "./offer.ts";
-import type { StripeSetting } from "./offers.ts";
 import { type AccountPlan, type Books, type Issued, isEmptyPlan, type PlannedMotion, planAccount } from "./plan.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { insertGrants } from "./store-payment.ts";
 import { storeDebts } from "./stored-debts.ts";
 import type { PaymentOutcome } from "./stored-payment.ts";
+import type { StripeSetting } from "./stripe-setting.ts";
 
 /** A change of a payment, by an event or by an administrator's settlement. */
 export interface Move extends Granting {

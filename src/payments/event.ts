@@ -1,17 +1,19 @@
 import * as z from "zod";
-import type { CreditFact, Fact, InvoiceFact, InvoiceLine } from "./facts.ts";
-import { type HintFacts, type IgnoredReason, misnamed, NO_FACTS } from "./hints.ts";
+import type { Fact } from "./facts.ts";
+import { type Credit, readInvoice } from "./invoice.ts";
+import { type IgnoredReason, NO_FACTS } from "./reasons.ts";
+import type { StripeEvent } from "./schemas.ts";
 import {
+  type AskedGrant,
+  askedOf,
   charge,
   dispute,
   intent,
-  invoice,
   invoicePayment,
   namesOf,
   parse,
   refund,
   session,
-  type stripeLine,
   userIn,
 } from "./stripe-objects.ts";
 
@@ -36,33 +38,11 @@ export interface PaymentChange {
   readonly asked: AskedGrant;
 }
 
-/** The names in an event, unchanged (S5). */
-export interface AskedGrant {
-  readonly objectId: string | null;
-  readonly pack: string | null;
-  readonly user: string | null;
-  readonly hint: HintFacts;
-}
-
 /** An event that does not concern Purser, and why. */
 export interface IgnoredEvent {
   readonly ignored: IgnoredReason;
   readonly asked: AskedGrant;
 }
-
-export const stripeEventInput = z.lazy(() =>
-  z
-    .looseObject({
-      id: z.string(),
-      type: z.string(),
-      created: z.int().describe("In seconds since 1970."),
-      livemode: z.boolean(),
-      account: z.string().nullish().describe("Set in Stripe Connect events, which are ignored."),
-      data: z.looseObject({ object: z.looseObject({}) }),
-    })
-    .meta({ id: "StripeEvent" }),
-);
-export type StripeEvent = z.infer<typeof stripeEventInput>;
 
 type SaidOf = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
 type Said = (SaidOf | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<AskedGrant> };
@@ -113,29 +93,6 @@ const readSession: EventReader = (object, { created: at }) => {
   };
   return { names, facts: [{ kind: "session", id, at, userId, data }], asked };
 };
-
-/** The names in an event's metadata. */
-function askedOf(
-  kind: HintFacts["kind"],
-  metadata: { readonly pack?: unknown; readonly quantity?: unknown } | null | undefined,
-  named: string | null,
-  goods: number | null = null,
-): Partial<AskedGrant> {
-  const pack = typeof metadata?.pack === "string" && metadata.pack !== "" ? metadata.pack : null;
-  const user = userIn(named);
-  const quantity = metadata?.quantity == null ? ("none" as const) : ("given" as const);
-  const state = named === null ? ("none" as const) : user === null ? ("invalid" as const) : ("named" as const);
-  const hint = {
-    ...NO_FACTS,
-    kind,
-    misnamed: misnamed(metadata),
-    user: state,
-    hasPack: pack !== null,
-    quantity,
-    goods,
-  };
-  return { pack, user, hint };
-}
 
 /** An off-session payment that names its pack and its user in its own metadata. */
 const readIntent: EventReader = (object, { created: at }) => {
@@ -209,80 +166,3 @@ const READERS = new Map<string, EventReader>([
 
 /** The events to choose at Stripe. */
 export const STRIPE_EVENTS = [...READERS.keys()];
-
-/** A negative line of an invoice (S6). */
-export interface Credit {
-  /** The invoice with the credited lines. Null means the newest granted line of the same price and subscription. */
-  readonly invoice: string | null;
-  readonly price: string;
-  readonly subscription: string | null;
-  readonly fact: CreditFact;
-}
-
-/** The most lines that an event contains. */
-const LINES_MAX = 100;
-
-/** The change of a payment by `invoice.paid`. */
-function readInvoice(object: unknown, { created: at }: { readonly created: number }) {
-  const found = parse(invoice, object);
-  const details = found.parent?.subscription_details ?? found.subscription_details ?? null;
-  const subscription = found.subscription ?? details?.subscription ?? null;
-  const isSubscription = details !== null || subscription !== null;
-  const taken = found.lines.data.slice(0, LINES_MAX);
-  const lines = taken.map((one) => readLine(one, subscription));
-  const data = {
-    ...{ isSubscription, subscription, lines },
-    hasMore: found.lines.has_more === true || found.lines.data.length > LINES_MAX,
-    paid: found.amount_paid,
-    total: found.total ?? 0,
-    currency: found.currency,
-  };
-  const metadata = isSubscription ? details?.metadata : found.metadata;
-  const userId = userIn(metadata?.user);
-  const fact: InvoiceFact = { kind: "invoice", id: found.id, at, userId, data };
-  return {
-    names: namesOf(found.payment_intent ?? found.charge, found.id),
-    facts: [fact],
-    customer: found.customer ?? null,
-    asked: askedOf("invoice", metadata, metadata?.user || null),
-    credits: taken.flatMap((one, index) => {
-      const read = lines[index];
-      return read === undefined || read.net >= 0 ? [] : (creditOfLine(fact, one, read) ?? []);
-    }),
-  };
-}
-
-type FoundLine = z.infer<typeof stripeLine>;
-
-const parentOf = ({ parent }: FoundLine) => parent?.subscription_item_details ?? parent?.invoice_item_details ?? null;
-
-function readLine(found: FoundLine, subscription: string | null): InvoiceLine {
-  const { id, amount, quantity = null, period, discount_amounts } = found;
-  const parent = parentOf(found);
-  const discount = (discount_amounts ?? []).reduce((sum, each) => sum + Math.abs(each.amount), 0);
-  return {
-    ...{ id, quantity, amount },
-    price: found.pricing?.price_details?.price ?? found.price?.id ?? null,
-    // A discount makes a negative line smaller too.
-    net: Math.sign(amount) * Math.max(0, Math.abs(amount) - discount),
-    unitAmount: found.price?.unit_amount ?? null,
-    subscription: found.subscription ?? parent?.subscription ?? subscription,
-    isProration: found.proration ?? parent?.proration ?? false,
-    ...{ start: period.start, end: period.end },
-  };
-}
-
-function creditOfLine({ id, at, data }: InvoiceFact, found: FoundLine, read: InvoiceLine): Credit | null {
-  const { price, subscription } = read;
-  if (price === null) return null;
-  const named = (found.proration_details ?? parentOf(found)?.proration_details)?.credited_items ?? null;
-  const items = named?.invoice_line_items ?? [];
-  const isNamed = typeof named?.invoice === "string" && items.length > 0;
-  const beside = data.lines.filter((one) => one.price === price && one.net > 0).map((one) => one.id);
-  const fact = (lines: readonly string[]): CreditFact => ({
-    ...{ kind: "credit", id: `${id}:${read.id}`, at, userId: null },
-    data: { lines, amount: -read.net, currency: data.currency },
-  });
-  if (isNamed) return { invoice: named.invoice ?? null, price, subscription, fact: fact(items) };
-  return { invoice: beside.length > 0 ? id : null, price, subscription, fact: fact(beside) };
-}

@@ -1,7 +1,6 @@
 import { addFractions, type Fraction, reduceFraction } from "../books/amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { type Fact, factsOf, type InvoiceLine } from "./facts.ts";
-import { lineKey } from "./offers.ts";
 
 /** A granted invoice line (S6). Its balances refer to it. */
 export interface StoredLine {
@@ -79,6 +78,9 @@ export const roundUp = ({ numerator, denominator }: Fraction): number => {
 
 /** The invoice of a line's key. It is one of its payment's names. */
 export const invoiceOf = (key: string): string => key.slice(0, key.indexOf(":"));
+
+/** The key of a line, unique in an environment. */
+export const lineKey = (invoiceId: string, lineId: string): string => `${invoiceId}:${lineId}`;
 
 function newLine(key: string, of: Pick<StoredLine, "net" | "currency" | "price" | "subscription">): StoredLine {
   const none = fractionText(ZERO);

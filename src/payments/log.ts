@@ -15,7 +15,7 @@ import { stripeCustomers, stripeLog, stripeSettings } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
-import type { LogReason } from "./hints.ts";
+import type { LogReason } from "./reasons.ts";
 import { OUTCOMES } from "./schemas.ts";
 import type { PaymentOutcome } from "./stored-payment.ts";
 

@@ -1,7 +1,7 @@
 import { grantRefusals } from "../books/credits/grant.ts";
 import type { User } from "../books/ledger/account.ts";
 import { type Decision, replay } from "../books/ledger/decision.ts";
-import type { AccountAtRead } from "../books/ledger/send.ts";
+import type { AccountAtRead } from "../books/ledger/read-account.ts";
 import { writeForUser } from "../books/ledger/write.ts";
 import { choosePack, type Pack, selectPack } from "../catalog/pack.ts";
 import { attempt } from "../db/attempt.ts";
@@ -23,7 +23,6 @@ import {
 } from "./books.ts";
 import { decideMotions, decidePaymentGrant, type Move, type Storing } from "./decide.ts";
 import { factsOf } from "./facts.ts";
-import { hintOf, QUANTITY_DISREGARDED } from "./hints.ts";
 import { logStatement, selectLogged } from "./log.ts";
 import {
   GRANTED,
@@ -34,8 +33,9 @@ import {
   type Step,
   standingOfKnown,
 } from "./next-step.ts";
-import { type Offer, type Reason, reasonOf } from "./offer.ts";
+import type { Offer } from "./offer.ts";
 import type { AccountPlan } from "./plan.ts";
+import { hintOf, QUANTITY_DISREGARDED, type Reason, reasonOf } from "./reasons.ts";
 import { OUTCOMES } from "./schemas.ts";
 import { type PaymentState, shownKey } from "./state.ts";
 import { guardNoCustomer, type PaymentWrite, storePayment } from "./store-payment.ts";

@@ -1,10 +1,11 @@
 import { invoiceOf } from "./line.ts";
-import type { Offer, Reason } from "./offer.ts";
-import { offersOf, type StripeSetting } from "./offers.ts";
+import { type Offer, offersOf } from "./offer.ts";
 import { type AccountPlan, type Books, isEmptyPlan, planAccount } from "./plan.ts";
 import type { DebtTerms } from "./plan-lines.ts";
+import type { Reason } from "./reasons.ts";
 import type { PaymentState } from "./state.ts";
 import type { PaymentOutcome, StoredPayment } from "./stored-payment.ts";
+import type { StripeSetting } from "./stripe-setting.ts";
 
 /** The next step for a payment. Each step is one batch. */
 export type Step =

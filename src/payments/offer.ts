@@ -1,37 +1,13 @@
 import { type Fraction, fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { USER_BALANCES_MAX } from "../books/credits/grant.ts";
-import type { NewBalances } from "../books/ledger/insert-entries.ts";
-import { planGrant } from "../books/ledger/new-balances.ts";
+import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/pack.ts";
 import type { Steps } from "../db/schema.ts";
 import { PurserError } from "../errors.ts";
-import type { SessionFact } from "./facts.ts";
-
-/** Why a payment grants nothing (S3). */
-export const REASONS = [
-  "no_user",
-  "no_pack",
-  "quantity",
-  "currency",
-  "period_over",
-  "proration",
-  "lines_missing",
-  "person_erased",
-  "quota",
-] as const;
-export type Reason = (typeof REASONS)[number];
-
-const REFUSALS = new Map<string, Reason>([
-  ["test_quota_exceeded", "quota"],
-  ["person_erased", "person_erased"],
-]);
-
-/** Why a grant was refused. Null for errors that are not a reason of a payment. */
-export function reasonOf(error: unknown): Reason | null {
-  if (!(error instanceof PurserError)) return null;
-  // The user has the maximum number of balances (L6).
-  return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
-}
+import { type Fact, factsOf, type IntentFact, type InvoiceFact, type InvoiceLine, type SessionFact } from "./facts.ts";
+import { lineKey } from "./line.ts";
+import type { Reason } from "./reasons.ts";
+import type { PriceSetting, StripeSetting } from "./stripe-setting.ts";
 
 /** A grant that a payment would make, with its user. */
 export interface Offer {
@@ -78,6 +54,96 @@ export interface GrantTerms {
   readonly packOf: (pack: string) => Pack | null;
   /** The references of the user's past trials. */
   readonly trials: ReadonlySet<string>;
+}
+
+/** The possible grants of a payment: from a session, else an invoice, else an intent. None for products that are not set up. */
+export function offersOf(
+  facts: readonly Fact[],
+  setting: Pick<StripeSetting, "prices" | "currency">,
+  customerUser: string | null,
+): readonly Offer[] {
+  return [
+    ...factsOf(facts, "session").map(ofSession),
+    ...factsOf(facts, "invoice").flatMap((invoice) => ofInvoice(invoice, setting, customerUser) ?? []),
+    ...factsOf(facts, "intent").map(ofSession),
+  ];
+}
+
+function ofSession({ userId, data }: SessionFact | IntentFact): Offer {
+  const part = {
+    externalRef: refOf(data.ref),
+    ...{ line: null, isTrial: false, pack: data.pack, times: ONCE },
+    quantity: data.quantity === null ? { amount: data } : { units: data.quantity },
+    ...{ expiresAtMs: undefined, elseExpiresAtMs: undefined },
+  };
+  return { userId, parts: [part], flaw: null };
+}
+
+/** The grant of an invoice. Null when none of its prices is in the setting. */
+function ofInvoice(
+  invoice: InvoiceFact,
+  setting: Pick<StripeSetting, "prices" | "currency">,
+  customerUser: string | null,
+): Offer | null {
+  const { lines, hasMore, isSubscription } = invoice.data;
+  const parts: OfferPart[] = [];
+  let isUntold = false;
+  for (const line of lines) {
+    const price = setting.prices.find((candidate) => candidate.price === line.price);
+    const times = price === undefined ? null : timesOfLine(invoice, line, price, setting.currency);
+    if (price === undefined || times === null) continue;
+    if (times === "proration") isUntold = true;
+    else parts.push(partOf(invoice, line, price, times));
+  }
+  if (parts.length === 0 && !isUntold && !(hasMore && setting.prices.length > 0)) return null;
+  const userId = invoice.userId ?? (isSubscription ? customerUser : null);
+  return { userId, parts, flaw: isUntold ? "proration" : hasMore ? "lines_missing" : null };
+}
+
+/** How many times a line buys its price's pack. Null for nothing. `proration` when the share is unknown. */
+function timesOfLine(
+  { data }: InvoiceFact,
+  line: InvoiceLine,
+  price: PriceSetting,
+  currency: string,
+): Fraction | "proration" | null {
+  const { net, quantity, isProration } = line;
+  if (net < 0 || (net === 0 && (isProration || price.trial !== true))) return null;
+  if (!isProration) {
+    const times = BigInt(quantity ?? 1);
+    return times > 0n ? { numerator: times, denominator: 1n } : null;
+  }
+  const whole = wholeOf(data, line, price, currency);
+  return whole === null ? "proration" : { numerator: BigInt(net) * whole.denominator, denominator: whole.numerator };
+}
+
+/** The full amount of one unit of a price. */
+function wholeOf(
+  { lines, currency: ofInvoice }: InvoiceFact["data"],
+  line: InvoiceLine,
+  price: PriceSetting,
+  currency: string,
+): Fraction | null {
+  if (price.amount !== undefined && ofInvoice === currency) return { numerator: BigInt(price.amount), denominator: 1n };
+  const whole = lines.find(
+    (one) => one.price === line.price && !one.isProration && one.amount > 0 && (one.quantity ?? 1) > 0,
+  );
+  if (whole !== undefined) return { numerator: BigInt(whole.amount), denominator: BigInt(whole.quantity ?? 1) };
+  const { unitAmount } = line;
+  return unitAmount !== null && unitAmount > 0 ? { numerator: BigInt(unitAmount), denominator: 1n } : null;
+}
+
+function partOf({ id, data }: InvoiceFact, line: InvoiceLine, price: PriceSetting, times: Fraction): OfferPart {
+  const isTrial = line.net === 0;
+  const hasPeriod = price.expires === "period" && line.end > line.start;
+  const latest = Math.max(...data.lines.map(({ end }) => end));
+  return {
+    externalRef: isTrial ? refOf("trial", price.price) : refOf(id, line.id),
+    line: isTrial ? null : lineKey(id, line.id),
+    ...{ isTrial, pack: price.packId, times, quantity: { units: price.quantity ?? "" } },
+    expiresAtMs: hasPeriod ? line.end * 1_000 : undefined,
+    elseExpiresAtMs: hasPeriod && line.isProration ? latest * 1_000 : undefined,
+  };
 }
 
 /** The grant for one part of an offer. */

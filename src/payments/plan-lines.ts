@@ -59,7 +59,7 @@ export function dueOfGrant(share: Fraction, grant: Pick<MovingGrant, "initialSte
   return dueOf(grant.initialSteps, leastOf(all, ONE_LINE));
 }
 
-/** A balance after the given amount is due, computed like insert-payment-motions.ts does. */
+/** A balance after the given amount is due, computed like insert-takings.ts does. */
 export function moved(grant: MovingGrant, due: Steps): { readonly remaining: number; readonly taken: number } {
   const { remainingSteps: remaining, takenSteps: taken } = grant;
   if (due === grant.dueSteps || grant.isClosed === 1) return { remaining, taken };

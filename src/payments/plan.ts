@@ -1,6 +1,6 @@
 import type { Fraction } from "../books/amounts/amount.ts";
-import type { NewBalance } from "../books/ledger/insert-entries.ts";
-import type { PaymentMotion } from "../books/ledger/insert-payment-motions.ts";
+import type { PaymentMotion } from "../books/ledger/insert-takings.ts";
+import type { NewBalance } from "../books/ledger/new-balances.ts";
 import { creditOf, lineOf, type StoredDebt, type StoredLine } from "./line.ts";
 import {
   type ChangedDebt,

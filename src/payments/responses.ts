@@ -2,10 +2,9 @@ import * as z from "zod";
 import { unit } from "../books/amounts/schemas.ts";
 import { mode } from "../http/fields.ts";
 import { time } from "../http/responses.ts";
-import { LOG_REASONS } from "./hints.ts";
-import { REASONS } from "./offer.ts";
+import { LOG_REASONS, REASONS } from "./reasons.ts";
+import { SIGNATURE_FAULTS } from "./receiver.ts";
 import { expires, stripeOutcome as outcome, paymentRefunds, paymentSettler, paymentStatus } from "./schemas.ts";
-import { SIGNATURE_FAULTS } from "./signature.ts";
 
 const money = z.int().describe("In the currency's smallest unit, as at Stripe.");
 

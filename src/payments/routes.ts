@@ -1,87 +1,27 @@
-import { and, eq, sql } from "drizzle-orm";
 import { createMiddleware } from "hono/factory";
 import * as z from "zod";
 import { limitStripe } from "../auth/arrivals.ts";
 import { inDatabaseOf, openRoot, requireAdmin } from "../auth/require-admin.ts";
-import { clockOf, timesOf } from "../db/features.ts";
-import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
-import { environments, stripeSettings } from "../db/schema.ts";
-import { databaseIndexOf } from "../db/session.ts";
 import { all } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { bodyTextOf, limitBody, readBody } from "../http/body.ts";
 import { type AppEnv, answerOutcome, callVerb, createRoutes } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
-import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
-import { stripeEventInput } from "./event.ts";
-import { hintOf, NO_FACTS } from "./hints.ts";
 import { listPayments, listStripeEvents } from "./list.ts";
 import { logIgnored } from "./log.ts";
-import { openSecrets, readStoredSetting } from "./offers.ts";
+import { hintOf, NO_FACTS } from "./reasons.ts";
+import { checkSignature, noteRefused, type Receiver, SignatureRefusal, selectReceiver, tenantOf } from "./receiver.ts";
 import {
   listPaymentsInput,
   listStripeEventsInput,
   readStripeInput,
   setStripeInput,
   settlePaymentInput,
+  stripeEventInput,
 } from "./schemas.ts";
 import { settlePayment } from "./settle.ts";
-import { checkSignature, SignatureRefusal } from "./signature.ts";
-import { readStripe, setStripe } from "./stripe-setting.ts";
+import { openSecrets, readStoredSetting, readStripe, setStripe } from "./stripe-setting.ts";
 import { takeEvent } from "./take-event.ts";
-
-const receiverFields = {
-  ...fields(environments, { environmentId: "id" }),
-  ...fields(stripeSettings, "refusedAtMs"),
-  // The condition says that there is one.
-  ...computed({ stored: sql<string>`${stripeSettings.setting}`, clock: clockOf() }),
-};
-type Receiver = RowOf<typeof receiverFields>;
-
-const selectReceiver = query((value: ValueOf<{ appId: string; mode: string }>) =>
-  read(
-    receiverFields,
-    (list) => sql`SELECT ${list} FROM ${environments}
-      CROSS JOIN ${stripeSettings} ON ${stripeSettings.environmentId} = ${environments.id}
-      WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
-      AND ${stripeSettings.setting} IS NOT NULL`,
-  ),
-);
-
-const REFUSED_EVERY_MS = 60_000;
-type Refused = { environmentId: number; nowMs: number; beforeMs: number; reason: string };
-const updateRefused = query((value: ValueOf<Refused>) =>
-  drizzle
-    .update(stripeSettings)
-    .set({
-      refusedAtMs: value("nowMs", stripeSettings.refusedAtMs),
-      refusedReason: value("reason", stripeSettings.refusedReason),
-    })
-    .where(
-      and(
-        eq(stripeSettings.environmentId, value("environmentId")),
-        sql`coalesce(${stripeSettings.refusedAtMs}, 0) <= ${value("beforeMs")}`,
-      ),
-    ),
-);
-
-/** Records, at most once a minute, a request without a valid signature, because anybody can send one. */
-async function noteRefused(ctx: TenantCtx, { environmentId, refusedAtMs }: Receiver, reason: string): Promise<void> {
-  const nowMs = ctx.realNow();
-  const beforeMs = nowMs - REFUSED_EVERY_MS;
-  if ((refusedAtMs ?? 0) <= beforeMs) await all(ctx.db, updateRefused({ environmentId, nowMs, beforeMs, reason }));
-}
-
-function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId, clock }: Receiver): TenantCtx {
-  const environment: Environment = {
-    id: environmentId,
-    appId,
-    // An environment has no other mode.
-    mode: mode === "live" ? "live" : "test",
-    database: databaseIndexOf(appId) ?? 0,
-  };
-  return { ...root, ...timesOf(clock, root), environment, caller: { kind: "stripe" } };
-}
 
 /** Finds the environment of the URL, and sets `ctx`. Throws `not_found` when it has no Stripe setting. */
 const openReceiver = createMiddleware<AppEnv & { Variables: { receiver: Receiver } }>(async (c, next) => {

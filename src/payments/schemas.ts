@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { userId } from "../books/ledger/schemas.ts";
-import { anyNumber, cursor, identifier, mode, pageLimit, queryFlag } from "../http/fields.ts";
+import { anyNumber, cursor, identifier, mode, pageLimit, queryFlag, userId } from "../http/fields.ts";
 
 const PRICES_MAX = 100;
 /** Stripe's largest amount has eight digits, or twelve for currencies with small units. */
@@ -132,3 +131,17 @@ export const settlePaymentInput = z.lazy(() =>
     .meta({ id: "SettlePayment" }),
 );
 export type SettlePaymentInput = z.infer<typeof settlePaymentInput>;
+
+export const stripeEventInput = z.lazy(() =>
+  z
+    .looseObject({
+      id: z.string(),
+      type: z.string(),
+      created: z.int().describe("In seconds since 1970."),
+      livemode: z.boolean(),
+      account: z.string().nullish().describe("Set in Stripe Connect events, which are ignored."),
+      data: z.looseObject({ object: z.looseObject({}) }),
+    })
+    .meta({ id: "StripeEvent" }),
+);
+export type StripeEvent = z.infer<typeof stripeEventInput>;

@@ -5,11 +5,9 @@ import { presentGrant } from "../books/credits/grant.ts";
 import type { GrantOutput } from "../books/credits/responses.ts";
 import type { shareAtMostOne } from "../books/credits/schemas.ts";
 import { presentExpiry } from "../books/ledger/balance.ts";
-import type { Outcome } from "../books/ledger/decision.ts";
+import { compareStamp, idempotencyConflict, type Outcome, stampRequest } from "../books/ledger/decision.ts";
 import { isDue, willBeCharged } from "../books/ledger/hold.ts";
-import type { NewBalances } from "../books/ledger/insert-entries.ts";
-import { planGrant } from "../books/ledger/new-balances.ts";
-import { compareStamp, idempotencyConflict, stampRequest } from "../books/ledger/request-hash.ts";
+import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps.ts";
 import { choosePack, selectPack } from "../catalog/pack.ts";
 import { computed, query, read, type ValueOf } from "../db/query.ts";
@@ -20,18 +18,17 @@ import { warn } from "../http/factory.ts";
 import type { AdminCtx, TenantCtx } from "../runtime.ts";
 import type { Move } from "./decide.ts";
 import { factsOf } from "./facts.ts";
-import { least } from "./line.ts";
+import { least, lineKey } from "./line.ts";
 import { noPayment } from "./list.ts";
 import { movePayment } from "./move.ts";
 import { ONCE, quantityOf, refOf } from "./offer.ts";
-import { lineKey, readStoredSetting, type StripeSetting } from "./offers.ts";
 import { planAccount, withReturn } from "./plan.ts";
 import { moved } from "./plan-lines.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
 import { type PaymentState, shownKey, stateOf } from "./state.ts";
 import { readDebt, selectDebts } from "./stored-debts.ts";
 import { readPayment, type StoredPayment, selectPayments } from "./stored-payment.ts";
-import { selectSetting } from "./stripe-setting.ts";
+import { readStoredSetting, type StripeSetting, selectSetting } from "./stripe-setting.ts";
 
 /**
  * Grants a pack for an unmatched payment to the user whom the administrator names. Amounts that are already due back are taken in

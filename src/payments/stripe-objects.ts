@@ -1,11 +1,12 @@
 import * as z from "zod";
 import { identifier } from "../http/fields.ts";
 import { refusalOfIssues } from "../http/validate.ts";
+import { type HintFacts, misnamed, NO_FACTS } from "./reasons.ts";
 
 /** The used fields of Stripe's objects. Other fields are ignored, because Stripe may add fields at any time. */
-const nullableText = z.lazy(() => z.string().nullish());
-const whole = z.lazy(() => z.int());
-const metadata = z.lazy(() =>
+export const nullableText = z.lazy(() => z.string().nullish());
+export const whole = z.lazy(() => z.int());
+export const metadata = z.lazy(() =>
   z.looseObject({ user: nullableText, pack: nullableText, quantity: nullableText }).nullish(),
 );
 
@@ -34,49 +35,6 @@ export const intent = z.lazy(() =>
     metadata,
     // Of API versions before 2025-03-31.
     invoice: nullableText,
-  }),
-);
-
-const credited = z.lazy(() => z.object({ invoice: nullableText, invoice_line_items: z.array(z.string()).nullish() }));
-const prorationDetails = z.lazy(() => z.object({ credited_items: credited.nullish() }).nullish());
-const lineParent = z.lazy(() =>
-  z
-    .object({ proration: z.boolean().nullish(), proration_details: prorationDetails, subscription: nullableText })
-    .nullish(),
-);
-export const stripeLine = z.lazy(() =>
-  z.object({
-    id: z.string(),
-    amount: whole,
-    discount_amounts: z.array(z.object({ amount: whole })).nullish(),
-    quantity: whole.nullish(),
-    proration: z.boolean().nullish(),
-    proration_details: prorationDetails,
-    subscription: nullableText,
-    price: z.object({ id: z.string(), unit_amount: whole.nullish() }).nullish(),
-    pricing: z.object({ price_details: z.object({ price: nullableText }).nullish() }).nullish(),
-    parent: z.object({ subscription_item_details: lineParent, invoice_item_details: lineParent }).nullish(),
-    period: z.object({ start: whole, end: whole }),
-  }),
-);
-
-const subscriptionDetails = z.lazy(() => z.object({ metadata, subscription: nullableText }).nullish());
-export const invoice = z.lazy(() =>
-  z.object({
-    id: z.string(),
-    customer: nullableText,
-    metadata,
-    amount_paid: whole,
-    total: z.nullish(whole),
-    currency: z.string(),
-    // Only in API versions before 2025-03-31, like `subscription` and `subscription_details` here, and in lines `price`,
-    // `proration`, `proration_details` and `subscription`.
-    payment_intent: nullableText,
-    charge: nullableText,
-    subscription: nullableText,
-    subscription_details: subscriptionDetails,
-    parent: z.object({ subscription_details: subscriptionDetails }).nullish(),
-    lines: z.object({ data: z.array(stripeLine), has_more: z.boolean().nullish() }),
   }),
 );
 
@@ -133,3 +91,34 @@ export function userIn(...texts: Texts): string | null {
 }
 
 export const namesOf = (...names: Texts): string[] => [...new Set(names.filter((name) => typeof name === "string"))];
+
+/** The names in an event, unchanged (S5). */
+export interface AskedGrant {
+  readonly objectId: string | null;
+  readonly pack: string | null;
+  readonly user: string | null;
+  readonly hint: HintFacts;
+}
+
+/** The names in an event's metadata. */
+export function askedOf(
+  kind: HintFacts["kind"],
+  metadata: { readonly pack?: unknown; readonly quantity?: unknown } | null | undefined,
+  named: string | null,
+  goods: number | null = null,
+): Partial<AskedGrant> {
+  const pack = typeof metadata?.pack === "string" && metadata.pack !== "" ? metadata.pack : null;
+  const user = userIn(named);
+  const quantity = metadata?.quantity == null ? ("none" as const) : ("given" as const);
+  const state = named === null ? ("none" as const) : user === null ? ("invalid" as const) : ("named" as const);
+  const hint = {
+    ...NO_FACTS,
+    kind,
+    misnamed: misnamed(metadata),
+    user: state,
+    hasPack: pack !== null,
+    quantity,
+    goods,
+  };
+  return { pack, user, hint };
+}

@@ -5,14 +5,18 @@ import { paymentFacts, paymentNames, payments, stripeCustomers } from "../db/sch
 import { all, batch } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
 import type { Credited } from "./decide.ts";
-import { type AskedGrant, type Credit, type PaymentChange, readChange, type StripeEvent } from "./event.ts";
+import { type PaymentChange, readChange } from "./event.ts";
 import { type CreditFact, factsOf } from "./facts.ts";
-import { hintOf, type IgnoredReason } from "./hints.ts";
+import type { Credit } from "./invoice.ts";
 import { type LogEntry, logIgnored, logStatement } from "./log.ts";
 import { type Moved, movePayment, stronger } from "./move.ts";
-import { offersOf, type StripeSetting } from "./offers.ts";
+import { offersOf } from "./offer.ts";
+import { hintOf, type IgnoredReason } from "./reasons.ts";
 import type { StripeEventOutput } from "./responses.ts";
+import type { StripeEvent } from "./schemas.ts";
 import { type PaymentOutcome, selectUnmatchedOf } from "./stored-payment.ts";
+import type { AskedGrant } from "./stripe-objects.ts";
+import type { StripeSetting } from "./stripe-setting.ts";
 
 /** Processes a Stripe event. Events may come in any order and repeatedly (S2 to S6). Throws `temporarily_unavailable`. */
 export async function takeEvent(

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, expect, it, vi } from "vitest";
 import { systemCtx } from "../../src/auth/require-admin.ts";
 import { findExpiries } from "../../src/books/alerts/find-expiries.ts";
-import { expireReservations } from "../../src/books/usage/extend.ts";
+import { expireReservations } from "../../src/books/usage/expire.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { type Alert, createAlertsModel, type Entry, type Issued } from "../support/alerts-model.ts";
 import { runPart } from "../support/cron.ts";

@@ -8,7 +8,7 @@ import { refundCredits } from "../../src/books/credits/refund.ts";
 import { revokeBalance } from "../../src/books/credits/revoke.ts";
 import { planUsage } from "../../src/books/usage/plan.ts";
 import { planInput } from "../../src/books/usage/schemas.ts";
-import { stripeEventInput } from "../../src/payments/event.ts";
+import { stripeEventInput } from "../../src/payments/schemas.ts";
 import { takeEvent } from "../../src/payments/take-event.ts";
 import type { TenantCtx } from "../../src/runtime.ts";
 import { type Cost, countingD1 } from "../support/counting-d1.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemCtx } from "../../src/auth/require-admin.ts";
-import { holdsPart } from "../../src/books/usage/extend.ts";
+import { holdsPart } from "../../src/books/usage/expire.ts";
 import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { runPart } from "../support/cron.ts";

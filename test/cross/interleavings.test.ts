@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
-import { holdsPart } from "../../src/books/usage/extend.ts";
+import { holdsPart } from "../../src/books/usage/expire.ts";
 import { scheduled } from "../../src/cron.ts";
 import { idIn } from "../../src/db/session.ts";
 import { randomId } from "../../src/lib/ids.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it, vi } from "vitest";
 import { expiriesPart } from "../../src/books/alerts/find-expiries.ts";
-import { holdsPart } from "../../src/books/usage/extend.ts";
+import { holdsPart } from "../../src/books/usage/expire.ts";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { FAULTS, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";

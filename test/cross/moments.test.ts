@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { grantPack } from "../../src/books/credits/grant.ts";
 import { revokeBalance } from "../../src/books/credits/revoke.ts";
 import { commitReservation } from "../../src/books/usage/commit.ts";
-import { recordEvent } from "../../src/books/usage/events.ts";
+import { recordEvent } from "../../src/books/usage/record-event.ts";
 import { createReservation } from "../../src/books/usage/reserve.ts";
 import { commitInput, eventInput, reserveInput } from "../../src/books/usage/schemas.ts";
 import { refusalIn } from "../../src/errors.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { COLUMNS, closes, type LineAmounts, noAmounts } from "../../src/books/statements/lines.ts";
-import { makeStatements, readAmounts } from "../../src/books/statements/make-statements.ts";
+import { COLUMNS, closes, type LineAmounts, noAmounts, readAmounts } from "../../src/books/statements/lines.ts";
+import { makeStatements } from "../../src/books/statements/make-statements.ts";
 import { runPart } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { paymentsWorld } from "../support/payments.ts";

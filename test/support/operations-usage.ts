@@ -1,4 +1,4 @@
-import { holdsPart } from "../../src/books/usage/extend.ts";
+import { holdsPart } from "../../src/books/usage/expire.ts";
 import { daySumsPart } from "../../src/books/usage/sum-days.ts";
 import {
   CREDITS,

@@ -1,13 +1,14 @@
 import { booksOf, type EventBooks, linesAfter } from "../../src/payments/books.ts";
 import type { Credited } from "../../src/payments/decide.ts";
-import { type PaymentChange, readChange, stripeEventInput } from "../../src/payments/event.ts";
+import { type PaymentChange, readChange } from "../../src/payments/event.ts";
 import type { StoredDebt } from "../../src/payments/line.ts";
 import { nextStep, offersNow, type Refusal, standingOfKnown } from "../../src/payments/next-step.ts";
-import { type Offer, planOffer } from "../../src/payments/offer.ts";
-import { offersOf, type StripeSetting } from "../../src/payments/offers.ts";
+import { type Offer, offersOf, planOffer } from "../../src/payments/offer.ts";
 import { type AccountPlan, type Issued, type PlannedMotion, planAccount } from "../../src/payments/plan.ts";
+import { stripeEventInput } from "../../src/payments/schemas.ts";
 import type { PaymentState } from "../../src/payments/state.ts";
 import type { StoredGrant, StoredPayment } from "../../src/payments/stored-payment.ts";
+import type { StripeSetting } from "../../src/payments/stripe-setting.ts";
 import { steps } from "./steps.ts";
 
 type Pack = NonNullable<
@@ -159,7 +160,7 @@ const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPa
   })),
 });
 
-/** What insert-payment-motions.ts does in SQL. */
+/** What insert-takings.ts does in SQL. */
 function bring(books: PureBooks, motions: readonly PlannedMotion[]): void {
   changeGrants(books, (grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);

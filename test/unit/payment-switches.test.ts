@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { StripeSetting } from "../../src/payments/offers.ts";
+import type { StripeSetting } from "../../src/payments/stripe-setting.ts";
 import { changeOf, type PureBooks, type PureShop, takePurely } from "../support/pure-payments.ts";
 import { createRandom } from "../support/random.ts";
 import { steps } from "../support/steps.ts";

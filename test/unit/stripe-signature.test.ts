@@ -1,6 +1,6 @@
 import Stripe from "stripe";
 import { expect, it } from "vitest";
-import { checkSignature } from "../../src/payments/signature.ts";
+import { checkSignature } from "../../src/payments/receiver.ts";
 import { stripeSignature } from "../support/stripe-signature.ts";
 import { TODAY } from "../support/stripe-versions.ts";
 

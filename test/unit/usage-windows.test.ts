@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { EVERY, type WindowLength, windowOf } from "../../src/books/limits/judge.ts";
+import { EVERY, type WindowLength, windowOf } from "../../src/books/ledger/calendar.ts";
 
 const at = (text: string): number => Date.parse(`${text}Z`);
 const text = (ms: number): string => new Date(ms).toISOString().slice(0, 16);

@@ -1,18 +1,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
+  type Flaw,
+  type VerifiedBalance,
+  type VerifiedEntry,
+  verifyEntries,
+} from "../../src/books/credits/verify-entries.ts";
+import {
   nextPosition,
   readVerifyPosition,
   VERIFY_START,
   type VerifyPosition,
   writePosition,
 } from "../../src/books/credits/verify-rows.ts";
-import {
-  type Flaw,
-  type VerifiedBalance,
-  type VerifiedEntry,
-  verifyEntries,
-} from "../../src/books/ledger/verify-entries.ts";
 
 type Entry = { -readonly [Field in keyof VerifiedEntry]: VerifiedEntry[Field] };
 type Balance = { -readonly [Field in keyof VerifiedBalance]: VerifiedBalance[Field] };

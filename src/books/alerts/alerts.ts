@@ -1,9 +1,11 @@
-import { and, eq, not, sql } from "drizzle-orm";
-import { requireEnvironment } from "../../catalog/apps.ts";
+import { and, eq, gt, not, sql } from "drizzle-orm";
+import { admitRow } from "../../auth/scopes.ts";
+import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
 import { insertAct, newAct } from "../../catalog/audit.ts";
 import { timesOf } from "../../db/features.ts";
 import {
   asInteger,
+  boundLimit,
   computed,
   drizzle,
   fields,
@@ -13,15 +15,16 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
-import { alerts } from "../../db/schema.ts";
+import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
-import { PurserError } from "../../errors.ts";
+import { invalidCursor, PurserError } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
+import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
-import type { AlertOutput, ListAlertsOutput } from "./responses.ts";
-import { type CreateAlertInput, percentThousandths } from "./schemas.ts";
+import type { AlertOutput, ListAlertsOutput, ListAlertUsersOutput } from "./responses.ts";
+import { type CreateAlertInput, type ListAlertUsersInput, percentThousandths } from "./schemas.ts";
 
 export type AlertRow = typeof alerts.$inferSelect;
 export type AlertKey = { environmentId: number; alertId: string };
@@ -120,4 +123,69 @@ export async function listAlerts(root: SystemCtx, appId: string, mode: Mode): Pr
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   const rows = await all(root.db, selectAlerts({ environmentId }));
   return { alerts: rows.map((row) => presentAlert(row, mode)) };
+}
+
+const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =>
+  drizzle
+    .select({ ...fields(alerts), ...fields(environments, "mode") })
+    .from(environments)
+    .crossJoin(alerts)
+    .where(
+      and(
+        eq(environments.appId, value("appId")),
+        eq(alerts.id, value("alertId")),
+        eq(alerts.environmentId, environments.id),
+      ),
+    ),
+);
+
+/** Returns an application's alert. Throws `not_found` and `forbidden`. */
+export async function requireAlert(
+  root: SystemCtx,
+  appId: string,
+  alertId: string,
+): Promise<AlertRow & { readonly mode: Mode }> {
+  const [row] = await all(root.db, selectAlert({ appId, alertId }));
+  if (row !== undefined) return admitRow(root, row);
+  await requireApp(root, appId);
+  throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
+}
+
+const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; limit: number }>) =>
+  drizzle
+    .select(fields(accounts, "id", "userId"))
+    .from(alertStates)
+    .innerJoin(accounts, eq(accounts.id, alertStates.accountId))
+    .where(
+      and(
+        eq(alertStates.environmentId, value("environmentId")),
+        eq(alertStates.alertId, value("alertId")),
+        gt(alertStates.accountId, value("afterId")),
+      ),
+    )
+    .orderBy(alertStates.accountId)
+    .limit(boundLimit(value("limit"))),
+);
+
+/**
+ * Returns the users for whom an alert has fired and is not re-armed, the oldest user first. Throws `not_found` and
+ * `invalid_request`.
+ */
+export async function listAlertUsers(
+  root: SystemCtx,
+  appId: string,
+  alertId: string,
+  { limit, cursor }: ListAlertUsersInput,
+): Promise<ListAlertUsersOutput> {
+  const { environmentId } = await requireAlert(root, appId, alertId);
+  const scope = ["alert users", environmentId, alertId];
+  const afterId = cursor === undefined ? 0 : decodeCursor(cursor, scope);
+  if (afterId === null) throw invalidCursor();
+  const rows = await all(root.db, selectAlertUsers({ environmentId, alertId, afterId, limit: limit + 1 }));
+  const page = rows.slice(0, limit);
+  const last = rows.length > limit ? page.at(-1) : undefined;
+  return {
+    users: page.map(({ userId }) => ({ userId })),
+    nextCursor: last === undefined ? null : encodeCursor(last.id, scope),
+  };
 }

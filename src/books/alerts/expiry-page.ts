@@ -22,7 +22,7 @@ import {
   webhookMessages,
 } from "../../db/schema.ts";
 import { guards } from "../../db/views.ts";
-import { amountOf } from "../ledger/debits.ts";
+import { amountOf } from "../amounts/amount.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { goOff } from "../ledger/judge-alerts.ts";
 import { found, noMotion } from "../ledger/watched.ts";

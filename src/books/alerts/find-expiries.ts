@@ -9,7 +9,8 @@ import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message-data.ts";
 import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
-import { ALERT_TYPES, deliverOwn, endpointsByType, keepGoneOff, messagesAmong } from "../ledger/judge-alerts.ts";
+import { ALERT_TYPES, keepGoneOff } from "../ledger/judge-alerts.ts";
+import { deliverOwn, endpointsByType, messagesAmong } from "../ledger/messages.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 import {
   advance,

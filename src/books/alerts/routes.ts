@@ -2,8 +2,8 @@ import { requireAdmin } from "../../auth/require-admin.ts";
 import { readBody } from "../../http/body.ts";
 import { createRoutes } from "../../http/factory.ts";
 import { validate } from "../../http/validate.ts";
-import { changeAlert, deleteAlert, listAlertUsers } from "./alert.ts";
-import { createAlert, listAlerts } from "./alerts.ts";
+import { createAlert, listAlerts, listAlertUsers } from "./alerts.ts";
+import { changeAlert, deleteAlert } from "./change.ts";
 import { readExpiryNotices, setExpiryNotices } from "./expiry-notices.ts";
 import {
   changeAlertInput,

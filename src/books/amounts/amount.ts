@@ -1,3 +1,6 @@
+import { type Column, type SQL, type SQLWrapper, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { computed } from "../../db/query.ts";
 import type { Steps } from "../../db/schema.ts";
 import { numberText, parseJson } from "../../lib/json.ts";
 
@@ -71,6 +74,43 @@ function decimalOfSteps(unit: Unit, steps: bigint): string {
   const digits = (steps < 0n ? -steps : steps).toString().padStart(DECIMALS[unit] + 1, "0");
   return `${sign}${digits.slice(0, -DECIMALS[unit])}.${digits.slice(-DECIMALS[unit])}`;
 }
+
+/**
+ * Returns SQL that writes steps of a unit as a decimal text, which is JSON, as `fromSteps` does. It writes digit by digit,
+ * because SQLite does not print doubles exactly.
+ */
+export function amountJson(steps: SQLWrapper, unit: Unit | SQLWrapper): SQL {
+  const digits =
+    typeof unit === "string"
+      ? digitsOf(steps, unit === "cents")
+      : sql`iif(${unit} = 'cents', ${digitsOf(steps, true)}, ${digitsOf(steps, false)})`;
+  return sql`iif(${steps} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.')`;
+}
+
+// The divisors are literals in the SQL: bound numbers are REAL, and would divide as REAL.
+const digitsOf = (steps: SQLWrapper, isCents: boolean): SQL =>
+  isCents
+    ? sql`printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000)`
+    : sql`printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)`;
+
+/**
+ * An amount in its unit, as JSON. It is written as a decimal text, because SQLite does not print doubles exactly. Both expressions
+ * are used several times, so they must not contain bound values.
+ */
+export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): SQL =>
+  sql`json(iif(${steps} < 0, '-', '') || rtrim(rtrim(
+  iif(${unit} = 'cents', printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000),
+    printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)), '0'), '.'))`;
+
+/**
+ * The factor that splits a sum of steps into two parts, because SQLite's integers hold only a thousand of the largest amounts.
+ * The SQL below uses the same million.
+ */
+const SUM_DIVISOR = 1_000_000n;
+export const sumOfSteps = (steps: Column | SQL) =>
+  computed({ whole: sql<number>`sum(${steps} / 1000000)`, rest: sql<number>`sum(${steps} % 1000000)` });
+export const stepsOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
+  BigInt(whole) * SUM_DIVISOR + BigInt(rest);
 
 /** Amounts in steps, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */
 export type Quantities = { readonly [U in Unit]?: Steps };

@@ -1,3 +1,6 @@
+import { type SQL, sql } from "drizzle-orm";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+
 /** Match rules (C2 to C4). In a glob, `*` matches any characters, and every other character matches itself. */
 export interface MatchRule {
   readonly event?: string | undefined;
@@ -136,3 +139,50 @@ export function rulesPassFilter(rules: readonly MatchRule[], filter: string): bo
 export function filterCovers(filter: string, event: string): boolean {
   return filter.includes("*") ? globMatches(filter, event) : filter === event;
 }
+
+/** A text in SQL. It has no bound values, because the conditions repeat it many times. */
+type Text = SQL | SQLiteColumn;
+
+/** Returns the parts of a glob between its stars, as JSON. */
+const partsOf = (glob: Text): SQL => sql`('[' || replace(json_quote(${glob}), '*', '","') || ']')`;
+
+/** Returns whether a glob with a star matches a name. Searches each part after the end of the part before. */
+const globMatchesSql = (glob: Text, name: Text): SQL => sql`EXISTS (
+  WITH RECURSIVE
+    g (parts, named) AS (SELECT ${partsOf(glob)}, ${name}),
+    step (i, remainder) AS (
+      SELECT 1, substr(g.named, length(g.parts ->> 0) + 1) FROM g
+      WHERE substr(g.named, 1, length(g.parts ->> 0)) = g.parts ->> 0
+      UNION ALL
+      SELECT i + 1, substr(remainder, instr(remainder, g.parts ->> i) + length(g.parts ->> i)) FROM step CROSS JOIN g
+      WHERE i < json_array_length(g.parts) - 1 AND instr(remainder, g.parts ->> i) > 0
+    )
+  SELECT 1 FROM step CROSS JOIN g
+  WHERE i = json_array_length(g.parts) - 1 AND length(remainder) >= length(g.parts ->> i)
+    AND substr(remainder, length(remainder) - length(g.parts ->> i) + 1) = g.parts ->> i
+)`;
+
+const shorter = (a: Text, b: Text): SQL => sql`min(length(${a}), length(${b}))`;
+/** Returns whether the shorter of two texts is a prefix of the longer. */
+const beginAlike = (a: Text, b: Text): SQL =>
+  sql`substr(${a}, 1, ${shorter(a, b)}) = substr(${b}, 1, ${shorter(a, b)})`;
+/** Returns the end of a text, as long as the shorter of two texts. */
+const tail = (a: Text, b: Text): SQL => sql`substr(${a}, length(${a}) - ${shorter(a, b)} + 1)`;
+
+const hasStar = (text: Text): SQL => sql`instr(${text}, '*') > 0`;
+
+/** Returns whether some name matches both texts, each a name or a glob. It is `globsMeet` in SQL. */
+export const meet = (a: Text, b: Text): SQL => {
+  const [headA, headB] = [sql`(${partsOf(a)} ->> 0)`, sql`(${partsOf(b)} ->> 0)`];
+  const [tailA, tailB] = [sql`(${partsOf(a)} ->> '$[#-1]')`, sql`(${partsOf(b)} ->> '$[#-1]')`];
+  const [withStar, other] = [sql`iif(${hasStar(a)}, ${a}, ${b})`, sql`iif(${hasStar(a)}, ${b}, ${a})`];
+  return sql`(${a} = ${b} OR iif(${hasStar(a)} AND ${hasStar(b)},
+    ${beginAlike(headA, headB)} AND ${tail(tailA, tailB)} = ${tail(tailB, tailA)},
+    (${hasStar(a)} OR ${hasStar(b)}) AND ${globMatchesSql(withStar, other)}))`;
+};
+
+/** Returns whether the `event` filter of a list includes a balance with these rules (C4). It is `rulesPassFilter` in SQL. */
+export const passesFilter = (filter: Text, rules: Text): SQL => sql`(${rules} = '[]' OR EXISTS (
+  SELECT 1 FROM (SELECT value ->> 'event' AS glob FROM json_each(${rules})) AS rule
+  WHERE rule.glob IS NULL OR ${meet(filter, sql`rule.glob`)}
+))`;

@@ -19,14 +19,21 @@ import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
 import { accountOfWrite, accountQuery, type WriteContext, writingValues } from "../ledger/account.ts";
 import { ADJUSTMENT_FIELDS } from "../ledger/balance.ts";
-import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
+import {
+  compareStamp,
+  idempotencyConflict,
+  type Outcome,
+  replay,
+  stampRequest,
+  writeReturning,
+} from "../ledger/decision.ts";
+import { heldStepsOfBalance } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { entryWritten } from "../ledger/messages.ts";
-import { compareStamp, idempotencyConflict, stampRequest } from "../ledger/request-hash.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
+import { balanceNotFound, readBalance } from "./read-balance.ts";
 import type { AdjustOutput } from "./responses.ts";
-import { balanceNotFound, heldStepsOfBalance } from "./revoke.ts";
 
 export interface AdjustInput {
   readonly balanceId: string;
@@ -111,6 +118,19 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
   return adjusted;
 }
 
+/** Returns the result of an adjustment without making it. Throws the refusals of `adjustBalance`. */
+export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { balanceId: string; delta: number }) {
+  const balance = await readBalance(ctx, balanceId);
+  const { remainingSteps, heldSteps, status } = balance;
+  const deltaSteps = planAdjustment(
+    { unit: balance.unit, isRevoked: status === "revoked", remainingSteps, heldSteps },
+    delta,
+  );
+  // A double represents the largest amounts of a unit exactly.
+  const after = (remainingSteps + deltaSteps) as typeof remainingSteps;
+  return { balance, remaining: fromSteps(balance.unit, after) };
+}
+
 /** Selects the balance, and the amount that open reservations hold of it. */
 const selectAdjustedBalance = accountQuery((value: ValueOf<{ balanceId: string }>, account) =>
   drizzle
@@ -170,7 +190,7 @@ interface Adjustable {
 }
 
 /** Returns the steps to add. Throws the errors of `adjustBalance` that concern the balance and the amount. */
-export function planAdjustment(balance: Adjustable, delta: number): Steps {
+function planAdjustment(balance: Adjustable, delta: number): Steps {
   if (balance.isRevoked) throw invalid("balanceId", "The balance is revoked.");
   const deltaSteps = toSteps(balance.unit, delta);
   if (deltaSteps === null) throw invalid("delta", amountRule(balance.unit));

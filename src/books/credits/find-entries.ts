@@ -1,4 +1,4 @@
-import { and, eq, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
+import { and, eq, gte, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, balanceExpiries, creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
@@ -7,7 +7,8 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { readFirstSeqs } from "./history.ts";
-import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
+import { rangeOf } from "./users.ts";
 
 /** How many users, and how many of their entries, one page examines. */
 export const lookedAtUsersMax = 50;
@@ -211,4 +212,36 @@ export async function listExpiries(
     balances: wanted.map(({ userId, ...row }) => ({ ...showBalance(row, nowMs), userId })),
     nextCursor: isMore ? encodeTextCursor(`${last.expiresAtMs} ${last.accountId} ${last.grantSeq}`, scope) : null,
   };
+}
+
+/** How many references one search examines. The index has those of all environments in the database. */
+const searchedReferencesMax = 500;
+
+type ReferenceSearch = { environmentId: number; from: string; to: string; limit: number };
+const selectMatchingReferences = query((value: ValueOf<ReferenceSearch>) => {
+  const { externalRef } = creditBalances;
+  const searched = sql`SELECT * FROM ${creditBalances} INDEXED BY credit_balances_external_ref
+    WHERE ${and(gte(externalRef, value("from")), lt(externalRef, value("to")))}
+    ORDER BY ${externalRef} LIMIT ${searchedReferencesMax}`;
+  return drizzle
+    .select({ ...fields(accounts, "userId"), ...shownBalanceFields() })
+    .from(sql`(${searched}) AS ${creditBalances}`)
+    .crossJoin(accounts)
+    .where(and(eq(accounts.id, creditBalances.accountId), eq(accounts.environmentId, value("environmentId"))))
+    .limit(boundLimit(value("limit")));
+});
+
+/**
+ * Returns balances of any user that were granted under a reference, or under one with this prefix. The exact reference comes
+ * first.
+ */
+export async function findReferences(
+  ctx: TenantCtx,
+  beginning: string,
+  limit: number,
+): Promise<readonly (ShownBalance & { readonly userId: string })[]> {
+  const values = { environmentId: ctx.environment.id, ...rangeOf(beginning), limit };
+  const nowMs = ctx.now();
+  const rows = await all(ctx.db, selectMatchingReferences(values));
+  return rows.map(({ userId, ...row }) => ({ ...showBalance(row, nowMs), userId }));
 }

@@ -12,17 +12,20 @@ import { fromSteps, toSteps } from "../amounts/amount.ts";
 import { accountQuery, writingValues } from "../ledger/account.ts";
 import { type PayingRow, presentExpiry } from "../ledger/balance.ts";
 import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
-import { countBalances, countGranted } from "../ledger/due-periods.ts";
-import { insertBalances, type NewBalances } from "../ledger/insert-entries.ts";
 import { creditsGranted } from "../ledger/messages.ts";
-import { type BalanceIds, planGrant } from "../ledger/new-balances.ts";
-import { quotaExceeded } from "../ledger/plan-periods.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
+import {
+  type BalanceIds,
+  countBalances,
+  countGranted,
+  insertBalances,
+  type NewBalances,
+  planGrant,
+  quotaExceeded,
+} from "../ledger/new-balances.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
 import { withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { planAdjustment } from "./adjust.ts";
 import type { GrantOutput } from "./responses.ts";
-import { readBalance } from "./revoke.ts";
 import type { GrantInput } from "./schemas.ts";
 
 /**
@@ -234,17 +237,4 @@ export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
     expiresAt: presentExpiry(expiresAtMs),
     amounts: balances.map(({ unit, amountSteps }) => ({ unit, amount: fromSteps(unit, amountSteps), amountSteps })),
   };
-}
-
-/** Returns the result of an adjustment without making it. Throws the refusals of `adjustBalance`. */
-export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { balanceId: string; delta: number }) {
-  const balance = await readBalance(ctx, balanceId);
-  const { remainingSteps, heldSteps, status } = balance;
-  const deltaSteps = planAdjustment(
-    { unit: balance.unit, isRevoked: status === "revoked", remainingSteps, heldSteps },
-    delta,
-  );
-  // A double represents the largest amounts of a unit exactly.
-  const after = (remainingSteps + deltaSteps) as typeof remainingSteps;
-  return { balance, remaining: fromSteps(balance.unit, after) };
 }

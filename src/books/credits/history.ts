@@ -1,18 +1,46 @@
-import { and, desc, eq, gte, lt, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { asInteger, boundLimit, computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
-import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
+import { presenter, wire } from "../../db/presenter.ts";
+import { asInteger, boundLimit, computed, drizzle, fields, read, scalar, type ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
+import { amountJson, fromSteps } from "../amounts/amount.ts";
 import { accountQuery } from "../ledger/account.ts";
-import { presentEntry } from "../ledger/decision.ts";
 import { type LedgerRow, lastSeqOf } from "../ledger/insert-entries.ts";
+import { balanceNotFound, showBalance, shownBalanceFields } from "./read-balance.ts";
 import type { HistoryOutput } from "./responses.ts";
-import { balanceNotFound, type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 import type { HistoryInput } from "./schemas.ts";
-import { rangeOf } from "./users.ts";
+
+const { plain, time } = wire(creditLedger);
+
+/** A ledger entry in a person's export. Its id combines the balance's id and the entry's seq, which are unique together. */
+export const exportedEntryFields = {
+  id: {
+    of: ({ balanceId, seq }: Pick<LedgerRow, "balanceId" | "seq">) => `led_${balanceId.slice("crb_".length)}_${seq}`,
+    json: () => sql`json_quote('led_' || substr(${creditLedger.balanceId}, 5) || '_' || ${creditLedger.seq})`,
+  },
+  balanceId: plain("balanceId"),
+  packId: plain("packId"),
+  delta: {
+    of: ({ unit, deltaSteps }: Pick<LedgerRow, "unit" | "deltaSteps">) => fromSteps(unit, deltaSteps),
+    json: () => amountJson(creditLedger.deltaSteps, creditLedger.unit),
+  },
+  unit: plain("unit"),
+  reason: plain("reason"),
+  cause: plain("cause"),
+  eventId: plain("eventId"),
+  reservationId: plain("reservationId"),
+  occurredAt: time("occurredAtMs"),
+  note: plain("note"),
+};
+
+/** A ledger entry as the API returns it (C16). */
+export const entryFields = { ...exportedEntryFields, by: plain("writtenBy") };
+
+export const presentEntry = presenter(entryFields);
 
 /**
  * Returns a page of the user's ledger, newest first; only entries of `balanceId` if it is given. The cursor has the seq of the
@@ -198,36 +226,4 @@ const selectFirstSeq = accountQuery((value: ValueOf<{ atMs: number }>, account) 
 export async function firstSeqFrom(ctx: TenantCtx, userId: string, atMs: number): Promise<number> {
   const [found] = await all(ctx.db, selectFirstSeq(ctx, { userId }, { atMs }));
   return found?.seq ?? 1;
-}
-
-/** How many references one search examines. The index has those of all environments in the database. */
-const searchedReferencesMax = 500;
-
-type ReferenceSearch = { environmentId: number; from: string; to: string; limit: number };
-const selectMatchingReferences = query((value: ValueOf<ReferenceSearch>) => {
-  const { externalRef } = creditBalances;
-  const searched = sql`SELECT * FROM ${creditBalances} INDEXED BY credit_balances_external_ref
-    WHERE ${and(gte(externalRef, value("from")), lt(externalRef, value("to")))}
-    ORDER BY ${externalRef} LIMIT ${searchedReferencesMax}`;
-  return drizzle
-    .select({ ...fields(accounts, "userId"), ...shownBalanceFields() })
-    .from(sql`(${searched}) AS ${creditBalances}`)
-    .crossJoin(accounts)
-    .where(and(eq(accounts.id, creditBalances.accountId), eq(accounts.environmentId, value("environmentId"))))
-    .limit(boundLimit(value("limit")));
-});
-
-/**
- * Returns balances of any user that were granted under a reference, or under one with this prefix. The exact reference comes
- * first.
- */
-export async function findReferences(
-  ctx: TenantCtx,
-  beginning: string,
-  limit: number,
-): Promise<readonly (ShownBalance & { readonly userId: string })[]> {
-  const values = { environmentId: ctx.environment.id, ...rangeOf(beginning), limit };
-  const nowMs = ctx.now();
-  const rows = await all(ctx.db, selectMatchingReferences(values));
-  return rows.map(({ userId, ...row }) => ({ ...showBalance(row, nowMs), userId }));
 }

@@ -27,8 +27,8 @@ import {
   selectUnderReferenceAsOf,
 } from "../ledger/spendable-balances.ts";
 import { firstSeqFrom } from "./history.ts";
+import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balance.ts";
 import type { ListOutput } from "./responses.ts";
-import { type ShownBalance, showBalance, shownBalanceFields } from "./revoke.ts";
 import type { ListInput } from "./schemas.ts";
 import { rangeOf } from "./users.ts";
 

@@ -6,12 +6,20 @@ import { assert, invalid, PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps } from "../amounts/amount.ts";
 import { writingValues } from "../ledger/account.ts";
-import { type Decision, type Outcome, replay, writeReturning } from "../ledger/decision.ts";
-import { insertTakings, type Taking } from "../ledger/insert-entries.ts";
+import {
+  compareStamp,
+  type Decision,
+  idempotencyConflict,
+  type Outcome,
+  replay,
+  type Stamp,
+  stampRequest,
+  writeReturning,
+} from "../ledger/decision.ts";
+import { insertTakings, type Taking } from "../ledger/insert-takings.ts";
 import { insertRefundOwed } from "../ledger/owed.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import type { RefundOutput } from "./responses.ts";
 import type { RefundInput } from "./schemas.ts";

@@ -1,7 +1,34 @@
 import * as z from "zod";
-import { anyNumber, cursor, freeText, identifier, mode, pageLimit, queryFlag, timestamp } from "../../http/fields.ts";
+import {
+  anyNumber,
+  cursor,
+  freeText,
+  identifier,
+  mode,
+  pageLimit,
+  queryFlag,
+  timestamp,
+  userId,
+} from "../../http/fields.ts";
 import { RECURRING_REF } from "../ledger/plan-periods.ts";
-import { balanceId, grantSource, userId } from "../ledger/schemas.ts";
+
+const balanceId = z.lazy(() => identifier()).describe("The id of a balance, `crb_…`.");
+
+export const ledgerReason = z.lazy(() =>
+  z
+    .enum([
+      "event_committed",
+      "reservation_held",
+      "reservation_released",
+      "reservation_expired",
+      "grant",
+      "admin_adjust",
+    ])
+    .meta({ id: "LedgerReason" }),
+);
+
+/** Why credits are granted. */
+export const grantSource = z.lazy(() => z.enum(["purchase", "grant", "refund", "manual"]).meta({ id: "GrantSource" }));
 
 /** The prefix of references that belong to Stripe's payments. Callers may not use it (C21). */
 const PAYMENT_REF = "stripe:";

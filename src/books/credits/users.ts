@@ -17,12 +17,11 @@ import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { amountOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
+import { amountOfSteps, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { presentExpiry } from "../ledger/balance.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 import type { UsersOutput } from "./responses.ts";
 import type { UsersInput } from "./schemas.ts";
-import { stepsOfSum, sumOfSteps } from "./user-totals.ts";
 
 /**
  * Returns the users with balances that can pay now, by user id in code point order (C24). A page examines `limit` users and

@@ -12,7 +12,7 @@ import {
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import type { LedgerStretch, Standing } from "../ledger/verify-entries.ts";
+import type { LedgerStretch, Standing } from "./verify-entries.ts";
 
 /**
  * The progress of a user's verification. It reads the ledger in passes. One pass covers all balances, unless more of them

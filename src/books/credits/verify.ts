@@ -7,9 +7,9 @@ import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import type { User } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { type Flaw, type LedgerStretch, missingEnds, verifyEntries } from "../ledger/verify-entries.ts";
 import type { VerifyOutput, VerifyUsersOutput } from "./responses.ts";
 import type { VerifyInput } from "./schemas.ts";
+import { type Flaw, type LedgerStretch, missingEnds, verifyEntries } from "./verify-entries.ts";
 import {
   nextPosition,
   readVerifyPosition,

@@ -1,22 +1,30 @@
 import { type SQL, sql } from "drizzle-orm";
-import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { alias } from "drizzle-orm/sqlite-core";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, usageEvents } from "../../db/schema.ts";
+import { amountOf, fromSteps } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext } from "./account.ts";
+import type { SpendableBalance } from "./balance.ts";
+import type { Payment } from "./burn-down.ts";
 import { isBalanceOf } from "./insert-entries.ts";
 
-/** FROM: a JSON list of holds or debits, each joined with its balance, in order. */
-export const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
-  sql`json_each(${legs}) AS leg CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`leg.value ->> 'balanceId'`)}`;
+export type PlannedPayment = Payment<SpendableBalance>;
 
-/**
- * An amount in its unit, as JSON. It is written as a decimal text, because SQLite does not print doubles exactly. Both expressions
- * are used several times, so they must not contain bound values.
- */
-export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): SQL =>
-  sql`json(iif(${steps} < 0, '-', '') || rtrim(rtrim(
-  iif(${unit} = 'cents', printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000),
-    printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)), '0'), '.'))`;
+/** The debits of a payment as JSON, for `legsOf` and `debitsOfLegs`. */
+export function legsJson({ legs }: PlannedPayment): string {
+  return JSON.stringify(
+    legs.map(({ balance, amountSteps }) => ({
+      balanceId: balance.id,
+      amount: fromSteps(balance.unit, amountSteps),
+      amountSteps,
+      lessSteps: amountSteps,
+    })),
+  );
+}
+
+/** FROM: a JSON list of holds or debits, each joined with its balance, in order. */
+const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
+  sql`json_each(${legs}) AS leg CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`leg.value ->> 'balanceId'`)}`;
 
 /**
  * A response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be outdated. The entries
@@ -30,6 +38,18 @@ export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
     SELECT json_group_array(json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
       'amount', leg.value -> 'amount', 'remaining', ${amountOf(left, unit)}))
     FROM ${balancesOfLegs(value, legs)}
+  )`;
+}
+
+/** The amounts of a hold by balance, as JSON in steps (`HoldLeg`). */
+export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
+  const { id, packId, unit, remainingSteps } = creditBalances;
+  return sql`(
+    SELECT json_group_array(json_object(
+      'balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit}, 'amountSteps', leg.value ->> 'amountSteps',
+      'remainingSteps', ${remainingSteps} - (leg.value ->> 'amountSteps')
+    ))
+    FROM ${balancesOfLegs(value, sql`${value("legs")}`)}
   )`;
 }
 

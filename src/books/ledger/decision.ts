@@ -1,42 +1,12 @@
-import { sql } from "drizzle-orm";
 import type { Act } from "../../catalog/audit.ts";
-import { presenter, wire } from "../../db/presenter.ts";
-import { creditLedger } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
-import { fromSteps } from "../amounts/amount.ts";
-import { amountJson } from "../amounts/filter-sql.ts";
+import { PurserError } from "../../errors.ts";
+import { sha256 } from "../../lib/encoding.ts";
+import { canonicalJson } from "../../lib/json.ts";
+import type { TenantCtx } from "../../runtime.ts";
 import type { NewCount } from "./counters.ts";
-import type { LedgerRow } from "./insert-entries.ts";
 import type { StateChanges } from "./memory.ts";
 import type { LedgerMessage } from "./messages.ts";
-
-const { plain, time } = wire(creditLedger);
-
-/** A ledger entry in a person's export. Its id combines the balance's id and the entry's seq, which are unique together. */
-export const exportedEntryFields = {
-  id: {
-    of: ({ balanceId, seq }: Pick<LedgerRow, "balanceId" | "seq">) => `led_${balanceId.slice("crb_".length)}_${seq}`,
-    json: () => sql`json_quote('led_' || substr(${creditLedger.balanceId}, 5) || '_' || ${creditLedger.seq})`,
-  },
-  balanceId: plain("balanceId"),
-  packId: plain("packId"),
-  delta: {
-    of: ({ unit, deltaSteps }: Pick<LedgerRow, "unit" | "deltaSteps">) => fromSteps(unit, deltaSteps),
-    json: () => amountJson(creditLedger.deltaSteps, creditLedger.unit),
-  },
-  unit: plain("unit"),
-  reason: plain("reason"),
-  cause: plain("cause"),
-  eventId: plain("eventId"),
-  reservationId: plain("reservationId"),
-  occurredAt: time("occurredAtMs"),
-  note: plain("note"),
-};
-
-/** A ledger entry as the API returns it (C16). */
-export const entryFields = { ...exportedEntryFields, by: plain("writtenBy") };
-
-export const presentEntry = presenter(entryFields);
 
 /** A verb's decision from the rows that it read. To refuse, it throws instead. */
 export type Decision<Answer> = Replay<Answer> | Write<Answer>;
@@ -103,4 +73,75 @@ export function writeReturning<Row, Answer>(
     // A batch returns rows in the order of its statements, and this statement's type declares its rows.
     answer: (rows) => answer((rows[before.length] ?? []) as Row[]),
   };
+}
+
+/** Stored with a write that must take effect once: the hash of its request, and the write's own id. */
+export interface Stamp {
+  readonly hash: string;
+  readonly stored: string;
+  /** The fields of the body that a conflict may name, in the order of their marks. */
+  readonly fields: readonly string[];
+}
+
+const MARK_LENGTH = 4;
+const MARKS = 36 ** MARK_LENGTH;
+
+/** A short hash of one field (FNV-1a), so that a conflict can name the fields that differ (U12). Nothing depends on it. */
+function markOf(value: unknown): string {
+  const text = value === undefined ? "" : canonicalJson(value);
+  let hash = 0x811c9dc5;
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193);
+  return ((hash >>> 0) % MARKS).toString(36).padStart(MARK_LENGTH, "0");
+}
+
+/**
+ * `kind` distinguishes kinds of requests. `input` is the validated input, so that formatting does not matter. Kinds that can share
+ * an id list their common fields last, in the same order.
+ */
+export async function stampRequest<Input extends object>(
+  ctx: TenantCtx,
+  kind: readonly string[],
+  input: Input,
+  fields: readonly (keyof Input & string)[] = [],
+): Promise<Stamp> {
+  const hash = await sha256(canonicalJson([...kind, input]));
+  const marks = fields.map((field) => markOf(input[field])).join("");
+  return { hash, fields, stored: `${hash}.${ctx.newId("")}.${marks}` };
+}
+
+/** The fields of a commit's body besides the id. They are the last of an event's, so that a conflict of the two names them. */
+export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
+
+/** The stamp of an event that charges an expired reservation (U15). No client sent it. */
+export function stampCharge(charge: { readonly [Field in (typeof committedFields)[number]]?: unknown }): string {
+  return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
+}
+
+/** Whether a stored stamp is a charge's. */
+export function isCharge(stored: string): boolean {
+  return stored.startsWith("charge.");
+}
+
+/** Whether a stored stamp belongs to this same write (whose response was lost), to an equal request, or to another request. */
+export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
+  if (stored === stamp.stored) return "own";
+  return stored.startsWith(`${stamp.hash}.`) ? "replay" : "other";
+}
+
+const marksOf = (stored: string): readonly string[] => stored.split(".")[2]?.match(/.{4}/g) ?? [];
+
+/** The common fields of two requests that differ. */
+function differingFields(stored: string, { fields, stored: own }: Stamp): readonly string[] {
+  const common = Math.min(marksOf(stored).length, fields.length);
+  if (common === 0) return [];
+  const [first, second] = [marksOf(stored).slice(-common), marksOf(own).slice(-common)];
+  return fields.slice(-common).filter((_, index) => first[index] !== second[index]);
+}
+
+/** `idempotency_conflict` (409), with the fields that differ from the first request's (U12). */
+export function idempotencyConflict(message: string, param: string, stored: string, stamp: Stamp): PurserError {
+  return new PurserError("idempotency_conflict", message, {
+    param,
+    details: { differs: differingFields(stored, stamp) },
+  });
 }

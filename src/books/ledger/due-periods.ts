@@ -1,7 +1,6 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Pack } from "../../catalog/pack.ts";
-import { countActivity, countOfPack } from "../../db/activity.ts";
 import {
   asInteger,
   assignments,
@@ -26,16 +25,15 @@ import {
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type WriteContext, writingValues } from "./account.ts";
-import { NEVER_MS } from "./balance.ts";
-import { lastSeqOf, type NewBalances } from "./insert-entries.ts";
+import { lastSeqOf } from "./insert-entries.ts";
 import { creditsGranted, type LedgerMessage } from "./messages.ts";
+import { countBalances, quotaOf, type Reader } from "./new-balances.ts";
 import {
   type DuePeriod,
   NO_PERIODS,
   type PeriodPlan,
   type PlanTerms,
   planPeriods,
-  type Quota,
   type RecurringChange,
   type RecurringOfPack,
 } from "./plan-periods.ts";
@@ -81,12 +79,6 @@ export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | S
     ) AS ${r}
   )`;
 };
-
-type Reader = Pick<TenantCtx, "environment" | "settings">;
-
-/** The quota of a test environment's balances, of which `used` exist. */
-export const quotaOf = ({ environment, settings }: Reader, used: number): Quota =>
-  environment.mode === "test" ? { used, max: settings.testBalanceQuota } : null;
 
 /** The plan for the rows of `dueRecurring`: for one batch or, for a read, of all due periods. */
 export function readDuePeriods(
@@ -200,34 +192,6 @@ export function insertPeriodsOfMany(writing: WriteContext, issued: readonly obje
 export function periodChanges(ctx: Reader, accountId: number | null, plan: PeriodPlan): Statement[] {
   const { changes, newlyCounted } = plan;
   return [...changeRecurring(changes.map((change) => ({ ...change, accountId }))), ...countBalances(ctx, newlyCounted)];
-}
-
-type TestBalances = { environmentId: number; amount: number; quota: number };
-const countTestBalances = query((value: ValueOf<TestBalances>) => {
-  const { id, testBalanceCount, testBalanceQuota } = environments;
-  return drizzle
-    .update(environments)
-    .set({
-      testBalanceCount: sql`${testBalanceCount} + ${value("amount")}`,
-      testBalanceQuota: value("quota", testBalanceQuota),
-    })
-    .where(eq(id, value("environmentId")));
-});
-
-/** Counts balances of a test environment (C19). Aborts the batch with `environments_test_quota` when they exceed the quota. */
-export function countBalances({ environment, settings }: Reader, amount: number): Statement[] {
-  if (environment.mode !== "test" || amount === 0) return [];
-  return [countTestBalances({ environmentId: environment.id, amount, quota: settings.testBalanceQuota })];
-}
-
-/** Counts granted amounts, for the overview. */
-export function countGranted(ctx: TenantCtx, granted: NewBalances, nowMs: number): void {
-  const { packId, balances, expiresAtMs, source } = granted;
-  for (const { unit, amountSteps } of balances) {
-    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
-    if (source === "purchase") countActivity(ctx.environment, "sold", nowMs, unit, amountSteps);
-    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
-  }
 }
 
 /** `credits.granted` for each period, and `recurring.suspended`. */

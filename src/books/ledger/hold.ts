@@ -11,7 +11,7 @@ import {
   type RowOf,
   type ValueOf,
 } from "../../db/query.ts";
-import { refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
+import { creditBalances, refundOwed, reservations, type Steps, usageEvents } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { settlements } from "../../db/views.ts";
 import { assert } from "../../errors.ts";
@@ -99,6 +99,13 @@ export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"
 /** Whether a reservation of the account is due. */
 export const isDue = (value: ValueOf<DueAt>, account: SQL | SQLiteColumn): SQL =>
   sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
+
+/** Returns the steps that open reservations hold of a balance. */
+export const heldStepsOfBalance = () => sql<Steps>`coalesce((
+  SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
+  WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${reservations.state} = 'open'
+    AND leg.value ->> 'balanceId' = ${creditBalances.id}
+), 0)`;
 
 const heldOf = alias(usageEvents, "taken");
 /** Whether an expired reservation is charged. It is not if an event with its id exists already (U15). */

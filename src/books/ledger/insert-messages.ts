@@ -14,11 +14,10 @@ import {
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { deliver, deliveryTimes, insertMessagesOf, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { amountOf } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
-import { amountOf } from "./debits.ts";
 import { lastSeqOf } from "./insert-entries.ts";
-import { deliverOwn, endpointsByType, type MessageWrites } from "./judge-alerts.ts";
-import type { LedgerMessage } from "./messages.ts";
+import { deliverOwn, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
 
 /** The seq of a message's last entry; `m.value` is the message. */

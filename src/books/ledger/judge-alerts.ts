@@ -1,15 +1,14 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { accounts, alertStates, alerts, creditLedger, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
+import { accounts, alertStates, alerts, creditLedger, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import type { MessageType } from "../../webhooks/message-data.ts";
-import { deliveryTimes, endpointsOf, newDelivery, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
+import { deliveryTimes, endpointsOf, wantedMessages } from "../../webhooks/outbox.ts";
+import { amountOf } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { amountOf } from "./debits.ts";
-import { lastSeqOf } from "./insert-entries.ts";
-import type { Motion } from "./motion.ts";
+import { lastSeqOf, type Motion } from "./insert-entries.ts";
+import { deliverOwn, endpointsByType, type MessageWrites, type Own, ownMessages } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
 import { judged, noMotion, threshold, type Watch, watched } from "./watched.ts";
 
@@ -102,23 +101,6 @@ const goOffByEntries = query((value: ValueOf<EntriesOfWrite & GoingOff>) =>
   goOff(value, { from: motionOfUser(value), leaves: sql`0` }),
 );
 
-type Own = { environmentId: number; messageId: string };
-
-/** The messages whose ids begin with `messageId`. The plus makes SQLite use the ids' index, and not scan the environment. */
-const ownMessages = (value: ValueOf<Own>) => sql`${webhookMessages}
-  ON ${webhookMessages.id} > ${value("messageId")} AND ${webhookMessages.id} < ${value("messageId")} || '~'
-  AND +${webhookMessages.environmentId} = ${value("environmentId")}`;
-
-/** Sends the messages whose ids begin with `messageId` to the endpoints of their types, `{ type: [endpointId] }`. */
-export const deliverOwn = query((value: ValueOf<Own & { endpoints: string; atMs: number; dueAtMs: number }>) =>
-  insertFrom(
-    webhookDeliveries,
-    { endpointId: sql`endpoint.value`, messageId: webhookMessages.id, ...newDelivery(value) },
-    sql`FROM (SELECT 1) CROSS JOIN ${ownMessages(value)}
-      CROSS JOIN json_each(${value("endpoints")}, '$."' || ${webhookMessages.type} || '"') AS endpoint`,
-  ),
-);
-
 /** Stores which alerts fired, from their messages, whose ids begin with `messageId`. */
 export const keepGoneOff = query((value: ValueOf<Own>) =>
   insertFrom(
@@ -195,13 +177,6 @@ export const liftAlerts = (account: WriteContext & { readonly features: string |
 
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
-/** Statements that write messages whose existence only the database can decide. */
-export interface MessageWrites {
-  readonly statements: readonly Statement[];
-  /** The one that returns the ids of the written messages. */
-  readonly returning?: Statement<{ id: string }>;
-}
-
 const NO_MESSAGES: MessageWrites = { statements: [] };
 
 /**
@@ -234,19 +209,4 @@ export function alertWrites(
     statements: [written, deliverOwn({ ...own, ...deliveryTimes(ctx) }), keepGoneOff(own), ...lifts],
     returning: written,
   };
-}
-
-/** The messages that the statements wrote, from the rows of the batch `all`. */
-export function messagesAmong(
-  { returning }: Pick<MessageWrites, "returning">,
-  all: readonly Statement[],
-  rows: readonly unknown[][],
-): readonly { readonly id: string }[] {
-  // A batch returns rows in the order of its statements, and this statement's type declares its rows.
-  return returning === undefined ? [] : ((rows[all.indexOf(returning)] ?? []) as { id: string }[]);
-}
-
-/** The endpoints by message type, for `deliverOwn`. */
-export function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
-  return JSON.stringify(Object.fromEntries(wanted.map(({ type, endpointIds }) => [type, endpointIds])));
 }

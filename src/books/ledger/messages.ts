@@ -1,10 +1,15 @@
+import { sql } from "drizzle-orm";
+import { insertFrom, query, type ValueOf } from "../../db/query.ts";
+import { webhookDeliveries, webhookMessages } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import { iso } from "../../lib/time.ts";
-import type { NewMessage } from "../../webhooks/outbox.ts";
+import type { MessageType } from "../../webhooks/message-data.ts";
+import { type NewMessage, newDelivery, type Outgoing } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { presentExpiry } from "./balance.ts";
 import type { Counted, NewCount } from "./counters.ts";
 import { type DueHold, presentLeg } from "./hold.ts";
-import type { NewBalances } from "./insert-entries.ts";
+import type { NewBalances } from "./new-balances.ts";
 
 /** A message about a user's credits. The statement that writes it adds the values that only the database knows. */
 export type LedgerMessage = NewMessage & {
@@ -115,4 +120,43 @@ export function limitMessages(userId: string, counts: readonly NewCount[]): Ledg
       },
     ];
   });
+}
+
+export type Own = { environmentId: number; messageId: string };
+
+/** The messages whose ids begin with `messageId`. The plus makes SQLite use the ids' index, and not scan the environment. */
+export const ownMessages = (value: ValueOf<Own>) => sql`${webhookMessages}
+  ON ${webhookMessages.id} > ${value("messageId")} AND ${webhookMessages.id} < ${value("messageId")} || '~'
+  AND +${webhookMessages.environmentId} = ${value("environmentId")}`;
+
+/** Sends the messages whose ids begin with `messageId` to the endpoints of their types, `{ type: [endpointId] }`. */
+export const deliverOwn = query((value: ValueOf<Own & { endpoints: string; atMs: number; dueAtMs: number }>) =>
+  insertFrom(
+    webhookDeliveries,
+    { endpointId: sql`endpoint.value`, messageId: webhookMessages.id, ...newDelivery(value) },
+    sql`FROM (SELECT 1) CROSS JOIN ${ownMessages(value)}
+      CROSS JOIN json_each(${value("endpoints")}, '$."' || ${webhookMessages.type} || '"') AS endpoint`,
+  ),
+);
+
+/** Statements that write messages whose existence only the database can decide. */
+export interface MessageWrites {
+  readonly statements: readonly Statement[];
+  /** The one that returns the ids of the written messages. */
+  readonly returning?: Statement<{ id: string }>;
+}
+
+/** The messages that the statements wrote, from the rows of the batch `all`. */
+export function messagesAmong(
+  { returning }: Pick<MessageWrites, "returning">,
+  all: readonly Statement[],
+  rows: readonly unknown[][],
+): readonly { readonly id: string }[] {
+  // A batch returns rows in the order of its statements, and this statement's type declares its rows.
+  return returning === undefined ? [] : ((rows[all.indexOf(returning)] ?? []) as { id: string }[]);
+}
+
+/** The endpoints by message type, for `deliverOwn`. */
+export function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
+  return JSON.stringify(Object.fromEntries(wanted.map(({ type, endpointIds }) => [type, endpointIds])));
 }

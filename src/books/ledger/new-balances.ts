@@ -1,9 +1,46 @@
+import { eq, sql } from "drizzle-orm";
 import type { Pack } from "../../catalog/pack.ts";
+import { countActivity, countOfPack } from "../../db/activity.ts";
+import { asInteger, drizzle, fields, insertFrom, names, query, returning, type ValueOf } from "../../db/query.ts";
+import { creditBalances, environments, type Steps } from "../../db/schema.ts";
+import type { Statement } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import { DAY_MS } from "../../lib/time.ts";
-import { amountRule, toSteps } from "../amounts/amount.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
+import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { NEVER_MS } from "./balance.ts";
-import type { NewBalance, NewBalances } from "./insert-entries.ts";
+import {
+  type Cause,
+  type EntriesStatement,
+  lastEntry,
+  lastLedgerEntry,
+  moving,
+  returningEntries,
+} from "./insert-entries.ts";
+
+/** The fields of one balance of a grant. */
+export interface NewBalance {
+  readonly id: string;
+  readonly packItemId: string;
+  readonly unit: Unit;
+  /** JSON list of match rules. */
+  readonly matches: string;
+  readonly priority: number;
+  readonly amountSteps: Steps;
+}
+
+/** The common fields of all balances of a grant. */
+export interface NewBalances {
+  readonly packId: string;
+  readonly packName: string;
+  readonly source: (typeof creditBalances.source.enumValues)[number];
+  readonly cause: Extract<Cause, "grant" | "recurring" | "payment">;
+  readonly externalRef: string | null;
+  readonly notes: string | null;
+  readonly expiresAtMs: number;
+  readonly balances: readonly NewBalance[];
+}
 
 /** The input of a grant, from any source. */
 export interface GrantOfPack {
@@ -85,4 +122,93 @@ function ofLegacyPack(pack: Pack, quantity: number | null | undefined, idOf: Bal
     priority: pack.priority,
     amountSteps,
   };
+}
+
+const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; balances: string }>) => {
+  const seq = sql`${lastLedgerEntry.seq} + 1 + issued.key`;
+  const insert = insertFrom(
+    creditBalances,
+    {
+      accountId: accountOfWrite(value),
+      id: sql`issued.value ->> 'id'`,
+      packId: sql`common.value ->> 'packId'`,
+      packName: sql`common.value ->> 'packName'`,
+      packItemId: sql`issued.value ->> 'packItemId'`,
+      unit: sql`issued.value ->> 'unit'`,
+      matches: sql`issued.value ->> 'matches'`,
+      priority: sql`issued.value ->> 'priority'`,
+      initialSteps: sql`issued.value ->> 'amountSteps'`,
+      remainingSteps: sql`issued.value ->> 'amountSteps'`,
+      hasRemaining: sql`1`,
+      source: sql`common.value ->> 'source'`,
+      grantCause: sql`common.value ->> 'cause'`,
+      grantedBy: value("by"),
+      externalRef: sql`common.value ->> 'externalRef'`,
+      notes: sql`common.value ->> 'notes'`,
+      grantedAtMs: lastLedgerEntry.occurredAtMs,
+      expiresAtMs: sql`common.value ->> 'expiresAtMs'`,
+      grantSeq: seq,
+      lastSeq: seq,
+    },
+    // This gives a row even if the account has no entry yet.
+    sql`FROM json_each(${value("grant")}) AS common, json_each(${value("balances")}) AS issued, (
+      SELECT coalesce(max(${lastLedgerEntry.seq}), 0) AS ${names(lastLedgerEntry.seq)},
+        max(coalesce(max(${lastLedgerEntry.occurredAtMs}), 0), ${asInteger(value("nowMs"))}) AS ${names(lastLedgerEntry.occurredAtMs)}
+      FROM ${lastEntry(value)}
+    ) AS ${lastLedgerEntry} WHERE 1 ORDER BY issued.key`,
+  );
+  const written = fields(creditBalances, { accountId: "accountId", seq: "grantSeq", atMs: "grantedAtMs" });
+  return returning(written, (list) => sql`${insert} RETURNING ${list}`);
+});
+
+/** Issues all balances of a grant. If they exist already, fails with `credit_balances_external_ref` or `credit_balances_id`. */
+export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): EntriesStatement {
+  // Numbers are sent in JSON, because D1 binds them as REAL.
+  const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
+  const insert = returningEntries(insertBalancesSql({ ...writingValues(writing), ...values }));
+  return moving(insert, { entries: balances.length, lifts: true });
+}
+
+export type Reader = Pick<TenantCtx, "environment" | "settings">;
+
+/** The quota of balances in an environment. Null in live mode. */
+export type Quota = { readonly used: number; readonly max: number } | null;
+
+/** The quota of a test environment's balances, of which `used` exist. */
+export const quotaOf = ({ environment, settings }: Reader, used: number): Quota =>
+  environment.mode === "test" ? { used, max: settings.testBalanceQuota } : null;
+
+/** The refusal by the quota of the test mode (C19). */
+export function quotaExceeded(max: number): PurserError {
+  return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
+    details: { quota: max },
+  });
+}
+
+type TestBalances = { environmentId: number; amount: number; quota: number };
+const countTestBalances = query((value: ValueOf<TestBalances>) => {
+  const { id, testBalanceCount, testBalanceQuota } = environments;
+  return drizzle
+    .update(environments)
+    .set({
+      testBalanceCount: sql`${testBalanceCount} + ${value("amount")}`,
+      testBalanceQuota: value("quota", testBalanceQuota),
+    })
+    .where(eq(id, value("environmentId")));
+});
+
+/** Counts balances of a test environment (C19). Aborts the batch with `environments_test_quota` when they exceed the quota. */
+export function countBalances({ environment, settings }: Reader, amount: number): Statement[] {
+  if (environment.mode !== "test" || amount === 0) return [];
+  return [countTestBalances({ environmentId: environment.id, amount, quota: settings.testBalanceQuota })];
+}
+
+/** Counts granted amounts, for the overview. */
+export function countGranted(ctx: TenantCtx, granted: NewBalances, nowMs: number): void {
+  const { packId, balances, expiresAtMs, source } = granted;
+  for (const { unit, amountSteps } of balances) {
+    countOfPack(ctx.environment, "granted", nowMs, { unit, packId }, amountSteps);
+    if (source === "purchase") countActivity(ctx.environment, "sold", nowMs, unit, amountSteps);
+    if (expiresAtMs !== NEVER_MS) countActivity(ctx.environment, "expiring", expiresAtMs, unit, amountSteps);
+  }
 }

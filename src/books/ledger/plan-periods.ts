@@ -6,8 +6,7 @@ import { DIGITS } from "../../lib/encoding.ts";
 import type { Environment } from "../../runtime.ts";
 import { type BalanceRow, NEVER_MS } from "./balance.ts";
 import { lastPeriod, periodAt, periodStart } from "./calendar.ts";
-import type { NewBalances } from "./insert-entries.ts";
-import { planGrant } from "./new-balances.ts";
+import { type NewBalances, planGrant, type Quota } from "./new-balances.ts";
 
 /** The fields of a recurring grant that the plan of its periods needs. */
 export type Recurring = Pick<
@@ -66,9 +65,6 @@ export const NO_PERIODS: PeriodPlan = {
   ...{ periods: [], changes: [], newlyCounted: 0, nextMs: null },
   refused: () => NO_PERIODS,
 };
-
-/** The quota of balances in an environment. Null in live mode. */
-export type Quota = { readonly used: number; readonly max: number } | null;
 
 /** The most balances of due periods in one batch. */
 const BALANCES_A_BATCH_MAX = 50;
@@ -136,13 +132,6 @@ export function duePeriods(
 export function afterPeriod({ anchorMs, every, endsAtMs }: Recurring, lastN: number) {
   if (lastN >= lastPeriod(anchorMs, every, endsAtMs)) return { state: "ended", nextAtMs: null } as const;
   return { state: "active", nextAtMs: periodStart(anchorMs, every, lastN + 1) } as const;
-}
-
-/** The refusal by the quota of the test mode (C19). */
-export function quotaExceeded(max: number): PurserError {
-  return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
-    details: { quota: max },
-  });
 }
 
 interface Progress {

@@ -9,35 +9,19 @@ import { personGuards, standingIn } from "../../db/tombstones.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages } from "../../webhooks/outbox.ts";
-import { amountJson } from "../amounts/filter-sql.ts";
+import { amountJson } from "../amounts/amount.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
-import type { Counters } from "./counters.ts";
 import type { Write } from "./decision.ts";
-import { countGranted, inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
-import { type DueHold, settleHolds } from "./hold.ts";
-import { selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
+import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
+import { settleHolds } from "./hold.ts";
+import { motionsOf, selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
 import { ledgerMessageWrites, takingMessages, wantedOf } from "./insert-messages.ts";
-import { alertWrites, liftAlerts, messagesAmong } from "./judge-alerts.ts";
+import { alertWrites, liftAlerts } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
-import { limitMessages, reservationExpired } from "./messages.ts";
-import { motionsOf } from "./motion.ts";
-import type { DuePeriod, PeriodPlan } from "./plan-periods.ts";
-
-/** A user's account as an attempt read it. */
-export interface AccountAtRead extends WriteContext {
-  /** The last seq of the ledger; 0 when it is empty. */
-  readonly lastSeq: number;
-  /** The environment's features, as text (db/features.ts). The write aborts when they have changed. */
-  readonly features: string | null;
-  /** Due holds to return. Every decision returns them, so a plan counts them as returned. Those to be charged are done before. */
-  readonly due: readonly DueHold[];
-  /** Due periods. They are granted with the batch or before it (R3). */
-  readonly periods: PeriodPlan;
-  /** When the next period begins, which ends the validity of memory. Null when there is none. */
-  readonly recurringDueAtMs: number | null;
-  /** The user's usage against the environment's limits. Null when it was not read; then the database decides. */
-  readonly counters: Counters | null;
-}
+import { limitMessages, messagesAmong, reservationExpired } from "./messages.ts";
+import { countGranted } from "./new-balances.ts";
+import type { DuePeriod } from "./plan-periods.ts";
+import type { AccountAtRead } from "./read-account.ts";
 
 interface AccountBefore {
   /** The state to remember. Null when it is incomplete. */

@@ -15,6 +15,7 @@ import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
 import { debitsOfLegs, lastEventOf, placeOfEvent } from "./debits.ts";
+import { stampCharge } from "./decision.ts";
 import { inOrderOfMoments, periodChanges, periodMessages } from "./due-periods.ts";
 import {
   type Charge,
@@ -24,14 +25,14 @@ import {
   type SettlementRow,
   settleHolds,
 } from "./hold.ts";
+import type { Motion } from "./insert-entries.ts";
 import { ledgerMessageWrites, takingMessages, wantedOf } from "./insert-messages.ts";
-import { alertWrites, messagesAmong } from "./judge-alerts.ts";
-import { type LedgerMessage, reservationExpired, usageRecorded } from "./messages.ts";
-import type { Motion } from "./motion.ts";
+import { alertWrites } from "./judge-alerts.ts";
+import { type LedgerMessage, messagesAmong, reservationExpired, usageRecorded } from "./messages.ts";
 import { OwedPlan } from "./owed.ts";
 import { balancesOfPeriods } from "./plan-periods.ts";
-import { stampCharge } from "./request-hash.ts";
-import { type AccountAtRead, countPeriods, grantPeriods } from "./send.ts";
+import type { AccountAtRead } from "./read-account.ts";
+import { countPeriods, grantPeriods } from "./send.ts";
 import { reservedFirst, selectBalancesOfDue, spendableBalances } from "./spendable-balances.ts";
 
 /** The settlement of a due hold. `payment` has the debits of its charge, null if it is only returned. */

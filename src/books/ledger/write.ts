@@ -1,22 +1,14 @@
-import { eq, sql } from "drizzle-orm";
 import { attempt, type Constraint, constraintOf, isConflict, MakeAgain } from "../../db/attempt.ts";
-import { requireClock } from "../../db/features.ts";
-import { computed, drizzle, fields, optional, type ValueOf } from "../../db/query.ts";
-import { accounts, environments, reservations } from "../../db/schema.ts";
-import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
-import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones.ts";
+import type { RowsOf, Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { accountQuery, byOf, type User } from "./account.ts";
+import { byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
-import { countersOf, readCounters } from "./counters.ts";
 import type { Decision } from "./decision.ts";
-import { dueRecurring, readDuePeriods } from "./due-periods.ts";
-import { DUE_HOLDS_MAX, type DueHold, dueFields, isDue, readDueHolds } from "./hold.ts";
-import { lastSeqOf } from "./insert-entries.ts";
+import { DUE_HOLDS_MAX } from "./hold.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
-import { NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
-import { type AccountAtRead, send } from "./send.ts";
+import { type AccountAtRead, type AccountRead, NOTHING_DUE, type ReadResult, readAccount } from "./read-account.ts";
+import { send } from "./send.ts";
 import { hasCharge, isQuotaOfPeriods, settleDue } from "./settle-due.ts";
 
 /**
@@ -24,10 +16,7 @@ import { hasCharge, isQuotaOfPeriods, settleDue } from "./settle-due.ts";
  * its decision. Due holds are returned (U8) or charged (U15) here, even if the verb refuses or finds a replay. See
  * docs/architecture.md.
  */
-export interface UserWrite<Reads extends readonly Statement[], Answer> {
-  readonly user: User;
-  /** The reads of the decision besides the account and its due holds. All are sent in one batch. */
-  readonly read: (nowMs: number) => Reads;
+export interface UserWrite<Reads extends readonly Statement[], Answer> extends AccountRead<Reads> {
   /** Pure, except for ids that were created before. Throws a `PurserError` to refuse. */
   readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
   /** The rows that `read` would find, from this isolate's memory. Null when they are not in memory. */
@@ -82,93 +71,13 @@ const mayHaveMore = ({ due, periods }: AccountAtRead): boolean =>
   due.length >= DUE_HOLDS_MAX || periods.nextMs !== null;
 
 /** Reads for a verb. First it settles charges (U15) and all due holds beyond those that a read returns, in order. */
-async function readAfterCharges<const Reads extends readonly Statement[]>(
-  ctx: TenantCtx,
-  verb: Pick<UserWrite<Reads, unknown>, "user" | "read">,
-) {
+async function readAfterCharges<const Reads extends readonly Statement[]>(ctx: TenantCtx, verb: AccountRead<Reads>) {
   let reading = await readAccount(ctx, verb);
   while (reading.account !== null && (hasCharge(reading.account.due) || mayHaveMore(reading.account))) {
     await settleDue(ctx, reading.account);
     reading = await readAccount(ctx, verb);
   }
   return reading;
-}
-
-/** The environment's features and the account with its due periods, a row for each due hold. One query, because each takes time. */
-const selectAccount = accountQuery(
-  (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
-    drizzle
-      .select({
-        ...fields(environments, "features"),
-        ...optional(fields(accounts, { accountId: "id", userId: "userId", recurringDueAtMs: "recurringDueAtMs" })),
-        ...computed({
-          isErased: sql<0 | 1>`coalesce(${accounts.isErased}, 0)
-          OR ${isBlocked(value, environments.features, sql`${value("hashes")}`)}`,
-          lastSeq: lastSeqOf(sql`${accounts.id}`),
-          periods: sql<
-            string | null
-          >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")}, ${dueRecurring(value, accounts.id)}, NULL)`,
-          counters: countersOf(value, environments.features, accounts.id),
-        }),
-        ...optional(dueFields()),
-      })
-      .from(environments)
-      .leftJoin(accounts, eq(accounts.id, account))
-      .leftJoin(reservations, isDue(value, accounts.id))
-      .where(eq(environments.id, value("environmentId")))
-      .orderBy(reservations.expiresAtMs)
-      .limit(DUE_HOLDS_MAX),
-);
-
-/** The user's account, which is null when no user owns the given reservation or balance, and the rows of the verb's reads. */
-export interface ReadResult<Reads extends readonly Statement[]> {
-  readonly account: AccountAtRead | null;
-  readonly found: RowsOf<Reads>;
-}
-
-async function readAccount<const Reads extends readonly Statement[]>(
-  ctx: TenantCtx,
-  { user, read }: Pick<UserWrite<Reads, unknown>, "user" | "read">,
-): Promise<ReadResult<Reads>> {
-  const atMs = ctx.now();
-  const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
-  const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
-  const [rows, ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
-  const [stored] = rows;
-  requireClock(ctx, stored?.features ?? null);
-  await requireSecrets(ctx, standingIn(stored?.features ?? null));
-  const isErased = stored?.isErased === 1;
-  // An erased account is not found by old ids of reservations and recurring grants (E4). Payments still find it by its integer.
-  const isUnknown = isErased && ("reservationId" in user || "recurringId" in user);
-  if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
-  const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
-  const account: AccountAtRead | null =
-    userId === null
-      ? null
-      : {
-          environmentId: ctx.environment.id,
-          userId,
-          accountId: stored?.accountId ?? null,
-          nowMs: atMs,
-          by: byOf(ctx),
-          lastSeq: stored?.lastSeq ?? 0,
-          features: stored?.features ?? null,
-          ...(isErased
-            ? NOTHING_DUE
-            : whatIsDue(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
-          recurringDueAtMs: stored?.recurringDueAtMs ?? null,
-          counters: readCounters(stored?.counters ?? null),
-        };
-  // The rows of the verb's statements follow.
-  return { account, found: rest as RowsOf<Reads> };
-}
-
-const NOTHING_DUE = { due: [], periods: NO_PERIODS };
-
-/** Holds that end behind a period which waits for the next batch wait for it too. */
-function whatIsDue(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
-  const { nextMs } = periods;
-  return { periods, due: nextMs === null ? holds : holds.filter(({ endsAtMs }) => endsAtMs < nextMs) };
 }
 
 function decide<Answer>(decision: () => Decision<Answer>): Decision<Answer> | PurserError {

@@ -1,10 +1,9 @@
 import * as z from "zod";
 import type { Steps } from "../../db/schema.ts";
-import { anyNumber, displayName, mode } from "../../http/fields.ts";
+import { anyNumber, displayName, mode, userId } from "../../http/fields.ts";
 import { amountRule, toSteps, type Unit } from "../amounts/amount.ts";
 import { matchRule, unit } from "../amounts/schemas.ts";
-import { userId } from "../ledger/schemas.ts";
-import { EVERY } from "./judge.ts";
+import { EVERY } from "../ledger/calendar.ts";
 
 const RULES_MAX = 100;
 /** Bounds the rules' size, because every write for a user reads the rules of all limits of the environment. */

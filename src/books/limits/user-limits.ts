@@ -22,7 +22,7 @@ import { readStoredRules } from "../amounts/match.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import type { Counter } from "../ledger/counters.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { limitsOf, standingOf, type UsageLimit } from "./judge.ts";
 import { unknownLimit } from "./limits.ts";

@@ -7,19 +7,13 @@ import { grantRefusals } from "../credits/grant.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { lastPeriod, periodAt } from "../ledger/calendar.ts";
 import { type Decision, replay, writeAll } from "../ledger/decision.ts";
-import {
-  changeRecurring,
-  countBalances,
-  countGranted,
-  insertPeriods,
-  periodMessages,
-  readPackJson,
-} from "../ledger/due-periods.ts";
-import { guardNoneRevoked, insertTakings } from "../ledger/insert-entries.ts";
+import { changeRecurring, insertPeriods, periodMessages, readPackJson } from "../ledger/due-periods.ts";
+import { moving } from "../ledger/insert-entries.ts";
+import { guardNoneRevoked, insertTakings } from "../ledger/insert-takings.ts";
 import { entryWritten } from "../ledger/messages.ts";
-import { moving } from "../ledger/motion.ts";
+import { countBalances, countGranted } from "../ledger/new-balances.ts";
 import { grantOfPeriod, planPeriods, RECURRING_REF, type RecurringChange } from "../ledger/plan-periods.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { presentRecurring, recurringNotFound, type StoredRecurring, selectRecurring, withChange } from "./recurring.ts";
 import type { RecurringOutput } from "./responses.ts";

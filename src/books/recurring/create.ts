@@ -9,13 +9,21 @@ import type { TenantCtx } from "../../runtime.ts";
 import { grantRefusals, withNearestPacks } from "../credits/grant.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { periodStart } from "../ledger/calendar.ts";
-import { type Decision, type Outcome, replay, writeAll } from "../ledger/decision.ts";
-import { countBalances, countGranted, insertPeriods, periodMessages } from "../ledger/due-periods.ts";
-import { moving } from "../ledger/motion.ts";
-import { planGrant } from "../ledger/new-balances.ts";
+import {
+  compareStamp,
+  type Decision,
+  idempotencyConflict,
+  type Outcome,
+  replay,
+  type Stamp,
+  stampRequest,
+  writeAll,
+} from "../ledger/decision.ts";
+import { insertPeriods, periodMessages } from "../ledger/due-periods.ts";
+import { moving } from "../ledger/insert-entries.ts";
+import { countBalances, countGranted, planGrant } from "../ledger/new-balances.ts";
 import { grantOfPeriod, planPeriods, type RecurringOfPack } from "../ledger/plan-periods.ts";
-import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { asMade, presentRecurring, type StoredRecurring, selectRecurring } from "./recurring.ts";
 import type { RecurringOutput } from "./responses.ts";

@@ -8,8 +8,6 @@ import { personGuards, standingIn } from "../../db/tombstones.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import {
   changeRecurring,
-  countBalances,
-  countGranted,
   dueRecurring,
   insertPeriodsOfMany,
   issuedBy,
@@ -20,6 +18,7 @@ import {
 import { isDue } from "../ledger/hold.ts";
 import { ledgerMessageWrites, wantedOf } from "../ledger/insert-messages.ts";
 import { liftAlertsOfMany } from "../ledger/judge-alerts.ts";
+import { countBalances, countGranted } from "../ledger/new-balances.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
 const USERS_A_PAGE_MAX = 200;

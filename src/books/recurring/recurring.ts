@@ -7,7 +7,8 @@ import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery } from "../ledger/account.ts";
 import { lastPeriod, periodAt, periodStart } from "../ledger/calendar.ts";
-import { packJson, quotaOf, readPackJson } from "../ledger/due-periods.ts";
+import { packJson, readPackJson } from "../ledger/due-periods.ts";
+import { quotaOf } from "../ledger/new-balances.ts";
 import { afterPeriod, duePeriods, planPeriods, type RecurringChange } from "../ledger/plan-periods.ts";
 import type { RecurringListOutput, RecurringOutput } from "./responses.ts";
 

@@ -1,6 +1,5 @@
 import * as z from "zod";
-import { anyNumber, freeText, identifier, timestamp } from "../../http/fields.ts";
-import { userId } from "../ledger/schemas.ts";
+import { anyNumber, freeText, identifier, timestamp, userId } from "../../http/fields.ts";
 
 const recurringIdPattern = /^rec_[A-Za-z0-9_-]{1,60}$/;
 const ROLLOVER_MAX = 12;

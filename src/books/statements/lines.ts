@@ -1,12 +1,5 @@
 import type { Unit } from "../amounts/amount.ts";
 
-/** A month's first moment and the next month's, in UTC milliseconds. Null for text that is no month. */
-export function spanOfMonth(month: string): { readonly fromMs: number; readonly toMs: number } | null {
-  const [, year, number] = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(month) ?? [];
-  if (year === undefined || number === undefined) return null;
-  return { fromMs: Date.UTC(Number(year), Number(number) - 1), toMs: Date.UTC(Number(year), Number(number)) };
-}
-
 /** The columns of a line, in the order of the CSV. */
 export const COLUMNS = [
   "opening",
@@ -38,6 +31,12 @@ export interface Line {
 }
 
 export const noAmounts = (): LineAmounts => Object.fromEntries(COLUMNS.map((column) => [column, 0n])) as LineAmounts;
+
+/** The stored form of amounts. */
+export const storedAmounts = (amounts: LineAmounts) =>
+  Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
+export const readAmounts = (stored: Readonly<Record<string, string>>): LineAmounts =>
+  Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as LineAmounts;
 
 /** Balances that are summed together. */
 interface BalanceGroup {

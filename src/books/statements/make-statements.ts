@@ -29,9 +29,10 @@ import {
 import { all, batch } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
+import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { COLUMNS, type Line, type LineAmounts, monthLinesOf, plus, spanOfMonth } from "./lines.ts";
+import { type Line, monthLinesOf, plus, readAmounts, storedAmounts } from "./lines.ts";
 
 /** A page has this number of account integers, of all environments. An account keeps its integer even if its name changes. */
 const STATEMENT_ACCOUNTS_A_PAGE = 200;
@@ -187,12 +188,6 @@ const finish = query((value: ValueOf<StatementPosition & { nowMs: number }>) =>
     .set({ madeAtMs: value("nowMs", statements.madeAtMs) })
     .where(isAtPosition(value)),
 );
-
-/** The stored form of amounts. */
-const storedAmounts = (amounts: LineAmounts) =>
-  Object.fromEntries(COLUMNS.map((column) => [column, `${amounts[column]}`]));
-export const readAmounts = (stored: Readonly<Record<string, string>>): LineAmounts =>
-  Object.fromEntries(COLUMNS.map((column) => [column, BigInt(stored[column] ?? 0)])) as LineAmounts;
 
 type Running = Awaited<ReturnType<typeof runningOf>>[number];
 const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunningStatements({}));

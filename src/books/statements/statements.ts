@@ -10,8 +10,8 @@ import { csvCell } from "../../lib/encoding.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";
-import { COLUMNS, type Column, spanOfMonth } from "./lines.ts";
-import { readAmounts } from "./make-statements.ts";
+import { spanOfMonth } from "../ledger/calendar.ts";
+import { COLUMNS, type Column, readAmounts } from "./lines.ts";
 import type { StatementLineOutput, StatementListOutput, StatementOutput, StatementSummary } from "./responses.ts";
 import type { CreateStatementInput } from "./schemas.ts";
 

@@ -1,10 +1,20 @@
-import { assert } from "../../errors.ts";
+import { asInteger, drizzle, query, type ValueOf } from "../../db/query.ts";
+import { reservations } from "../../db/schema.ts";
+import { assert, invalid } from "../../errors.ts";
+import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { burnDown } from "../ledger/burn-down.ts";
-import { type Outcome, replay, writeAll } from "../ledger/decision.ts";
+import {
+  committedFields,
+  isCharge,
+  type Outcome,
+  replay,
+  stampRequest,
+  writeAll,
+  writeReturning,
+} from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import { committedFields, isCharge, stampRequest } from "../ledger/request-hash.ts";
 import {
   reservedFirst,
   selectBalancesForCommit,
@@ -13,18 +23,22 @@ import {
 } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/judge.ts";
+import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
 import {
   asHold,
   commitLate,
   isClosed,
+  ofReservationKey,
+  presentReservation,
+  type ReservationKey,
   reservationClosed,
   reservationNotFound,
   selectReservation,
-} from "./list-reservations.ts";
-import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
-import type { EventOutput, ReleaseOutput } from "./responses.ts";
-import { assertNotAhead, type CommitInput } from "./schemas.ts";
-import { answerEventRepeat, selectEvent, writeEvent } from "./stored-event.ts";
+  selectShownReservation,
+} from "./reservations.ts";
+import type { EventOutput, ReleaseOutput, ReservationOutput } from "./responses.ts";
+import { assertNotAhead, type CommitInput, EXPIRES_IN_SECONDS_MAX, type ExtendInput } from "./schemas.ts";
+import { answerEventRepeat, selectEvent, writeEvent } from "./write-event.ts";
 
 /**
  * Returns a reservation's holds and debits the actual usage, in one write (U6). A commit after the expiry is recorded, once, as a
@@ -137,4 +151,61 @@ function recallReservation(reservation: ReservationRow | undefined): [Reservatio
 
 function presentRelease(reservation: ReservationRow, status: ReleaseOutput["status"]): ReleaseOutput {
   return { reservationId: reservation.id, status, returned: asHold(reservation).legs.map(presentLeg) };
+}
+
+/**
+ * Moves a reservation's end to the given number of seconds from now, and returns the reservation (U14). Throws
+ * `reservation_not_found`, `reservation_closed` if it is settled or due, and `invalid_request` if the new end is earlier than the
+ * current one or more than a day after the reservation's creation.
+ */
+export async function extendReservation(
+  ctx: TenantCtx,
+  reservationId: string,
+  { expiresInSeconds }: ExtendInput,
+): Promise<ReservationOutput> {
+  const extended = await writeForUser(ctx, {
+    user: { reservationId },
+    read: () => [selectReservation(ctx, reservationId)],
+    recall: ({ reservations }) => {
+      const reservation = reservations.get(reservationId);
+      return reservation === undefined ? null : [[reservation]];
+    },
+    decide: ([[reservation]], account) => {
+      assert(reservation !== undefined, "the account was found by this reservation");
+      if (reservation.state !== "open" || account.due.some((hold) => hold.id === reservationId)) {
+        throw reservationClosed("The reservation is already committed, released or expired.");
+      }
+      const expiresAtMs = account.nowMs + expiresInSeconds * 1_000;
+      checkEnd(reservation, expiresAtMs);
+      const parts = {
+        before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
+        returning: selectShownReservation(ctx, reservationId, account.nowMs),
+        changes: { entries: [], newReservation: { ...reservation, state: "open", expiresAtMs } as const },
+      };
+      return writeReturning(parts, ([row]) => {
+        assert(row !== undefined, "the reservation that was extended is there");
+        return presentReservation(row.userId, row);
+      });
+    },
+  });
+  if (extended === null) throw reservationNotFound();
+  return extended;
+}
+
+// If it was settled or extended since the read, a trigger aborts the batch, because an end must not become earlier.
+const moveEnd = query((value: ValueOf<ReservationKey & { expiresAtMs: number }>) =>
+  drizzle
+    .update(reservations)
+    .set({ expiresAtMs: asInteger(value("expiresAtMs")) })
+    .where(ofReservationKey(value)),
+);
+
+function checkEnd(before: { readonly createdAtMs: number; readonly expiresAtMs: number }, expiresAtMs: number): void {
+  if (expiresAtMs < before.expiresAtMs) {
+    throw invalid("expiresInSeconds", `must not end before ${iso(before.expiresAtMs)}, where the reservation ends now`);
+  }
+  const lastMs = before.createdAtMs + EXPIRES_IN_SECONDS_MAX * 1_000;
+  if (expiresAtMs > lastMs) {
+    throw invalid("expiresInSeconds", `must end by ${iso(lastMs)}, a day after the reservation was made`);
+  }
 }

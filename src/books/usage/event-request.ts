@@ -3,7 +3,7 @@ import { invalid, PurserError } from "../../errors.ts";
 import { identifier } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/validate.ts";
 import { isJsonObject, own } from "../../lib/json.ts";
-import type { ListElement } from "./event-list.ts";
+import type { ListElement } from "./record-list.ts";
 import { assertNotAhead, cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
 
 const CLOUD_EVENT = "application/cloudevents+json";

@@ -1,7 +1,5 @@
-import { type SQL, sql } from "drizzle-orm";
 import { countRefusal } from "../../db/activity.ts";
-import type { ValueOf } from "../../db/query.ts";
-import { creditBalances, type Steps } from "../../db/schema.ts";
+import type { Steps } from "../../db/schema.ts";
 import { batch } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
@@ -9,10 +7,9 @@ import type { TenantCtx } from "../../runtime.ts";
 import { fromSteps, presentQuantities, type Quantities, type Unit } from "../amounts/amount.ts";
 import { readStoredRules, rulesCover } from "../amounts/match.ts";
 import { impliesCount } from "../amounts/schemas.ts";
-import type { WriteContext } from "../ledger/account.ts";
 import { inSpendingOrder, type PayingRow, type SpendableBalance, statusOf } from "../ledger/balance.ts";
-import { burnDown, type Payment, type Usage } from "../ledger/burn-down.ts";
-import { balancesOfLegs } from "../ledger/debits.ts";
+import { burnDown, type Usage } from "../ledger/burn-down.ts";
+import type { PlannedPayment } from "../ledger/debits.ts";
 import { readDuePeriods, selectDuePeriods } from "../ledger/due-periods.ts";
 import { type DueHold, inOrderOfEnds, readDueHold } from "../ledger/hold.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
@@ -94,32 +91,6 @@ export function noteRefusedUsage(ctx: TenantCtx, { userId, event, model }: Asked
 /** Warns when a balance in `count` pays, or is held, for an event that names only other quantities (W16). */
 export function warnOfCount(ctx: TenantCtx, quantities: Quantities, legs: readonly { readonly unit: Unit }[]): void {
   if (impliesCount(quantities) && legs.some(({ unit }) => unit === "count")) warn(ctx, "count_implied");
-}
-
-export type PlannedPayment = Payment<SpendableBalance>;
-
-/** The debits of a payment as JSON, for `legsOf` and `debitsOfLegs`. */
-export function legsJson({ legs }: PlannedPayment): string {
-  return JSON.stringify(
-    legs.map(({ balance, amountSteps }) => ({
-      balanceId: balance.id,
-      amount: fromSteps(balance.unit, amountSteps),
-      amountSteps,
-      lessSteps: amountSteps,
-    })),
-  );
-}
-
-/** The amounts of a hold by balance, as JSON in steps (`HoldLeg`). */
-export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
-  const { id, packId, unit, remainingSteps } = creditBalances;
-  return sql`(
-    SELECT json_group_array(json_object(
-      'balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit}, 'amountSteps', leg.value ->> 'amountSteps',
-      'remainingSteps', ${remainingSteps} - (leg.value ->> 'amountSteps')
-    ))
-    FROM ${balancesOfLegs(value, sql`${value("legs")}`)}
-  )`;
 }
 
 /**

@@ -8,16 +8,24 @@ import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "../ledger/account.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
-import { type Outcome, replay, writeReturning } from "../ledger/decision.ts";
+import { legsJson, legsOf, type PlannedPayment } from "../ledger/debits.ts";
+import {
+  compareStamp,
+  idempotencyConflict,
+  type Outcome,
+  replay,
+  type Stamp,
+  stampRequest,
+  writeReturning,
+} from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import { compareStamp, idempotencyConflict, type Stamp, stampRequest } from "../ledger/request-hash.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/judge.ts";
-import { selectReservation } from "./list-reservations.ts";
-import { insufficientCredits, legsJson, legsOf, noteIfRefused, type PlannedPayment, warnOfCount } from "./plan.ts";
+import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
+import { selectReservation } from "./reservations.ts";
 import type { ReserveOutput } from "./responses.ts";
 import type { ReserveInput } from "./schemas.ts";
 

@@ -1,10 +1,9 @@
 import * as z from "zod";
 import { invalid } from "../../errors.ts";
-import { cursor, identifier, jsonObject, mode, pageLimit, timestamp } from "../../http/fields.ts";
+import { cursor, identifier, jsonObject, mode, pageLimit, timestamp, userId } from "../../http/fields.ts";
 import { isFiniteJson, isNestedDeeperThan, roundNumbers } from "../../lib/json.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import { quantities } from "../amounts/schemas.ts";
-import { userId } from "../ledger/schemas.ts";
 
 const EARLIEST_MS = Date.UTC(2000, 0, 1);
 const USAGE_AHEAD_MS_MAX = 24 * 3_600_000;

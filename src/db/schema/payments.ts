@@ -76,7 +76,7 @@ export const payments = sqliteTable(
     reason: text("reason"),
     /** The Stripe customer of its invoice. */
     customer: text("customer"),
-    /** The stamp of the request that settled it by hand (books/ledger/request-hash.ts). Empty once it was erased. */
+    /** The stamp of the request that settled it by hand (books/ledger/decision.ts). Empty once it was erased. */
     settledBy: text("settled_by"),
     /** When a message will report the payment as unmatched. Null when one was sent or none is due. */
     tellAtMs: integer("tell_at_ms"),

@@ -1,5 +1,5 @@
 import { and, eq, not, sql } from "drizzle-orm";
-import { meet } from "../../books/amounts/filter-sql.ts";
+import { meet } from "../../books/amounts/match.ts";
 import { asInteger, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { environments, limitsReached, webhookDeliveries, webhookMessages } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";

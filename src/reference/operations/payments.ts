@@ -1,6 +1,5 @@
 import * as z from "zod";
 import { grantOutput } from "../../books/credits/responses.ts";
-import { stripeEventInput } from "../../payments/event.ts";
 import {
   listPaymentsOutput,
   listStripeEventsOutput,
@@ -13,6 +12,7 @@ import {
   readStripeInput,
   setStripeInput,
   settlePaymentInput,
+  stripeEventInput,
 } from "../../payments/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";

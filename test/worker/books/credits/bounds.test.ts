@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { USER_BALANCES_MAX } from "../../../../src/books/credits/grant.ts";
 import { DUE_HOLDS_MAX } from "../../../../src/books/ledger/hold.ts";
-import { expireReservations } from "../../../../src/books/usage/extend.ts";
+import { expireReservations } from "../../../../src/books/usage/expire.ts";
 import { type CreditsWorld, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { holdsPart } from "../../../../src/books/usage/extend.ts";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { ADMIN, type PaymentsWorld, paymentsWorld } from "../../../support/payments.ts";

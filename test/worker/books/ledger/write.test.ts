@@ -5,7 +5,7 @@ import { revokeBalance } from "../../../../src/books/credits/revoke.ts";
 import type { User } from "../../../../src/books/ledger/account.ts";
 import { replay, writeAll } from "../../../../src/books/ledger/decision.ts";
 import { insertEntries } from "../../../../src/books/ledger/insert-entries.ts";
-import type { AccountAtRead } from "../../../../src/books/ledger/send.ts";
+import type { AccountAtRead } from "../../../../src/books/ledger/read-account.ts";
 import { selectActive } from "../../../../src/books/ledger/spendable-balances.ts";
 import { type UserWrite, writeForUser } from "../../../../src/books/ledger/write.ts";
 import { drizzle, query, type ValueOf } from "../../../../src/db/query.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { holdsPart } from "../../../../src/books/usage/extend.ts";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { documentOf } from "../../../support/exports.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { grantPack } from "../../../../src/books/credits/grant.ts";
-import { holdsPart } from "../../../../src/books/usage/extend.ts";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { createReservation } from "../../../../src/books/usage/reserve.ts";
 import { reserveInput } from "../../../../src/books/usage/schemas.ts";
 import { scheduled } from "../../../../src/cron.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { commitReservation, releaseReservation } from "../../../../src/books/usage/commit.ts";
-import { extendReservation, holdsPart } from "../../../../src/books/usage/extend.ts";
+import { commitReservation, extendReservation, releaseReservation } from "../../../../src/books/usage/commit.ts";
+import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { commitInput } from "../../../../src/books/usage/schemas.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";

@@ -1,5 +1,69 @@
+import { and, eq, sql } from "drizzle-orm";
+import { clockOf, timesOf } from "../db/features.ts";
+import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { environments, stripeSettings } from "../db/schema.ts";
+import { databaseIndexOf } from "../db/session.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { signHmac } from "../lib/encoding.ts";
+import type { Environment, SystemCtx, TenantCtx } from "../runtime.ts";
+
+const receiverFields = {
+  ...fields(environments, { environmentId: "id" }),
+  ...fields(stripeSettings, "refusedAtMs"),
+  // The condition says that there is one.
+  ...computed({ stored: sql<string>`${stripeSettings.setting}`, clock: clockOf() }),
+};
+export type Receiver = RowOf<typeof receiverFields>;
+
+export const selectReceiver = query((value: ValueOf<{ appId: string; mode: string }>) =>
+  read(
+    receiverFields,
+    (list) => sql`SELECT ${list} FROM ${environments}
+      CROSS JOIN ${stripeSettings} ON ${stripeSettings.environmentId} = ${environments.id}
+      WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
+      AND ${stripeSettings.setting} IS NOT NULL`,
+  ),
+);
+
+export function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId, clock }: Receiver): TenantCtx {
+  const environment: Environment = {
+    id: environmentId,
+    appId,
+    // An environment has no other mode.
+    mode: mode === "live" ? "live" : "test",
+    database: databaseIndexOf(appId) ?? 0,
+  };
+  return { ...root, ...timesOf(clock, root), environment, caller: { kind: "stripe" } };
+}
+
+const REFUSED_EVERY_MS = 60_000;
+type Refused = { environmentId: number; nowMs: number; beforeMs: number; reason: string };
+const updateRefused = query((value: ValueOf<Refused>) =>
+  drizzle
+    .update(stripeSettings)
+    .set({
+      refusedAtMs: value("nowMs", stripeSettings.refusedAtMs),
+      refusedReason: value("reason", stripeSettings.refusedReason),
+    })
+    .where(
+      and(
+        eq(stripeSettings.environmentId, value("environmentId")),
+        sql`coalesce(${stripeSettings.refusedAtMs}, 0) <= ${value("beforeMs")}`,
+      ),
+    ),
+);
+
+/** Records, at most once a minute, a request without a valid signature, because anybody can send one. */
+export async function noteRefused(
+  ctx: TenantCtx,
+  { environmentId, refusedAtMs }: Receiver,
+  reason: string,
+): Promise<void> {
+  const nowMs = ctx.realNow();
+  const beforeMs = nowMs - REFUSED_EVERY_MS;
+  if ((refusedAtMs ?? 0) <= beforeMs) await all(ctx.db, updateRefused({ environmentId, nowMs, beforeMs, reason }));
+}
 
 const TOLERANCE_SECONDS = 300;
 const SIGNATURE = /^[0-9a-f]{64}$/;

@@ -11,15 +11,20 @@ import { presentQuantities, type Quantities } from "../amounts/amount.ts";
 import type { Debit } from "../amounts/responses.ts";
 import { type WriteContext, writingValues } from "../ledger/account.ts";
 import { countedJson, type NewCount } from "../ledger/counters.ts";
-import { debitsOfLegs, lastEventOf, placeOfEvent } from "../ledger/debits.ts";
-import { type Decision, type Outcome, writeReturning } from "../ledger/decision.ts";
+import { debitsOfLegs, lastEventOf, legsJson, type PlannedPayment, placeOfEvent } from "../ledger/debits.ts";
+import {
+  compareStamp,
+  type Decision,
+  idempotencyConflict,
+  type Outcome,
+  type Stamp,
+  writeReturning,
+} from "../ledger/decision.ts";
 import { insertEntries } from "../ledger/insert-entries.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import { usageRecorded } from "../ledger/messages.ts";
 import { payOwed } from "../ledger/owed.ts";
-import { compareStamp, idempotencyConflict, type Stamp } from "../ledger/request-hash.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
-import { legsJson, type PlannedPayment } from "./plan.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
 import type { EventOutput } from "./responses.ts";
 
 /** Larger properties are stored in `large_properties`, so that they do not slow down other inserts. */

@@ -1,46 +1,17 @@
-import { and, eq, gt, sql } from "drizzle-orm";
-import { admitRow } from "../../auth/scopes.ts";
-import { requireApp } from "../../catalog/apps.ts";
+import { and, eq, sql } from "drizzle-orm";
 import { insertAct, newAct } from "../../catalog/audit.ts";
-import { boundLimit, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
-import { accounts, alertStates, alerts, environments } from "../../db/schema.ts";
+import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
+import { alertStates, alerts } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
-import { invalidCursor, PurserError, temporarilyUnavailable } from "../../errors.ts";
+import { temporarilyUnavailable } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
-import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
-import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
-import { type AlertKey, type AlertRow, ofAlertKey, presentAlert } from "./alerts.ts";
-import type { AlertOutput, ListAlertUsersOutput } from "./responses.ts";
-import { amountStepsOf, type ChangeAlertInput, type ListAlertUsersInput, percentThousandths } from "./schemas.ts";
+import type { AdminCtx } from "../../runtime.ts";
+import { type AlertKey, type AlertRow, ofAlertKey, presentAlert, requireAlert } from "./alerts.ts";
+import type { AlertOutput } from "./responses.ts";
+import { amountStepsOf, type ChangeAlertInput, percentThousandths } from "./schemas.ts";
 
 const STATES_A_STEP = 10_000;
 const STATE_STEPS_MAX = 100;
-
-const selectAlert = query((value: ValueOf<{ appId: string; alertId: string }>) =>
-  drizzle
-    .select({ ...fields(alerts), ...fields(environments, "mode") })
-    .from(environments)
-    .crossJoin(alerts)
-    .where(
-      and(
-        eq(environments.appId, value("appId")),
-        eq(alerts.id, value("alertId")),
-        eq(alerts.environmentId, environments.id),
-      ),
-    ),
-);
-
-/** Returns an application's alert. Throws `not_found` and `forbidden`. */
-export async function requireAlert(
-  root: SystemCtx,
-  appId: string,
-  alertId: string,
-): Promise<AlertRow & { readonly mode: Mode }> {
-  const [row] = await all(root.db, selectAlert({ appId, alertId }));
-  if (row !== undefined) return admitRow(root, row);
-  await requireApp(root, appId);
-  throw new PurserError("not_found", "The application has no such alert.", { param: "alertId" });
-}
 
 /** Deletes a limited number of an alert's states. A state records that the alert fired for a user. */
 const deleteStates = query((value: ValueOf<AlertKey>) => {
@@ -136,43 +107,4 @@ export async function deleteAlert(admin: AdminCtx, appId: string, alertId: strin
   await endStates(admin, key);
   await batch(admin.db, [auditAlertDeleted({ ...act, ...key }), deleteStates(key), deleteAlertRow(key)]);
   return presentAlert(row, mode);
-}
-
-const selectAlertUsers = query((value: ValueOf<AlertKey & { afterId: number; limit: number }>) =>
-  drizzle
-    .select(fields(accounts, "id", "userId"))
-    .from(alertStates)
-    .innerJoin(accounts, eq(accounts.id, alertStates.accountId))
-    .where(
-      and(
-        eq(alertStates.environmentId, value("environmentId")),
-        eq(alertStates.alertId, value("alertId")),
-        gt(alertStates.accountId, value("afterId")),
-      ),
-    )
-    .orderBy(alertStates.accountId)
-    .limit(boundLimit(value("limit"))),
-);
-
-/**
- * Returns the users for whom an alert has fired and is not re-armed, the oldest user first. Throws `not_found` and
- * `invalid_request`.
- */
-export async function listAlertUsers(
-  root: SystemCtx,
-  appId: string,
-  alertId: string,
-  { limit, cursor }: ListAlertUsersInput,
-): Promise<ListAlertUsersOutput> {
-  const { environmentId } = await requireAlert(root, appId, alertId);
-  const scope = ["alert users", environmentId, alertId];
-  const afterId = cursor === undefined ? 0 : decodeCursor(cursor, scope);
-  if (afterId === null) throw invalidCursor();
-  const rows = await all(root.db, selectAlertUsers({ environmentId, alertId, afterId, limit: limit + 1 }));
-  const page = rows.slice(0, limit);
-  const last = rows.length > limit ? page.at(-1) : undefined;
-  return {
-    users: page.map(({ userId }) => ({ userId })),
-    nextCursor: last === undefined ? null : encodeCursor(last.id, scope),
-  };
 }

@@ -5,18 +5,26 @@ import type { TenantCtx } from "../../runtime.ts";
 import type { SpendableBalance } from "../ledger/balance.ts";
 import { burnDown } from "../ledger/burn-down.ts";
 import type { NewCount } from "../ledger/counters.ts";
-import { type Decision, type Outcome, replay, type Write } from "../ledger/decision.ts";
+import {
+  committedFields,
+  compareStamp,
+  type Decision,
+  type Outcome,
+  replay,
+  type Stamp,
+  stampRequest,
+  type Write,
+} from "../ledger/decision.ts";
 import type { StateChanges } from "../ledger/memory.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import { committedFields, compareStamp, type Stamp, stampRequest } from "../ledger/request-hash.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
+import type { AccountAtRead } from "../ledger/read-account.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/judge.ts";
 import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { answerEventRepeat, otherEvent, type StoredEvent, selectEvent, writeEvent } from "./stored-event.ts";
+import { answerEventRepeat, otherEvent, type StoredEvent, selectEvent, writeEvent } from "./write-event.ts";
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and

@@ -1,15 +1,14 @@
 import { assert, PurserError, refusalIn } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import { readTogether } from "../ledger/read-together.ts";
-import type { AccountAtRead } from "../ledger/send.ts";
+import { type AccountAtRead, readTogether } from "../ledger/read-account.ts";
 import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./events.ts";
 import { noteRefusedUsage, warnOfCount } from "./plan.ts";
+import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./record-event.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { selectEvents } from "./stored-event.ts";
+import { selectEvents } from "./write-event.ts";
 
 /** An event of a list, with its place in it. */
 export interface ListedEvent extends StampedEvent {

@@ -1,4 +1,18 @@
-import { REASONS } from "./offer.ts";
+import { PurserError } from "../errors.ts";
+
+/** Why a payment grants nothing (S3). */
+export const REASONS = [
+  "no_user",
+  "no_pack",
+  "quantity",
+  "currency",
+  "period_over",
+  "proration",
+  "lines_missing",
+  "person_erased",
+  "quota",
+] as const;
+export type Reason = (typeof REASONS)[number];
 
 /** The reasons why an event did nothing (S5). */
 const IGNORED_REASONS = [
@@ -20,6 +34,18 @@ export type IgnoredReason = (typeof IGNORED_REASONS)[number] | "no_user";
 /** The reasons why an event granted nothing, of ignored events and of unmatched payments. */
 export const LOG_REASONS = [...REASONS, ...IGNORED_REASONS] as const;
 export type LogReason = (typeof LOG_REASONS)[number];
+
+const REFUSALS = new Map<string, Reason>([
+  ["test_quota_exceeded", "quota"],
+  ["person_erased", "person_erased"],
+]);
+
+/** Why a grant was refused. Null for errors that are not a reason of a payment. */
+export function reasonOf(error: unknown): Reason | null {
+  if (!(error instanceof PurserError)) return null;
+  // The user has the maximum number of balances (L6).
+  return error.details?.limit === undefined ? (REFUSALS.get(error.code) ?? null) : "quota";
+}
 
 /** The likely meaning of unknown metadata keys. They are compared without case, hyphens and underscores. */
 const MEANT: Readonly<Record<"user" | "pack" | "quantity", readonly string[]>> = {

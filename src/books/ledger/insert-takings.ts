@@ -1,13 +1,95 @@
-import { sql } from "drizzle-orm";
-import { asInteger, assignments, drizzle, fields, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, paymentGrants, reservations } from "../../db/schema.ts";
+import { type SQL, sql } from "drizzle-orm";
+import { asInteger, assignments, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { creditBalances, creditLedger, paymentGrants, reservations, type Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { guards } from "../../db/views.ts";
 import { amountStepsMax, type Unit } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { isOpen } from "./hold.ts";
-import { insertAdjustments, isBalanceOf } from "./insert-entries.ts";
-import { moving } from "./motion.ts";
+import { type Cause, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
+
+/** Writes an entry `admin_adjust` for each balance that `from` joins, in order of `position`, which starts at 0. */
+const insertAdjustments = (
+  value: ValueOf<WriteContext & { note: string | null }>,
+  { position, delta, isRevoked, cause }: Readonly<Record<"position" | "delta" | "isRevoked" | "cause", SQL>>,
+  from: SQL,
+): SQL =>
+  insertFrom(
+    creditLedger,
+    {
+      accountId: creditBalances.accountId,
+      seq: sql`${lastLedgerEntry.seq} + 1 + ${position}`,
+      balanceId: creditBalances.id,
+      packId: creditBalances.packId,
+      unit: creditBalances.unit,
+      deltaSteps: delta,
+      balanceAfterSteps: sql`${creditBalances.remainingSteps} + ${delta}`,
+      previousSeq: creditBalances.lastSeq,
+      reason: sql`'admin_adjust'`,
+      cause,
+      writtenBy: value("by"),
+      note: value("note"),
+      occurredAtMs: lastLedgerEntry.occurredAtMs,
+      isRevoked,
+    },
+    sql`FROM ${lastEntry(value)}, ${from}`,
+  );
+
+type Reversal = WriteContext & { balanceId: string; note: string | null };
+const insertReversalSql = query((value: ValueOf<Reversal>) =>
+  insertAdjustments(
+    value,
+    { position: sql`0`, delta: sql`-${creditBalances.remainingSteps}`, isRevoked: sql`1`, cause: sql`'revoke'` },
+    sql`${creditBalances} WHERE ${isBalanceOf(value, sql`${value("balanceId")}`)}`,
+  ),
+);
+
+/** The only entry of a revoke: it takes the remaining amount, even if that is 0. */
+export const insertReversal = (reversal: Reversal): Statement =>
+  moving(insertReversalSql(reversal), { entries: 1, lifts: false });
+
+/** Aborts the batch with `guard_balance` when one of these balances was revoked meanwhile. */
+export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
+  const revoked = sql`
+    SELECT 1 FROM json_each(${value("balanceIds")}) AS item
+    CROSS JOIN ${creditBalances} ON ${creditBalances.id} = item.value
+    WHERE ${creditBalances.revokedAtMs} IS NOT NULL`;
+  return insertFrom(guards, { name: sql`'balance'`, holds: sql`NOT EXISTS (${revoked})` }, sql``);
+});
+
+/** The amount that a refund takes from one balance. */
+export interface Taking {
+  readonly balanceId: string;
+  /** The amount due. Less is taken if the balance has less. */
+  readonly dueSteps: Steps;
+  /** Whether the whole remaining amount is taken, and the balance revoked. */
+  readonly revokes: boolean;
+}
+
+/** The cause of the takings, and the note of their entries. */
+type Taken = { cause: Extract<Cause, "refund" | "revoke" | "erasure">; note: string | null };
+
+const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings: string }>) => {
+  const remaining = creditBalances.remainingSteps;
+  return insertAdjustments(
+    value,
+    {
+      position: sql`taking.key`,
+      cause: sql`${value("cause")}`,
+      isRevoked: sql`(taking.value ->> 'revokes' OR ${creditBalances.revokedAtMs} IS NOT NULL)`,
+      delta: sql`-iif(taking.value ->> 'revokes', ${remaining}, min(${remaining}, taking.value ->> 'dueSteps'))`,
+    },
+    sql`json_each(${value("takings")}) AS taking CROSS JOIN ${creditBalances}
+      WHERE ${isBalanceOf(value, sql`taking.value ->> 'balanceId'`)} ORDER BY taking.key`,
+  );
+});
+
+/** Writes the entries of a refund, one for each balance, in order. The available amount is read as each is written. */
+export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement {
+  const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), ...taken });
+  return moving(insert, { entries: takings.length, lifts: false });
+}
 
 /** The change that a payment's state requires of a balance that it granted (S4, S6). */
 export interface PaymentMotion {

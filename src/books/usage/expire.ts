@@ -4,79 +4,8 @@ import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, type RowsOf, type Statement } from "../../db/sql.ts";
-import { assert, invalid } from "../../errors.ts";
-import { iso } from "../../lib/time.ts";
-import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
-import { writeReturning } from "../ledger/decision.ts";
-import { settleDueHolds, writeForUser } from "../ledger/write.ts";
-import {
-  ofReservationKey,
-  presentReservation,
-  type ReservationKey,
-  reservationClosed,
-  reservationNotFound,
-  selectReservation,
-  selectShownReservation,
-} from "./list-reservations.ts";
-import type { ReservationOutput } from "./responses.ts";
-import { EXPIRES_IN_SECONDS_MAX, type ExtendInput } from "./schemas.ts";
-
-/**
- * Moves a reservation's end to the given number of seconds from now, and returns the reservation (U14). Throws
- * `reservation_not_found`, `reservation_closed` if it is settled or due, and `invalid_request` if the new end is earlier than the
- * current one or more than a day after the reservation's creation.
- */
-export async function extendReservation(
-  ctx: TenantCtx,
-  reservationId: string,
-  { expiresInSeconds }: ExtendInput,
-): Promise<ReservationOutput> {
-  const extended = await writeForUser(ctx, {
-    user: { reservationId },
-    read: () => [selectReservation(ctx, reservationId)],
-    recall: ({ reservations }) => {
-      const reservation = reservations.get(reservationId);
-      return reservation === undefined ? null : [[reservation]];
-    },
-    decide: ([[reservation]], account) => {
-      assert(reservation !== undefined, "the account was found by this reservation");
-      if (reservation.state !== "open" || account.due.some((hold) => hold.id === reservationId)) {
-        throw reservationClosed("The reservation is already committed, released or expired.");
-      }
-      const expiresAtMs = account.nowMs + expiresInSeconds * 1_000;
-      checkEnd(reservation, expiresAtMs);
-      const parts = {
-        before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
-        returning: selectShownReservation(ctx, reservationId, account.nowMs),
-        changes: { entries: [], newReservation: { ...reservation, state: "open", expiresAtMs } as const },
-      };
-      return writeReturning(parts, ([row]) => {
-        assert(row !== undefined, "the reservation that was extended is there");
-        return presentReservation(row.userId, row);
-      });
-    },
-  });
-  if (extended === null) throw reservationNotFound();
-  return extended;
-}
-
-// If it was settled or extended since the read, a trigger aborts the batch, because an end must not become earlier.
-const moveEnd = query((value: ValueOf<ReservationKey & { expiresAtMs: number }>) =>
-  drizzle
-    .update(reservations)
-    .set({ expiresAtMs: asInteger(value("expiresAtMs")) })
-    .where(ofReservationKey(value)),
-);
-
-function checkEnd(before: { readonly createdAtMs: number; readonly expiresAtMs: number }, expiresAtMs: number): void {
-  if (expiresAtMs < before.expiresAtMs) {
-    throw invalid("expiresInSeconds", `must not end before ${iso(before.expiresAtMs)}, where the reservation ends now`);
-  }
-  const lastMs = before.createdAtMs + EXPIRES_IN_SECONDS_MAX * 1_000;
-  if (expiresAtMs > lastMs) {
-    throw invalid("expiresInSeconds", `must end by ${iso(lastMs)}, a day after the reservation was made`);
-  }
-}
+import type { CronCtx, CronPart } from "../../runtime.ts";
+import { settleDueHolds } from "../ledger/write.ts";
 
 /** The usual queries to settle a user's holds, including their messages. */
 const HOLD_QUERIES_A_USER = 12;

@@ -1,0 +1,192 @@
+import { eq, sql } from "drizzle-orm";
+import { featuresOf, requireClock } from "../../db/features.ts";
+import { computed, drizzle, fields, hasRow, optional, query, read, type ValueOf } from "../../db/query.ts";
+import { accounts, creditBalances, environments, reservations } from "../../db/schema.ts";
+import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
+import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones.ts";
+import type { TenantCtx } from "../../runtime.ts";
+import { accountQuery, byOf, type User, type WriteContext } from "./account.ts";
+import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
+import { type Counters, countersOf, readCounters } from "./counters.ts";
+import { dueRecurring, readDuePeriods } from "./due-periods.ts";
+import { DUE_HOLDS_MAX, type DueHold, dueFields, isDue, readDueHolds } from "./hold.ts";
+import { lastSeqOf } from "./insert-entries.ts";
+import { NO_PERIODS, type PeriodPlan } from "./plan-periods.ts";
+import { isSpendable } from "./spendable-balances.ts";
+
+/** A user's account as an attempt read it. */
+export interface AccountAtRead extends WriteContext {
+  /** The last seq of the ledger; 0 when it is empty. */
+  readonly lastSeq: number;
+  /** The environment's features, as text (db/features.ts). The write aborts when they have changed. */
+  readonly features: string | null;
+  /** Due holds to return. Every decision returns them, so a plan counts them as returned. Those to be charged are done before. */
+  readonly due: readonly DueHold[];
+  /** Due periods. They are granted with the batch or before it (R3). */
+  readonly periods: PeriodPlan;
+  /** When the next period begins, which ends the validity of memory. Null when there is none. */
+  readonly recurringDueAtMs: number | null;
+  /** The user's usage against the environment's limits. Null when it was not read; then the database decides. */
+  readonly counters: Counters | null;
+}
+
+/** The environment's features and the account with its due periods, a row for each due hold. One query, because each takes time. */
+const selectAccount = accountQuery(
+  (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
+    drizzle
+      .select({
+        ...fields(environments, "features"),
+        ...optional(fields(accounts, { accountId: "id", userId: "userId", recurringDueAtMs: "recurringDueAtMs" })),
+        ...computed({
+          isErased: sql<0 | 1>`coalesce(${accounts.isErased}, 0)
+          OR ${isBlocked(value, environments.features, sql`${value("hashes")}`)}`,
+          lastSeq: lastSeqOf(sql`${accounts.id}`),
+          periods: sql<
+            string | null
+          >`iif(${accounts.recurringDueAtMs} <= ${value("nowMs")}, ${dueRecurring(value, accounts.id)}, NULL)`,
+          counters: countersOf(value, environments.features, accounts.id),
+        }),
+        ...optional(dueFields()),
+      })
+      .from(environments)
+      .leftJoin(accounts, eq(accounts.id, account))
+      .leftJoin(reservations, isDue(value, accounts.id))
+      .where(eq(environments.id, value("environmentId")))
+      .orderBy(reservations.expiresAtMs)
+      .limit(DUE_HOLDS_MAX),
+);
+
+/** Whose account is read, and the verb's own reads, which are sent in the same batch. */
+export interface AccountRead<Reads extends readonly Statement[]> {
+  readonly user: User;
+  readonly read: (nowMs: number) => Reads;
+}
+
+/** The account, which is null when no user owns the given reservation, recurring grant or balance, and the rows of the verb's reads. */
+export interface ReadResult<Reads extends readonly Statement[]> {
+  readonly account: AccountAtRead | null;
+  readonly found: RowsOf<Reads>;
+}
+
+export async function readAccount<const Reads extends readonly Statement[]>(
+  ctx: TenantCtx,
+  { user, read }: AccountRead<Reads>,
+): Promise<ReadResult<Reads>> {
+  const atMs = ctx.now();
+  const hashes = JSON.stringify("userId" in user ? await hashesOf(ctx, user.userId) : []);
+  const first = selectAccount(ctx, user, { nowMs: atMs, hashes });
+  const [rows, ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
+  const [stored] = rows;
+  requireClock(ctx, stored?.features ?? null);
+  await requireSecrets(ctx, standingIn(stored?.features ?? null));
+  const isErased = stored?.isErased === 1;
+  // An erased account is not found by old ids of reservations and recurring grants (E4). Payments still find it by its integer.
+  const isUnknown = isErased && ("reservationId" in user || "recurringId" in user);
+  if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
+  const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
+  const account: AccountAtRead | null =
+    userId === null
+      ? null
+      : {
+          environmentId: ctx.environment.id,
+          userId,
+          accountId: stored?.accountId ?? null,
+          nowMs: atMs,
+          by: byOf(ctx),
+          lastSeq: stored?.lastSeq ?? 0,
+          features: stored?.features ?? null,
+          ...(isErased
+            ? NOTHING_DUE
+            : whatIsDue(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
+          recurringDueAtMs: stored?.recurringDueAtMs ?? null,
+          counters: readCounters(stored?.counters ?? null),
+        };
+  // The rows of the verb's statements follow.
+  return { account, found: rest as RowsOf<Reads> };
+}
+
+export const NOTHING_DUE = { due: [], periods: NO_PERIODS };
+
+/** Holds that end behind a period which waits for the next batch wait for it too. */
+function whatIsDue(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
+  const { nextMs } = periods;
+  return { periods, due: nextMs === null ? holds : holds.filter(({ endsAtMs }) => endsAtMs < nextMs) };
+}
+
+/** A user as `readTogether` found it. */
+export interface UserAtRead {
+  readonly account: AccountAtRead;
+  /** The balances that can pay. */
+  readonly balances: PayingRow[];
+}
+
+/** The most balances that are read for several users. It bounds the memory of an isolate. */
+const balancesMax = 5_000;
+
+type NamedUsers = { environmentId: number; userIds: string; nowMs: number };
+
+/** The accounts of the users of a list. */
+const isNamed = (value: ValueOf<NamedUsers>) =>
+  sql`${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = named.value`;
+
+const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) => {
+  const hashes = sql`json_extract(${value("hashes")}, '$[' || named.key || ']')`;
+  const ofUser = computed({
+    features: featuresOf(value),
+    userId: sql<string>`named.value`,
+    lastSeq: lastSeqOf(sql`${accounts.id}`),
+    counters: countersOf(value, featuresOf(value), accounts.id),
+    isForOne: sql<
+      0 | 1
+    >`coalesce(${accounts.recurringDueAtMs} <= ${value("nowMs")}, 0) OR ${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
+      OR ${isBlocked(value, featuresOf(value), hashes)}`,
+  });
+  return read(
+    { ...ofUser, ...optional(fields(accounts, { accountId: "id", recurringDueAtMs: "recurringDueAtMs" })) },
+    (list) =>
+      sql`SELECT ${list} FROM json_each(${value("userIds")}) AS named LEFT JOIN ${accounts} ON ${isNamed(value)}`,
+  );
+});
+
+/** CROSS JOIN reads user by user, in the order of the list. */
+const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
+  read(
+    { ...computed({ userId: sql<string>`named.value` }), ...fields(creditBalances, ...PAYING_FIELDS) },
+    (
+      list,
+    ) => sql`SELECT ${list} FROM json_each(${value("userIds")}) AS named CROSS JOIN ${accounts} ON ${isNamed(value)}
+      CROSS JOIN ${creditBalances} ON ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${balancesMax}`,
+  ),
+);
+
+/**
+ * Reads several users, and the rows of one more statement, in one batch. It leaves out users who have a due hold or period, are
+ * erased, or whose balances did not fit; `writeForUser` reads these separately.
+ */
+export async function readTogether<Row>(
+  ctx: TenantCtx,
+  userIds: readonly string[],
+  more: Statement<Row>,
+): Promise<{ readonly users: ReadonlyMap<string, UserAtRead>; readonly rows: Row[] }> {
+  const named = { environmentId: ctx.environment.id, userIds: JSON.stringify(userIds), nowMs: ctx.now() };
+  const [accounts, paying, rows] = await batch(ctx.db, [
+    selectAccounts({ ...named, hashes: JSON.stringify(await Promise.all(userIds.map((id) => hashesOf(ctx, id)))) }),
+    selectPayingOfAll(named),
+    more,
+  ] as const);
+  requireClock(ctx, accounts[0]?.features ?? null);
+  const balances = Map.groupBy(paying, ({ userId }) => userId);
+  // When the limit is reached, the last user's balances may be incomplete, and later users were not read.
+  const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
+  const users = new Map<string, UserAtRead>();
+  for (const row of accounts.slice(0, complete)) {
+    const { features, userId, accountId, recurringDueAtMs, lastSeq, isForOne, counters: stored } = row;
+    if (isForOne === 1) continue;
+    const { environmentId, nowMs } = named;
+    const counters = readCounters(stored);
+    const written = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
+    const account = { ...written, lastSeq, features, due: [], periods: NO_PERIODS, recurringDueAtMs, counters };
+    users.set(userId, { account, balances: balances.get(userId) ?? [] });
+  }
+  return { users, rows };
+}
