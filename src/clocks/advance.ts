@@ -84,11 +84,14 @@ export async function advanceClock(
 
 /** Processes the first due event, or else moves to the next moment with one, or else lets the clock run. */
 async function step(ctx: TenantCtx, clock: TestClock): Promise<void> {
-  const { setMs, aheadMs } = clock;
+  const { atMs: _, ...running } = clock;
+  const { setMs, aheadMs } = running;
   const due = await findNextDue(ctx, setMs);
   if (due !== null && isDueAt(due, ctx.now())) return processDue(ctx, due);
   const after: TestClock =
-    due === null ? { aheadMs: Math.max(aheadMs, setMs - ctx.realNow()), setMs } : { ...clock, atMs: due.momentMs };
+    due === null
+      ? { ...running, aheadMs: Math.max(aheadMs, setMs - ctx.realNow()) }
+      : { ...running, atMs: due.momentMs };
   await batch(ctx.db, clockWrites(ctx.environment.id, ctx.clock, after));
 }
 

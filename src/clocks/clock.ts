@@ -3,7 +3,7 @@ import * as z from "zod";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { insertAct, newAct } from "../catalog/audit.ts";
 import { attempt, constraintOf } from "../db/attempt.ts";
-import { AHEAD_MS_MAX, readClock, type TestClock, timeOf } from "../db/features.ts";
+import { AHEAD_MS_MAX, dayStartOfMove, readClock, type TestClock, timeOf } from "../db/features.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
 import { expiryNotices } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
@@ -52,7 +52,7 @@ function afterSetting(before: TestClock | null, realMs: number, setMs: number): 
     throw invalid("now", "must be later than the environment's time, and than what its clock was set to before");
   }
   if (setMs > realMs + AHEAD_MS_MAX) throw invalid("now", "must be at most ten years ahead of real time");
-  return { aheadMs, atMs, setMs };
+  return { aheadMs, atMs, setMs, dayStart: dayStartOfMove(before, realMs) };
 }
 
 const NO_CLOCK: ClockOutput = { now: null, status: "ready" };

@@ -1,6 +1,7 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { clockMoved, refusalIn } from "../errors.ts";
 import { rememberPerObject, rememberUpTo } from "../lib/memory.ts";
+import { DAY_MS } from "../lib/time.ts";
 import type { Environment, Runtime, TenantCtx } from "../runtime.ts";
 import { drizzle, fields, hasRow, insertFrom, query, scalar, type ValueOf } from "./query.ts";
 import { environments } from "./schema.ts";
@@ -77,6 +78,8 @@ export interface TestClock {
   readonly atMs?: number;
   /** The time that the last request set. */
   readonly setMs: number;
+  /** The real start of the UTC day of the last request, and the environment's time at that moment. */
+  readonly dayStart?: { readonly realMs: number; readonly atMs: number };
 }
 
 /** At most ten years ahead of real time: ten years with three leap days. A CHECK says the same. */
@@ -113,6 +116,22 @@ export const readClock = (clock: string): TestClock => JSON.parse(clock) as Test
 export function timeOf({ aheadMs, atMs }: TestClock, realMs: number): number {
   return atMs ?? realMs + aheadMs;
 }
+
+const realDayStart = (realMs: number): number => realMs - (realMs % DAY_MS);
+
+/** The environment's time at the start of the current UTC day, which is a day of real time (D3). */
+export function dayStartOf(clock: TestClock | null, realMs: number): number {
+  const startMs = realDayStart(realMs);
+  if (clock === null) return startMs;
+  const { dayStart } = clock;
+  return dayStart?.realMs === startMs ? dayStart.atMs : startMs + timeOf(clock, realMs) - realMs;
+}
+
+/** The part `dayStart` of a clock that is set now. `before` is the clock until then. */
+export const dayStartOfMove = (before: TestClock | null, realMs: number): NonNullable<TestClock["dayStart"]> => ({
+  realMs: realDayStart(realMs),
+  atMs: dayStartOf(before, realMs),
+});
 
 /** The two clocks of a runtime for an environment: the environment's time (D3) and real time. */
 export function timesOf(

@@ -1,5 +1,6 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { attempt, constraintOf } from "../db/attempt.ts";
+import { dayStartOf, readClock } from "../db/features.ts";
 import { batchBehind, withTombstones } from "../db/known-tombstones.ts";
 import { presenter, wire } from "../db/presenter.ts";
 import {
@@ -144,7 +145,7 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
   const entry: NewConsent = {
     ...key,
     roomOfDay: isCounted ? (input.decision === "granted" ? GRANTED_A_DAY_MAX : ENTRIES_A_DAY_MAX) : null,
-    dayStartMs: receivedAtMs - (dayMs % DAY_MS),
+    dayStartMs: dayStartOf(ctx.clock === null ? null : readClock(ctx.clock), dayMs),
     purpose: input.purpose,
     decision: input.decision,
     method: input.method ?? null,

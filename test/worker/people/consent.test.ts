@@ -178,6 +178,39 @@ it("publishable keys may send 80 grants of an id a UTC day, and 100 entries incl
   expect((await send("granted")).status).toBe(200);
 });
 
+it("an id's entries are counted by the real UTC day, however far a test clock moves meanwhile", async () => {
+  const clock = new Clock();
+  const call = makeClient(clock);
+  const app = await makeApp(SETTING);
+  const move = async (days: number) => {
+    const body = { now: new Date(clock.ms + days * 86_400_000).toISOString() };
+    const path = `/api/v1/admin/apps/${app.appId}/clock`;
+    expect((await call("PUT", path, { key: env.ADMIN_TOKEN, body })).body.status).toBe("ready");
+  };
+  const send = async () => {
+    const headers = { "x-user-token": await tokenOf("ana", clock) };
+    const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
+    return (await call("POST", PATH, { key: app.keys.pk_test, headers, body })).status;
+  };
+  const sendMany = async (count: number) => {
+    const statuses = new Set<number>();
+    for (let sent = 0; sent < count; sent++) statuses.add(await send());
+    return [...statuses];
+  };
+  expect(await sendMany(30)).toEqual([200]);
+  await move(1);
+  expect(await sendMany(30)).toEqual([200]);
+  clock.advance(3_600_000);
+  await move(3);
+  expect(await sendMany(20)).toEqual([200]);
+  expect(await send()).toBe(429);
+  await move(40);
+  expect(await send()).toBe(429);
+  clock.advance(11 * 3_600_000);
+  expect(await sendMany(80)).toEqual([200]);
+  expect(await send()).toBe(429);
+});
+
 it("publishable keys may send as many entries of an environment a day as its limit of events, and secret keys any number", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
