@@ -23,6 +23,7 @@ import {
   recurringGrants,
 } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
+import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type WriteContext, writingValues } from "./account.ts";
 import { lastSeqOf } from "./insert-entries.ts";
@@ -131,7 +132,8 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
       .from(accounts)
       .where(sql`${eq(accounts.environmentId, value("environmentId"))} AND ${eq(accounts.userId, value("userId"))}`),
   )})`;
-  const seq = sql`coalesce(${lastPeriodEntry.seq}, 0) + 1 + (issued.value ->> 'position')`;
+  const position = sql`row_number() OVER (PARTITION BY issued.value ->> 'accountId' ORDER BY issued.key)`;
+  const seq = sql`coalesce(${lastPeriodEntry.seq}, 0) + ${position}`;
   return insertFrom(
     creditBalances,
     {
@@ -163,19 +165,14 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
 
 /** The balances of one account's periods, for `insertPeriods`. */
 export function issuedBy(accountId: number | null, periods: readonly DuePeriod[]): object[] {
-  return periods
-    .flatMap(({ atMs, grant: { packId, packName, externalRef, expiresAtMs, balances } }) =>
-      balances.map((balance) => ({ ...balance, accountId, packId, packName, externalRef, expiresAtMs, atMs })),
-    )
-    .map((balance, position) => ({ ...balance, position }));
+  return periods.flatMap(({ atMs, grant: { packId, packName, externalRef, expiresAtMs, balances } }) =>
+    balances.map((balance) => ({ ...balance, accountId, packId, packName, externalRef, expiresAtMs, atMs })),
+  );
 }
 
 /** Issues the balances of periods of a user. */
 export function insertPeriods(writing: WriteContext, periods: readonly DuePeriod[]): Statement[] {
-  if (periods.length === 0) return [];
-  return [
-    insertPeriodsSql({ ...writingValues(writing), issued: JSON.stringify(issuedBy(writing.accountId, periods)) }),
-  ];
+  return insertPeriodsOfMany(writing, issuedBy(writing.accountId, periods));
 }
 
 /** The context of a write for several accounts, which its statements are given by themselves. */
@@ -183,9 +180,9 @@ export const writeForMany = ({ environment, now }: Pick<TenantCtx, "environment"
   ...{ environmentId: environment.id, userId: "", accountId: null, nowMs: now(), by: "cron" },
 });
 
-/** Issues the balances that `issuedBy` returned for several accounts. */
-export function insertPeriodsOfMany(writing: WriteContext, issued: readonly object[]): Statement[] {
-  return issued.length === 0 ? [] : [insertPeriodsSql({ ...writing, issued: JSON.stringify(issued) })];
+/** Issues the balances that `issuedBy` returned, in as many statements as their match rules need. */
+export function insertPeriodsOfMany(writing: WriteContext, balances: readonly object[]): Statement[] {
+  return jsonChunks(balances).map((issued) => insertPeriodsSql({ ...writingValues(writing), issued }));
 }
 
 /** The changes that due periods make to their recurring grants and to the test quota. */

@@ -4,6 +4,7 @@ import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { creditsWorld, storedBalances } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
+import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { ADMIN } from "../../../support/payments.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
@@ -131,6 +132,31 @@ describe("creating a recurring grant", () => {
     expect([more.status, more.body.error.details]).toEqual([400, { limit: 100 }]);
     await world.post("/rec_7/cancel", {});
     expect((await world.make({ recurringId: "rec_more" })).status).toBe(200);
+  });
+
+  it("grants past periods whose match rules are together larger than a value of D1", async () => {
+    // Hosted D1 takes no value above 2 MB. The local one takes more.
+    const hosted = hookedD1(
+      env.DB,
+      async () => {},
+      (values) => {
+        const isTooBig = values.some((value) => typeof value === "string" && value.length > 2_000_000);
+        if (isTooBig) throw new Error("D1_ERROR: string or blob too big");
+      },
+    );
+    const world = await recurringWorld("live", { DB: hosted });
+    const rules = Array.from({ length: 100 }, (_, rule) => ({
+      event: `${rule}.`.padEnd(200, "x"),
+      model: "x".repeat(200),
+    }));
+    const items = Array.from({ length: 23 }, () => ({ amountSteps: 1_000, unit: "tokens" as const, matches: rules }));
+    await makePack(world.app.appId, "Heavy", items);
+    const startsAt = new Date(world.clock.ms - 2 * DAY_MS).toISOString();
+    const made = await world.make({ packId: "Heavy", every: "day", startsAt, rolloverPeriods: 2 });
+    expect([made.status, made.body.period?.n]).toEqual([200, 3]);
+    const stored = await storedBalances(world.app, "u");
+    expect(stored.map(({ grant_seq }) => grant_seq)).toEqual(Array.from({ length: 69 }, (_, index) => index + 1));
+    await expectLedgerInvariants();
   });
 
   it("counts each item once in the test quota, even if it begins later", async () => {
