@@ -10,7 +10,7 @@ import { json } from "node:stream/consumers";
 import { setTimeout as wait } from "node:timers/promises";
 import { InsufficientCredits, Purser } from "purser-client";
 
-/** What you charge, in cents a million tokens. Your own table: Purser knows no model's price. */
+/** Your prices, in cents a million tokens. Purser does not know the prices of models. */
 const PRICES = {
   "small-2": { input: 20, output: 80 },
   "large-1": { input: 300, output: 1_500 },

@@ -4,7 +4,7 @@
  * examples/webhook-receiver.mjs does. Hand each verified message to `topUp`.
  */
 
-/** What one top-up costs and sells, and how much a user may spend by it in a month. */
+/** The price and the pack of one top-up, and how much a user may spend on top-ups in a month. */
 export const PLAN = { amount: 1000, currency: "usd", pack: "Wallet", monthlyMax: 5000 };
 
 /**

@@ -19,7 +19,7 @@ export function isSigned(body, signature, secret) {
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
-/** What an event asks of Purser: a path and a body. Null for one that is about nothing here. */
+/** Returns the call to Purser for an event: a path and a body. Null for an event that needs no call. */
 export function readEvent({ type, data }) {
   if (type === "payment.paid" && data.userId && data.pack) {
     // Once for each payment: the reference is the idempotency key.
@@ -44,7 +44,7 @@ async function readBody(request) {
   return Buffer.concat(parts);
 }
 
-/** Whether sending the same again can help: Purser was busy or away. Whatever else it refuses, it would refuse again. */
+/** Whether a retry of the same call can help. Purser refuses every other call again. */
 const mayPass = (status) => status >= 500 || status === 429 || status === 401 || status === 403;
 
 /** A refund may come before its grant: the provider sends it again, and by then the grant is there. */

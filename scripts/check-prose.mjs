@@ -23,6 +23,12 @@ const DENIED = [
   [/\bunmatched: no_pack\b/i, "No such pack"],
   [/\bSends <code>credits\.low/i, "Send"],
 ];
+/**
+ * A sentence, a comment, a test's name or a description that begins with one of these words. They put off its subject or its verb.
+ * A question may begin so.
+ */
+const BEGINNING =
+  /(?:^\s*(?:\/\*\* |\/\/ |\* |- )?|\/\*\* |\/\/ |[.!?] |\b(?:it|describe|test)\(\s*["'`])((?:What|Whoever|Whatever|That of|Of an?) )(?![^.]*\?)/;
 const PROSE = [
   "src/**/*.{ts,tsx}",
   "test/**/*.{ts,tsx}",
@@ -31,7 +37,12 @@ const PROSE = [
   "docs/**/*.md",
   "*.md",
   "clients/*/README.md",
+  "clients/**/*.{ts,tsx}",
+  "examples/*",
 ];
+
+/** Dependencies and generated files. */
+const FOREIGN = ["**/node_modules/**", "**/generated/**", "**/dist/**", "**/.examples/**"];
 
 const flaws = [];
 const read = (file) => readFileSync(file, "utf8");
@@ -57,7 +68,7 @@ if (shared.length > SHARED_NAMES_MAX) {
   );
 }
 
-for (const file of globSync(PROSE).sort()) {
+for (const file of globSync(PROSE, { exclude: FOREIGN }).sort()) {
   if (file === "scripts/check-prose.mjs") continue;
   read(file)
     .split("\n")
@@ -67,6 +78,9 @@ for (const file of globSync(PROSE).sort()) {
         const found = expression.exec(line)?.[0];
         if (found !== undefined) flaws.push(`${file}:${index + 1}: "${found}"; write: ${instead}`);
       }
+      const [, beginning] = BEGINNING.exec(line) ?? [];
+      if (beginning !== undefined)
+        flaws.push(`${file}:${index + 1}: begins with "${beginning}"; begin with the subject`);
     });
 }
 

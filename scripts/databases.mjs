@@ -17,7 +17,7 @@ export function boundDatabases(text, environment = null) {
   return Array.from({ length: DATABASES_MAX }, (_, index) => nameOf(index)).filter((name) => bindings.includes(name));
 }
 
-/** What a deployment tells Wrangler to do, in this order: every database is migrated before the Worker that needs it goes up. */
+/** The commands of Wrangler for a deployment, in order: every database is migrated before the Worker that needs it is uploaded. */
 export function deploySteps(text, args = []) {
   const [, , environment = null] = /(^| )(?:--env|-e)[ =](\S+)/.exec(args.join(" ")) ?? [];
   const databases = boundDatabases(text, environment);

@@ -222,7 +222,7 @@ async function main() {
     await endpoint.close();
     throw error;
   }
-  printTitle("What your backend was told", "Each as it happened, signed, by an endpoint that listened to this story.");
+  printTitle("Messages to your backend", "Each one was sent as it happened, signed, to an endpoint of this script.");
   await printMessages(endpoint);
   console.log("");
 }

@@ -1,4 +1,4 @@
-/** What `npm start` keeps in this checkout: its secrets, the address of the server, and tasks that were interrupted. */
+/** Files that `npm start` keeps in this checkout: its secrets, the address of the server, and tasks that were interrupted. */
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";

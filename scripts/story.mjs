@@ -46,7 +46,7 @@ function storyLines() {
     ],
     ["The ledger records every change, newest first", get(`/api/v1/credits/history?userId=${USER}`)],
     [
-      "A refund: revoke one balance. What was spent stays spent",
+      "A refund: revoke one balance. Spent credits stay spent",
       `BALANCE=$(curl -s "$URL/api/v1/credits?userId=${USER}" ${SECRET} | grep -o 'crb_[0-9A-Za-z]*' | tail -1)`,
       post("/api/v1/credits/revoke", `'{"balanceId":"'$BALANCE'","reason":"order refunded"}'`),
     ],

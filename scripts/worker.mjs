@@ -126,7 +126,7 @@ export function openLog(child, file = LOG, bytesMax = LOG_BYTES_MAX) {
       if (/\[ERROR\]|"level":"error"|^Uncaught /.test(line)) console.error(yellow(line));
     });
   }
-  /** What this process said. */
+  /** The output of this process. */
   const text = () => readFileSync(file).subarray(startBytes).toString("utf8");
   return { file, text };
 }
@@ -141,7 +141,7 @@ async function answersHealth(url) {
   }
 }
 
-/** Serves the Worker on the port; resolves once it answers. What it says goes to the log. */
+/** Serves the Worker on the port. Resolves when it answers. Its output goes to the log. */
 export async function serve(port, file = "wrangler.toml") {
   rmSync(TRACES, { recursive: true, force: true });
   // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.

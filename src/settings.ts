@@ -33,7 +33,7 @@ const EXPORT_SECRET_CHARACTERS_MIN = 16;
 const SETTINGS_SECRET_CHARACTERS_MIN = 32;
 const ERASURE_SECRET_CHARACTERS_MIN = 32;
 const TEST_BALANCE_QUOTA_DEFAULT = 1_000;
-/** What D1 allows. */
+/** The limit of D1. */
 const DATABASE_BYTES_MAX_DEFAULT = 10_000_000_000;
 
 // wrangler types every secret as `string`, but a secret that was never set is undefined.

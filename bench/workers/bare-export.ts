@@ -1,5 +1,5 @@
 /**
- * What an export can cost at the least: a Worker that streams the same SQL text in the same pages, with no Purser in it.
+ * The least that an export can cost: a Worker that streams the same SQL text in the same pages, without Purser.
  * No token, no audit, no snapshot, no person, no other list.
  */
 import { sql } from "drizzle-orm";

@@ -42,7 +42,7 @@ const SECRET_KEY =
 
 type Content = string | HTMLElement;
 
-/** The answers that the element shows. What was not asked for is empty. */
+/** The answers that the element shows. Answers that were not requested are empty. */
 interface Shown {
   readonly credits: readonly Balance[];
   readonly limits: readonly Limit[];

@@ -11,7 +11,7 @@ export const SCOPES: Readonly<Record<Scope, string>> = {
   grants: "Adjust balances and settle payments.",
   settings: "Change applications, publishable keys, the test clock and the limits of analytics.",
   access:
-    "Change secret and relay keys, end-user sign-in, Stripe's settings and webhooks. Whoever may do this can get all that the " +
+    "Change secret and relay keys, end-user sign-in, Stripe's settings and webhooks. This scope gives access to all data that the " +
     "applications hold.",
 };
 

@@ -155,8 +155,8 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
       />
       {isPartial && (
         <p class="soft">
-          A page goes back over {amountText(asOfEntriesMax)} entries. Of a balance that is not known more was written
-          since: the API tells it, by <code>GET /api/v1/credits?asOf=</code>.
+          A page goes back over {amountText(asOfEntriesMax)} entries. If more entries were written since, the amount is
+          not shown here. <code>GET /api/v1/credits?asOf=</code> returns it.
         </p>
       )}
       <Pager

@@ -95,8 +95,8 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
         <form method="post" action={pathIn(c, "clock/remove")} class="card">
           <FormToken c={c} />
           <p>
-            Back to real time: only while test mode holds no credits, usage, payments or people. What they hold has its
-            own time.
+            Back to real time: only while test mode holds no credits, usage, payments or people. These have times of the
+            clock.
           </p>
           <button type="submit" class="quiet">
             Take the clock away
@@ -129,7 +129,7 @@ async function confirmPage(c: Context<DashboardEnv>, form: Form) {
         </dd>
       </dl>
       <p>
-        What would have run in between runs now, in order: holds return or are charged, balances expire, notices and
+        All work that is due in between runs now, in order: holds return or are charged, balances expire, notices and
         messages go out. It cannot be moved back.
       </p>
     </Confirm>,

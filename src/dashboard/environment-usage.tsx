@@ -121,8 +121,8 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
         cellsOf={(used) => [used.day, <ModelName {...used} />]}
       />
       <p class="soft">
-        DaysAsked are in UTC. What was received until <Time at={figures.upTo} /> is in these figures, and some of what
-        came later.
+        Days are in UTC. These figures contain everything received until <Time at={figures.upTo} />, and a part of later
+        usage.
       </p>
     </>
   );

@@ -226,9 +226,8 @@ const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
       <button type="submit">Create key</button>
     </form>
     <p class="soft">
-      A relay key is for a server that passes on what others say: a reverse proxy, a customer-data platform, a server
-      that takes ids from requests. It sends analytics and nothing else. What it says is believed no more than what a
-      page says.
+      A relay key is for a server that forwards other people's data: a reverse proxy, a customer-data platform, a server
+      that takes ids from requests. It only sends analytics. Purser trusts these data no more than those of a page.
     </p>
   </section>
 );

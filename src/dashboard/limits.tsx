@@ -38,8 +38,8 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <section class="card">
         <h2>Analytics today</h2>
         <p class="soft">
-          What publishable keys sent on {today.day} (UTC). Secret keys are not counted. Over a limit of the day nothing
-          more is stored until midnight; over one of an id, none of that id's events.
+          Analytics that publishable keys sent on {today.day} (UTC). Secret keys are not counted. Over a limit of the
+          day nothing more is stored until midnight; over one of an id, none of that id's events.
         </p>
         <Table
           label="Analytics today"

@@ -97,7 +97,7 @@ async function confirmRefund(c: Context<DashboardEnv>, form: Form, refused?: Pur
           `${amountText(short)} ${unit}`,
         ])}
       />
-      <p>This cannot be undone. What reservations hold of it is taken when it returns.</p>
+      <p>This cannot be undone. Credits that reservations hold are taken when they return.</p>
     </Confirm>,
   );
 }

@@ -18,8 +18,8 @@ async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
     <>
       <section class="card">
         <p class="soft">
-          What a month was, by unit and pack, for accounting. It closes to the step. Months are UTC, and can be asked
-          for an hour after their end.
+          The credits of a month, by unit and pack, for accounting. It closes to the step. Months are UTC, and can be
+          asked for an hour after their end.
         </p>
         <Table
           label="Statements"

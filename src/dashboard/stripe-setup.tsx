@@ -126,7 +126,7 @@ export const confirmOff = (c: Context<DashboardEnv>) =>
     >
       <p>
         Stripe's events of {c.var.ctx.environment.mode} mode are answered 404 from then on: nothing is granted or taken
-        back by them. The signing secrets and the prices are deleted, and must be entered again. What was granted stays.
+        back by them. The signing secrets and the prices are deleted, and must be entered again. Granted credits stay.
       </p>
     </Confirm>,
   );

@@ -39,8 +39,8 @@ async function usageLimitsPage(c: Context<DashboardEnv>, refusal?: PurserError) 
       <section class="card">
         <h2>Usage limits</h2>
         <p class="soft">
-          What each user may use in a window, whatever credits there are. Windows are those of the calendar in UTC. At
-          most 20.
+          A limit on the usage of each user in a window. It does not depend on credits. Windows are those of the
+          calendar in UTC. At most 20.
         </p>
         <Table
           label="Usage limits"

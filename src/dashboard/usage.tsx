@@ -137,8 +137,8 @@ const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleasePr
     cancel={`users${queryString({ userId })}`}
   >
     <p>
-      {holds.map((hold) => `${amountText(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again.
-      Whoever made the reservation can no longer commit it.
+      {holds.map((hold) => `${amountText(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again. The
+      reservation can no longer be committed.
     </p>
   </Confirm>
 );

@@ -61,8 +61,8 @@ const USER_NOTICES: Readonly<Record<string, string>> = {
   revoked: "Balance revoked. See the ledger below.",
   refunded: "Order refunded. See the ledger below.",
   "refunded-before": "This refund was made before. Nothing was taken again.",
-  released: "Reservation released. What it held can be spent again.",
-  recurring: "Recurring grant made. What was due is granted.",
+  released: "Reservation released. The user can spend the held credits again.",
+  recurring: "Recurring grant made. Its due periods are granted.",
   "recurring-cancelled": "Recurring grant cancelled.",
   "recurring-resumed": "Recurring grant resumed.",
 };

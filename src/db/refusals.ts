@@ -42,13 +42,13 @@ export interface RefusedAsk {
 
 /** Why a refusal happened: the fields that its kind has. */
 export interface RefusalReason {
-  /** Of a shortage: the quantities that no balance covered. */
+  /** For a shortage: the quantities that no balance covered. */
   readonly uncovered?: Readonly<Record<string, number>>;
-  /** Of a shortage: why balances did not pay (U12). Empty when the user had none to spend. */
+  /** For a shortage: why balances did not pay (U12). Empty when the user had none to spend. */
   readonly skipped?: readonly string[];
-  /** Of a usage limit (Q4). */
+  /** For a usage limit (Q4). */
   readonly limit?: Readonly<Record<"name" | "unit", string> & Record<"amount" | "used" | "asked", number>>;
-  /** Of a grant: the error. */
+  /** For a grant: the error. */
   readonly code?: string;
   readonly param?: string;
 }

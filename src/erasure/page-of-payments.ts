@@ -105,5 +105,5 @@ export const erasePaymentCustomers = query(
   )`,
 );
 
-/** What a page does to the payments of its ids while their books are open, in order. */
+/** The steps that a page takes for the payments of its ids while their books are open, in order. */
 export const paymentsOfPage = [erasePayments, eraseGrants, eraseFacts, eraseLog, endDebts, endOwnAmounts];

@@ -39,7 +39,10 @@ const exportedDistinctId = z
   .strictObject({
     distinctId: z.string(),
     linkedAt: time.describe("When it was linked. For the requested id: when it was first seen."),
-    via: z.enum(["identify", "alias"]).nullable().describe("What linked it. Null for the requested id."),
+    via: z
+      .enum(["identify", "alias"])
+      .nullable()
+      .describe("The kind of event that linked it. Null for the requested id."),
     claimedBy: z.string().nullable().describe("The id of the person that it was linked to. Null for the requested id."),
     isVerified: z
       .boolean()

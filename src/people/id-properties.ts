@@ -153,6 +153,6 @@ export class IdProperties {
 /** The bytes of a name with its quotes, colon and comma. */
 const nameBytes = (name: string): number => utf8Length(quoted(name)) + 2;
 
-/** What JSON.stringify does, which is slow for short texts. */
+/** Returns the same as JSON.stringify, which is slow for short texts. */
 const quoted = (name: string): string => (PLAIN.test(name) ? `"${name}"` : JSON.stringify(name));
 const PLAIN = /^[\w $.-]*$/;

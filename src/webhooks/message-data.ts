@@ -26,7 +26,7 @@ const movedSchema = {
   seq,
 };
 
-/** Each type of message: what it tells, and the schema of its `data` (H2). Whoever writes one is held to it by `MessageData`. */
+/** Each type of message: its description, and the schema of its `data` (H2). `MessageData` makes writers keep to the schema. */
 export const messageData = {
   "credits.granted": [
     "Balances were issued.",

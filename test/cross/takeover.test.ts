@@ -107,7 +107,7 @@ async function putInState(world: ClaimsWorld, state: State, { id, marker }: Vict
 /** The kind of key that an attacker sends with. */
 type AttackersKey = "publishable" | "relay";
 
-/** What an attacker's page may send; events under the victim's own id are the victim's, so they carry the marker. */
+/** The events that an attacker's page may send. Events under the victim's own id belong to the victim, so they carry the marker. */
 const ATTACKS: Readonly<Record<string, (attacker: string, victim: Victim, device: string) => ClaimsEvent[]>> = {
   "identify the attacker, who was the victim": (a, v) => [identify(a, v.id)],
   "identify the victim, who was the attacker": (a, v) => [identify(v.id, a, marked(v))],

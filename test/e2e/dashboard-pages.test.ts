@@ -13,7 +13,7 @@ const SIZES = [
   { width: 360, height: 740 },
 ] as const;
 
-/** Of a large screen, a tablet and a phone. */
+/** A large screen, a tablet and a phone. */
 const WIDTHS = [1_440, 768, 390] as const;
 
 const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;

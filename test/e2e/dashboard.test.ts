@@ -107,7 +107,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await first.getByLabel("Event").first().fill("chat.*");
     await page.getByRole("button", { name: "Add an item" }).click();
     const second = page.getByRole("group", { name: "Item 2" });
-    // What was added has the focus.
+    // The new field has the focus.
     await page.keyboard.type("12.5");
     await second.getByLabel("Unit").selectOption("cents");
 

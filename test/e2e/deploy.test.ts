@@ -32,7 +32,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** What Wrangler says of a command, in a checkout with this wrangler.toml. */
+/** Runs a command of Wrangler in a checkout with this wrangler.toml, and returns its output. */
 async function wrangler(text: string, ...args: string[]): Promise<string> {
   writeFileSync(join(directory, "wrangler.toml"), text);
   const env = { ...process.env, CI: "1", NO_COLOR: "1", FORCE_COLOR: "0", WRANGLER_HIDE_BANNER: "true" };

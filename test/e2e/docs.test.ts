@@ -13,7 +13,7 @@ const LOOKS: Readonly<Record<string, BrowserContextOptions>> = {
 /** All but two operations of each group, which have every colour and layout that the others have. */
 const MOST = "main section > section:nth-of-type(n + 3)";
 
-/** What is said of axe's findings. */
+/** Reports axe's findings: rule, count, first element. */
 const SAY = "(found) => found.violations.map((one) => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200)])";
 
 /** axe's options, without one of its rules. */
@@ -46,7 +46,7 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
       expect(requests.filter((url) => !url.endsWith("/favicon.ico"))).toEqual([`${server.url}/docs`]);
       expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
 
-      // What is folded away is looked at too.
+      // Folded parts are checked too.
       await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
       await page.evaluate(axe.source);
       // axe builds a tree of all that is there, whatever it is told to leave out.

@@ -227,7 +227,7 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
     await Promise.all([...writers, ...others, ...begun]);
     await server.start();
     if ((await running()).length > 0) count.amid++;
-    // What was granted and used stands from its beginning on.
+    // From the beginning of the erasure, grants and usage stay as they are.
     if (await hasBegun(person)) kept ??= await books(person);
     if (kept !== null) expect(await books(person)).toEqual(kept);
   }

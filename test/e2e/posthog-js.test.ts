@@ -8,7 +8,7 @@ import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.
 import { eventsIn, personIn } from "./support/people.ts";
 import { type ServedApp, type Server, startServer } from "./support/server.ts";
 
-/** What a page calls on `window.posthog`; functions given to `page.evaluate` run in the browser. */
+/** The methods of `window.posthog` that a page calls. Functions given to `page.evaluate` run in the browser. */
 interface PageClient {
   init(key: string, options: object): void;
   capture(event: string, properties?: object, options?: object): void;
@@ -61,7 +61,7 @@ interface Visit {
   readonly app: ServedApp;
   readonly page: Page;
   readonly requests: readonly Request[];
-  /** What the page's console and network complained of. */
+  /** The errors of the page's console and network. */
   readonly complaints: readonly string[];
   /** Settles when the client has applied its remote configuration. */
   readonly configured: () => Promise<void>;
@@ -300,7 +300,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
   it("finds no flag, enables no optional feature, and requests no script from Purser", async () => {
     const { app, page, requests, complaints, configured } = await visit({ request_batching: false });
     await configured();
-    // What the configuration would start is asked for before this is sent.
+    // The client requests everything that the configuration starts before it sends this event.
     await page.evaluate(() => posthog.capture("looked"));
     await waitForEvents(app, [await idOf(page)], 2);
     expect(await page.evaluate(() => posthog.isFeatureEnabled("beta"))).toBeFalsy();

@@ -33,7 +33,7 @@ const {
   };
 } = await import(REACT);
 
-/** What server and page render alike; `getToken` is the page's alone. */
+/** The server and the page render this alike. Only the page has `getToken`. */
 const APP = `
   import { createElement as h } from "react";
   import { PurserBalance, usePurserBalance } from "purser-react";

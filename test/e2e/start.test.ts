@@ -57,7 +57,7 @@ describe("npm start", () => {
     const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
     expect(stdout).toContain("delivered twice, granted once");
     expect(stdout).toContain("8. A person's data");
-    const told = stdout.slice(stdout.indexOf("10. What your backend was told"));
+    const told = stdout.slice(stdout.indexOf("10. Messages to your backend"));
     for (const type of ["credits.granted", "usage.recorded", "payment.taken", "person.exported"])
       expect(told).toContain(type);
   });

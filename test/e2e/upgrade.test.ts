@@ -13,7 +13,7 @@ const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
 const STATE = ".wrangler/state/v3/d1/miniflare-D1DatabaseObject";
 
-/** What a next release might need: a column, a filled table, an index and a changed trigger. */
+/** A made-up next migration: a column, a filled table, an index and a changed trigger. */
 const NEXT = `ALTER TABLE credit_packs ADD COLUMN made_up_note TEXT;
 --> statement-breakpoint
 CREATE TABLE made_up_counts (account_id INTEGER PRIMARY KEY, entries INTEGER NOT NULL) STRICT;

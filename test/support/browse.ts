@@ -12,7 +12,7 @@ export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) }
 export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: Deliver = async () => {}) {
   const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId }, deliver);
   let cookie = "";
-  /** What the next page shows once. */
+  /** The notice that the next page shows once. */
   let once = "";
   const send = async (path: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);

@@ -8,7 +8,7 @@ const OF_ACCOUNT = "account_id IN (SELECT id FROM own_accounts)";
 /** By an index, because the database has the rows of all earlier files. */
 const HERE = "environment_id IN (SELECT id FROM environments WHERE app_id = ?2)";
 const HERE_OR_OWN = "app_id IN (SELECT ?2 UNION ALL SELECT id FROM own_apps)";
-/** Of an application with the user's name. */
+/** Matches rows of an application with the user's name. */
 const OF_APP = "environment_id IN (SELECT id FROM own_environments)";
 
 const TABLES: readonly Rows[] = [

@@ -34,7 +34,7 @@ export interface Mistake {
   readonly send: (world: MistakenWorld) => Sent;
   readonly code: ErrorCode;
   readonly param?: string;
-  /** What the message must say. */
+  /** The texts that the message must contain. */
   readonly says: readonly string[];
 }
 

@@ -17,7 +17,7 @@ export type Pack = { packId: string; packName: string; items: Item[] };
 export type Answer = { status: number; code?: string; body?: unknown; replayed?: boolean };
 export type OnExpiry = "return" | "charge";
 export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string; cause?: "payment" };
-/** Of a payment: whether it revoked the balance, and what it took (model-payments.ts). */
+/** For a payment: whether it revoked the balance, and the amount that it took (model-payments.ts). */
 type OfPayment = { byPayment?: boolean; revokedWhy?: Why; taken?: bigint; paymentKey?: string };
 /** The amount that is owed because `holds` held it at a refund (C21, S4). */
 type Owed = Readonly<{ steps: bigint; why: Why; holds: Hold[] }>;
@@ -238,7 +238,7 @@ export function createModel(clock: { now: () => number }) {
     return { status: 200, body };
   };
 
-  /** What `look` would see if the user's due holds were settled. Changes nothing. */
+  /** Returns what `look` would see if the user's due holds were settled. Changes nothing. */
   const afterDue = <Seen>(userId: string, look: () => Seen): Seen => {
     const before = {
       balances: balances.map((b) => ({ ...b })),

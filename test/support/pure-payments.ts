@@ -160,7 +160,7 @@ const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPa
   })),
 });
 
-/** What insert-takings.ts does in SQL. */
+/** Does the same as insert-takings.ts in SQL. */
 function bring(books: PureBooks, motions: readonly PlannedMotion[]): void {
   changeGrants(books, (grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
@@ -178,7 +178,7 @@ function bring(books: PureBooks, motions: readonly PlannedMotion[]): void {
 
 type Standing = Pick<StoredPayment, "status" | "reason">;
 
-/** What store-payment.ts and stored-debts.ts do in SQL. */
+/** Does the same as store-payment.ts and stored-debts.ts in SQL. */
 function store(
   books: PureBooks,
   read: EventBooks,

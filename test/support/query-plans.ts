@@ -52,7 +52,7 @@ export async function planReader(d1: D1Database = env.DB): Promise<(text: string
       .map(({ detail }) => detail)
       .filter((detail) => /^SCAN \w(?!.*VIRTUAL TABLE)|^SEARCH .*\((environment_id|app_id|state)=\?\)/.test(detail));
     if (steps.length === 0) return [];
-    // An alias may be a table's and a subquery's. What a scan begins with is not ambiguous in the program.
+    // A table and a subquery may have the same alias. The program names the first table of a scan unambiguously.
     const program = await explain<{ opcode: string; p1: number; p2: number }>("EXPLAIN");
     const rewound = new Set(program.filter(({ opcode }) => /^(Rewind|Last)$/.test(opcode)).map(({ p1 }) => p1));
     const scanned = new Set(

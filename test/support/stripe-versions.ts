@@ -12,7 +12,7 @@ export const BEFORE = "2025-02-24.acacia" as const;
 export const VERSIONS = [TODAY, DAHLIA, CLOVER, BEFORE] as const;
 export type ApiVersion = (typeof VERSIONS)[number];
 
-/** The objects of events as today's types of the package say. What the package decodes is text on the wire. */
+/** The objects of events as today's types of the package say. On the wire, values that the package decodes are text. */
 export interface Today {
   readonly session: Stripe.Checkout.Session;
   readonly intent: Stripe.PaymentIntent;

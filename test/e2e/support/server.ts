@@ -28,7 +28,7 @@ export interface Server {
   readonly db: D1Database;
   /** Writes directly into the tables; `endUserAuth` is the end-user token setting. */
   readonly makeApp: (endUserAuth?: object) => Promise<ServedApp>;
-  /** What the Worker logged since it started. */
+  /** The lines that the Worker logged since it started. */
   readonly logs: () => string[];
   /** Runs the Worker's cron once, as Cloudflare does every minute. */
   readonly cron: () => Promise<void>;

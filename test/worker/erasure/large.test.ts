@@ -14,7 +14,7 @@ afterAll(expectLedgerInvariants);
 
 const ANA = "Zq7-large";
 const IDS = 10_400;
-/** What D1 lets an invocation send. */
+/** The queries that D1 allows in an invocation. */
 const QUERIES_MAX = 1_000;
 
 /** Counts the statements of each invocation: D1 counts those of a batch one by one. */
@@ -85,7 +85,7 @@ it("erases a person of more than 10,000 ids, by calls that each stay within D1's
     revoked: { cents: 6 },
   });
   expect(dry.distinctIds).toHaveLength(10_000);
-  // What is shown is not the whole person, so it is confirmed by its count.
+  // The response does not list every id, so the count confirms the person.
   const some = await post("erase-person", { distinctId: ANA, distinctIds: dry.distinctIds });
   expect([some.status, some.body.error.details.distinctIds.length]).toEqual([409, 10_000]);
   const fewer = await post("erase-person", { distinctId: ANA, distinctIdCount: IDS });

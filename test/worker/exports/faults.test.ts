@@ -28,7 +28,7 @@ async function seed(app: TestApp, events: number): Promise<void> {
   await seedEntries(live, "ana", balanceId, 5);
 }
 
-/** What a document tells, without the openings of it so far. */
+/** The document without the list of its own openings. */
 const held = (document: ExportDocument): unknown => ({ ...document, person: { ...document.person, exports: [] } });
 
 async function attempt(app: TestApp, plan: FaultPlan | null) {
