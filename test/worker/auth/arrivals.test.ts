@@ -12,9 +12,9 @@ import { bound, type Client, Clock, makeApp, makeClient, makePack } from "../../
 
 const LIST = "/api/v1/credits?userId=u";
 const headers = (address: string) => ({ "cf-connecting-ip": address });
-/** The platform's result above the limit. */
+/** A rate limiter that refuses every request. */
 const full: RateLimit = { limit: async () => ({ success: false }) };
-/** A platform's count that the test fills and empties. */
+/** A rate limiter that the test switches between refusing and accepting every request. */
 function switched() {
   let isFull = false;
   const limiter: RateLimit = { limit: async () => ({ success: !isFull }) };
@@ -33,7 +33,7 @@ async function world() {
   return { app, clock, call: makeClient(clock) };
 }
 
-/** Sends requests of one address a hundred at a time, and answers how many had each status. */
+/** Sends requests a hundred at a time, and returns how many responses had each status. */
 async function sendMany(count: number, send: (n: number) => Promise<{ status: number }>): Promise<Map<number, number>> {
   const statuses = new Map<number, number>();
   for (let sent = 0; sent < count; sent += 100) {
@@ -45,11 +45,11 @@ async function sendMany(count: number, send: (n: number) => Promise<{ status: nu
 const askConfig = (call: Client, key: string, address: string) => () =>
   call("GET", `/array/${key}/config`, { headers: headers(address) });
 
-/** The routes that store events of PostHog's clients, with their key where they have it. */
+/** The routes to which PostHog's clients send events. */
 const CAPTURES = /^\/(batch|e|i\/v0\/e|capture|track|i\/v1\/analytics\/events)\/?$/;
 const tooManyAt = (path: string) => (CAPTURES.test(path) ? "temporarily_unavailable" : "rate_limited");
 
-/** Every route that the Worker has, with names for the parameters of its path. */
+/** Every route of the Worker, with `x` for each parameter of its path. */
 const routes = createWorkerApp()
   .routes.filter(({ method }) => method !== "ALL")
   .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)(\{[^}]*\})?/g, "x").replace("*", "x") }))
@@ -57,7 +57,7 @@ const routes = createWorkerApp()
     (route, index, all) => all.findIndex((one) => one.path === route.path && one.method === route.method) === index,
   );
 
-/** Headers of a form, of a page's session, and of a Stripe event whose signature has no form. */
+/** Headers of a form, a page's session, and a Stripe event with a malformed signature. */
 const sent = {
   "content-type": "application/x-www-form-urlencoded",
   "sec-fetch-site": "same-origin",
@@ -82,7 +82,7 @@ describe("a request above its address's limit", () => {
           vi.spyOn(globalThis, "DecompressionStream"),
         ],
         ...[vi.spyOn(Request.prototype, "arrayBuffer"), vi.spyOn(Response.prototype, "formData")],
-        // Only a hash tells whether a token is the administrator's, whose requests are served.
+        // Only a hash shows whether a token is the administrator's, whose requests are served.
         ...(path.startsWith("/api/v1/admin/") ? [] : [vi.spyOn(crypto.subtle, "digest")]),
         ...[vi.spyOn(crypto.subtle, "sign"), vi.spyOn(crypto.subtle, "verify")],
       ];
@@ -114,7 +114,7 @@ describe("a request above its address's limit", () => {
     },
   );
 
-  it("counts on every route without a key: the 1,201st of a minute is refused", async () => {
+  it("is refused on every route without a key, from the 1,201st in a minute on", async () => {
     const { call } = await world();
     const paths = [
       "/health",
@@ -153,7 +153,7 @@ describe("requests of one address with a publishable key", () => {
   });
 
   it.each(keyedRoutes.filter(({ kind }) => kind === "pk_live"))(
-    "are refused before any query: $name",
+    "above the limit are refused before any query: $name",
     async (route) => {
       const { app, clock } = await world();
       const { d1, spent } = countingD1(env.DB);
@@ -165,7 +165,7 @@ describe("requests of one address with a publishable key", () => {
   );
 
   it.each(keyedRoutes.filter(({ kind }) => kind === "sk_live"))(
-    "are not counted with a secret key: $name",
+    "do not limit requests with a secret key: $name",
     async (route) => {
       const { app, clock, call } = await world();
       await call("POST", "/api/v1/credits/grant", { key: app.keys.sk_live, body: { userId: "u", packId: "Pack" } });
@@ -176,7 +176,7 @@ describe("requests of one address with a publishable key", () => {
   );
 });
 
-it("are counted by the isolate when the platform cannot count", async () => {
+it("requests of one address are counted by the isolate if the platform's rate limiter fails", async () => {
   const { app, clock } = await world();
   const broken: RateLimit = { limit: async () => Promise.reject(new Error("The limiter is down.")) };
   const call = makeClient(clock, { PUBLIC_REQUESTS: broken });
@@ -185,7 +185,7 @@ it("are counted by the isolate when the platform cannot count", async () => {
 });
 
 describe("an unknown key", () => {
-  it("counts, whatever is wrong with it: malformed, not issued, or missing in a body", async () => {
+  it("counts towards its address's limit, whether it is malformed, not issued, or missing from the body", async () => {
     const { app, clock, call } = await world();
     const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
     const made = () => writeKey("secret", app.environments.live, randomId(""));
@@ -204,14 +204,14 @@ describe("an unknown key", () => {
     expect((await limited("GET", LIST, { key: app.keys.sk_live })).status).toBe(200);
   });
 
-  it("carries no bookmark and no challenge when there are too many", async () => {
+  it("above the limit is refused without a bookmark or a challenge", async () => {
     const { app, clock } = await world();
     const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
     const answer = await limited("GET", LIST, { key: writeKey("secret", app.environments.live, randomId("")) });
     expect([answer.headers.get("x-d1-bookmark"), answer.headers.get("www-authenticate")]).toEqual([null, null]);
   });
 
-  it("is refused without a query for a minute, and counts each time", async () => {
+  it("is refused without another query for a minute, and counts each time", async () => {
     const { app, clock } = await world();
     const { d1, spent } = countingD1(env.DB);
     let counted = 0;
@@ -270,7 +270,7 @@ describe("from an address above its limit", () => {
     return { app, clock, call, list, exceed, fill, spent };
   }
 
-  it("a key that this isolate found valid in the last minute is served after the usual check", async () => {
+  it("a key that this isolate found valid in the last minute is served, until it is revoked", async () => {
     const { app, clock, list, exceed } = await beyond();
     expect((await list(app.keys.sk_live)).status).toBe(200);
     await exceed();
@@ -292,18 +292,18 @@ describe("from an address above its limit", () => {
     expectError(await list(app.keys.sk_live), "rate_limited");
     expect(spent().roundTrips).toBe(0);
     expect((await list(app.keys.sk_live, "192.0.2.2")).status).toBe(200);
-    // The key is known now, wherever it comes from.
+    // The isolate knows the key now, whatever address it comes from.
     expect((await list(app.keys.sk_live)).status).toBe(200);
     fill(false);
   });
 
-  it("a key that is new to the isolate is served within that limit", async () => {
+  it("a key that is new to the isolate is served within that separate limit", async () => {
     const { app, list, exceed } = await beyond();
     await exceed();
     expect((await list(app.keys.sk_live)).status).toBe(200);
   });
 
-  it("the right administrator's token is served, and not counted; a wrong one is neither", async () => {
+  it("the right administrator token is served and not counted, and a wrong one is counted and refused", async () => {
     const { clock } = await world();
     let counted = 0;
     const limiter: RateLimit = {
@@ -330,34 +330,37 @@ describe("an honest server on one address", () => {
     { event: "seen", distinct_id: "u", uuid: `00000000-0000-4000-8000-${`${n}`.padStart(12, "0")}` },
   ];
 
-  it.each(["in the body", "in the header"])("sends more batches than the share, its key %s", async (where) => {
-    const { app, call } = await world();
-    const inBody = where === "in the body";
-    const send = (n: number) =>
-      call("POST", "/batch/", {
-        headers: headers("192.0.2.1"),
-        ...(inBody ? {} : { key: app.keys.sk_live }),
-        body: { ...(inBody ? { api_key: app.keys.sk_live } : {}), batch: batch(n) },
-      });
-    expect((await send(0)).status).toBe(200);
-    expect(await sendMany(1_400, (n) => send(n % 10))).toEqual(new Map([[200, 1_400]]));
-    // Nor are its batches with the publishable key, by which it sends for its pages.
-    const body = { api_key: app.keys.pk_live, batch: batch(1) };
-    expect(await sendMany(100, () => call("POST", "/batch/", { headers: headers("192.0.2.1"), body }))).toEqual(
-      new Map([[200, 100]]),
-    );
-  });
+  it.each(["in the body", "in the header"])(
+    "may send more batches than an address's limit, with its key %s",
+    async (where) => {
+      const { app, call } = await world();
+      const inBody = where === "in the body";
+      const send = (n: number) =>
+        call("POST", "/batch/", {
+          headers: headers("192.0.2.1"),
+          ...(inBody ? {} : { key: app.keys.sk_live }),
+          body: { ...(inBody ? { api_key: app.keys.sk_live } : {}), batch: batch(n) },
+        });
+      expect((await send(0)).status).toBe(200);
+      expect(await sendMany(1_400, (n) => send(n % 10))).toEqual(new Map([[200, 1_400]]));
+      // Its batches with a publishable key are not limited either: it forwards them for its pages.
+      const body = { api_key: app.keys.pk_live, batch: batch(1) };
+      expect(await sendMany(100, () => call("POST", "/batch/", { headers: headers("192.0.2.1"), body }))).toEqual(
+        new Map([[200, 100]]),
+      );
+    },
+  );
 
-  it("is Stripe on a busy day", async () => {
+  it("may be Stripe, whose requests have a separate, higher limit", async () => {
     const { app, call } = await world();
     const path = `/api/v1/stripe/${app.appId}/live`;
     const send = () => call("POST", path, { headers: headers("192.0.2.1"), body: "{}" });
     expect(await sendMany(1_400, send)).toEqual(new Map([[404, 1_400]]));
-    // Its count is its own.
+    // Stripe's requests are counted separately.
     expect((await askConfig(call, app.keys.pk_live, "192.0.2.1")()).status).toBe(200);
   });
 
-  it("does not affect others: an address without a server's key is told when to retry", async () => {
+  it("does not raise the limit of other addresses, which are told when to retry", async () => {
     const { app, clock } = await world();
     const { limiter, fill } = switched();
     const call = makeClient(clock, { PUBLIC_REQUESTS: limiter });

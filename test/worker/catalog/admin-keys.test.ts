@@ -247,7 +247,7 @@ describe("a request with an administration key", () => {
     }
   });
 
-  it("counts for its address if the key is unknown, is then refused without a query for a minute, and is no try at the admin token", async () => {
+  it("counts for its address if the key is unknown, is then refused without a query for a minute, and does not count as a wrong admin token", async () => {
     const clock = new Clock();
     const [own, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
     let requests = 0;

@@ -17,7 +17,7 @@ const IDS = 10_400;
 /** The queries that D1 allows in an invocation. */
 const QUERIES_MAX = 1_000;
 
-/** Counts the statements of each invocation: D1 counts those of a batch one by one. */
+/** Counts queries as D1 does: each statement of a batch is one. */
 function queryCounter() {
   let queries = 0;
   const d1 = wrappedD1(env.DB, async (send, statements) => {
@@ -70,7 +70,7 @@ async function expectGone({ app, get }: ErasureWorld, erasureId: string, ids: nu
   expect(left).toEqual({ tombstones: ids, ids: 0 });
 }
 
-it("erases a person of more than 10,000 ids, by calls that each stay within D1's query limit", {
+it("an erasure of more than 10,000 ids completes by calls that each stay within D1's query limit", {
   timeout: 120_000,
 }, async () => {
   const world = await erasureWorld();
@@ -85,7 +85,7 @@ it("erases a person of more than 10,000 ids, by calls that each stay within D1's
     revoked: { cents: 6 },
   });
   expect(dry.distinctIds).toHaveLength(10_000);
-  // The response does not list every id, so the count confirms the person.
+  // The dry run shows only some of the ids, so the erasure is confirmed by their count.
   const some = await post("erase-person", { distinctId: ANA, distinctIds: dry.distinctIds });
   expect([some.status, some.body.error.details.distinctIds.length]).toEqual([409, 10_000]);
   const fewer = await post("erase-person", { distinctId: ANA, distinctIdCount: IDS });
@@ -100,7 +100,7 @@ it("erases a person of more than 10,000 ids, by calls that each stay within D1's
   for (; body.status === "running" && calls < 40; calls++) {
     ({ body } = await call("POST", "/api/v1/erase-person", { key, body: counted }));
     expect(counter.taken()).toBeLessThan(QUERIES_MAX);
-    // Ids that are still to be found are refused or erased, and never written anew.
+    // While it runs, writes for the person's ids are refused.
     const late = await post("consent", { distinctId: ANA, purpose: "ads", decision: "denied" });
     expect([late.status, late.body.error.code]).toEqual([409, "person_erased"]);
   }
@@ -110,7 +110,9 @@ it("erases a person of more than 10,000 ids, by calls that each stay within D1's
   await expectGone(world, body.erasureId, IDS + 1);
 });
 
-it("erases such a person from the dashboard, unless the ids have changed", { timeout: 120_000 }, async () => {
+it("the dashboard erases a person of more than 10,000 ids, unless the ids have changed", {
+  timeout: 120_000,
+}, async () => {
   const world = await erasureWorld();
   const { app, clock } = world;
   await fillIds(world, 10_001);
@@ -144,7 +146,7 @@ it("erases such a person from the dashboard, unless the ids have changed", { tim
   await expectGone(world, erasureId, 10_003);
 });
 
-it("erases rows of many pages, in one call within D1's query limit", { timeout: 120_000 }, async () => {
+it("one call erases rows of many pages within D1's query limit", { timeout: 120_000 }, async () => {
   const world = await erasureWorld();
   const { app, clock } = world;
   const { live } = app.environments;

@@ -89,7 +89,7 @@ describe("an erased id", () => {
     expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
   });
 
-  it("gets the usual response in both protocols of analytics, and is not stored; it is removed from others' events", async () => {
+  it("gets the usual response in both protocols of analytics, is not stored, and is cut out of others' events", async () => {
     const world = await erasureWorld();
     const { app, call } = world;
     await erase(world);
@@ -118,7 +118,7 @@ describe("an erased id", () => {
     expect(results.map(({ properties }) => JSON.parse(properties))).toEqual([{ kept: 1 }, { kept: 2 }]);
   });
 
-  it("counts for the environment's daily limits like a new id, in both protocols", async () => {
+  it("counts towards the environment's daily limits like a new id, in both protocols", async () => {
     const world = await erasureWorld();
     const { app, call } = world;
     await erase(world);
@@ -132,7 +132,7 @@ describe("an erased id", () => {
     const day = () =>
       env.DB.prepare("SELECT events, bytes, id_events FROM analytics_days WHERE environment_id = ?").bind(id).first();
     expect((await v0([ANA, "bo", ANA])).body).toEqual({ status: 1 });
-    // An event: its id twice, its name, its properties and 400. Of "bo" a record besides, with its id thrice and 600.
+    // An event counts its id twice, its name, its properties and 400 bytes. The new id "bo" adds its id three times and 600.
     const ofAna = 400 + 2 * new TextEncoder().encode(ANA).length + "seen".length + 13;
     const bytes = 2 * ofAna + (400 + 4 + 4 + 13) + (600 + 6);
     expect(await day()).toEqual({ events: 3, bytes, id_events: 1 });
@@ -158,7 +158,7 @@ describe("an erased id", () => {
     expect(await findInDatabase(TRACES, id)).toEqual([]);
   });
 
-  it("is nobody in an export by an old link, except for kept consent", async () => {
+  it("is no person in an export by an older link, which has nothing but kept consent", async () => {
     const world = await erasureWorld();
     const { app, call, post } = world;
     await fillPerson(world);
@@ -209,7 +209,7 @@ describe("an isolate that remembers a user from before an erasure and its lift",
     expect(entries.map(({ reason }: { reason: string }) => reason)).toEqual(["event_committed", "grant", "grant"]);
   });
 
-  it("does not use an old balance for a new one after a list was read without its memory", async () => {
+  it("does not spend an old balance after it recorded a list of events", async () => {
     const { app, clock, post } = await erasureWorld();
     const other = makeClient(clock);
     const elsewhere = (path: string, body: object) => other("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
@@ -249,8 +249,8 @@ describe("an isolate that remembers a user from before an erasure and its lift",
   });
 });
 
-describe("without the secret", () => {
-  it("nobody is erased, and if there are tombstones nothing is written for any id", async () => {
+describe("without ERASURE_SECRET,", () => {
+  it("nobody is erased, and if there are tombstones nothing is written or exported for any id", async () => {
     const world = await erasureWorld();
     const { app, clock } = world;
     const key = app.keys.sk_live;
@@ -325,7 +325,7 @@ describe("an interrupted erasure", () => {
   });
 
   it.each(["amid", "after"] as const)(
-    "is complete when it is asked for again, whichever trip on everything that is held failed: %s",
+    "is completed by a repeated call for a person with data of every kind, whichever trip failed: %s",
     {
       timeout: 120_000,
     },
@@ -340,7 +340,7 @@ describe("an interrupted erasure", () => {
         const ctx = makeCtx(app.environments.live, clock, faulty.d1);
         await erasePerson(ctx, input, { pages: 20, rows: 9 }).catch(() => {});
         if (at === 1) {
-          // How many trips it takes when none fails.
+          // Counts the trips of an erasure without faults.
           faulty.plan(null);
           await erasePerson(ctx, input, { pages: 20, rows: 9 });
           trips = faulty.trips();
@@ -371,7 +371,7 @@ describe("an interrupted erasure", () => {
     expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);
   });
 
-  it("completes once among grants, debits, holds, analytics, consent, exports and a second erasure", async () => {
+  it("completes once among concurrent grants, debits, holds, analytics, consent, exports and a second erasure", async () => {
     const world = await erasureWorld();
     const { app, clock } = world;
     await fillPerson(world);

@@ -9,7 +9,7 @@ import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-// Attempts follow without pauses.
+// Retries do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
   vi.spyOn(console, "error").mockImplementation(() => {});
@@ -29,7 +29,10 @@ async function seed(app: TestApp, events: number): Promise<void> {
 }
 
 /** The document without the list of its own openings. */
-const held = (document: ExportDocument): unknown => ({ ...document, person: { ...document.person, exports: [] } });
+const withoutOpenings = (document: ExportDocument): unknown => ({
+  ...document,
+  person: { ...document.person, exports: [] },
+});
 
 async function attempt(app: TestApp, plan: FaultPlan | null) {
   const clock = new Clock();
@@ -57,27 +60,30 @@ describe.each([
   { name: "a document with a few heavy rows", events: 40 },
   { name: "a document of many pages", events: 2_300 },
 ])("$name", ({ events }) => {
-  it.each(FAULTS)("is complete, or is 5xx or does not parse, whichever trip to D1 fails: %s", async (fault) => {
-    const app = await makeApp();
-    await seed(app, events);
-    const flawless = await attempt(app, null);
-    const expected = held(readDocument(flawless.text));
-    const expectedText = JSON.stringify(expected);
-    for (let at = 1; at <= flawless.trips; at++) {
-      for (const persists of [false, true]) {
-        const { status, text, audit } = await attempt(app, { fault, at, persists });
-        const mended = fault !== "overloaded" && !persists;
-        const word = `${fault} at ${at} of ${flawless.trips}, ${persists ? "for good" : "once"}`;
-        expect(isWhole(status, text), word).toBe(mended);
-        // A document of thousands of rows is held against the schema once; what is the same has it too.
-        if (mended) {
-          const told = held(JSON.parse(text));
-          if (JSON.stringify(told) !== expectedText) expect(told, word).toEqual(expected);
+  it.each(FAULTS)(
+    "is complete, or fails with 503, or does not parse, whichever trip to D1 fails: %s",
+    async (fault) => {
+      const app = await makeApp();
+      await seed(app, events);
+      const flawless = await attempt(app, null);
+      const expected = withoutOpenings(readDocument(flawless.text));
+      const expectedText = JSON.stringify(expected);
+      for (let at = 1; at <= flawless.trips; at++) {
+        for (const persists of [false, true]) {
+          const { status, text, audit } = await attempt(app, { fault, at, persists });
+          const mended = fault !== "overloaded" && !persists;
+          const word = `${fault} at ${at} of ${flawless.trips}, ${persists ? "for good" : "once"}`;
+          expect(isWhole(status, text), word).toBe(mended);
+          // The first document was checked against the schema. An equal one needs no further check.
+          if (mended) {
+            const content = withoutOpenings(JSON.parse(text));
+            if (JSON.stringify(content) !== expectedText) expect(content, word).toEqual(expected);
+          }
+          if (!mended) expect([200, 503], word).toContain(status);
+          if (mended) expect(audit, word).toEqual(["opened", "completed"]);
+          expect(audit.length, word).toBeLessThanOrEqual(2);
         }
-        if (!mended) expect([200, 503], word).toContain(status);
-        if (mended) expect(audit, word).toEqual(["opened", "completed"]);
-        expect(audit.length, word).toBeLessThanOrEqual(2);
       }
-    }
-  });
+    },
+  );
 });

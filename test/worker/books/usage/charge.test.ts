@@ -207,7 +207,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     ]);
   });
 
-  it("and 409 others of the user are charged by one run of the cron", async () => {
+  it("and hundreds of others of the user are charged by one run of the cron", async () => {
     const spender = await makeSpender([{ amountSteps: 500_000_000, unit: "cents" }]);
     for (let index = 0; index < 410; index++) await reserveToCharge(spender, `res_${index}`, 1);
     spender.clock.advance(61_000);
