@@ -14,9 +14,9 @@ import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
 import type { CronPart } from "../../src/runtime.ts";
 import { messageIdAt } from "../../src/webhooks/outbox.ts";
-import { behindGuard } from "../support/behind-guard.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { receiverWorld } from "../support/webhooks.ts";
+import { withoutTrigger } from "../support/without-trigger.ts";
 import { bound, Clock, makeCtx, makeLegacyPack } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
@@ -175,7 +175,7 @@ describe("when everything is due at once", () => {
     clock.advance(500 * DAY_MS);
     // Deletes what other test files left.
     for (const d1 of [env.DB, env.SPARE]) {
-      await behindGuard("analytics_events_kept", d1.prepare("DELETE FROM analytics_events"), d1);
+      await withoutTrigger("analytics_events_kept", d1.prepare("DELETE FROM analytics_events"), d1);
       await d1.batch(
         ["balance_expiries", "business_walks", "webhook_deliveries", "webhook_messages"].map((table) =>
           d1.prepare(`DELETE FROM ${table}`),

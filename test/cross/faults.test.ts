@@ -6,11 +6,11 @@ import { refusalIn } from "../../src/errors.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { runPart } from "../support/cron.ts";
 import { FAULTS, type FaultPlan, type FaultyD1, faultyD1, SILENCES } from "../support/faulty-d1.ts";
-import { makeReader } from "../support/held.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import type { Operation, Scene } from "../support/operation.ts";
 import { operations } from "../support/operations.ts";
 import { isSoak } from "../support/soak.ts";
+import { userRowsReader } from "../support/user-rows.ts";
 import {
   type Answer,
   bound,
@@ -38,7 +38,7 @@ beforeAll(async () => {
     { amountSteps: 5_000_000, unit: "cents" },
   ]);
   faulty = faultyD1(env.DB);
-  heldOf = await makeReader(app.appId);
+  heldOf = await userRowsReader(app.appId);
 });
 
 // Attempts follow without pauses.

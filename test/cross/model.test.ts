@@ -9,10 +9,10 @@ import { createModel, type Pack } from "../support/model.ts";
 import type { Unit } from "../support/model-amounts.ts";
 import { createErasures } from "../support/model-erasure.ts";
 import type { Limit } from "../support/model-limits.ts";
-import { compareMessages, TOLD } from "../support/model-messages.ts";
+import { compareMessages, MESSAGE_TYPES } from "../support/model-messages.ts";
 import { createPayments, type PaymentMotion } from "../support/model-payments.ts";
 import { modelList } from "../support/model-reads.ts";
-import { createRefunds, type Made } from "../support/model-refunds.ts";
+import { createRefunds, type RefundResult } from "../support/model-refunds.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Request, someRequest } from "../support/requests.ts";
 import { takeStripe } from "../support/send-stripe.ts";
@@ -146,11 +146,11 @@ async function play(seed: number): Promise<void> {
   const app = await makeApp();
   const faulty = faultyD1(env.DB);
   const model = createModel(clock);
-  const refunds: Made[] = [];
+  const refunds: RefundResult[] = [];
   const refund = createRefunds(model, refunds);
   const paymentMotions: PaymentMotion[] = [];
   // Two worlds in three have an endpoint, which gets every message.
-  const endpointId = random.chance(0.66) ? await makeEndpoint(app.environments.live, TOLD) : null;
+  const endpointId = random.chance(0.66) ? await makeEndpoint(app.environments.live, MESSAGE_TYPES) : null;
   const users = ["ada", "böb"];
   const packs = await makePacks(app.appId);
   await takeStripe(makeClient(clock), app.appId);

@@ -2,12 +2,11 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import type { Standing } from "../support/paid-for.ts";
 import { credit, plansShop, prorated } from "../support/plans-shop.ts";
 import { createRandom } from "../support/random.ts";
 import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { BEFORE, TODAY } from "../support/stripe-versions.ts";
-import { liveSwitching } from "../support/switching-life.ts";
+import { liveSwitching, type Standing } from "../support/switching-life.ts";
 
 // test/unit/payment-switches.test.ts simulates many customers with the pure code. This test simulates some with the database.
 afterAll(expectLedgerInvariants);

@@ -5,7 +5,7 @@ import { randomId } from "../../src/lib/ids.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { PaymentModel } from "../support/payment-model.ts";
-import { NAMES, type Name, storyOf, type Telling } from "../support/payment-story.ts";
+import { STORY_EVENTS, type StoryEvent, type StoryOptions, storyOf } from "../support/payment-story.ts";
 import { type PaymentsWorld, paymentsWorld } from "../support/payments.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { isSoak, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
@@ -22,16 +22,20 @@ beforeEach(() => {
 
 const HISTORIES = soakCount(3, 8);
 const ROUNDS = soakCount(2, 2);
-const setOf = (names: readonly Name[]): string => NAMES.filter((name) => names.includes(name)).join();
-const ALL_PAIRS = NAMES.flatMap((last) =>
-  Array.from({ length: 2 ** NAMES.length }, (_, bits) => NAMES.filter((_name, index) => (bits >> index) % 2 === 1))
+const setOf = (names: readonly StoryEvent[]): string => STORY_EVENTS.filter((name) => names.includes(name)).join();
+const ALL_PAIRS = STORY_EVENTS.flatMap((last) =>
+  Array.from({ length: 2 ** STORY_EVENTS.length }, (_, bits) =>
+    STORY_EVENTS.filter((_name, index) => (bits >> index) % 2 === 1),
+  )
     .filter((before) => !before.includes(last))
     .map((before) => `${setOf(before)} ${last}`),
 );
 /** A pair is an event and the set of events before it. The soak tests all pairs. */
 const PAIRS = isSoak ? ALL_PAIRS.length : 90;
-const TRIPLES = NAMES.flatMap((a) =>
-  NAMES.filter((b) => b !== a).flatMap((b) => NAMES.filter((c) => c !== a && c !== b).map((c) => [a, b, c] as const)),
+const TRIPLES = STORY_EVENTS.flatMap((a) =>
+  STORY_EVENTS.filter((b) => b !== a).flatMap((b) =>
+    STORY_EVENTS.filter((c) => c !== a && c !== b).map((c) => [a, b, c] as const),
+  ),
 );
 const seed = Number(env.PROOF_SEED || "20260115");
 const DAY_MS = 86_400_000;
@@ -46,14 +50,14 @@ class Buyer {
   readonly #w: PaymentsWorld;
   readonly #call: Client;
 
-  constructor(w: PaymentsWorld, call: Client, told: Pick<Telling, "isTied" | "version">) {
+  constructor(w: PaymentsWorld, call: Client, told: Pick<StoryOptions, "isTied" | "version">) {
     this.#w = w;
     this.#call = call;
     this.model = new PaymentModel(told, w.clock.now, DAY_MS);
     this.story = storyOf({ nowS: w.nowS, userId: this.userId, id: randomId(""), ...told });
   }
 
-  async deliver(name: Name): Promise<void> {
+  async deliver(name: StoryEvent): Promise<void> {
     // The clock decides which of two grants was first.
     this.#w.clock.advance(1);
     expect((await this.#w.send(this.story[name], this.#call)).status).toBe(200);
@@ -61,7 +65,7 @@ class Buyer {
     this.told.push(name);
   }
 
-  async repeat(name: Name): Promise<void> {
+  async repeat(name: StoryEvent): Promise<void> {
     expect((await this.#w.send(this.story[name], this.#call)).body.outcome, this.told.join()).toBe("ignored");
   }
 
@@ -101,11 +105,11 @@ describe("a payment with all of Stripe's events", () => {
     const tell = soakPart("events of a payment, each after any others", PAIRS, "pairs", seed);
     for (let count = 0; pairs.size < PAIRS; count++) {
       const buyer = new Buyer(w, call, TELLINGS[count % TELLINGS.length] ?? expect.fail());
-      const before: Name[] = [];
+      const before: StoryEvent[] = [];
       // Heads for one new pair, and covers further new pairs on the way.
       const [goal = "", last = ""] = random.pick(ALL_PAIRS.filter((pair) => !pairs.has(pair))).split(" ");
-      while (before.length < NAMES.length) {
-        const left = NAMES.filter((name) => !before.includes(name));
+      while (before.length < STORY_EVENTS.length) {
+        const left = STORY_EVENTS.filter((name) => !before.includes(name));
         const onTheWay = left.filter((name) => goal.split(",").includes(name));
         const ahead = onTheWay.length > 0 ? onTheWay : left.filter((name) => name === last);
         const able = ahead.length > 0 ? ahead : left;
@@ -117,7 +121,7 @@ describe("a payment with all of Stripe's events", () => {
         await buyer.deliver(next);
         await buyer.compare();
       }
-      await buyer.repeat(random.pick(NAMES));
+      await buyer.repeat(random.pick(STORY_EVENTS));
     }
   });
 });
@@ -159,13 +163,13 @@ async function live(random: Random): Promise<void> {
   };
   for (let turn = 0; turn < 20; turn++) {
     const kind = random.weighted({ event: 8, debit: 2, hold: 3, release: 1, commit: 1, wait: 2, cron: 1 });
-    if (kind === "event") await buyer.deliver(random.pick(NAMES));
+    if (kind === "event") await buyer.deliver(random.pick(STORY_EVENTS));
     else await act(kind);
     await buyer.compare();
   }
-  for (const name of NAMES.toSorted(() => random.fraction() - 0.5)) await buyer.deliver(name);
+  for (const name of STORY_EVENTS.toSorted(() => random.fraction() - 0.5)) await buyer.deliver(name);
   await buyer.compare();
-  for (const name of NAMES) await buyer.repeat(name);
+  for (const name of STORY_EVENTS) await buyer.repeat(name);
 }
 
 describe("a payment in a random history", () => {

@@ -6,7 +6,7 @@ import { browse } from "../support/browse.ts";
 import { runPart } from "../support/cron.ts";
 import { operations } from "../support/operations.ts";
 import { ADMIN } from "../support/payments.ts";
-import { notingDatabases, planReader, type Reading } from "../support/query-plans.ts";
+import { planReader, type Reading, recordingDatabases } from "../support/query-plans.ts";
 import { bound, Clock, inTurn, makeApp, makeClient, makePack } from "../support/world.ts";
 
 /** Tables in which a tenant always has few rows. Any other table may have many rows. */
@@ -164,7 +164,7 @@ async function textsOfAllStatements(): Promise<ReadonlySet<string>> {
     { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] },
     { amountSteps: 5_000_000, unit: "cents" },
   ]);
-  const { databases, texts } = notingDatabases();
+  const { databases, texts } = recordingDatabases();
   const clock = new Clock();
   const call = makeClient(clock, { ...databases, TEST_BALANCE_QUOTA: "100000" }, randomId, inTurn(2));
   const read = async (path: string, key: string) => expect((await call("GET", path, { key })).status, path).toBe(200);

@@ -1,6 +1,6 @@
 import Stripe from "stripe";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { NAMES, PRICES, storyOf } from "../support/payment-story.ts";
+import { PRICES, STORY_EVENTS, storyOf } from "../support/payment-story.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import type { TestEvent } from "../support/stripe-events.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
@@ -101,7 +101,7 @@ async function storm(cycle: number): Promise<Count> {
   const stories = users.map((userId, index) =>
     storyOf({ nowS: 1_768_478_400, userId, id: `${cycle}_${index}`, isTied: index % 2 === 0 }),
   );
-  const all = stories.flatMap((story) => NAMES.map((name) => story[name]));
+  const all = stories.flatMap((story) => STORY_EVENTS.map((name) => story[name]));
   // Most events come once in the storm, some several times.
   const queue = shuffled([...all, ...all.filter(() => random.chance(0.4))], random);
   const unanswered = new Set<TestEvent>();

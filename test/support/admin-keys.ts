@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import type { Mode, Scope } from "../../src/runtime.ts";
 import { type Client, home } from "./world.ts";
 
-/** The database that the Worker knows as `DB`, in which administration keys are. */
+/** The database that is bound as `DB`. It has the administration keys. */
 export const firstDb = (): D1Database => (home() === 0 ? env.DB : env.SPARE);
 
 interface Rights {
@@ -12,7 +12,7 @@ interface Rights {
   readonly modes?: readonly Mode[];
 }
 
-/** Makes an administration key, by the API. */
+/** Creates an administration key through the API. */
 export async function makeAdminKey(call: Client, rights: Rights): Promise<{ key: string; adminKeyId: string }> {
   const body = { name: "Test", ...rights };
   const made = await call("POST", "/api/v1/admin/keys", { key: env.ADMIN_TOKEN, body });

@@ -1,4 +1,4 @@
-/** The model of alerts and notices (H5, H6), by the ledger alone. No SQL, and nothing from src. */
+/** A model of alerts and expiry notices (rules H5 and H6), computed from the ledger. It uses no SQL and nothing from src. */
 const DAY = 86_400_000;
 
 export interface Entry {
@@ -33,15 +33,15 @@ type Balance = Issued & {
   total: number;
   remaining: number;
   revoked: boolean;
-  found: boolean;
-  readonly told: Set<number>;
+  isFound: boolean;
+  readonly noticedDays: Set<number>;
 };
 
-/** Amounts in steps. `sinceMs` is when the endpoint was made, and the days were set. */
+/** Amounts are in steps. `sinceMs` is when the endpoint was created and the days of notices were set. */
 export function createAlertsModel(alerts: readonly Alert[], days: readonly number[], sinceMs: number) {
   const balances = new Map<string, Balance>();
   const lastSeqs = new Map<string, number>();
-  const gone = new Set<string>();
+  const fired = new Set<string>();
 
   const shownIn = (user: string, alert: Alert | null) =>
     [...balances.values()].filter(
@@ -56,8 +56,8 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
   /** Changes the balances of a user, and returns the alerts that fire. */
   const move = (user: string, nowMs: number, act: () => boolean): string[] => {
     // The live balances, with and without expired ones that the cron has not found yet.
-    const pictures = [null, ...alerts].map((alert) => {
-      const all = shownIn(user, alert).filter((b) => !b.found && totalOf(b) > 0);
+    const views = [null, ...alerts].map((alert) => {
+      const all = shownIn(user, alert).filter((b) => !b.isFound && totalOf(b) > 0);
       const live = all.filter((b) => b.expiresAt > nowMs);
       const sides = [live, all].map((of) => ({
         of,
@@ -70,9 +70,9 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
       return { alert, sides };
     });
     const lifts = act();
-    return pictures.flatMap(({ alert, sides }) => {
+    return views.flatMap(({ alert, sides }) => {
       const key = `${user} ${alert?.id ?? ""}`;
-      const now = shownIn(user, alert).filter((b) => !b.found && b.expiresAt > nowMs && totalOf(b) > 0);
+      const now = shownIn(user, alert).filter((b) => !b.isFound && b.expiresAt > nowMs && totalOf(b) > 0);
       const left = now.reduce((sum, b) => sum + totalOf(b), 0);
       if (lifts) {
         if (
@@ -83,15 +83,15 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
               now.reduce((sum, b) => sum + b.initial, 0),
             )
         )
-          gone.delete(key);
+          fired.delete(key);
         return [];
       }
       const crossed = sides.find(({ of, before, threshold }) => {
-        const after = of.filter((b) => !b.found).reduce((sum, b) => sum + totalOf(b), 0);
+        const after = of.filter((b) => !b.isFound).reduce((sum, b) => sum + totalOf(b), 0);
         return before >= threshold && after < threshold;
       });
-      if (crossed === undefined || gone.has(key)) return [];
-      gone.add(key);
+      if (crossed === undefined || fired.has(key)) return [];
+      fired.add(key);
       const seq = lastSeqs.get(user);
       return [
         alert === null ? `depleted ${user} ${seq}` : `low ${user} ${alert.id} ${left} of ${crossed.threshold} ${seq}`,
@@ -105,13 +105,13 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
       if (entries.length === 0) return [];
       return move(user, nowMs, () => {
         for (const b of issued) {
-          const fresh = { total: 0, remaining: 0, revoked: false, found: false, told: new Set<number>() };
+          const fresh = { total: 0, remaining: 0, revoked: false, isFound: false, noticedDays: new Set<number>() };
           balances.set(b.id, { ...b, ...fresh });
         }
         let lifts = false;
         for (const { balanceId, delta, reason, isRevoked, reservationId, seq } of entries) {
           const b = balances.get(balanceId);
-          if (b === undefined) throw new Error(`no balance ${balanceId}`);
+          if (b === undefined) throw new Error(`The model has no balance ${balanceId}.`);
           b.remaining += delta;
           // Held credits count as the user's. Credits that return to a revoked balance do not.
           const isHold = reason.startsWith("reservation_") || (reason === "admin_adjust" && reservationId !== null);
@@ -129,20 +129,20 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
     cron(nowMs: number): string[] {
       const messages: string[] = [];
       for (const b of balances.values()) {
-        const passed = days.filter((d) => b.expiresAt - d * DAY <= nowMs && !b.told.has(d));
+        const passed = days.filter((d) => b.expiresAt - d * DAY <= nowMs && !b.noticedDays.has(d));
         const due = passed.filter((d) => b.expiresAt - d * DAY >= Math.max(b.grantedAt, sinceMs));
-        for (const d of passed) b.told.add(d);
+        for (const d of passed) b.noticedDays.add(d);
         if (b.expiresAt > nowMs && due.length > 0 && !b.revoked && b.remaining > 0) {
           messages.push(`expiring ${b.user} ${b.id} ${b.remaining} in ${Math.min(...due)}`);
         }
       }
-      const ended = [...balances.values()].filter((b) => !b.found && b.expiresAt <= nowMs);
+      const ended = [...balances.values()].filter((b) => !b.isFound && b.expiresAt <= nowMs);
       for (const b of ended)
         if (!b.revoked && b.remaining > 0) messages.push(`expired ${b.user} ${b.id} ${b.remaining}`);
       for (const user of new Set(ended.map((b) => b.user))) {
         messages.push(
           ...move(user, nowMs, () => {
-            for (const b of ended) if (b.user === user) b.found = true;
+            for (const b of ended) if (b.user === user) b.isFound = true;
             return false;
           }),
         );

@@ -1,14 +1,13 @@
 import { NEVER_MS } from "../../src/books/ledger/balance.ts";
 
-/**
- * At least one row of every table, as the first statements of a batch that is then refused, so that nothing is stored. The
- * integers are negative, so that no other test uses them.
- */
+// The statements of `world` insert at least one row into every table. They are the first statements of a batch that the database
+// then refuses, so nothing is stored. The integer ids are negative, so that no other test uses them.
+
 export const LIVE = -1;
 export const TEST = -2;
 export const USER = -10;
 export const OTHER = -11;
-/** A full balance, a partly used one, and a revoked one. One reservation holds parts of the last two. */
+/** A full balance, a partly used one, and a revoked one. A reservation holds parts of the last two. */
 export const [WHOLE, PART, REVOKED] = ["crb_whole_w", "crb_part_w", "crb_revoked_w"] as const;
 
 function insert(verb: string, table: string, values: Readonly<Record<string, string | number | null>>): string {
@@ -66,7 +65,7 @@ export const balance = (id: string, seq: number, given: Given = {}, verb = "INSE
     last_seq: seq,
     ...given,
   });
-/** With a cause that fits. */
+/** An entry with the cause that matches its reason. */
 export const entry: Write = (given, verb = "INSERT") =>
   insert(verb, "credit_ledger", {
     account_id: USER,
@@ -140,7 +139,7 @@ export const reservation = writer("reservations", {
   expires_at_ms: 9_000_000_000_000,
   request_hash: "hash",
 });
-/** Never due for the cron. */
+/** It does not become due. */
 export const recurring = writer("recurring_grants", {
   account_id: USER,
   ordinal: 1,
@@ -170,7 +169,7 @@ export const usageLimit = writer("usage_limits", {
   every: "day",
   created_at_ms: 1,
 });
-/** As it stands in `counted`. */
+/** A value of the column `counted`. */
 export const counted = (given: object) =>
   JSON.stringify([{ limitId: "lim_w", windowMs: 5, steps: 1, amountSteps: 10, isJudged: 1, ...given }]);
 export const distinctId = writer("distinct_ids", {
@@ -276,7 +275,7 @@ export const paymentGrant = writer("payment_grants", {
   is_revoked: 0,
   is_surplus: 0,
 });
-/** The ledger entry of the refund that is owed. */
+/** The account whose balance owes a refund. */
 export const OWING = -12_345;
 export const owed = writer("refund_owed", { account_id: OWING, balance_id: "crb_owing_w", seq: 2, owed_steps: 50 });
 export const erasure = writer("erasures", {
@@ -303,7 +302,7 @@ export const erasureId = writer("erasure_ids", {
   account_id: OTHER,
 });
 export const erasureName = writer("erasure_names", { account_id: OTHER, kind: "id", old_name: "e9", new_name: "r9" });
-/** An erasure of the user, and of an id, is running. Its consent is kept. */
+/** Starts an erasure of the user and of an id, which keeps the consent. */
 export const erasing: readonly string[] = [
   erasure({ id: "era_u", keep_consent: 1 }),
   erasureId({ erasure_id: "era_u", distinct_id: "u", hash: "hash_u", pseudonym: "erased_u", account_id: USER }),

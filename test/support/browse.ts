@@ -5,14 +5,14 @@ import { randomId } from "../../src/lib/ids.ts";
 import { type Bindings, bound, Clock, type Deliver } from "./world.ts";
 
 export const HOST = "http://purser.test";
-/** A limiter that never refuses, because all tests share its counts. */
+/** A rate limiter that never refuses. All tests would share the counts of a real one. */
 export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 
-/** A simple browser: it keeps a cookie, and sends forms of the pages that it read. */
+/** A simple browser, which keeps its cookies and sends forms. */
 export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: Deliver = async () => {}) {
   const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId }, deliver);
   let cookie = "";
-  /** The notice that the next page shows once. */
+  /** The cookie with a message that the next page shows once. */
   let once = "";
   const send = async (path: string, init: RequestInit = {}) => {
     const headers = new Headers(init.headers);

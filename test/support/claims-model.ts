@@ -1,7 +1,4 @@
-/**
- * Who a person is, by the rules P2, P3 and P9: the specification for src/people and src/exports. It is written
- * independently, imports nothing from them, and is simple rather than fast.
- */
+/** A model of who a person is (rules P2, P3 and P9). It is written independently of src, and is simple rather than fast. */
 export interface ModelEvent {
   readonly uuid: string;
   /** The event's `distinct_id`. */
@@ -23,7 +20,7 @@ export interface ModelHolding {
   readonly kind: "balance" | "usage" | "consent";
   readonly id: string;
   readonly holdingId: string;
-  /** Whether a consent is of an unknown visitor. */
+  /** For a consent: whether an unknown visitor gave it. */
   readonly isDevice?: boolean;
 }
 
@@ -82,7 +79,7 @@ export class ClaimsModel {
   readonly #properties = new Map<string, Map<string, string>>();
   /** The stored claims, by the claimed id. An id has at most one. */
   readonly #claims = new Map<string, Claim>();
-  /** Ids that were named in a way that makes them users; their data may make others users too. */
+  /** Ids that events made users. Ids with credits, usage or consents are users too. */
   readonly #users = new Set<string>();
 
   hold(holding: ModelHolding): void {
@@ -129,8 +126,8 @@ export class ClaimsModel {
   /** `wasDevice`: whether the event's own id had a device's form and was no user before the event. */
   #link({ id, kind, key }: ModelEvent, other: string, wasDevice: boolean): void {
     const via = kind === "identify" ? "identify" : "alias";
-    const isReadTheOtherWay = via === "alias" && wasDevice && (!hasDeviceForm(other) || this.#isUser(other));
-    const [claimer, claimed] = isReadTheOtherWay ? [other, id] : [id, other];
+    const isReversed = via === "alias" && wasDevice && (!hasDeviceForm(other) || this.#isUser(other));
+    const [claimer, claimed] = isReversed ? [other, id] : [id, other];
     if (claimer === claimed || isShared(claimer) || isShared(claimed)) return;
     if (key === "secret") {
       this.#claimVerified(claimer, claimed, via);

@@ -46,7 +46,7 @@ export interface ClaimsDocument {
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const NAMES = { capture: "seen", identify: "$identify", alias: "$create_alias" } as const;
 
-function wired(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
+function wireEvent(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
   const { uuid, id, kind, other, isPersonless = false, isSignedIn, set, setOnce, unset } = event;
   const properties = {
     ...event.properties,
@@ -64,7 +64,7 @@ function wired(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
   return { ...common, properties: isPersonless ? { ...properties, $process_person_profile: false } : properties };
 }
 
-/** An application whose people send events, have and use credits, give consents and request their data, all over HTTP. */
+/** An application whose people send events, use credits, give consents and request their data, all over HTTP. */
 export class ClaimsWorld {
   readonly app: TestApp;
   readonly clock: Clock;
@@ -78,14 +78,14 @@ export class ClaimsWorld {
     this.#pack = pack;
   }
 
-  /** Sends one request of events with one key: the first event's, unless another is given. Any response is accepted. */
+  /** Sends events in one request. Its key is the first event's, unless `key` is set. Returns any response. */
   post(
     events: readonly ClaimsEvent[],
     dialect: Dialect = "v0",
     headers: Record<string, string> = {},
     key = this.app.keys[events[0]?.key === "secret" ? "sk_live" : "pk_live"],
   ): Promise<Answer> {
-    const batch = events.map((event) => wired(event, dialect, this.clock));
+    const batch = events.map((event) => wireEvent(event, dialect, this.clock));
     if (dialect === "v1") return this.call("POST", "/i/v1/analytics/events", { key, body: { batch }, headers });
     return this.call("POST", "/batch/", { body: { api_key: key, batch }, headers });
   }
@@ -115,15 +115,15 @@ export class ClaimsWorld {
     return body.eventId;
   }
 
-  /** Asks for usage that is refused because no credits pay for it, and has the refusal written. */
+  /** Sends usage that is refused because no credits pay for it, and waits until the refusal is stored. */
   async beRefused(userId: string, event = "chat"): Promise<void> {
     const body = { eventId: crypto.randomUUID(), userId, event };
     const answer = await this.call("POST", "/api/v1/usage/events", { key: this.app.keys.sk_live, body });
-    if (answer.status !== 402) throw new Error(`the usage answered ${answer.status}`);
+    if (answer.status !== 402) throw new Error(`The usage event got ${answer.status}, not 402.`);
     await flushActivity(bound());
   }
 
-  /** Makes a reservation that holds nothing. */
+  /** Creates a reservation that holds nothing. */
   async reserve(userId: string): Promise<void> {
     await this.#ask("usage/reservations", { userId, event: "chat", quantities: { count: 0 } });
   }
@@ -136,10 +136,10 @@ export class ClaimsWorld {
     const body = JSON.stringify(eventOf("checkout.session.completed", Math.floor(this.clock.ms / 1_000), paid));
     const headers = { "stripe-signature": await signatureOf(body, this.clock) };
     const answer = await this.call("POST", `/api/v1/stripe/${this.app.appId}/live`, { body, headers });
-    if (answer.status !== 200) throw new Error(`Stripe was answered ${answer.status}: ${JSON.stringify(answer.body)}`);
+    if (answer.status !== 200) throw new Error(`Stripe's event got ${answer.status}: ${JSON.stringify(answer.body)}`);
   }
 
-  /** The result of a dry run of this id's erasure. */
+  /** The ids that an erasure of this id would erase. */
   async wouldErase(distinctId: string): Promise<readonly string[]> {
     return (await this.#ask("erase-person", { distinctId, dryRun: true })).distinctIds;
   }
@@ -164,10 +164,10 @@ export class ClaimsWorld {
     return (await this.#ask("consent", body, { "x-user-token": token }, this.app.keys.pk_live)).consentId;
   }
 
-  /** The export document of this id, by a link like that of `export-person`. */
+  /** The export document of this id. */
   async exportOf(distinctId: string): Promise<ClaimsDocument> {
     const answer = await this.call("GET", await linkTo(this.app, distinctId, this.clock));
-    if (answer.status !== 200) throw new Error(`the download answered ${answer.status}`);
+    if (answer.status !== 200) throw new Error(`The download got ${answer.status}.`);
     return answer.body;
   }
 
@@ -193,7 +193,7 @@ const asEvent = (kind: ModelEvent["kind"], id: string, other: string | undefined
   ...rest,
 });
 
-/** Events sent with a publishable key, unless `rest` has another one. */
+/** Events with a publishable key, unless `rest` has another one. */
 export const seen = (id: string, rest: Rest = {}): ClaimsEvent => asEvent("capture", id, undefined, rest);
 export const identify = (id: string, other?: string, rest: Rest = {}): ClaimsEvent =>
   asEvent("identify", id, other, rest);

@@ -2,20 +2,26 @@
 
 declare namespace Cloudflare {
   interface Env {
-    /** A second database, which plays a lagging replica. */
+    /** A second database, which acts as a lagging replica. */
     REPLICA: D1Database;
-    /** Another database of the deployment: `DB` where a file's applications live in `DB_1`, and the other way round. */
+    /** The deployment's other database: `DB` if the file's applications are in `DB_1`, and the reverse. */
     SPARE: D1Database;
     /** A database whose triggers are dropped, so that flaws can be planted. */
     FLAWED: D1Database;
-    /** A database for a million users, so that no other test meets them. */
+    /** A database for a million users, so that no other test reads them. */
     CROWDED: D1Database;
     /** drizzle/*.sql, read by vitest.config.ts. */
     TEST_MIGRATIONS: import("cloudflare:test").D1Migration[];
-    /** The seed of random histories. If empty, each run has another one. */
+    /** The seed of random histories. If it is empty, each run has another seed. */
     PROOF_SEED: string;
-    /** The number of operations of `npm run soak`. Empty in `npm test`. */
+    /** The number of operations of `npm run soak`. It is empty in `npm test`. */
     SOAK_OPERATIONS: string;
     SWAP_DATABASES: string;
   }
+}
+
+/** A text file that a test inside workerd imports. */
+declare module "*?raw" {
+  const text: string;
+  export default text;
 }

@@ -282,7 +282,7 @@ export const columnClasses: Readonly<Record<string, Readonly<Partial<Record<Colu
       "is_deleted",
     ],
   },
-  // The user's own amount goes with the names.
+  // An erasure also removes the user's own amount.
   usage_counters: {
     kept: [
       "environment_id",

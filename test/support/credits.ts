@@ -14,7 +14,7 @@ export interface CreditsWorld {
 }
 
 const CREDITS = "/api/v1/credits";
-const written = (query: Record<string, string> | string) =>
+const queryText = (query: Record<string, string> | string) =>
   typeof query === "string" ? query : new URLSearchParams(query).toString();
 
 export async function creditsWorld(mode: Mode = "live", bindings: Partial<Env> = {}): Promise<CreditsWorld> {
@@ -28,8 +28,8 @@ export async function creditsWorld(mode: Mode = "live", bindings: Partial<Env> =
     call,
     grant: (body) => call("POST", `${CREDITS}/grant`, { key, body }),
     revoke: (body) => call("POST", `${CREDITS}/revoke`, { key, body }),
-    list: (query) => call("GET", `${CREDITS}?${written(query)}`, { key }),
-    history: (query) => call("GET", `${CREDITS}/history?${written(query)}`, { key }),
+    list: (query) => call("GET", `${CREDITS}?${queryText(query)}`, { key }),
+    history: (query) => call("GET", `${CREDITS}/history?${queryText(query)}`, { key }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import type { CronPart, SystemCtx } from "../../src/runtime.ts";
 
 /** The time limit of a run. */
@@ -11,4 +12,9 @@ export async function runPart(work: CronPart["work"], root: SystemCtx): Promise<
     failures.push(...(await work({ ...root, db, database, allowance }).catch((error: unknown) => [error])));
   }
   return failures;
+}
+
+/** Deletes the cron's walks over this database and their figures, so that the next run starts a new walk. */
+export async function forgetWalks(): Promise<void> {
+  await env.DB.batch(["business_walks", "business_figures"].map((table) => env.DB.prepare(`DELETE FROM ${table}`)));
 }

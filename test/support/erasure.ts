@@ -12,7 +12,7 @@ import {
   makePack,
 } from "./world.ts";
 
-/** It is in every id and every text of the person, so that remaining data is found. */
+/** This text is in every id and every text of the person, so that a search finds remaining data. */
 const MARK = "Zq7-ana";
 export const ANA = `${MARK}@example.com`;
 export const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
@@ -55,7 +55,7 @@ async function done(answer: Promise<Answer>): Promise<Answer> {
 const consentTexts = { source: text("source"), method: text("method"), noticeVersion: text("notice") };
 const chat = (tokens: number) => ({ event: "chat.completed", model: "large", quantities: { tokens } });
 
-/** All kinds of data about a person: Ana, her device, and her id in another system. */
+/** Stores all kinds of data about a person: Ana, her device, and her id in another system. */
 export async function fillPerson({ app, call, clock, post }: ErasureWorld, userId = ANA): Promise<void> {
   const write = (path: string, body: object) => done(post(path, body));
   const grant = (more: object) => write("credits/grant", { userId, packId: "Two", notes: text("notes"), ...more });
@@ -76,7 +76,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     });
   const id = (name: string) => `usage/reservations/res_${name}_${app.environments.live.id}`;
   await reserve("Zq7anaopen", {});
-  // It begins later, and issues nothing.
+  // It begins later, so it grants nothing yet.
   const startsAt = new Date(clock.ms + 86_400_000).toISOString();
   const recurringId = `rec_Zq7ana_${app.environments.live.id}`;
   await write("credits/recurring", { recurringId, userId, packId: "Two", every: "month", startsAt });
@@ -92,7 +92,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     ...{ userId, externalRef: `order-2-${tag}`, refundRef: `refund-${tag}`, share: { part: 1, of: 4 } },
     reason: text("a reason"),
   });
-  // It looks like a payment's reference, but belongs to the caller.
+  // This reference looks like a payment's, but it is the caller's.
   const ref = { userId, externalRef: `order-2-${tag}`, refundRef: `stripe:${tag}` };
   await write("credits/refund", { ...ref, share: { part: 1, of: 4 } });
   await write("credits/revoke", { balanceId: other.balanceId, reason: text("why") });
@@ -132,7 +132,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
 }
 
 /** The columns of each table that an erasure must handle. */
-async function readClassed() {
+async function readClassifiedColumns() {
   const { results: columns } = await env.DB.prepare(
     `SELECT m.name AS name, c.name AS field FROM sqlite_schema AS m CROSS JOIN pragma_table_info(m.name) AS c
      WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' AND m.name NOT LIKE '_cf_%' AND m.name NOT LIKE 'd1_%'`,
@@ -142,14 +142,14 @@ async function readClassed() {
     ({ name }) => name,
   );
 }
-let classed: Awaited<ReturnType<typeof readClassed>> | undefined;
+let classifiedColumns: Awaited<ReturnType<typeof readClassifiedColumns>> | undefined;
 
 /** The columns, as `table.column`, that contain one of the texts. */
 export async function findInDatabase(texts: readonly string[], environmentId: number) {
-  classed ??= await readClassed();
+  classifiedColumns ??= await readClassifiedColumns();
   const accounts = `SELECT id FROM accounts WHERE environment_id = ${environmentId}`;
   const apps = `SELECT app_id FROM environments WHERE id = ${environmentId}`;
-  const statements = [...classed].map(([name, ofTable]) => {
+  const statements = [...classifiedColumns].map(([name, ofTable]) => {
     const fields = ofTable.map(({ field }) => field);
     const scope = fields.includes("environment_id")
       ? `environment_id = ${environmentId}`
@@ -168,5 +168,5 @@ export async function findInDatabase(texts: readonly string[], environmentId: nu
   return found.sort();
 }
 
-/** All texts in the person's ids and texts. */
+/** Texts that occur in all data of the person. */
 export const TRACES = [MARK, "Zq7ana", DEVICE];

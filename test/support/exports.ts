@@ -8,7 +8,7 @@ import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../src/lib/time.ts";
 import { bound, type Clock, type TestApp } from "./world.ts";
 
-// The schema as a reader gets it, without what JSON leaves out.
+// The schema in the form that is published, without undefined values.
 const published = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
 const validator = new Validator(published, "2020-12", false);
 
@@ -21,7 +21,7 @@ export function readDocument(text: string): ExportDocument {
   return document as ExportDocument;
 }
 
-/** A signed download link, without the audit row of its creation. */
+/** Signs a download link, without an audit row of its creation. */
 export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mode: "live" | "test" = "live") {
   const claims = { appId: app.appId, mode, distinctId, expiresAt: iso(clock.ms + DAY_MS) };
   return `/api/v1/export-download?token=${await signToken(claims, env.ANALYTICS_EXPORT_SECRET)}`;
@@ -33,7 +33,7 @@ export async function open(link: string, clock: Clock, d1: D1Database = env.DB, 
   return app.request(link, { method }, bound({ DB: d1 }), createExecutionContext());
 }
 
-/** The received text, of an ended or an interrupted response. A client cannot distinguish them (workerd #6818). */
+/** The received text of a complete or an interrupted response. A client cannot distinguish them (workerd #6818). */
 export async function readAll(response: Response): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
@@ -43,7 +43,7 @@ export async function readAll(response: Response): Promise<string> {
   return text;
 }
 
-/** The person's document at this moment. */
+/** The person's current export document. */
 export async function documentOf(app: TestApp, distinctId: string, clock: Clock, d1?: D1Database) {
   const response = await open(await linkTo(app, distinctId, clock), clock, d1);
   const text = await response.text();

@@ -7,7 +7,7 @@ export interface Distances {
   readonly replicaMs: number;
 }
 
-/** The trips of some requests; of one request, if no other runs. */
+/** The trips since the last call of `spent`. */
 export interface Trips {
   /** The number of trips one after another. Trips at the same time count once. */
   readonly inSequence: number;
@@ -27,7 +27,7 @@ export function farD1(
   let longest = 0;
   let answered = 0;
   const travel: Travel = async (send, statements, start) => {
-    // It counts as later than every trip that was done when it started.
+    // This trip comes after every trip that had ended when it started.
     const place = answered + 1;
     longest = Math.max(longest, place);
     let nearest: "primary" | "replica" = start === "first-primary" ? "primary" : "replica";

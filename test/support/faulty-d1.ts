@@ -6,7 +6,7 @@ import { type Travel, wrappedD1 } from "./wrapped-d1.ts";
  */
 export const FAULTS = ["before", "amid", "after", "overloaded"] as const;
 type Fault = (typeof FAULTS)[number];
-/** The trip never returns, before or after it was stored, as if the isolate had ended or the caller had left. */
+/** The trip never returns, as if the isolate had ended or the caller had left. It fails before or after the commit. */
 export const SILENCES = ["silent before", "silent after"] as const;
 
 export interface FaultPlan {
@@ -21,9 +21,9 @@ export interface FaultPlan {
 
 export interface FaultyD1 {
   readonly d1: D1Database;
-  /** Restarts the count of trips, and fails the trip of the plan. Null: none. */
+  /** Restarts the count of trips, and fails the trip of the plan. Null: no trip fails. */
   plan(plan: FaultPlan | null): void;
-  /** The number of trips since the plan was set, with failed ones. */
+  /** The number of trips since the plan was set, including failed ones. */
   trips(): number;
   /** Waits until the planned trip hangs. */
   silenced(): Promise<void>;
@@ -51,7 +51,7 @@ export function faultyD1(d1: D1Database): FaultyD1 {
         () => true,
         () => false,
       );
-      if (survived) throw new Error("the poisoned batch was meant to fail");
+      if (survived) throw new Error("The batch with the failing statement did not fail.");
     }
     // The response of a refused batch is lost too.
     if (planned.fault === "after" || planned.fault === "silent after") await send(statements).catch(() => {});

@@ -6,12 +6,12 @@ import type { createErasures } from "./model-erasure.ts";
 import type { Limit } from "./model-limits.ts";
 import type { createPayments, PaymentMotion } from "./model-payments.ts";
 import { modelList, modelPlan, modelReservations, modelTotals } from "./model-reads.ts";
-import type { createRefunds, Made } from "./model-refunds.ts";
+import type { createRefunds, RefundResult } from "./model-refunds.ts";
 import type { Request } from "./requests.ts";
 import { sendStripe } from "./send-stripe.ts";
 import type { Answer, Client, Clock } from "./world.ts";
 
-/** Purser and the model, for comparison. */
+/** Purser and the model, which are compared. */
 export interface Pair {
   readonly call: Client;
   readonly key: string;
@@ -21,14 +21,14 @@ export interface Pair {
   readonly model: ReturnType<typeof createModel>;
   readonly appId: string;
   readonly clock: Clock;
-  /** Stripe's events of the model. */
+  /** The model of Stripe's events. */
   readonly pay: ReturnType<typeof createPayments>;
-  /** The changes by these events. */
+  /** The changes that these events caused. */
   readonly paymentMotions: readonly PaymentMotion[];
-  /** The refunds of the model. */
+  /** The model of refunds. */
   readonly refund: ReturnType<typeof createRefunds>;
-  readonly refunds: readonly Made[];
-  /** Its erasures; and the latest of each user, as Purser names it. */
+  readonly refunds: readonly RefundResult[];
+  /** The model of erasures, and Purser's id of each user's latest erasure. */
   readonly erasures: ReturnType<typeof createErasures>;
   readonly erasureIds: Map<string, string>;
   /** The number of compared ledger rows, and the last seq of each user. */
@@ -137,11 +137,11 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
 
 function limitOf({ model }: Pair, name: string): Limit {
   const limit = model.limits.limits.find((one) => one.name === name);
-  if (limit === undefined) throw new Error("a history names only limits that are there");
+  if (limit === undefined) throw new Error(`The history names an unknown limit: ${name}.`);
   return limit;
 }
 
-/** Every page of a list of reservations, as one. */
+/** All pages of a list of reservations, as one list. */
 async function allReservations(
   get: (path: string) => Promise<Answer>,
   { userId, status, limit }: Extract<Request, { kind: "reservations" }>,
@@ -162,11 +162,11 @@ async function allReservations(
 
 type ListResult = { readonly error?: { readonly code: string; readonly details?: object } };
 
-/** The codes whose details the model knows. */
+/** The error codes whose details the model knows. */
 const WITH_REASONS = new Set(["insufficient_credits", "idempotency_conflict", "usage_limit_reached"]);
 
-/** One result of a list: its code with the model's reasons, or the answer. */
-function resultInModelsWords(result: ListResult): object {
+/** One result of a list in the form of the model: the answer, or the error code with its details. */
+function resultInModelForm(result: ListResult): object {
   const { error } = result;
   if (error === undefined) return { body: result };
   const { code, details } = error;
@@ -174,7 +174,7 @@ function resultInModelsWords(result: ListResult): object {
 }
 
 /** Purser's response in the form of the model. */
-function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, "status" | "body">): ModelAnswer {
+function inModelForm(request: Request, answer: Partial<Answer> & Pick<Answer, "status" | "body">): ModelAnswer {
   const { status, body } = answer;
   if (status !== 200) {
     const { code, details } = body.error;
@@ -200,7 +200,7 @@ function inModelsWords(request: Request, answer: Partial<Answer> & Pick<Answer, 
     case "extend":
       return { status, body: body.expiresAt };
     case "events":
-      return { status, body: (body.results as ListResult[]).map(resultInModelsWords) };
+      return { status, body: (body.results as ListResult[]).map(resultInModelForm) };
     case "erase":
       return { status, body: body.status, replayed };
     case "standings":
@@ -227,7 +227,7 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       const { userId, ref, quantity } = request;
       const name = request.pack.toLowerCase();
       const pack = packs.find(({ packId, packName }) => packId === request.pack || packName.toLowerCase() === name);
-      if (pack === undefined) throw new Error("a history names only packs that are there");
+      if (pack === undefined) throw new Error(`The history names an unknown pack: ${request.pack}.`);
       const items = pack.items.map((item) => ({ ...item, initial: quantity ?? item.initial }));
       const ids = answer.status === 200 ? (answer.body.balances as { balanceId: string }[]) : [];
       const to = { userId, ref, expiresAt: request.expiresAt ?? Infinity };
@@ -300,22 +300,22 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
   }
 }
 
-/** Whether a list got a response in which some events failed temporarily. */
+/** Whether some events of a list failed temporarily. */
 const isPartlyUnavailable = (body: { results?: ListResult[] } | null): boolean =>
   body?.results?.some(({ error }) => error?.code === "temporarily_unavailable") === true;
 
 /**
- * A list without the parts that may differ in a repeat: shortages that later events of the list changed, and the reason of an
- * event whose id a later event of the list has taken.
+ * The response to a list without the parts that may differ in a repeat: shortages that later events of the list changed, and the
+ * reason of an event whose id a later event of the list also has.
  */
-function asSentAgain(
+function withoutRepeatDifferences(
   list: readonly { readonly spent: Spent }[],
   { body, ...rest }: { readonly body?: unknown },
 ): object {
   const results = body as { code?: string; body?: unknown }[];
   const ids = list.map(({ spent }) => spent.eventId);
   const isTakenLater = (place: number) => ids.lastIndexOf(ids[place] ?? "") > place;
-  // The events after one that was short may have brought the user to a limit.
+  // The events after one without enough credits may have reached a limit.
   const isShort = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
   const shown = results.map((result, place) =>
     result.code === undefined
@@ -335,28 +335,28 @@ async function persist(pair: Pair, request: Request, faulty: FaultyD1, plan: Fau
   return { answer: await sendTo(pair, request), isRepeat: true };
 }
 
-/** Sends one request to Purser and to the model, with a fault if there is one. Both must give the same response. */
+/** Sends one request to Purser and to the model, with or without a fault. Both must give the same response. */
 export async function exchange(
   pair: Pair,
   request: Request,
   where: string,
-  trouble: { faulty: FaultyD1; plan: FaultPlan } | null = null,
+  planned: { faulty: FaultyD1; plan: FaultPlan } | null = null,
 ): Promise<ModelAnswer> {
-  const told = `${where}: ${JSON.stringify(request)}${trouble === null ? "" : ` under ${JSON.stringify(trouble.plan)}`}`;
+  const told = `${where}: ${JSON.stringify(request)}${planned === null ? "" : ` under ${JSON.stringify(planned.plan)}`}`;
   const { answer, isRepeat } =
-    trouble === null
+    planned === null
       ? { answer: await sendTo(pair, request), isRepeat: false }
-      : await persist(pair, request, trouble.faulty, trouble.plan);
-  const said = inModelsWords(request, answer);
+      : await persist(pair, request, planned.faulty, planned.plan);
+  const said = inModelForm(request, answer);
   const expected = askModel(pair, request, answer);
   pair.model.limits.endRequest();
-  // The first request may have been written although its answer was lost. Then the second is a replay.
+  // The first request may have been stored although its answer was lost. Then the second is a replay.
   const seen = isRepeat ? { ...said, replayed: expected.replayed } : said;
   // A repeated delivery of Stripe has no further effect (S5).
   if (isRepeat && request.kind === "stripe") seen.body = expected.body;
   if (isRepeat && request.kind === "events") {
     const { list } = request;
-    expect(asSentAgain(list, seen), `answer to ${told}`).toEqual(asSentAgain(list, expected));
+    expect(withoutRepeatDifferences(list, seen), `answer to ${told}`).toEqual(withoutRepeatDifferences(list, expected));
   } else {
     expect(seen, `answer to ${told}`).toEqual(expected);
   }

@@ -8,10 +8,10 @@ const dataSchemas = Object.fromEntries(
   Object.entries(messageData).map(([type, [, shape]]) => [type, z.strictObject(shape as z.ZodRawShape)]),
 ) as Record<MessageType, z.ZodObject>;
 
-/** The last account and environment of earlier files. Set at the start of each file (test/support/migrate.ts). */
+/** The last account and environment of earlier test files. migrate.ts sets them at the start of each file. */
 const before = { account: 0, environment: 0 };
 
-export async function rememberWhatStands(): Promise<void> {
+export async function rememberEarlierRows(): Promise<void> {
   const last = await env.DB.prepare(
     `SELECT (SELECT coalesce(max(id), 0) FROM accounts) AS account,
        (SELECT coalesce(max(id), 0) FROM environments) AS environment`,
@@ -19,9 +19,7 @@ export async function rememberWhatStands(): Promise<void> {
   Object.assign(before, last);
 }
 
-/**
- * Checks the ledgers of this file's users (rules 2 and 4 of docs/architecture.md), and the newest messages by their schemas. For `afterAll` of each test file.
- */
+/** Checks the ledgers and counters of this file's users, and the schemas of the newest messages. For `afterAll` of each test file. */
 export async function expectLedgerInvariants(): Promise<void> {
   const broken = await env.DB.prepare(
     `SELECT b.id FROM credit_balances AS b
@@ -51,7 +49,7 @@ export async function expectLedgerInvariants(): Promise<void> {
          AND l.balance_id = leg.value ->> 'balanceId' AND l.delta_steps = leg.value ->> 'amountSteps'
      )`,
   ).all();
-  expect(unreturned.results, "settled reservations that returned something else than they held").toEqual([]);
+  expect(unreturned.results, "settled reservations that did not return exactly what they held").toEqual([]);
   const untrue = await env.DB.prepare(
     `SELECT d.id FROM payment_debts AS d
      WHERE (d.environment_id > ${before.environment} OR d.environment_id < 0) AND d.customer IS NOT NULL AND d.amount <> coalesce((
@@ -61,7 +59,7 @@ export async function expectLedgerInvariants(): Promise<void> {
        SELECT sum(amount) FROM payment_debt_payers WHERE environment_id = d.environment_id AND debt_id = d.id
      ), 0)`,
   ).all();
-  expect(untrue.results, "debts that are not what lines owe less what lines paid").toEqual([]);
+  expect(untrue.results, "debts that differ from what lines owe less what lines paid").toEqual([]);
   const overdue = await env.DB.prepare(
     `SELECT o.balance_id FROM refund_owed AS o
      LEFT JOIN credit_balances AS b ON b.account_id = o.account_id AND b.id = o.balance_id
@@ -70,11 +68,11 @@ export async function expectLedgerInvariants(): Promise<void> {
        WHERE r.account_id = o.account_id AND r.state = 'open' AND r.made_seq < o.seq AND leg.value ->> 'balanceId' = o.balance_id
      ), 0))`,
   ).all();
-  expect(overdue.results, "balances that owe more than is held of them, or are revoked").toEqual([]);
+  expect(overdue.results, "balances that owe more than holds keep of them, or that are revoked and owe").toEqual([]);
   const miscounted = await env.DB.prepare(WRONG_COUNTERS).all();
-  expect(miscounted.results, "counters that are not the sum of what counts in their window").toEqual([]);
+  expect(miscounted.results, "counters that are not the sum of the usage in their window").toEqual([]);
   const unsummed = await env.DB.prepare(wrongDaySums(before.account)).all();
-  expect(unsummed.results, "day sums that are not those of the events before their account's mark").toEqual([]);
+  expect(unsummed.results, "day sums that differ from the events before their account's mark").toEqual([]);
   const homeless = await env.DB.prepare(
     ["credit_ledger", "usage_events", "reservations"]
       .map(
@@ -83,7 +81,7 @@ export async function expectLedgerInvariants(): Promise<void> {
       )
       .join(" UNION "),
   ).all();
-  expect(homeless.results, "books of no account").toEqual([]);
+  expect(homeless.results, "ledger entries, events or reservations without an account").toEqual([]);
   const written = await env.DB.prepare(
     "SELECT type, data FROM webhook_messages WHERE environment_id > ? ORDER BY environment_id DESC, id DESC LIMIT 300",
   )
@@ -91,6 +89,6 @@ export async function expectLedgerInvariants(): Promise<void> {
     .all<{ type: MessageType; data: string }>();
   for (const { type, data } of written.results) {
     const { error } = dataSchemas[type].safeParse(JSON.parse(data));
-    expect(error?.issues, `the data of ${type} is not what the reference says: ${data}`).toBeUndefined();
+    expect(error?.issues, `the data of ${type} does not match its schema: ${data}`).toBeUndefined();
   }
 }

@@ -1,4 +1,4 @@
-/** Signs tokens of every algorithm, and verifies them by Purser and by jose. */
+/** Signs tokens with every algorithm, and verifies them with Purser and with jose. */
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWK, type JWTPayload, jwtVerify } from "jose";
 import { vi } from "vitest";
 import { verifyToken } from "../../src/auth/end-user.ts";
@@ -31,12 +31,12 @@ export const SIGNING: Readonly<Record<string, SubtleCryptoImportKeyAlgorithm & S
 };
 export const ASYMMETRIC = Object.keys(SIGNING).filter((alg) => !alg.startsWith("HS"));
 
-interface Pair {
+interface KeyPair {
   readonly privateJwk: JsonWebKey;
   readonly publicJwk: JWK;
 }
 
-export async function makePair(alg: string, modulusLength = 2_048): Promise<Pair> {
+export async function makePair(alg: string, modulusLength = 2_048): Promise<KeyPair> {
   const usages = ["sign", "verify"];
   const parameters = { ...SIGNING[alg], modulusLength, publicExponent: Uint8Array.of(1, 0, 1) };
   const pair = (await crypto.subtle.generateKey(parameters as { name: string }, true, usages)) as CryptoKeyPair;
@@ -48,8 +48,8 @@ export async function makePair(alg: string, modulusLength = 2_048): Promise<Pair
 }
 
 /** One key pair for all algorithms of a kind, because creating an RSA key is slow. */
-const pairs = new Map<string, Promise<Pair>>();
-export function pairFor(alg: string, name = ""): Promise<Pair> {
+const pairs = new Map<string, Promise<KeyPair>>();
+export function pairFor(alg: string, name = ""): Promise<KeyPair> {
   const kind = `${/^[RP]S/.test(alg) ? "RSA" : alg} ${name}`;
   const pair = pairs.get(kind) ?? makePair(alg);
   pairs.set(kind, pair);
@@ -72,20 +72,20 @@ export async function sign(
 }
 
 let published: readonly unknown[] = [];
-/** Published keys are fetched from here. To be called before each test. */
+/** Serves the published keys. Call it before each test. */
 export function mockKeyServer(): void {
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: published }));
 }
 
 export const hs256: EndUserSetting = { type: "hs256", secret: SECRET, ...BOUNDS };
 
-/** A setting whose keys are these, and an isolate that has fetched none. */
+/** Publishes keys. Returns a setting that uses them, and an isolate that has not fetched them. */
 export function publish(keys: readonly unknown[]): { setting: EndUserSetting; isolate: object } {
   published = keys;
   return { setting: { type: "jwks", url: `https://keys.example/${crypto.randomUUID()}`, ...BOUNDS }, isolate: {} };
 }
 
-/** The claims that are accepted, or why the token is refused. */
+/** Purser's result: the accepted claims, or the reason of the refusal. */
 export async function judge(setting: EndUserSetting, token: string, isolate = {}): Promise<object | string> {
   try {
     return await verifyToken({ isolate, now: () => NOW_MS }, setting, token);
@@ -95,7 +95,7 @@ export async function judge(setting: EndUserSetting, token: string, isolate = {}
   }
 }
 
-/** The result of jose. */
+/** The result of jose: the accepted claims, or null. */
 export async function judgeByJose(
   setting: EndUserSetting,
   keys: readonly unknown[],

@@ -3,10 +3,10 @@ import type { Answer, Client, Clock, TestApp } from "./world.ts";
 
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 
-/** The end-user setting of an application whose routes are called here. */
+/** The end-user setting of applications whose routes are called here. */
 export const END_USER_SETTING = { type: "hs256", secret: SECRET } as const;
 
-/** A token of an end-user that verifies for ten minutes from the clock's moment. */
+/** An end-user's token that is valid for ten minutes. */
 export const userToken = (sub: string, clock: Clock, secret: string = SECRET): Promise<string> =>
   new SignJWT({ sub })
     .setProtectedHeader({ alg: "HS256" })
@@ -24,12 +24,12 @@ interface Request {
 export interface KeyedRoute {
   readonly name: string;
   readonly kind: "sk_live" | "pk_live";
-  /** Where the key goes; the header unless said otherwise. */
+  /** Where the key goes. Default: the header. */
   readonly keyIn?: "body" | "path";
   readonly writes: boolean;
-  /** Prepares each call, with the secret key. */
+  /** A request with the secret key that prepares the call. */
   readonly before?: (tag: string) => Request;
-  /** `tag` makes calls different, so that each of them writes something. */
+  /** `tag` makes each call different, so that each call writes something. */
   readonly request: (tag: string, token: string) => Request;
 }
 
@@ -46,13 +46,13 @@ const consent = (tag: string) => ({
 const seen = (tag: string) => ({ uuid: uuidOf(tag), event: "seen", distinct_id: "u", properties: {} });
 const v1 = (tag: string) => ({ path: "/i/v1/analytics/events", body: { batch: [seen(tag)] } });
 
-/** The same UUID for the same tag. */
+/** Returns the same UUID for the same tag. */
 function uuidOf(tag: string): string {
   const hex = [...tag].reduce((sum, character) => (sum * 31 + character.charCodeAt(0)) % 2 ** 40, 7);
   return `00000000-0000-4000-8000-${hex.toString(16).padStart(12, "0")}`;
 }
 
-/** Every kind of route that a key opens. The application has the pack "Pack"; the user "u" has credits. */
+/** Every kind of route that needs a key. The application must have the pack "Pack", and the user "u" credits. */
 export const keyedRoutes: readonly KeyedRoute[] = [
   { name: "list", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits?userId=u" }) },
   {
@@ -147,7 +147,7 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     }),
   },
   {
-    name: "list of usage events at its own path",
+    name: "list of usage events on its own path",
     kind: "sk_live",
     writes: true,
     request: (tag) => ({
@@ -230,7 +230,7 @@ export const keyedRoutes: readonly KeyedRoute[] = [
   },
 ];
 
-/** Calls such a route with a key. */
+/** Calls a route with a key. */
 export async function callKeyed(
   call: Client,
   clock: Clock,
@@ -247,10 +247,10 @@ export async function callKeyed(
   });
 }
 
-/** Prepares such a call. */
+/** Prepares a call. */
 export async function prepareKeyed(call: Client, route: KeyedRoute, app: TestApp, tag: string): Promise<void> {
   const made = route.before?.(tag);
   if (made === undefined) return;
   const { status } = await call("POST", made.path, { key: app.keys.sk_live, body: made.body });
-  if (status !== 200) throw new Error(`${route.name}: what has to be there was answered ${status}`);
+  if (status !== 200) throw new Error(`${route.name}: the preparation got ${status}.`);
 }

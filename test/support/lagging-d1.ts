@@ -3,14 +3,14 @@ import type { TestApp } from "./world.ts";
 import { bound, d1Of, type Send, type Sent } from "./wrapped-d1.ts";
 
 /**
- * A D1 with a lagging read replica. Writes go to the primary. They come to the replica in order, batch by batch, when
- * `catchUpTo` is called or a session has a bookmark. Reads without a bookmark run on the replica.
+ * A D1 with a lagging read replica. Writes go to the primary. The replica gets them in order, batch by batch, when `catchUpTo` is
+ * called or a session has a bookmark. Reads without a bookmark run on the replica.
  */
 export interface LaggingD1 {
   readonly d1: D1Database;
   /** The number of writes to the primary. */
   readonly written: () => number;
-  /** Applies this many of them to the replica. It never goes back. */
+  /** Applies the first `writes` writes to the replica. The replica never goes back. */
   readonly catchUpTo: (writes: number) => Promise<void>;
 }
 
@@ -35,7 +35,7 @@ export function laggingD1(primary: D1Database, replica: D1Database): LaggingD1 {
       if (!onPrimary && start !== "first-unconstrained") await catchUpTo(writesOf(start));
       const results = await target.batch(bound(target, statements));
       const wrote = results.some((result) => result.meta.rows_written > 0);
-      if (wrote && !onPrimary) throw new Error("a replica takes no writes");
+      if (wrote && !onPrimary) throw new Error("A write was sent to the replica.");
       // A replica gets the written rows, not the guards.
       if (wrote) log.push(statements.filter(({ text }) => !/^\s*INSERT INTO guards\b/.test(text)));
       seen = onPrimary ? log.length : applied;
@@ -47,7 +47,7 @@ export function laggingD1(primary: D1Database, replica: D1Database): LaggingD1 {
 }
 
 const ENVIRONMENTS = "SELECT id FROM environments WHERE app_id = ?";
-/** Each table that an application is in, and where. */
+/** The tables with rows of an application, and how to find its rows. */
 const TABLES = {
   apps: "id = ?",
   environments: "app_id = ?",
@@ -56,7 +56,7 @@ const TABLES = {
   credit_pack_items: "app_id = ?",
 };
 
-/** The application, its keys and its pack are old, so the replica has them too. */
+/** Copies an application with its keys and packs to the replica, as if they were old. */
 export async function copyApp(app: Pick<TestApp, "appId">): Promise<void> {
   for (const [table, where] of Object.entries(TABLES)) {
     const { results } = await env.DB.prepare(`SELECT * FROM ${table} WHERE ${where}`)
@@ -69,7 +69,7 @@ export async function copyApp(app: Pick<TestApp, "appId">): Promise<void> {
         .run();
     }
   }
-  // And the latest of the accounts there are, so that the next one gets the same integer on both.
+  // The replica also gets the latest account, so that the next account gets the same id in both databases.
   const latest = await env.DB.prepare("SELECT coalesce(max(id), 0) AS id FROM accounts").first<{ id: number }>();
   await env.REPLICA.prepare(
     `INSERT INTO accounts (id, environment_id, user_id) SELECT CAST(?1 AS INTEGER), (SELECT id FROM environments LIMIT 1), 'before ' || ?1

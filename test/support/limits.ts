@@ -76,7 +76,7 @@ export async function limitsWorld({ limits = [{}], items = [CREDITS], bindings =
       ...fields,
     });
   const release = (reservationId: string) => ask("POST", `/usage/reservations/${reservationId}/release`);
-  /** The user's use of each limit, in their order. */
+  /** The user's usage of each limit, in the order of creation. */
   const standings = async (userId = "u") => (await done("GET", `/usage/limits?userId=${userId}`)).limits;
   const used = async (userId = "u"): Promise<number[]> =>
     (await standings(userId)).map((standing: { used: number }) => standing.used);

@@ -1,10 +1,10 @@
 import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { rememberWhatStands } from "./invariants.ts";
+import { rememberEarlierRows } from "./invariants.ts";
 
 for (const db of [env.DB, env.SPARE]) {
   await applyD1Migrations(db, env.TEST_MIGRATIONS);
-  // Some tests use negative ids for environments. This row makes SQLite continue from a positive id.
+  // Some tests use negative ids of environments. This row makes SQLite continue from a positive id.
   await db.batch([
     db.prepare("INSERT OR IGNORE INTO apps (id, name, created_at_ms) VALUES ('app_first', 'First', 0)"),
     db.prepare(
@@ -17,4 +17,4 @@ for (const db of [env.DB, env.SPARE]) {
   ]);
 }
 
-await rememberWhatStands();
+await rememberEarlierRows();

@@ -19,16 +19,16 @@ export interface MistakenWorld {
 }
 
 export interface Sent {
-  /** POST where there is a body, else GET. */
+  /** Default: POST with a body, else GET. */
   readonly method?: string;
   readonly path: string;
-  /** The secret key of the live mode unless given; null: no key. */
+  /** Default: the live secret key. Null: no key. */
   readonly key?: string | null;
   readonly headers?: Record<string, string>;
   readonly body?: unknown;
 }
 
-/** A mistake of integrators, and its error. */
+/** A mistake that integrators make, and its error. */
 export interface Mistake {
   readonly name: string;
   readonly send: (world: MistakenWorld) => Sent;
@@ -40,7 +40,7 @@ export interface Mistake {
 
 const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
 
-/** Every table that a request might change. */
+/** The tables that a request might change. */
 const COUNTED = ["credit_balances", "credit_ledger", "usage_events", "reservations", "consent_log", "credit_packs"];
 
 async function countRows(): Promise<unknown> {
@@ -65,7 +65,7 @@ async function makeWorld(clock: Clock): Promise<MistakenWorld> {
   };
 }
 
-/** Makes each mistake, and expects a message that says what to change, no effect, and no repeated secret. */
+/** Makes each mistake. Expects a message that says what to change and repeats no secret, and no effect. */
 export function describeMistakes(about: string, mistakes: readonly Mistake[]): void {
   describe(about, () => {
     const clock = new Clock();

@@ -4,7 +4,7 @@ import type { Request } from "./requests.ts";
 
 type Model = ReturnType<typeof createModel>;
 
-/** The users whom a request writes for. */
+/** The users for whom a request writes. */
 function writtenFor(model: Model, request: Request): readonly string[] {
   if (request.kind === "grant" || request.kind === "refund" || request.kind === "own amount") return [request.userId];
   if (request.kind === "event" || request.kind === "reserve") return [request.use.userId];
@@ -14,11 +14,11 @@ function writtenFor(model: Model, request: Request): readonly string[] {
   return [];
 }
 
-/** The erasures of a model (E1 to E4): an erased user's data belongs to nobody, and nothing is written for the user until a lift. */
+/** A model of erasures (E1 to E4). An erased user's data belongs to nobody, and nothing is written for the user until a lift. */
 export function createErasures(model: Model, refund: ReturnType<typeof createRefunds>) {
   const erased = new Set<string>();
   const names = new Set<string>();
-  const takeAway = (userId: string): void => {
+  const pseudonymise = (userId: string): void => {
     const name = `erased ${names.size}`;
     names.add(name);
     for (const hold of [...model.holds.values()].filter(({ use }) => use.userId === userId))
@@ -32,14 +32,14 @@ export function createErasures(model: Model, refund: ReturnType<typeof createRef
   };
   return {
     isErased: (userId: string): boolean => erased.has(userId),
-    /** The refusal of a write for an erased user, or for a remaining row of one. */
+    /** The refusal of a write for an erased user, or for a row that an erased user left. */
     refuse: (request: Request): Answer | null =>
       writtenFor(model, request).some((userId) => erased.has(userId) || names.has(userId))
         ? refuse(409, "person_erased")
         : null,
     erase(userId: string): Answer {
       const replayed = erased.has(userId);
-      if (!replayed) takeAway(userId);
+      if (!replayed) pseudonymise(userId);
       erased.add(userId);
       return { status: 200, body: "completed", replayed };
     },

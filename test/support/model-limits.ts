@@ -31,14 +31,14 @@ function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endM
   return { windowMs: begin(0), endMs: begin(1) };
 }
 
-/** The usage limits of a model. It has no counters, and adds up the counted amounts for each read. */
+/** A model of usage limits. It has no counters, but adds up the counted amounts for each read. */
 export function createLimits(clock: { now: () => number }, countedOf: (userId: string) => readonly Counted[]) {
   const limits: Limit[] = [];
-  /** Users' own amounts; null for none at all (Q2). */
+  /** Users' own amounts. Null: no limit (Q2). */
   const own = new Map<string, number | null>();
   const keyOf = (userId: string, limitId: string) => `${limitId} ${userId}`;
-  /** The windows that were reported to an endpoint, with the messages (Q5). */
-  const told = new Map<string, { userId: string; limitId: string; resetsAt: string }>();
+  /** The windows that a message reported, with the data of the message (Q5). */
+  const reported = new Map<string, { userId: string; limitId: string; resetsAt: string }>();
   const unjudged: { userId: string; limitId: string }[] = [];
   const standing = (limit: Limit, userId: string) => {
     const { limitId, unit, every } = limit;
@@ -53,12 +53,12 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
     matches(limit, use) ? toSteps(limit.unit, { count: 1, ...use.quantities }[limit.unit] ?? 0) : 0n;
   return {
     limits,
-    told,
+    reported,
     setOwn: (userId: string, limitId: string, amount: number | null | undefined): void => {
       if (amount === undefined) own.delete(keyOf(userId, limitId));
       else own.set(keyOf(userId, limitId), amount);
     },
-    /** The amounts that a usage adds to the counters. */
+    /** The amounts that an event or a hold adds to the counters. */
     count: (use: Use): readonly Counted[] =>
       limits.flatMap((limit) => {
         const steps = stepsOf(limit, use);
@@ -76,7 +76,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         const [amounts, resetsAt] = [[amount, used, asked].map((steps) => fromSteps(unit, steps)), iso(endMs)];
         return [{ limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt }];
       }),
-    /** A user's use of each limit (Q6). */
+    /** A user's usage of each limit (Q6). */
     standings: (userId: string) =>
       limits.map((limit) => {
         const { limitId, name, unit, every } = limit;
@@ -88,21 +88,21 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
           ...{ remaining: left, resetsAt: iso(endMs) },
         };
       }),
-    /** Ends a request, whose writes for a user are one batch: reports once a window if it counted something (Q5). */
+    /** Ends a request. Reports each window that the request counted in and that is now used up, once a window (Q5). */
     endRequest: (): void => {
       for (const { userId, limitId } of unjudged.splice(0)) {
         const limit = limits.find((one) => one.limitId === limitId);
         if (limit === undefined) continue;
         const { used, amount, windowMs, endMs } = standing(limit, userId);
         const key = `${keyOf(userId, limitId)} ${windowMs}`;
-        if (amount !== null && used >= amount && !told.has(key))
-          told.set(key, { userId, limitId, resetsAt: iso(endMs) });
+        if (amount !== null && used >= amount && !reported.has(key))
+          reported.set(key, { userId, limitId, resetsAt: iso(endMs) });
       }
     },
-    /** An erased user's counters end. */
+    /** Removes an erased user's own amounts and reports. */
     forget: (userId: string): void => {
       for (const { limitId } of limits) own.delete(keyOf(userId, limitId));
-      for (const [key, one] of told) if (one.userId === userId) told.delete(key);
+      for (const [key, one] of reported) if (one.userId === userId) reported.delete(key);
     },
   };
 }

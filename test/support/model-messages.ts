@@ -3,8 +3,8 @@ import { expect } from "vitest";
 import type { Pair } from "./history.ts";
 import { fromSteps, type Unit } from "./model-amounts.ts";
 
-/** The messages to an endpoint of a random history, without alerts, which are in test/support/alerts-model.ts. */
-export const TOLD = [
+/** The message types of a random history's endpoint. alerts-model.ts has the model of alerts. */
+export const MESSAGE_TYPES = [
   "credits.granted",
   "credits.re*",
   "credits.adjusted",
@@ -27,11 +27,11 @@ interface Entry {
   readonly note: string | null;
 }
 
-interface Told {
+interface SentMessage {
   readonly type: string;
   readonly subject: string | null;
   readonly deliveries: number;
-  // Its fields are compared with what the model expects.
+  // The fields are compared with the model's.
   // biome-ignore lint/suspicious/noExplicitAny: see above
   readonly data: any;
 }
@@ -41,8 +41,8 @@ const isBack = ({ reservationId, reason }: Entry, holdId: string) =>
   reservationId === holdId && reason !== "admin_adjust";
 const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.seq ?? null;
 
-/** The messages and the ledger of an environment at one moment, without the books of erased users, who get no messages. */
-async function read(environmentId: number): Promise<{ entries: Entry[]; told: Told[] }> {
+/** The messages and ledger entries of an environment. Erased users are left out, because they cause no messages. */
+async function read(environmentId: number): Promise<{ entries: Entry[]; told: SentMessage[] }> {
   const [entries, told] = await env.DB.batch([
     env.DB.prepare(
       `SELECT a.user_id AS userId, l.seq AS seq, l.balance_id AS balanceId, l.unit AS unit, l.delta_steps AS delta,
@@ -57,7 +57,7 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; told: To
        ) AS deliveries FROM webhook_messages AS m WHERE m.environment_id = ?`,
     ).bind(environmentId),
   ]);
-  const rows = (told?.results ?? []) as (Omit<Told, "data"> & { data: string })[];
+  const rows = (told?.results ?? []) as (Omit<SentMessage, "data"> & { data: string })[];
   return {
     entries: (entries?.results ?? []) as Entry[],
     told: rows.map((row) => ({ ...row, data: JSON.parse(row.data) })),
@@ -69,7 +69,7 @@ function expectedOf(
   { model, packs, refunds, paymentMotions }: Pair,
   entries: readonly Entry[],
   refunded: readonly Entry[],
-): Omit<Told, "deliveries">[] {
+): Omit<SentMessage, "deliveries">[] {
   const expected: { type: string; subject: string; data: object }[] = [];
   const expectOne = (type: string, userId: string, data: object, seq: number | null) =>
     expected.push({ type, subject: userId, data: { userId, ...data, seq } });
@@ -80,13 +80,13 @@ function expectedOf(
     remaining: fromSteps(entry.unit, BigInt(entry.after)),
   });
 
-  // The balances of a grant follow each other in the ledger.
+  // The entries of a grant follow each other in the ledger.
   const issued = new Map(model.balances.map((b) => [b.id, b]));
   for (const own of Map.groupBy(entries, ({ userId }) => userId).values()) {
     const granted = own.filter(({ reason }) => reason === "grant");
     for (let at = 0; at < granted.length; ) {
       const first = issued.get(granted[at]?.balanceId ?? "");
-      if (first === undefined) throw new Error("the model knows every balance");
+      if (first === undefined) throw new Error("The model does not know a balance.");
       const items = granted.slice(at, at + (packs.find(({ packId }) => packId === first.packId)?.items.length ?? 0));
       at += items.length;
       const balances = items
@@ -124,7 +124,7 @@ function expectedOf(
     expectOne("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
   for (const { userId, body } of refunds) expectOne("credits.refunded", userId, body, null);
-  // The amounts that settlements took from returns, because they were owed or revoked.
+  // Settlements take amounts from returns that are owed or that belong to a revoked balance.
   for (const entry of entries.filter(
     ({ reason, reservationId }) => reason === "admin_adjust" && reservationId !== null,
   )) {
@@ -135,7 +135,7 @@ function expectedOf(
       expectOne("payment.taken", entry.userId, { paymentKey: b?.paymentKey, balances: [amountOf(entry)] }, entry.seq);
     } else expectOne("credits.adjusted", entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
   }
-  // The ledger has the changes by payments in their order.
+  // The ledger has the changes by payments in order.
   const ofStripe = entries.filter(
     ({ reason, reservationId, note }) =>
       reason === "admin_adjust" && reservationId === null && note?.startsWith("Stripe "),
@@ -143,11 +143,11 @@ function expectedOf(
   for (const { type, userId, paymentKey, note, entries: count } of paymentMotions) {
     const own = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
     for (const entry of own) ofStripe.splice(ofStripe.indexOf(entry), 1);
-    // A change without an effect sends no message (S4).
+    // A change of 0 sends no message (S4).
     if (own.every(({ delta }) => delta === 0)) continue;
     expectOne(type, userId, { paymentKey, balances: own.map(amountOf) }, lastSeq(own));
   }
-  // The other entries by hand are adjustments and revokes.
+  // The other `admin_adjust` entries are adjustments and revokes.
   const byHand = entries.filter(({ reason, reservationId }) => reason === "admin_adjust" && reservationId === null);
   for (const entry of byHand) {
     if (refunded.includes(entry) || entry.note?.startsWith("Stripe ")) continue;
@@ -157,8 +157,8 @@ function expectedOf(
   return expected;
 }
 
-/** The entries that a refund's message is about: as many as it has balances, up to its `seq`. */
-function entriesOfRefund({ data }: Told, entries: readonly Entry[]): Entry[] {
+/** The entries of a refund's message: one for each balance, up to its `seq`. */
+function entriesOfRefund({ data }: SentMessage, entries: readonly Entry[]): Entry[] {
   const { userId, seq, balances } = data;
   const own = entries.filter((one) => one.userId === userId && one.seq > seq - balances.length && one.seq <= seq);
   const shown = own.map(({ balanceId, unit, delta }) => [balanceId, fromSteps(unit, BigInt(-delta))]);
@@ -167,7 +167,7 @@ function entriesOfRefund({ data }: Told, entries: readonly Entry[]): Entry[] {
   return own;
 }
 
-/** Fields in one order, so that two texts are the same when two messages are. */
+/** Sorts fields, so that equal messages have equal texts. */
 const inOrder = (value: unknown): unknown =>
   Array.isArray(value)
     ? value.map(inOrder)
@@ -179,21 +179,21 @@ const inOrder = (value: unknown): unknown =>
         )
       : value;
 
-/** Each effect that the model knows has exactly one message, and each message its effect; no two of a user have one `seq`. */
+/** Checks that each effect in the model has exactly one message, each message an effect, and that a user's messages differ in `seq`. */
 export async function compareMessages(pair: Pair, where: string): Promise<void> {
   const { entries, told: all } = await read(pair.environmentId);
   const [told, ofLimits] = [true, false].map((isOther) =>
     all.filter(({ type }) => (type !== "usage.limit_reached") === isOther),
-  ) as [Told[], Told[]];
-  // test/worker/books/limits tests their other fields.
+  ) as [SentMessage[], SentMessage[]];
+  // test/worker/books/limits tests the other fields.
   const reached = ofLimits.map(({ data: { userId, limitId, resetsAt } }) =>
     JSON.stringify({ userId, limitId, resetsAt }),
   );
-  const expected = [...pair.model.limits.told.values()].map((one) => JSON.stringify(one));
+  const expected = [...pair.model.limits.reported.values()].map((one) => JSON.stringify(one));
   expect(reached.sort(), `limits reached ${where}`).toEqual(expected.sort());
   const refunded = told.filter(({ type }) => type === "credits.refunded");
   const ofRefunds = refunded.flatMap((one) => entriesOfRefund(one, entries));
-  const text = (one: Omit<Told, "deliveries">) => JSON.stringify(inOrder(one));
+  const text = (one: Omit<SentMessage, "deliveries">) => JSON.stringify(inOrder(one));
   const seen = told.map(({ deliveries, ...one }) => {
     expect(deliveries, where).toBe(1);
     return text(one.type === "credits.refunded" ? { ...one, data: { ...one.data, seq: null } } : one);

@@ -2,7 +2,7 @@ import type { Answer, Balance, createModel, Pack } from "./model.ts";
 import { toSteps } from "./model-amounts.ts";
 import type { Random } from "./random.ts";
 
-/** One of Stripe's events about payment `of`, which was of 1000. Plain data, as every request of a history. */
+/** One of Stripe's events about the payment `of`, whose amount is 1000. It is plain data, like every request of a history. */
 export type StripeRequest = { kind: "stripe"; of: number; at: number } & (
   | { what: "paid"; by: "session" | "intent"; userId: string; pack: string; quantity?: number }
   | { what: "refunded"; amount: number }
@@ -10,11 +10,11 @@ export type StripeRequest = { kind: "stripe"; of: number; at: number } & (
   | { what: "withdrawn" | "reinstated"; which: number; out: number }
 );
 
-/** The amount of a payment's refund. */
+/** The amounts of a payment's refunds that may fail. */
 export const REFUNDS = [100, 300, 700] as const;
 const PAYMENTS = 8;
 
-/** Often of an existing payment, at a second nearby, so that the last event to arrive is not always the newest. */
+/** A random event. Payments and times repeat, so that the last event to arrive is not always the newest. */
 export function someStripeEvent(
   random: Random,
   known: { readonly packs: readonly Pack[]; readonly users: readonly string[]; readonly past: readonly object[] },
@@ -47,13 +47,13 @@ interface Payment {
   grants: { readonly b: Balance; share: number }[];
 }
 
-export const noteOf = (told: {
+export const noteOf = (event: {
   readonly what: StripeRequest["what"];
   readonly of: number;
   readonly by?: "session" | "intent";
   readonly which?: number;
 }): string => {
-  const { what, of, by, which } = told;
+  const { what, of, by, which } = event;
   return {
     paid: by === "intent" ? `Stripe payment_intent.succeeded: pi_${of}` : `Stripe checkout.session.completed: cs_${of}`,
     refunded: `Stripe charge.refunded: ch_${of}`,
@@ -63,7 +63,7 @@ export const noteOf = (told: {
   }[what];
 };
 
-/** The changes of one delivery: a number of entries with one note. */
+/** The changes by one event: `entries` ledger entries with the same note. */
 export interface PaymentMotion {
   readonly type: "payment.taken" | "payment.restored";
   readonly userId: string;
@@ -72,7 +72,7 @@ export interface PaymentMotion {
   readonly entries: number;
 }
 
-/** The payments of a model (S2 to S4). Their changes are added to `motions`. */
+/** A model of payments (S2 to S4). It adds changes to `motions`. */
 export function createPayments(
   model: ReturnType<typeof createModel>,
   packs: readonly Pack[],
@@ -107,7 +107,7 @@ export function createPayments(
     return true;
   };
 
-  /** In thousandths. */
+  /** The share of a payment that must be taken back, in thousandths. */
   const shareOf = ({ charge, failed, disputes }: Payment): number => {
     const later = [...failed].filter(([, { failedAt }]) => charge !== null && failedAt >= charge.at);
     const lost = later.reduce((sum, [which]) => sum + (REFUNDS[which] ?? 0), 0);
@@ -115,7 +115,7 @@ export function createPayments(
     return Math.min(1000, Math.max(0, (charge?.refunded ?? 0) - lost) + withheld);
   };
 
-  const bring = (b: Balance, share: number, isMore: boolean, note: string): void => {
+  const takeOrRestore = (b: Balance, share: number, isMore: boolean, note: string): void => {
     const whole = toSteps(b.unit, b.initial);
     const due = (whole * BigInt(share)) / 1000n;
     const isOthers = b.revoked && !b.byPayment;
@@ -135,18 +135,18 @@ export function createPayments(
     if (!b.revoked) model.owe(b, due - (taken - delta), why);
   };
 
-  /** `ids` are those of the balances that it granted, by item. */
+  /** `ids` are the balances that the payment granted, by item. */
   return (event: StripeRequest, ids: readonly { readonly id: string; readonly packItemId: string }[]): Answer => {
     const payment = payments.get(event.of) ?? {
       ...{ paidAt: new Map(), charge: null, grants: [] },
       ...{ failed: new Map(), disputes: new Map() },
     };
     payments.set(event.of, payment);
-    const isNews = note(payment, event);
+    const isNewer = note(payment, event);
     const isGrant = event.what === "paid" && payment.grants.length === 0;
     if (isGrant) {
       const pack = packs.find(({ packName }) => packName.toUpperCase() === event.pack);
-      if (pack === undefined) throw new Error("a history names only packs that are there");
+      if (pack === undefined) throw new Error(`The history names an unknown pack: ${event.pack}.`);
       const items = pack.items.map((item) => ({ ...item, initial: event.quantity ?? item.initial }));
       const own = items.map((item) => ids.find(({ packItemId }) => packItemId === (item.packItemId ?? ""))?.id ?? "");
       const to = {
@@ -165,7 +165,7 @@ export function createPayments(
     const isMore = moving.some((grant) => grant.share < share);
     if (moving.length > 0 && !isGrant) model.expire(moving[0]?.b.userId);
     for (const grant of moving) {
-      bring(grant.b, share, share > grant.share, noteOf(event));
+      takeOrRestore(grant.b, share, share > grant.share, noteOf(event));
       grant.share = share;
     }
     const [userId] = moving.map(({ b }) => b.userId);
@@ -174,6 +174,6 @@ export function createPayments(
       motions.push({ type, userId, paymentKey: `pi_${event.of}`, note: noteOf(event), entries: moving.length });
     }
     const moved = moving.length > 0 ? (isMore ? "taken" : "restored") : null;
-    return { status: 200, body: isGrant ? "granted" : (moved ?? (isNews ? "remembered" : "ignored")) };
+    return { status: 200, body: isGrant ? "granted" : (moved ?? (isNewer ? "remembered" : "ignored")) };
   };
 }

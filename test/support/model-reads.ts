@@ -60,7 +60,7 @@ export function modelTotals(model: Model, userId: string, fromMs: number, toMs: 
   return [...sums.values()].map(({ event, unit, steps }) => `${event} ${unit} ${fromSteps(unit, steps)}`).sort();
 }
 
-/** A reservation as it stands; a due one with the status that it will have (U13). */
+/** The current state of a reservation. A due one has the status that it will have (U13). */
 function modelReservation(model: Model, hold: Hold) {
   const { id: reservationId, use, legs, createdAt, expiresAt, settledAt, eventId } = hold;
   const isToCharge = hold.onExpiry === "charge" && !model.events.has(reservationId);

@@ -23,14 +23,14 @@ interface Refund {
 const add = ([parts, of]: Sum, share: RefundRequest["share"]): Sum =>
   share === undefined ? [1n, 1n] : [parts * BigInt(share.of) + BigInt(share.part) * of, of * BigInt(share.of)];
 
-/** A refund and its answer. */
-export interface Made {
+/** The answer to a refund of a user. */
+export interface RefundResult {
   readonly userId: string;
   readonly body: object;
 }
 
-/** The refunds of a model (C21). `made` is called for each refund. */
-export function createRefunds(model: ReturnType<typeof createModel>, made: Made[] = []) {
+/** A model of refunds (C21). It adds each refund to `results`. */
+export function createRefunds(model: ReturnType<typeof createModel>, results: RefundResult[] = []) {
   const all = new Map<string, Refund[]>();
   const refund = (asked: RefundRequest): Answer => {
     const { userId, ref, refundRef, pack, share, reason } = asked;
@@ -72,13 +72,13 @@ export function createRefunds(model: ReturnType<typeof createModel>, made: Made[
     });
     const body = { refundRef, externalRef: ref, balances };
     all.set(key, [...earlier, { refundRef, request, body, covered, share }]);
-    made.push({ userId, body });
+    results.push({ userId, body });
     return { status: 200, body };
   };
-  /** The references of an erased user are unknown (E2). */
+  /** Removes the references of an erased user (E2). */
   const forget = (userId: string): void => {
     for (const key of [...all.keys()]) if (JSON.parse(key)[0] === userId) all.delete(key);
-    made.splice(0, made.length, ...made.filter((one) => one.userId !== userId));
+    results.splice(0, results.length, ...results.filter((one) => one.userId !== userId));
   };
   return Object.assign(refund, { forget });
 }

@@ -10,26 +10,26 @@ import {
 } from "./model-amounts.ts";
 import { type Counted, createLimits } from "./model-limits.ts";
 
-/** The model: the rules of docs/decisions.md about credits and usage, with plain objects. No SQL, and nothing from src. */
+/** A model of credits and usage by the rules of docs/decisions.md, with plain objects. It uses no SQL and nothing from src. */
 export type Spent = { eventId: string; occurredAt?: string; onShortage?: "reject" | "partial" };
 export type Item = { packItemId: string | null; unit: Unit; initial: number; priority: number; matches: Rule[] };
 export type Pack = { packId: string; packName: string; items: Item[] };
 export type Answer = { status: number; code?: string; body?: unknown; replayed?: boolean };
 export type OnExpiry = "return" | "charge";
 export type Grantee = { userId: string; ref: string | null; expiresAt: number; note?: string; cause?: "payment" };
-/** For a payment: whether it revoked the balance, and the amount that it took (model-payments.ts). */
+/** For a payment's balance: whether a payment revoked it, and the amount that was taken back (model-payments.ts). */
 type OfPayment = { byPayment?: boolean; revokedWhy?: Why; taken?: bigint; paymentKey?: string };
 /** The amount that is owed because `holds` held it at a refund (C21, S4). */
 type Owed = Readonly<{ steps: bigint; why: Why; holds: Hold[] }>;
 /** The amount that a settlement took from a return: an entry of a balance and a reservation. */
 type SettlementTaking = Readonly<{ b: Balance; holdId: string; isPayment: boolean }>;
-type Born = OfPayment & { owed?: readonly Owed[] } & {
+type BalanceState = OfPayment & { owed?: readonly Owed[] } & {
   id: string;
   grantedAt: number;
   revoked: boolean;
   remaining: bigint;
 };
-export type Balance = Born & Grantee & Item & Omit<Pack, "items">;
+export type Balance = BalanceState & Grantee & Item & Omit<Pack, "items">;
 type Leg = [balance: Balance, steps: bigint];
 export type Hold = Readonly<{
   id: string;
@@ -113,14 +113,14 @@ export function createModel(clock: { now: () => number }) {
       .filter(({ state }) => state === "open")
       .flatMap(({ legs }) => legs)
       .reduce((sum, [other, steps]) => (other === b ? sum + steps : sum), 0n);
-  /** Records an owed amount, which is held. */
+  /** Records an owed amount, at most the amount that open holds keep. */
   const owe = (b: Balance, short: bigint, why: Why) => {
     const open = [...holds.values()].filter(({ state }) => state === "open");
     const held = heldOf(b, open);
     const steps = short < held ? short : held;
     if (steps > 0n && !b.revoked) b.owed = [...(b.owed ?? []), { steps, why, holds: open }];
   };
-  /** After a settlement's returns and debits its balances pay what they owe, the oldest first. */
+  /** After the returns and debits of a settlement, its balances pay the amounts that they owe, the oldest first. */
   const payOwed = (hold: Hold, before: Map<Balance, bigint>) => {
     for (const [b] of hold.legs) {
       const back = b.remaining - (before.get(b) ?? 0n);
@@ -178,7 +178,7 @@ export function createModel(clock: { now: () => number }) {
     payOwed(hold, before);
     const quantities = { count: 1, ...use.quantities };
     const request = { charged: eventId, quantities, occurredAt: iso(expiresAt), onShortage: "partial" };
-    // It keeps its hold's count in that window, and counts nothing more (Q3).
+    // The charge keeps its hold's count in that window, and counts nothing more (Q3).
     events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt, counted: hold.counted });
   };
   /** Burn-down (U2). `left / of` is the part of the event that is not paid yet. The balances of `held` pay first (U6). */
@@ -229,7 +229,7 @@ export function createModel(clock: { now: () => number }) {
     const settled = hold?.state === "open" ? hold : undefined;
     const before = settled && remainingOf(settled);
     if (settled) settle(settled, "committed", "reservation_released");
-    if (hold) hold.eventId = eventId; // Late: it stays expired (U8).
+    if (hold) hold.eventId = eventId; // A late commit leaves the hold expired (U8).
     for (const [b, steps] of legs) post(b, -steps, "event_committed", { eventId, reservationId: hold?.id ?? null });
     const body = { eventId, debits: legs.map(shown), uncovered };
     if (settled && before) payOwed(settled, before);
@@ -238,7 +238,7 @@ export function createModel(clock: { now: () => number }) {
     return { status: 200, body };
   };
 
-  /** Returns what `look` would see if the user's due holds were settled. Changes nothing. */
+  /** Returns what `look` sees as if the user's due holds were settled. Changes nothing. */
   const afterDue = <Seen>(userId: string, look: () => Seen): Seen => {
     const before = {
       balances: balances.map((b) => ({ ...b })),
@@ -266,8 +266,8 @@ export function createModel(clock: { now: () => number }) {
       expire(to.userId);
       if (!replayed && to.expiresAt <= clock.now()) return refuse(400, "invalid_request");
       for (const [index, item] of replayed ? [] : items.entries()) {
-        const born = { id: ids[index] ?? "", grantedAt: clock.now(), revoked: false, remaining: 0n };
-        const b = { ...item, ...pack, ...to, ...born };
+        const state = { id: ids[index] ?? "", grantedAt: clock.now(), revoked: false, remaining: 0n };
+        const b = { ...item, ...pack, ...to, ...state };
         balances.push(b);
         post(b, toSteps(b.unit, b.initial), "grant", { cause: to.cause ?? "grant", note: to.note ?? null });
       }
@@ -313,7 +313,7 @@ export function createModel(clock: { now: () => number }) {
       holds.set(id, { ...created, expiresAt, body, ...unsettled, counted: limits.count(use) });
       return { status: 200, body };
     },
-    /** The new end, if it may be there (U14). */
+    /** Moves the end of a hold, within its bounds (U14). */
     extend(hold: Hold, seconds: number): Answer {
       expire(hold.use.userId);
       if (hold.state !== "open") return refuse(409, "reservation_closed");

@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { CronPart } from "../../src/runtime.ts";
 import type { Answer, Clock } from "./world.ts";
 
-/** The test's own user. */
+/** The user of one test, and the ways to act for this user. */
 export interface Scene {
   readonly userId: string;
   readonly clock: Clock;
@@ -14,7 +14,7 @@ export interface Scene {
     key?: string,
     headers?: Record<string, string>,
   ) => Promise<Answer>;
-  /** Of the same application. */
+  /** The scene's application. */
   readonly appId: string;
   readonly publishableKey: string;
   /** Runs the cron. */
@@ -24,13 +24,13 @@ export interface Scene {
 /** An operation of a caller, the admin or the cron, which is tested under every fault. */
 export interface Operation {
   readonly name: string;
-  /** Prepares the user, and returns a function that does the operation, once or again. */
+  /** Prepares the user, and returns a function that does the operation. It may be called again. */
   readonly prepare: (scene: Scene) => Promise<() => Promise<Answer>>;
   /** Whether a caller may safely send it again after a 503. */
   readonly isIdempotent: boolean;
-  /** Whether the cron does it. The next run does what one run could not do. */
+  /** Whether the cron does it. Then the next run does what one run could not do. */
   readonly hasNoCaller?: true;
-  /** Whether it is a list. An element may fail inside of a response with 200. */
+  /** Whether it is a list. Then an element may fail in a response with 200. */
   readonly isList?: true;
   /** Whether it first settles due holds in a separate batch. After a fault only this batch may be stored, as if the cron had run. */
   readonly settlesFirst?: true;
@@ -51,7 +51,7 @@ export async function done(answer: Promise<Answer>): Promise<Answer> {
   return settled;
 }
 
-/** 400 tokens for `chat.*`, and 5 cents for all events. */
+/** Grants 400 tokens for `chat.*`, and 5 cents for all events. */
 export const grant = (scene: Scene): Promise<Answer> =>
   done(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two" }));
 
@@ -73,7 +73,7 @@ export const reserve = (scene: Scene, seconds = 60, more: object = {}): Promise<
     }),
   );
 
-/** Makes a due hold, which the next write must return. Returns the grant's response. */
+/** Creates a due hold, which the next write must return. Returns the grant's response. */
 export async function dueHold(scene: Scene): Promise<Answer> {
   const granted = await grant(scene);
   await reserve(scene, 1);
@@ -81,10 +81,10 @@ export async function dueHold(scene: Scene): Promise<Answer> {
   return granted;
 }
 
-/** Makes a due reservation, which the next write must charge. */
+/** Creates a due reservation, which the next write must charge. */
 export async function dueCharge(scene: Scene): Promise<void> {
   await grant(scene);
-  // So that the two are spent in the order of their grants.
+  // The two grants must differ in time, so that they are spent in order.
   scene.clock.advance(1);
   await grant(scene);
   await reserve(scene, 1, { onExpiry: "charge" });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { done, type Operation, type Scene } from "./operation.ts";
 import type { Answer } from "./world.ts";
 
-/** Operations of the admin. Created things have the name of the scene's user, so that they can be found. */
+/** Sends a request of the administrator. Created things are named after the scene's user, so that their rows can be found. */
 const admin = (scene: Scene, method: string, path: string, body?: object): Promise<Answer> =>
   scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
 
@@ -35,7 +35,7 @@ export const adminOperations: readonly Operation[] = [
     },
   },
   {
-    name: "setting of end-user tokens",
+    name: "change of the end-user setting",
     isIdempotent: true,
     prepare: async (scene) => {
       const { appId } = (await done(admin(scene, "POST", "", { name: scene.userId }))).body;
@@ -65,7 +65,7 @@ export const adminOperations: readonly Operation[] = [
     },
   },
   {
-    name: "restoring of a pack",
+    name: "restoration of a pack",
     isIdempotent: true,
     prepare: async (scene) => {
       const path = await makePack(scene);

@@ -9,7 +9,7 @@ import { invoice, invoicePayment } from "./stripe-invoices.ts";
 import { makeEndpoint } from "./webhooks.ts";
 import type { Answer } from "./world.ts";
 
-/** An application of the scene's own, because Stripe's last event is stored for each application. Its objects have the user's name. */
+/** Creates an application for the scene, because Stripe's last event is stored for each application. Its objects have the user's name. */
 async function openShop(scene: Scene, isNoted = true) {
   const { userId, clock } = scene;
   const admin = (method: string, path: string, body: object): Promise<Answer> =>
@@ -57,7 +57,7 @@ async function openShop(scene: Scene, isNoted = true) {
 type Shop = Awaited<ReturnType<typeof openShop>>;
 type Event = { [Key in keyof Shop]: Shop[Key] extends TestEvent ? Key : never }[keyof Shop];
 
-/** An event, after others. */
+/** Delivers an event after some others. */
 const ofStripe = (name: string, event: Event, before: readonly Event[] = []): Operation => ({
   name: `Stripe's event ${name}`,
   isIdempotent: true,
@@ -77,13 +77,13 @@ const ofStripe = (name: string, event: Event, before: readonly Event[] = []): Op
 export const paymentOperations: readonly Operation[] = [
   ofStripe("that grants", "paid"),
   ofStripe("of a payment intent that grants", "received"),
-  ofStripe("of a payment intent whose session granted", "received", ["paid"]),
-  ofStripe("that grants what was refunded in part before", "paid", ["refunded"]),
-  ofStripe("that takes all", "withdrawn", ["paid", "refunded"]),
-  ofStripe("that gives back", "reinstated", ["paid", "withdrawn"]),
-  ofStripe("that joins two payments, and takes what the later granted", "tied", ["paid", "billed"]),
+  ofStripe("of a payment intent whose session has granted", "received", ["paid"]),
+  ofStripe("that grants a payment that was partly refunded before", "paid", ["refunded"]),
+  ofStripe("that takes back everything", "withdrawn", ["paid", "refunded"]),
+  ofStripe("that restores credits", "reinstated", ["paid", "withdrawn"]),
+  ofStripe("that joins two payments and takes back the later grant", "tied", ["paid", "billed"]),
   ofStripe("that grants nothing", "paidForNothing"),
-  ofStripe("that is ignored, and noted as the last", "ignored"),
+  ofStripe("that is ignored and stored as the last event", "ignored"),
   {
     name: "settlement of a payment",
     isIdempotent: true,
@@ -95,7 +95,7 @@ export const paymentOperations: readonly Operation[] = [
     },
   },
   {
-    name: "setting of Stripe's payments",
+    name: "change of the Stripe setting",
     isIdempotent: true,
     hasNoMemory: true,
     prepare: async (scene) => {
@@ -104,12 +104,12 @@ export const paymentOperations: readonly Operation[] = [
     },
   },
   {
-    name: "cron that tells of a payment that granted nothing",
+    name: "cron that reports a payment that granted nothing",
     isIdempotent: true,
     hasNoMemory: true,
     hasNoCaller: true,
     prepare: async (scene) => {
-      // Later than all due rows of other tests.
+      // Lets the cron first report the payments that other tests left.
       scene.clock.advance(700_000);
       await scene.cron(unmatchedPart);
       const { appId, deliver, paidForNothing } = await openShop(scene);

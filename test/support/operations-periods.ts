@@ -12,7 +12,7 @@ const recur = (scene: Scene, more: object = {}): Promise<Answer> => {
   return scene.send("POST", RECURRING, body);
 };
 
-/** Makes a due period, which the next write must grant. */
+/** Creates a due period, which the next write must grant. */
 async function duePeriod(scene: Scene, more: object = {}): Promise<void> {
   await done(recur(scene, more));
   scene.clock.advance(DAY_MS);
@@ -21,7 +21,7 @@ async function duePeriod(scene: Scene, more: object = {}): Promise<void> {
 const cancel = (scene: Scene, body: object) => () =>
   scene.send("POST", `${RECURRING}/${recurringOf(scene)}/cancel`, body);
 
-/** A pack of the scene's own, which may be archived. */
+/** Creates a pack for the scene, which may archive it. */
 async function ownPack(scene: Scene): Promise<string> {
   const body = { packName: scene.userId, items: [{ amount: 7, unit: "tokens" }] };
   const made = await done(scene.send("POST", `/api/v1/admin/apps/${scene.appId}/packs`, body, env.ADMIN_TOKEN));
@@ -45,7 +45,7 @@ const limited = (scene: Scene, tokens: number, more: object = {}) =>
 
 export const periodOperations: readonly Operation[] = [
   {
-    name: "recurring grant, which grants its first period",
+    name: "recurring grant that grants its first period",
     isIdempotent: true,
     prepare: async (scene) => () => recur(scene, { every: "month" }),
   },
@@ -83,7 +83,7 @@ export const periodOperations: readonly Operation[] = [
     },
   },
   {
-    name: "cancellation at the end of the period",
+    name: "cancellation of a recurring grant at the period's end",
     isIdempotent: true,
     prepare: async (scene) => {
       await done(recur(scene));
@@ -91,7 +91,7 @@ export const periodOperations: readonly Operation[] = [
     },
   },
   {
-    name: "cancellation now, which grants a due period and revokes it",
+    name: "cancellation of a recurring grant now, which grants a due period and revokes it",
     isIdempotent: true,
     prepare: async (scene) => {
       await duePeriod(scene, { rolloverPeriods: 1 });
@@ -109,7 +109,7 @@ export const periodOperations: readonly Operation[] = [
     },
   },
   {
-    name: "due period that the cron grants",
+    name: "cron that grants a due period",
     isIdempotent: true,
     hasNoCaller: true,
     prepare: async (scene) => {
@@ -121,7 +121,7 @@ export const periodOperations: readonly Operation[] = [
     },
   },
   {
-    name: "resumption of what an archived pack had suspended",
+    name: "resumption of a recurring grant that an archived pack suspended",
     isIdempotent: false,
     prepare: async (scene) => {
       const packId = await ownPack(scene);
@@ -165,7 +165,7 @@ export const periodOperations: readonly Operation[] = [
     },
   },
   {
-    name: "user's own amount of a limit",
+    name: "change of a user's own amount of a limit",
     isIdempotent: true,
     prepare: async (scene) => {
       const limitId = await limitOf(scene);

@@ -60,7 +60,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "list of a malformed usage event and a sound one",
+    name: "list of a malformed and a valid usage event",
     isIdempotent: true,
     isList: true,
     prepare: async (scene) => {
@@ -97,7 +97,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "reserve",
+    name: "reservation with an id",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
@@ -106,7 +106,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "reserve under an id of Purser's",
+    name: "reservation without an id",
     isIdempotent: false,
     prepare: async (scene) => {
       await grant(scene);
@@ -132,7 +132,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "commit after the hold ran out",
+    name: "commit after the hold expired",
     isIdempotent: true,
     prepare: async (scene) => {
       await dueHold(scene);
@@ -149,7 +149,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "release that brings another hold back, which is due",
+    name: "release that returns another hold, which is due",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
@@ -188,13 +188,13 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "cron that charges",
+    name: "cron that charges a due reservation",
     isIdempotent: true,
     hasNoCaller: true,
     hasNoMemory: true,
     prepare: async (scene) => {
       scene.clock.advance(2_000);
-      await scene.cron(holdsPart); // for what other tests left
+      await scene.cron(holdsPart); // settles what other tests left
       await dueCharge(scene);
       return async () => {
         await scene.cron(holdsPart);
@@ -203,7 +203,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "extend",
+    name: "extension",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
@@ -213,7 +213,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "extend of a reservation that is due",
+    name: "extension of a due reservation",
     isIdempotent: true,
     status: 409,
     prepare: async (scene) => {
@@ -223,7 +223,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "reservations",
+    name: "list of reservations",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
@@ -232,13 +232,13 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "cron",
+    name: "cron that returns a due hold",
     isIdempotent: true,
     hasNoCaller: true,
     hasNoMemory: true,
     prepare: async (scene) => {
       scene.clock.advance(2_000);
-      await scene.cron(holdsPart); // for what other tests left
+      await scene.cron(holdsPart); // settles what other tests left
       await dueHold(scene);
       return async () => {
         await scene.cron(holdsPart);
@@ -247,7 +247,7 @@ export const usageOperations: readonly Operation[] = [
     },
   },
   {
-    name: "totals",
+    name: "usage totals",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);

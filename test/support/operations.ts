@@ -68,7 +68,7 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
-    name: "adjust",
+    name: "adjustment without an id",
     isIdempotent: false,
     prepare: async (scene) => {
       const { balanceId } = (await grant(scene)).body;
@@ -77,7 +77,7 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
-    name: "adjust under an id of the caller's",
+    name: "adjustment with an id",
     isIdempotent: true,
     prepare: async (scene) => {
       const { balanceId } = (await grant(scene)).body;
@@ -87,7 +87,7 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
-    name: "adjust that returns a due hold",
+    name: "adjustment that returns a due hold",
     isIdempotent: true,
     prepare: async (scene) => {
       const { balanceId } = (await dueHold(scene)).body;
@@ -105,7 +105,7 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
-    name: "list",
+    name: "list of balances",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
@@ -113,7 +113,7 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
-    name: "list as of a moment",
+    name: "list of balances as of a moment",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
@@ -130,7 +130,7 @@ const creditOperations: readonly Operation[] = [
     },
   },
   {
-    name: "history",
+    name: "history of a user",
     isIdempotent: true,
     prepare: async (scene) => {
       await grant(scene);
@@ -157,7 +157,7 @@ const creditOperations: readonly Operation[] = [
 
 const personOperations: readonly Operation[] = [
   {
-    name: "export-person",
+    name: "creation of an export link",
     isIdempotent: false,
     prepare: async (scene) => () => scene.send("POST", "/api/v1/export-person", { distinctId: scene.userId }),
   },
@@ -168,7 +168,7 @@ const personOperations: readonly Operation[] = [
       scene.send("POST", "/api/v1/consent", { distinctId: scene.userId, purpose: "ads", decision: "granted" }),
   },
   {
-    name: "capture of an event and an identification",
+    name: "capture of an event and an $identify",
     isIdempotent: true,
     prepare: async (scene) => {
       const { userId: distinct_id } = scene;

@@ -1,10 +1,10 @@
-import type { Name, Telling } from "./payment-story.ts";
+import type { StoryEvent, StoryOptions } from "./payment-story.ts";
 import { BEFORE } from "./stripe-versions.ts";
 
 export const INITIAL = 250_500_000;
 
-/** The granting events. A session names its intent, so that both are one payment. */
-const BY: Partial<Record<Name, ModelBalance["by"]>> = {
+/** The events that grant. A session names its intent, so both are one payment. */
+const BY: Partial<Record<StoryEvent, ModelBalance["by"]>> = {
   completed: "session",
   asyncPaid: "session",
   received: "session",
@@ -16,7 +16,7 @@ export interface ModelBalance {
   readonly expiresAt: number;
   remaining: number;
   taken: number;
-  /** In thousandths. */
+  /** The share that was taken back, in thousandths. */
   share: number;
   isRevoked: boolean;
   owed?: { readonly steps: number; readonly holdIds: readonly string[] };
@@ -32,43 +32,43 @@ interface Hold {
   readonly expiresAt: number;
 }
 
-/** A model of one payment, written independently of src, in plain numbers, for the events of a story. */
+/** A model of one payment and the events of its story, in plain numbers. It is written independently of src. */
 export class PaymentModel {
-  readonly known = new Set<Name>();
+  readonly known = new Set<StoryEvent>();
   readonly balances: ModelBalance[] = [];
   readonly holds = new Map<string, Hold>();
-  readonly #told: Pick<Telling, "isTied" | "version">;
+  readonly #options: Pick<StoryOptions, "isTied" | "version">;
   readonly #lifeMs: number;
   readonly #now: () => number;
 
-  constructor(told: Pick<Telling, "isTied" | "version">, now: () => number, lifeMs: number) {
-    this.#told = told;
+  constructor(options: Pick<StoryOptions, "isTied" | "version">, now: () => number, lifeMs: number) {
+    this.#options = options;
     this.#now = now;
     this.#lifeMs = lifeMs;
   }
 
-  /** The same, as stored. */
+  /** A copy in the same state. */
   copy(now = this.#now): PaymentModel {
-    const copy = new PaymentModel(this.#told, now, this.#lifeMs);
+    const copy = new PaymentModel(this.#options, now, this.#lifeMs);
     const copies = new Map(this.balances.map((balance) => [balance, { ...balance }]));
     for (const name of this.known) copy.known.add(name);
     copy.balances.push(...copies.values());
     for (const [id, { legs, expiresAt }] of this.holds) {
-      // A hold is on one of these balances.
+      // Each hold is on one of the copied balances.
       const own = legs.map(({ balance, steps }) => ({ balance: copies.get(balance) ?? balance, steps }));
       copy.holds.set(id, { legs: own, expiresAt });
     }
     return copy;
   }
 
-  #has(...names: Name[]): boolean {
+  #has(...names: StoryEvent[]): boolean {
     return names.some((name) => this.known.has(name));
   }
 
   /** Whether session and invoice are known to be one payment. */
   get #isOne(): boolean {
-    if (this.#has("tie") || (this.#told.isTied && this.#has("completed", "asyncPaid"))) return true;
-    return this.#told.version === BEFORE && this.#has("invoicePaid", "received");
+    if (this.#has("tie") || (this.#options.isTied && this.#has("completed", "asyncPaid"))) return true;
+    return this.#options.version === BEFORE && this.#has("invoicePaid", "received");
   }
 
   get #due(): number {
@@ -80,11 +80,11 @@ export class PaymentModel {
 
   #shareOf(balance: ModelBalance): number {
     if (!this.#isOne) return balance.by === "session" ? this.#due : 0;
-    // If both had already granted, the whole later grant is due.
+    // If both have granted, the later grant is taken back whole.
     return balance === this.balances[0] ? this.#due : 1000;
   }
 
-  take(name: Name): void {
+  take(name: StoryEvent): void {
     this.known.add(name);
     const by = BY[name] ?? null;
     const isGranted = this.balances.some((balance) => this.#isOne || balance.by === by);
@@ -95,10 +95,10 @@ export class PaymentModel {
       const expiresAt = this.#now() + this.#lifeMs;
       this.balances.push({ by, expiresAt, remaining: INITIAL, taken: 0, share: 0, isRevoked: false });
     }
-    for (const balance of this.balances) this.#bring(balance, this.#shareOf(balance));
+    for (const balance of this.balances) this.#setShare(balance, this.#shareOf(balance));
   }
 
-  #bring(balance: ModelBalance, share: number): void {
+  #setShare(balance: ModelBalance, share: number): void {
     if (share === balance.share) return;
     balance.share = share;
     const due = Math.floor((INITIAL * share) / 1000);
@@ -116,7 +116,7 @@ export class PaymentModel {
     return legs.reduce((sum, leg) => (leg.balance === balance ? sum + leg.steps : sum), 0);
   }
 
-  /** After a settlement, balances pay owed amounts from the rest of the return (S4). */
+  /** After a settlement, balances pay owed amounts from the returned amount (S4). */
   #payOwed(id: string, legs: readonly Leg[], before: ReadonlyMap<ModelBalance, number>): void {
     for (const { balance } of legs) {
       const { owed } = balance;
@@ -138,7 +138,7 @@ export class PaymentModel {
     this.#payOwed(id, legs, before);
   }
 
-  /** Pays from balances in their order, `first` before the others, or not at all. */
+  /** Pays from balances in order, `first` before the others. Returns null if credits do not suffice. */
   pay(steps: number, first: readonly Leg[] = []): Leg[] | null {
     const live = this.balances.filter(({ isRevoked, expiresAt }) => !isRevoked && expiresAt > this.#now());
     const isFirst = (balance: ModelBalance) => first.some((leg) => leg.balance === balance);
@@ -169,7 +169,7 @@ export class PaymentModel {
     this.#settle(id);
   }
 
-  /** A commit: held credits return and pay first (U6). Returns whether credits sufficed; otherwise the hold stays. */
+  /** A commit: held credits return and pay first (U6). Returns whether credits sufficed. If not, the hold remains. */
   commit(id: string, steps: number): boolean {
     this.returnDue();
     const before = this.balances.map((balance) => ({ ...balance }));

@@ -5,8 +5,8 @@ import { type ApiVersion, TODAY } from "./stripe-versions.ts";
 
 export const PRICES = { items: "price_items", wallet: "price_wallet", period: "price_period" };
 
-/** All of Stripe's events about one payment of 1000, by checkout, by its payment intent and by invoice. */
-export const NAMES = [
+/** All of Stripe's events about one payment of 1000: of its checkout session, its payment intent, its invoice and its charge. */
+export const STORY_EVENTS = [
   "completed",
   "asyncPaid",
   "received",
@@ -18,24 +18,24 @@ export const NAMES = [
   "withdrawn",
   "reinstated",
 ] as const;
-export type Name = (typeof NAMES)[number];
-export type Story = Readonly<Record<Name, TestEvent>>;
+export type StoryEvent = (typeof STORY_EVENTS)[number];
+export type Story = Readonly<Record<StoryEvent, TestEvent>>;
 
-export interface Telling {
+export interface StoryOptions {
   readonly nowS: number;
   readonly userId: string;
-  /** Makes its Stripe ids unique. */
+  /** A part of all Stripe ids, which makes them unique. */
   readonly id: string;
   /** Whether the session names its invoice. */
   readonly isTied: boolean;
-  /** In the version before today's an invoice names its payment intent. */
+  /** In version BEFORE, an invoice names its payment intent. */
   readonly version?: ApiVersion;
   /** Whether all events have the same second. */
   readonly isAtOnce?: boolean;
 }
 
 /** The events of a payment of 1000 for 250.5 cents of credits. */
-export function storyOf({ nowS, userId, id, isTied, version = TODAY, isAtOnce = false }: Telling): Story {
+export function storyOf({ nowS, userId, id, isTied, version = TODAY, isAtOnce = false }: StoryOptions): Story {
   const [pi, cs, ch, inv, dp] = ["pi_", "cs_", "ch_", "in_", "dp_"].map((prefix) => `${prefix}${id}`) as [
     string,
     string,
@@ -51,7 +51,7 @@ export function storyOf({ nowS, userId, id, isTied, version = TODAY, isAtOnce = 
   return {
     completed: tell("checkout.session.completed", 0, session(cs, fields)),
     asyncPaid: tell("checkout.session.async_payment_succeeded", 1, session(cs, fields)),
-    // In the version before today's it names its invoice.
+    // In version BEFORE, the intent names its invoice.
     received: tell(
       "payment_intent.succeeded",
       1,

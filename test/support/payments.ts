@@ -10,7 +10,7 @@ export const SIGNING_SECRET = "whsec_of_the_tests_0001";
 export const signatureOf = (payload: string, clock: Clock, secret = SIGNING_SECRET): Promise<string> =>
   stripeSignature(payload, secret, Math.floor(clock.ms / 1_000));
 
-/** An application that takes Stripe's events, with a pack of two items, a wallet in cents and a pack in tokens. */
+/** An application with a Stripe setting, a pack of two items, a wallet in cents and a pack in tokens. */
 export async function paymentsWorld(bindings: Bindings = {}, walletDays: number | null = null) {
   const clock = new Clock();
   const app = await makeApp();
@@ -40,7 +40,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
   const set = (value: object | null, mode = "live"): Promise<Answer> =>
     admin("PUT", `${path}/stripe`, { key: ADMIN, body: { mode, setting: value } });
   const made = await set(setting);
-  if (made.status !== 200) throw new Error(`the setting was answered ${made.status} ${JSON.stringify(made.body)}`);
+  if (made.status !== 200) throw new Error(`The setting got ${made.status}: ${JSON.stringify(made.body)}`);
 
   const call = makeClient(clock, bindings);
   const send = async (event: TestEvent, client = call): Promise<Answer> => {
@@ -52,15 +52,15 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
   return {
     ...{ clock, app, call, admin, set, send, path, packs: { items, wallet, tokens } },
     nowS: Math.floor(clock.ms / 1_000),
-    /** The outcome of the delivery. */
+    /** Delivers an event, and returns the outcome. */
     deliver: async (event: TestEvent): Promise<string> => {
       const { status, body } = await send(event);
-      if (status !== 200) throw new Error(`${event.type} was answered ${status} ${JSON.stringify(body)}`);
+      if (status !== 200) throw new Error(`${event.type} got ${status}: ${JSON.stringify(body)}`);
       return body.outcome;
     },
     payments: async (query = "") =>
       (await admin("GET", `${path}/payments?mode=live${query}`, { key: ADMIN })).body.payments,
-    /** The log, newest first. */
+    /** The log of events as the API lists it, newest first. */
     events: async (query = "") =>
       (await admin("GET", `${path}/stripe/events?mode=live${query}`, { key: ADMIN })).body.events,
     settle: (paymentKey: string, body: object) =>
@@ -90,7 +90,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
         .all<{ stands: string }>();
       return results.map(({ stands }) => stands).toSorted();
     },
-    /** The log as it is stored. */
+    /** The stored log of events. */
     log: async () => {
       const { results } = await env.DB.prepare("SELECT * FROM stripe_log WHERE environment_id = ? ORDER BY at_ms")
         .bind(app.environments.live.id)

@@ -10,7 +10,7 @@ export interface SentEvent {
   readonly [key: string]: unknown;
 }
 
-/** Sends events like posthog-node, and expects 200. */
+/** Sends events like posthog-node. Throws unless all are accepted. */
 export async function send(call: Client, key: string, batch: readonly SentEvent[]): Promise<void> {
   const answer = await call("POST", "/batch/", { body: { api_key: key, batch } });
   if (answer.status !== 200 || answer.body.refused !== undefined) {
@@ -88,7 +88,7 @@ export async function claimsOf(app: TestApp): Promise<string[]> {
 export async function exportOf(call: Client, app: TestApp, distinctId: string): Promise<ExportDocument> {
   const minted = await call("POST", "/api/v1/export-person", { key: app.keys.sk_live, body: { distinctId } });
   const answer = await call("GET", minted.body.downloadUrl);
-  if (answer.status !== 200) throw new Error(`the download answered ${answer.status}`);
+  if (answer.status !== 200) throw new Error(`The download got ${answer.status}.`);
   return answer.body;
 }
 

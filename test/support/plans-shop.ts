@@ -4,7 +4,7 @@ import { type Invoice, invoice, type Line } from "./stripe-invoices.ts";
 import type { ApiVersion } from "./stripe-versions.ts";
 import { type Bindings, makePack } from "./world.ts";
 
-/** Basic is $10 for 1,000 tokens, Pro $30 for 4,000. Their prices are in the setting, with optional further fields. */
+/** A shop with two plans: Basic is $10 for 1,000 tokens, Pro $30 for 4,000. `more` has further fields of their prices. */
 export async function plansShop(
   version: ApiVersion,
   more: { readonly basic?: object; readonly pro?: object } = {},
@@ -18,7 +18,7 @@ export async function plansShop(
     { price: "price_pro", packId: pro, amount: 3000, ...more.pro },
   ];
   const made = await w.set({ signingSecrets: [SIGNING_SECRET], prices });
-  if (made.status !== 200) throw new Error(`the setting was answered ${made.status} ${JSON.stringify(made.body)}`);
+  if (made.status !== 200) throw new Error(`The setting got ${made.status}: ${JSON.stringify(made.body)}`);
   let seconds = 0;
   const paid = (id: string, lines: readonly Line[], about: Partial<Invoice> = {}): TestEvent => {
     seconds += 1;
@@ -31,15 +31,15 @@ export async function plansShop(
   };
   const spend = async (eventId: string, tokens: number, userId = "u") => {
     const answer = await w.post("usage/events", { userId, event: "chat", eventId, quantities: { tokens } });
-    if (answer.status !== 200) throw new Error(`the usage was answered ${answer.status}`);
+    if (answer.status !== 200) throw new Error(`The usage event got ${answer.status}.`);
   };
   return {
     ...{ w, paid, spend, prices },
     basic: (id: string, amount = 1000): Line => ({ id, price: "price_basic", amount, unitAmount: 1000 }),
     pro: (id: string, amount = 3000): Line => ({ id, price: "price_pro", amount, unitAmount: 3000 }),
-    /** The remaining amounts of a user's balances, in their order. */
+    /** The remaining amounts of a user's balances, in ascending order. */
     tokens: async (userId = "u") => (await w.balances(userId)).map(([, amount]) => amount).toSorted((a, b) => a - b),
-    /** In steps first, because a sum of amounts may have more digits than the unit. */
+    /** Adds steps, because a sum of decimal amounts may have more digits than the unit. */
     total: async (userId = "u") =>
       (await w.balances(userId)).reduce((sum, [, amount]) => sum + Math.round(amount * 1_000), 0) / 1_000,
     debts: async (): Promise<number[]> => {
@@ -49,8 +49,9 @@ export async function plansShop(
   };
 }
 
-/** A credited line, and a line for the rest of a period. */
+/** A line for the rest of a period. */
 export const prorated = (line: Line): Line => ({ ...line, proration: true });
+/** A negative line that credits other lines. */
 export const credit = (line: Line, of: string, lines: readonly string[]): Line => ({
   ...line,
   amount: -Math.abs(line.amount ?? 0),

@@ -36,10 +36,10 @@ export interface PureShop {
   readonly packOf: (pack: string) => Pack | null;
 }
 
-/** The change of a payment by an event. Throws for an ignored event. */
+/** The change of a payment that an event causes. Throws for an ignored event. */
 export function changeOf(event: object): PaymentChange {
   const change = readChange(stripeEventInput.parse(event));
-  if ("ignored" in change) throw new Error(`the event is ignored: ${change.ignored}`);
+  if ("ignored" in change) throw new Error(`The event is ignored: ${change.ignored}.`);
   return change;
 }
 
@@ -47,7 +47,7 @@ const ACCOUNT = 1;
 const GRANTING = ["session", "invoice", "intent"];
 const MORE = { nowMs: 0, newDebtId: () => "dbt_1" };
 
-/** Takes an event as `takeEvent` does, by the pure parts of src, with books in place of the database. */
+/** Processes an event like `takeEvent`, with the pure functions of src, and with plain objects instead of the database. */
 export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChange, nowMs = 0): void {
   const { setting, packOf } = shop;
   const credits = change.credits.filter(({ price }) => setting.prices.some((one) => one.price === price));
@@ -128,10 +128,10 @@ function grant(
   return null;
 }
 
-/** Returns a hold. The owed part, or all of it, counts as taken, as in the database (U9, S4). */
+/** Returns a hold. As in the database, the owed part counts as taken; of a revoked balance, all of it (U9, S4). */
 export function returnPurely(books: PureBooks, balanceId: string, amountSteps: number): void {
   const balance = books.balances[balanceId];
-  if (balance === undefined) throw new Error("a hold is of a balance");
+  if (balance === undefined) throw new Error("The hold's balance is unknown.");
   const taken = balance.isRevoked ? amountSteps : Math.min(balance.owed, amountSteps);
   balance.remaining += amountSteps - taken;
   balance.held -= amountSteps;
@@ -146,7 +146,7 @@ function changeGrants({ payments }: PureBooks, change: (grant: StoredGrant) => S
   payments.splice(0, changed.length, ...changed);
 }
 
-/** Books that are written without a change to these. */
+/** A copy, which can change without an effect on `books`. */
 export function copyBooks({ payments, balances, debts }: PureBooks): PureBooks {
   const copies = Object.entries(balances).map(([id, balance]) => [id, { ...balance }] as const);
   return { payments: [...payments], balances: Object.fromEntries(copies), debts: [...debts] };
@@ -160,7 +160,7 @@ const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPa
   })),
 });
 
-/** Does the same as insert-takings.ts in SQL. */
+/** Applies motions, as insert-takings.ts does in SQL. */
 function bring(books: PureBooks, motions: readonly PlannedMotion[]): void {
   changeGrants(books, (grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
@@ -176,14 +176,14 @@ function bring(books: PureBooks, motions: readonly PlannedMotion[]): void {
   });
 }
 
-type Standing = Pick<StoredPayment, "status" | "reason">;
+type PaymentStatus = Pick<StoredPayment, "status" | "reason">;
 
-/** Does the same as store-payment.ts and stored-debts.ts in SQL. */
+/** Stores payments and debts, as store-payment.ts and stored-debts.ts do in SQL. */
 function store(
   books: PureBooks,
   read: EventBooks,
   plan: Pick<AccountPlan, "motions" | "lines" | "debts" | "payers">,
-  standing: Standing,
+  standing: PaymentStatus,
   all: boolean,
   grants: readonly StoredGrant[] = [],
 ): void {
@@ -198,14 +198,14 @@ function store(
   for (const { id, customer, currency, amount, sinceMs } of plan.debts) {
     const before = books.debts.findIndex((debt) => debt.id === id);
     const payers = books.debts[before]?.payers ?? [];
-    if (amount < 0) throw new Error("no debt falls below 0");
+    if (amount < 0) throw new Error("A debt fell below 0.");
     const debt = { id, accountId: ACCOUNT, customer, currency, amount, sinceMs, payers };
     books.debts.splice(before === -1 ? books.debts.length : before, 1, debt);
   }
   for (const { debt: id, line, amount, atMs } of plan.payers) {
     const index = books.debts.findIndex((debt) => debt.id === id);
     const debt = books.debts[index];
-    if (debt === undefined) throw new Error("a debt that is paid is there");
+    if (debt === undefined) throw new Error("The debt that a line pays is unknown.");
     const payers = [...debt.payers.filter((payer) => payer.line !== line), { line, amount, atMs }];
     books.debts.splice(index, 1, { ...debt, payers });
   }
@@ -215,7 +215,7 @@ function storeOne(
   books: PureBooks,
   state: PaymentState,
   plan: Pick<AccountPlan, "lines">,
-  { status, reason }: Standing,
+  { status, reason }: PaymentStatus,
   granted: readonly StoredGrant[],
 ): void {
   const { known, names, facts } = state;
@@ -226,7 +226,7 @@ function storeOne(
   const stored = books.payments.filter(({ id }) => ids.includes(id)).flatMap(({ grants }) => grants);
   const surplus = new Set(state.grants.filter(({ isSurplus }) => isSurplus === 1).map(({ balanceId }) => balanceId));
   const own = stored.map((grant) => (surplus.has(grant.balanceId) ? { ...grant, isSurplus: 1 as const } : grant));
-  // In the order of the tables' keys.
+  // The rows are in the order of the tables' keys.
   const rows = {
     names: names.toSorted(),
     facts: facts.toSorted((a, b) => (`${a.kind} ${a.id}` < `${b.kind} ${b.id}` ? -1 : 1)),
@@ -237,7 +237,7 @@ function storeOne(
   books.payments.splice(0, books.payments.length, ...others, kept);
 }
 
-/** Only their order counts: so equal books are written alike. */
+/** Numbers payments by their order, so that equal books have equal text. */
 function numberPayments({ payments }: PureBooks): void {
   const inOrder = payments.toSorted((a, b) => a.createdAtMs - b.createdAtMs);
   const numbered = inOrder.map((payment, index) => ({ ...payment, id: `pay_${index}`, createdAtMs: index }));

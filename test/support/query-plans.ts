@@ -2,19 +2,19 @@ import { env } from "cloudflare:workers";
 import { wrappedD1 } from "./wrapped-d1.ts";
 
 /** Both databases of a deployment, which record the text of each statement once. */
-export function notingDatabases() {
+export function recordingDatabases() {
   const texts = new Set<string>();
-  const noting = (d1: D1Database) =>
+  const recording = (d1: D1Database) =>
     wrappedD1(d1, (send, statements) => {
       for (const { text } of statements) texts.add(text.replace(/\s+/g, " ").trim());
       return send(statements);
     });
-  return { databases: { DB: noting(env.DB), SPARE: noting(env.SPARE) }, texts: texts as ReadonlySet<string> };
+  return { databases: { DB: recording(env.DB), SPARE: recording(env.SPARE) }, texts: texts as ReadonlySet<string> };
 }
 
 export interface Reading {
   readonly table: string;
-  /** SQLite's line of the plan. */
+  /** A line of SQLite's query plan. */
   readonly detail: string;
   readonly text: string;
 }
@@ -27,7 +27,7 @@ export async function planReader(d1: D1Database = env.DB): Promise<(text: string
   const roots = new Map(schema.filter(({ type }) => type === "table").map(({ name, rootpage }) => [name, rootpage]));
   const triggers = schema.filter(({ type }) => type === "trigger").map(({ sql }) => sql);
 
-  /** The tables that a name in a plan may mean: by their own name, or by an alias. */
+  /** The tables that a name in a plan may refer to, directly or by an alias. */
   const tablesOf = (name: string, text: string): readonly string[] =>
     roots.has(name)
       ? [name]
@@ -35,10 +35,10 @@ export async function planReader(d1: D1Database = env.DB): Promise<(text: string
           .map(([, table = ""]) => table)
           .filter((table) => roots.has(table));
 
-  /** The steps that read a whole table or index, or all its rows of one tenant or one state. */
+  /** Returns the steps that read a whole table or index, or all rows of one tenant or one state. */
   return async (text) => {
     const numbered = [...text.matchAll(/\?(\d+)/g)].map(([, number]) => Number(number));
-    // Drizzle does not number values. A question mark may stand in a quoted text too.
+    // Drizzle does not number values. A quoted text may also contain a question mark.
     const inOrder = text.replace(/'[^']*'/g, "").match(/\?(?!\d)/g)?.length ?? 0;
     const count = Math.max(inOrder, ...numbered);
     const explain = async <Row>(how: string): Promise<Row[]> =>

@@ -1,4 +1,4 @@
-/** A model of recurring grants: calendars and periods with plain objects. No SQL, and nothing from src. */
+/** A model of recurring grants and their periods, with plain objects. It uses no SQL and nothing from src. */
 export type Every = "day" | "week" | "month" | "year";
 export interface ModelItem {
   readonly packItemId: string;
@@ -33,7 +33,7 @@ export interface ModelPeriod extends ModelItem {
 const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 const DAY_MS = 86_400_000;
 
-/** The beginning of period n: the anchor's calendar fields, moved by whole months, its day cut to the month's last. */
+/** The beginning of period n: the anchor moved by whole months. A day that the month lacks becomes the month's last day. */
 export function startOf({ anchorMs, every }: Pick<ModelRecurring, "anchorMs" | "every">, n: number): number {
   if (every === "day") return anchorMs + (n - 1) * DAY_MS;
   if (every === "week") return anchorMs + (n - 1) * 7 * DAY_MS;
@@ -48,14 +48,14 @@ export function startOf({ anchorMs, every }: Pick<ModelRecurring, "anchorMs" | "
   return Date.UTC(year, month, Math.min(anchor.getUTCDate(), days)) + (anchorMs % DAY_MS);
 }
 
-/** The current period, by counting; 0 before the first. */
+/** The number of the current period, by counting. 0 before the first period. */
 export function runningAt(of: Pick<ModelRecurring, "anchorMs" | "every">, nowMs: number): number {
   let n = 0;
   while (startOf(of, n + 1) <= nowMs) n++;
   return n;
 }
 
-/** The last period that begins before the end. */
+/** The number of the last period that begins before the grant's end. */
 const lastOf = (of: ModelRecurring): number => (of.endsMs === Infinity ? Infinity : runningAt(of, of.endsMs - 1));
 
 /** The balances that a user's recurring grants issue at a moment, in the order of their periods (R2 to R4). */
@@ -84,7 +84,7 @@ export function grantDue(all: readonly ModelRecurring[], nowMs: number): ModelPe
   return granted;
 }
 
-/** Resumes a suspended one with the current period (R4). */
+/** Resumes a suspended grant with the current period (R4). */
 export function resume(of: ModelRecurring, nowMs: number): "refused" | "done" {
   const running = runningAt(of, nowMs);
   if (of.pack.archived && running <= lastOf(of)) return "refused";
@@ -95,7 +95,7 @@ export function resume(of: ModelRecurring, nowMs: number): "refused" | "done" {
 
 const iso = (ms: number) => new Date(ms).toISOString();
 
-/** Its state in the form of the API (R1). */
+/** The state of a grant in the form of the API (R1). */
 export function shown(of: ModelRecurring, nowMs: number) {
   const n = runningAt(of, nowMs);
   const isRunning = of.status !== "suspended" && n >= 1 && n <= Math.min(of.finalN, lastOf(of));

@@ -4,7 +4,7 @@ import { type ErrorCode, errorStatus } from "../../src/errors.ts";
 import { sha256 } from "../../src/lib/encoding.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
-/** Expects this refusal, with the status of the catalogue and the shape of every error (W4). */
+/** Expects an error with this code, its status in the catalogue, and the shape of every error (W4). */
 export function expectError(answer: Answer, code: ErrorCode, param?: string): void {
   const { error } = answer.body ?? {};
   expect({ status: answer.status, code: error?.code }).toEqual({ status: errorStatus[code], code });
@@ -24,21 +24,21 @@ interface Attempt {
 }
 
 export interface Guarded {
-  /** Creates what the call needs, and returns a call that succeeds with the application's live secret key. */
+  /** Prepares a call that succeeds with the application's live secret key. */
   readonly prepare: (call: Client, app: TestApp) => Attempt | Promise<Attempt>;
-  /** The code for a publishable key; `end-user` if it is allowed with a user token. */
+  /** The code for a publishable key. `end-user`: the key is allowed with a user token. */
   readonly publishable: "forbidden" | "requires_secret_key" | "end-user";
   /** The result for another application with the same ids: a code, or a 200 without data. */
-  readonly stranger: Rebuff;
+  readonly stranger: StrangerResult;
   /** The result for the other mode, if it is different. Packs, for example, are shared by both modes. */
-  readonly otherMode?: Rebuff;
+  readonly otherMode?: StrangerResult;
 }
 
-type Rebuff = ErrorCode | ((answer: Answer) => void);
+type StrangerResult = ErrorCode | ((answer: Answer) => void);
 
 const END_USER_SETTING = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" };
 
-/** The refusals of a route that needs a key: for every wrong caller. The right caller succeeds. */
+/** Tests that a route refuses every wrong caller, and accepts the right one. */
 export function describeRefusals(route: string, guarded: Guarded): void {
   const world = async () => {
     const call = makeClient(new Clock());
@@ -52,14 +52,14 @@ export function describeRefusals(route: string, guarded: Guarded): void {
       });
     return { app, send };
   };
-  const expectRebuff = (answer: Answer, rebuff: Rebuff) => {
-    if (typeof rebuff === "string") return expectError(answer, rebuff);
+  const expectResult = (answer: Answer, result: StrangerResult) => {
+    if (typeof result === "string") return expectError(answer, result);
     expect(answer.status).toBe(200);
-    rebuff(answer);
+    result(answer);
   };
 
-  describe(`${route}, called by those who may not`, () => {
-    it("refuses a request without a key, or with a header that is no bearer key", async () => {
+  describe(route, () => {
+    it("refuses a request without a key, or with a malformed authorization header", async () => {
       const { app, send } = await world();
       expectError(await send(), "invalid_key");
       for (const authorization of ["", "Bearer", `Basic ${app.keys.sk_live}`, app.keys.sk_live, "Bearer a b"]) {
@@ -67,7 +67,7 @@ export function describeRefusals(route: string, guarded: Guarded): void {
       }
     });
 
-    it("refuses a key that nobody was given", async () => {
+    it("refuses an altered key", async () => {
       const { app, send } = await world();
       const other = app.keys.sk_live.endsWith("A") ? "B" : "A";
       for (const key of ["sk_live_", `${app.keys.sk_live.slice(0, -1)}${other}`, `${app.keys.sk_live}'--`]) {
@@ -75,7 +75,7 @@ export function describeRefusals(route: string, guarded: Guarded): void {
       }
     });
 
-    it("refuses a key that was revoked", async () => {
+    it("refuses a revoked key", async () => {
       const { app, send } = await world();
       await env.DB.prepare("UPDATE api_keys SET revoked_at_ms = 1 WHERE hash = ?")
         .bind(await sha256(app.keys.sk_live))
@@ -83,23 +83,23 @@ export function describeRefusals(route: string, guarded: Guarded): void {
       expectError(await send(app.keys.sk_live), "invalid_key");
     });
 
-    it("refuses a publishable key as decided", async () => {
+    const code = guarded.publishable === "end-user" ? "invalid_user_token" : guarded.publishable;
+    it(`refuses a publishable key without a user token as ${code}`, async () => {
       const { app, send } = await world();
-      const code = guarded.publishable === "end-user" ? "invalid_user_token" : guarded.publishable;
       expectError(await send(app.keys.pk_live), code);
     });
 
-    it("shows another application nothing of this one's", async () => {
+    it("shows another application none of this one's data", async () => {
       const { send } = await world();
-      expectRebuff(await send((await makeApp()).keys.sk_live), guarded.stranger);
+      expectResult(await send((await makeApp()).keys.sk_live), guarded.stranger);
     });
 
-    it("shows the other mode nothing of this one's", async () => {
+    it("shows the other mode none of this one's data", async () => {
       const { app, send } = await world();
-      expectRebuff(await send(app.keys.sk_test), guarded.otherMode ?? guarded.stranger);
+      expectResult(await send(app.keys.sk_test), guarded.otherMode ?? guarded.stranger);
     });
 
-    it("lets the rightful caller pass, so that the refusals above mean something", async () => {
+    it("accepts the application's own secret key", async () => {
       const { app, send } = await world();
       expect((await send(app.keys.sk_live)).status).toBe(200);
     });

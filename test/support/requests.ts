@@ -4,7 +4,7 @@ import { type StripeRequest, someStripeEvent } from "./model-payments.ts";
 import type { RefundRequest } from "./model-refunds.ts";
 import type { Random } from "./random.ts";
 
-/** A request of a history: plain data, so that it can be printed and sent again unchanged. */
+/** A request of a history. It is plain data, so that it can be printed and sent again unchanged. */
 export type Request =
   | { kind: "grant"; pack: string; userId: string; ref: string | null; expiresAt: number | null; quantity?: number }
   | ({ kind: "refund" } & RefundRequest)
@@ -131,7 +131,7 @@ function someGrant(random: Random, known: Known): Request {
   };
 }
 
-/** Often of a reference that was granted, sometimes under an id that was used before. */
+/** A random refund, often of a known reference, sometimes with an id that was used before. */
 function someRefund(random: Random, known: Known): Request {
   const grants = known.past.filter((request) => request.kind === "grant" && request.ref !== null);
   const of = grants.length === 0 || random.chance(0.1) ? someGrant(random, known) : random.pick(grants.slice(-6));
@@ -150,7 +150,7 @@ function someRefund(random: Random, known: Known): Request {
   };
 }
 
-/** The same id with another body, if an id makes the request idempotent. Otherwise a new request. */
+/** An earlier request with the same id and another body, if it has an id. Otherwise a new request. */
 function altered(random: Random, known: Known): Request {
   const past = known.past.filter(({ kind }) => /^(event|reserve|commit|refund)$/.test(kind));
   const request = past.length === 0 ? someGrant(random, known) : random.pick(past);

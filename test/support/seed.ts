@@ -16,7 +16,7 @@ const idOf = ({ environmentId, userId }: Account) =>
 const lastSeq = (account: Account) =>
   `(SELECT coalesce(max(seq), 0) AS seq FROM credit_ledger WHERE account_id = ${idOf(account)})`;
 
-/** Creates the account, unless there is one. */
+/** Creates the account if it does not exist. */
 function accountSql({ environmentId, userId }: Account): string {
   return `INSERT INTO accounts (environment_id, user_id) SELECT ${environmentId}, '${userId}'
     WHERE ${idOf({ environmentId, userId })} IS NULL`;
@@ -37,7 +37,7 @@ function balances(account: Account, label: string, count: number, expiresAtMs: n
     FROM ${UNTIL(count)}, ${lastSeq(account)} AS last ORDER BY i`;
 }
 
-/** Debits `steps` from each balance of a label, or all that remains. */
+/** Debits `steps`, an SQL expression, from each balance of a label. */
 function entries(account: Account, label: string, count: number, steps: string, reason: string): string {
   return `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
       previous_seq, reason, cause, written_by, occurred_at_ms, is_revoked)
@@ -53,7 +53,7 @@ export function liveBalancesSql(account: Account, count: number, matches = MATCH
   return count === 0 ? [] : [accountSql(account), balances(account, "live", count, NEVER_MS, matches)];
 }
 
-/** Balances that cannot pay: a third each is expired with credits, depleted, and revoked. */
+/** Balances that cannot pay. A third has expired with credits, a third is depleted, and a third is revoked. */
 export function deadBalancesSql(account: Account, count: number): string[] {
   const third = Math.floor(count / 3);
   if (third === 0) return [];

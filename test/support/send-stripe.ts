@@ -5,7 +5,7 @@ import { dispute } from "./stripe-disputes.ts";
 import { charge, eventOf, paymentIntent, refund, session, type TestEvent } from "./stripe-events.ts";
 import type { Answer, Client, Clock } from "./world.ts";
 
-/** The time of a history's payments, in seconds. */
+/** The earliest time of a history's payments, in seconds. */
 const SINCE = 1_768_478_400;
 
 function objectOf(request: StripeRequest): Parameters<typeof eventOf>[2] {
@@ -29,7 +29,7 @@ function objectOf(request: StripeRequest): Parameters<typeof eventOf>[2] {
   }
 }
 
-/** Delivers an event of a history, and answers with the balances that its payment has. */
+/** Delivers an event of a history, and adds the payment's balances to the response. */
 export async function sendStripe(
   { call, clock, appId, environmentId }: { call: Client; clock: Clock; appId: string; environmentId: number },
   request: StripeRequest,

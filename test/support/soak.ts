@@ -1,21 +1,21 @@
 import { env } from "cloudflare:workers";
 
-/** `npm run soak` sets how long its runs are. The suite has short ones. */
+/** `npm run soak` sets the number of operations. It is empty in the suite, whose runs are short. */
 const OPERATIONS = Number(env.SOAK_OPERATIONS);
 
 export const isSoak = OPERATIONS > 0;
 
-/** How many times something is done: `inSuite` in the suite, `ofThousand` for each thousand of `SOAK_OPERATIONS` in the soak. */
+/** The number of repetitions: `inSuite` in the suite, `ofThousand` for each thousand of `SOAK_OPERATIONS` in the soak. */
 export const soakCount = (inSuite: number, ofThousand: number): number =>
   isSoak ? Math.max(1, Math.round((OPERATIONS * ofThousand) / 1_000)) : inSuite;
 
 /**
- * The time that so much work may take: a minute, and for each piece some twenty times what it takes on a quiet machine. So it
- * ends a run that hangs, never one that is slow.
+ * The timeout of `count` pieces of work: a minute, and `eachMs` for each piece, which is some twenty times its duration on an idle
+ * machine. It ends a run that hangs, not one that is slow.
  */
 export const timeoutOf = (count: number, eachMs: number): number => 60_000 + count * eachMs;
 
-/** Counts the pieces of one part of the soak, and prints how far it is after each tenth. scripts/soak.mjs collects the lines. */
+/** Counts the pieces of one part of the soak, and prints the progress after each tenth. scripts/soak.mjs collects the lines. */
 export function soakPart(part: string, total: number, pieces: string, seed?: number): (more?: number) => void {
   const startMs = Date.now();
   let done = 0;

@@ -23,7 +23,7 @@ export interface Spender {
   /** Records an event of this user: `chat.completed`, unless `body` has another one. */
   readonly spend: (eventId: string, body?: object) => Promise<Answer>;
   readonly reserve: (body: object) => Promise<Answer>;
-  /** The remaining amount of each balance, in the order of the granted items, with balances that cannot pay. */
+  /** The remaining amount of each balance, in the order of the granted items. It includes balances that cannot pay. */
   readonly remaining: () => Promise<number[]>;
   /** The same user, whose requests reach an isolate that remembers nothing yet. */
   readonly inNewIsolate: () => Spender;

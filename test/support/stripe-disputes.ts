@@ -33,7 +33,7 @@ const NO_EVIDENCE: Stripe.Dispute.Evidence = {
   uncategorized_text: null,
 };
 
-/** `moved`: the amounts of its balance transactions. */
+/** A dispute of the charge `of`. `moved` has the amounts of its balance transactions. */
 export function dispute(
   id: string,
   of: string,

@@ -14,7 +14,7 @@ export type Fields = Readonly<Record<string, unknown>>;
 export const AT_S = 1_768_478_000;
 let events = 0;
 
-/** An event of an object. */
+/** An event about an object. */
 export function eventOf(type: string, created: number, object: Fields, apiVersion: ApiVersion = TODAY): TestEvent {
   const common = {
     id: `evt_${++events}`,
@@ -105,7 +105,7 @@ export function session(id: string, fields: Fields, version: ApiVersion = TODAY)
   return { ...asOf("session", version, today, { shipping_details: null }), ...named, ...fields };
 }
 
-/** A payment intent that succeeded, such as an off-session charge. `of`: its invoice, which an older version names. */
+/** A payment intent that succeeded, such as an off-session charge. `of` is its invoice, which version BEFORE names. */
 export function paymentIntent(
   id: string,
   fields: Fields,

@@ -12,7 +12,7 @@ export interface Line {
   readonly discount?: number;
   /** The lines that a negative line credits. */
   readonly credited?: { readonly invoice: string; readonly lines: readonly string[] };
-  /** The full amount of one, as in the older API. */
+  /** The full amount of one unit, which version BEFORE names. */
   readonly unitAmount?: number;
   readonly subscription?: string;
 }
@@ -104,7 +104,7 @@ export interface Invoice {
   readonly paid?: number;
   readonly total?: number;
   readonly subscriptionId?: string;
-  /** Only in the older API. */
+  /** Only in version BEFORE. */
   readonly paymentIntent?: string;
   readonly hasMore?: boolean;
 }
@@ -213,7 +213,7 @@ export function invoice(id: string, about: Invoice, version: ApiVersion = TODAY)
   };
 }
 
-/** Since basil: an invoice names no payment intent of its own. */
+/** Joins an invoice and a payment intent. Since version basil, the invoice itself does not name its intent. */
 export function invoicePayment(id: string, of: string, paymentIntent: string, paid = 1000): Fields {
   return {
     id,

@@ -1,6 +1,6 @@
 /**
- * The header with which Stripe signs a payload. test/unit/stripe-signature.test.ts compares it with what Stripe's own package
- * writes, which is too large to load into each workerd.
+ * The header with which Stripe signs a payload. Stripe's package is too large to load into each workerd, so
+ * test/unit/stripe-signature.test.ts compares both.
  */
 export async function stripeSignature(payload: string, secret: string, timestamp: number): Promise<string> {
   const bytes = (text: string) => new TextEncoder().encode(text);

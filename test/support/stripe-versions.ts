@@ -1,9 +1,9 @@
 import type Stripe from "stripe";
 
 /**
- * The API versions whose shapes Stripe's events have in the tests. `TODAY` is that of the pinned package `stripe`, and the two
- * before it are the last of the releases "dahlia" and "clover": Stripe changes shapes from release to release, and within one
- * only adds. `BEFORE` is the last version in which an invoice names its payment intent; many accounts still pin it.
+ * The API versions of Stripe's events in the tests. `TODAY` is the version of the pinned package `stripe`. The next two are the last
+ * versions of the releases "dahlia" and "clover": Stripe changes shapes only with a new release, and within one only adds fields.
+ * `BEFORE` is the last version in which an invoice names its payment intent. Many accounts still pin it.
  */
 export const TODAY = "2026-10-28.endive" as const;
 const DAHLIA = "2026-08-26.dahlia" as const;
@@ -12,7 +12,7 @@ export const BEFORE = "2025-02-24.acacia" as const;
 export const VERSIONS = [TODAY, DAHLIA, CLOVER, BEFORE] as const;
 export type ApiVersion = (typeof VERSIONS)[number];
 
-/** The objects of events as today's types of the package say. On the wire, values that the package decodes are text. */
+/** Stripe's objects by the types of the pinned package. Decimals that the package decodes are text here, as in JSON. */
 export interface Today {
   readonly session: Stripe.Checkout.Session;
   readonly intent: Stripe.PaymentIntent;
@@ -31,14 +31,14 @@ export interface Today {
 
 /** A field of an object, or of an object in it. */
 type PathOf<Shape> = (keyof Shape & string) | `${keyof Shape & string}.${string}`;
-type Came = { readonly [Kind in keyof Today]: Partial<Record<ApiVersion, readonly PathOf<Today[Kind]>[]>> };
+type AddedFields = { readonly [Kind in keyof Today]: Partial<Record<ApiVersion, readonly PathOf<Today[Kind]>[]>> };
 
 /**
- * The fields that came with a version, so that the ones before lack them. Taken from the types of the packages that pin these
- * versions: stripe 17.7.0 (acacia), 20.4.1 (clover), 22.6.2 (dahlia) and 23.1.0 (endive), compared interface by interface. Their
- * CHANGELOG.md has each under "Add support for". Fields that may be absent, and that no fixture has, are left out.
+ * The fields that each version added, which earlier versions lack. They come from the types of the packages that pin these versions:
+ * stripe 17.7.0 (acacia), 20.4.1 (clover), 22.6.2 (dahlia) and 23.1.0 (endive), compared interface by interface. Their CHANGELOG.md
+ * lists each under "Add support for". Optional fields that no fixture has are left out.
  */
-const CAME: Came = {
+const ADDED_FIELDS: AddedFields = {
   session: {
     [TODAY]: ["allowed_payment_method_types"],
     [DAHLIA]: ["integration_identifier", "managed_payments"],
@@ -113,13 +113,13 @@ function without(object: object, paths: readonly string[]): Readonly<Record<stri
   );
 }
 
-/** An object of today's as a version has it: without what came later, and before basil with what was removed since. */
+/** An object in the shape of a version: without later fields, and before basil with the fields that were removed since. */
 export function asOf<Kind extends keyof Today>(
   kind: Kind,
   version: ApiVersion,
   object: Today[Kind],
   removed: Kind extends keyof Acacia ? Acacia[Kind] : Record<string, never>,
 ): Readonly<Record<string, unknown>> {
-  const later = VERSIONS.slice(0, VERSIONS.indexOf(version)).flatMap((each) => CAME[kind][each] ?? []);
+  const later = VERSIONS.slice(0, VERSIONS.indexOf(version)).flatMap((each) => ADDED_FIELDS[kind][each] ?? []);
   return { ...without(object, later), ...(version === BEFORE ? removed : {}) };
 }

@@ -1,4 +1,4 @@
-/** SQL that finds wrong counters of usage limits: counters that are not the sum of the counted usage in their window (Q3). */
+/** SQL that finds counters of usage limits that are not the sum of the counted usage in their window (Q3). */
 export const WRONG_COUNTERS = `
   SELECT c.limit_id, c.account_id, c.used_steps FROM usage_counters AS c WHERE c.used_steps <> coalesce((
      SELECT sum(n.value ->> 'steps') FROM usage_events AS e, json_each(e.counted) AS n
@@ -9,7 +9,7 @@ export const WRONG_COUNTERS = `
        AND n.value ->> 'windowMs' = c.window_ms
    ), 0)`;
 
-/** SQL that finds wrong day sums of accounts above an integer: sums that differ from the events before the account's mark (U18). */
+/** SQL that finds day sums that differ from the events before the account's mark (U18), of accounts with a greater id. */
 export const wrongDaySums = (afterAccountId: number): string => `
   SELECT account_id, day FROM (
    SELECT d.* FROM usage_days AS d JOIN accounts AS a ON a.id = d.account_id AND a.environment_id = d.environment_id

@@ -1,23 +1,31 @@
-import { PaidFor, type Standing } from "./paid-for.ts";
 import type { Random } from "./random.ts";
 import { dispute } from "./stripe-disputes.ts";
 import { charge, eventOf, refund, type TestEvent } from "./stripe-events.ts";
 import { invoice, type Line } from "./stripe-invoices.ts";
 import { BEFORE } from "./stripe-versions.ts";
 
-/** The place of a simulated customer: plain objects, or the database. */
+/** A balance of a line. */
+export interface Standing {
+  /** `<invoice>:<line>`. */
+  readonly line: string;
+  readonly initialSteps: number;
+  readonly remainingSteps: number;
+  readonly spentSteps: number;
+}
+
+/** Where a simulated customer acts: plain objects, or the database. */
 export interface Switching {
   readonly deliver: (event: TestEvent) => Promise<void> | void;
   /** Spends as much as remains. */
   readonly spend: (steps: number) => Promise<void> | void;
-  readonly look: () => Promise<Looked> | Looked;
+  readonly look: () => Promise<Snapshot> | Snapshot;
 }
-export interface Looked {
+export interface Snapshot {
   readonly standing: readonly Standing[];
   readonly debt: number;
 }
 
-/** Full amounts, and steps: Basic is $10 for 1,000 tokens, Pro $30 for 4,000. */
+/** The plans with their full amounts and steps: Basic is $10 for 1,000 tokens, Pro $30 for 4,000. */
 export const PLANS = [
   { price: "price_basic", amount: 1000, steps: 1_000_000 },
   { price: "price_pro", amount: 3000, steps: 4_000_000 },
@@ -34,12 +42,57 @@ interface Paid {
 const netOf = ({ amount = 0, discount = 0 }: Line): number => amount - Math.sign(amount) * discount;
 
 /**
- * Simulates a customer who buys, switches, cancels, is refunded, disputes, has coupons and trials, and spends, in any order, with
- * late and repeated events. After each step no unpaid credits may remain. Returns the sent events.
+ * Compares credits with money, without shares or changes. The remaining and spent credits of a user's lines must not cost more
+ * than the paid money, less credits, refunds and debts. Credits that were spent before a refund or a dispute are forgiven.
+ */
+class PaidFor {
+  readonly #invoices = new Map<string, { readonly nets: Map<string, number>; back: number }>();
+  readonly #credits = new Map<string, { readonly invoice: string; readonly line: string; readonly amount: number }>();
+
+  /** Adds a paid invoice, with the net amounts of its lines above 0. */
+  pay(invoice: string, nets: readonly (readonly [line: string, net: number])[]): void {
+    this.#invoices.set(invoice, { nets: new Map(nets), back: this.#invoices.get(invoice)?.back ?? 0 });
+  }
+
+  credit(id: string, invoice: string, line: string, amount: number): void {
+    this.#credits.set(id, { invoice, line, amount });
+  }
+
+  /** Sets the refunded and withheld money of an invoice's payment. */
+  setBack(invoice: string, amount: number): void {
+    const known = this.#invoices.get(invoice);
+    if (known === undefined) this.#invoices.set(invoice, { nets: new Map(), back: amount });
+    else known.back = amount;
+  }
+
+  /** The cost of remaining and spent credits, less the paid money. If it is above 0, credits are unpaid. */
+  excess(standing: readonly Standing[], debt: number): number {
+    let excess = -debt;
+    for (const [invoice, { nets, back }] of this.#invoices) {
+      const all = [...nets.values()].reduce((sum, net) => sum + net, 0);
+      for (const [line, net] of nets) {
+        const own = standing.filter((one) => one.line === `${invoice}:${line}`);
+        if (own.length === 0) continue;
+        const worth = (steps: number, initial: number) => (steps * net) / initial;
+        const spent = Math.max(...own.map((one) => worth(one.spentSteps, one.initialSteps)));
+        const stands = Math.max(...own.map((one) => worth(one.remainingSteps, one.initialSteps)));
+        const wentBack = (Math.min(back, all) * net) / all;
+        const credits = [...this.#credits.values()].filter((one) => one.invoice === invoice && one.line === line);
+        const credited = credits.reduce((sum, { amount }) => sum + amount, 0);
+        excess += stands + spent - (net - credited - wentBack + Math.min(wentBack, spent));
+      }
+    }
+    return excess;
+  }
+}
+
+/**
+ * Simulates a customer who buys, switches, cancels, is refunded, disputes, has coupons and trials, and spends, in random order, with
+ * late and repeated events. After each step it checks that no unpaid credits remain. Returns the history.
  */
 export async function liveSwitching(random: Random, shop: Switching, steps: number, startS: number): Promise<string[]> {
   const model = new PaidFor();
-  const told: string[] = [];
+  const history: string[] = [];
   const paid: Paid[] = [];
   const late: { readonly event: TestEvent; readonly note: () => void }[] = [];
   let second = startS;
@@ -48,18 +101,18 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
   const check = async (): Promise<void> => {
     const { standing, debt } = await shop.look();
     const excess = model.excess(standing, debt);
-    // Taken amounts are rounded down to a step, which is at most 0.01 each.
-    if (excess > 0.01 * (1 + standing.length * 4)) throw new Error(`${excess} too much after ${told.join(", ")}`);
-    if (debt < 0) throw new Error(`a debt of ${debt} after ${told.join(", ")}`);
+    // Each taken amount is rounded down to a step, which is worth at most 0.01.
+    if (excess > 0.01 * (1 + standing.length * 4)) throw new Error(`${excess} is unpaid after ${history.join(", ")}`);
+    if (debt < 0) throw new Error(`The debt is ${debt} after ${history.join(", ")}`);
   };
   const send = async (what: string, event: TestEvent, note: () => void): Promise<void> => {
     if (random.chance(0.15)) {
       late.push({ event, note });
-      told.push(`late ${what}`);
+      history.push(`late ${what}`);
       return;
     }
     note();
-    told.push(what);
+    history.push(what);
     await shop.deliver(event);
     if (random.chance(0.1)) await shop.deliver(event);
     await check();
@@ -123,7 +176,7 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
     }
     // Refund events are sent in order, so that the model needs no rule for the newest event.
     note();
-    told.push(`${what} ${one.id} ${one.refunded} ${one.withheld}`);
+    history.push(`${what} ${one.id} ${one.refunded} ${one.withheld}`);
     await shop.deliver(event);
     await check();
   };
@@ -147,17 +200,17 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
     else if (what === "back") await moneyBack();
     else if (what === "spend") {
       const steps = random.integer(1, 3_000_000);
-      told.push(`spend ${steps}`);
+      history.push(`spend ${steps}`);
       await shop.spend(steps);
       await check();
     } else {
       const [one] = late.splice(random.integer(0, Math.max(0, late.length - 1)), 1);
       if (one === undefined) continue;
       one.note();
-      told.push(`${one.event.id} comes`);
+      history.push(`${one.event.id} comes`);
       await shop.deliver(one.event);
       await check();
     }
   }
-  return told;
+  return history;
 }

@@ -5,12 +5,12 @@ import { randomId } from "../../src/lib/ids.ts";
 import { makeEndpoint, type StoredMessage } from "./webhooks.ts";
 import { type Bindings, bound, Clock, makeApp, makeClient, makePack, type PickIsolate } from "./world.ts";
 
-/** A message with the environment's time at which it was written. */
+/** A message, and the environment's time when it was written. */
 export type TimedMessage = Pick<StoredMessage, "type" | "data"> & { readonly at: string };
 
 const TOKENS = { amountSteps: 100_000, unit: "tokens" } as const;
 
-/** An application whose test environment has a test clock once a test sets it, with a pack of 100 tokens. */
+/** An application with a pack of 100 tokens. Its test environment gets a test clock when the test calls `put` or `move`. */
 export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?: Bindings; pick?: PickIsolate } = {}) {
   const clock = new Clock();
   const startMs = clock.ms;
@@ -25,7 +25,7 @@ export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?:
   const at = (ms: number): string => new Date(startMs + ms).toISOString();
   /** Sets the environment's time to this time after the test's start. */
   const put = (ms: number) => admin("PUT", "/clock", { now: at(ms) });
-  /** The same, and waits until it is ready. */
+  /** Sets the time like `put`, and expects that the clock is ready. */
   const move = async (ms: number): Promise<void> => {
     const answer = await put(ms);
     expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 200, body: { now: at(ms), status: "ready" } });

@@ -7,7 +7,7 @@ import type { Environment } from "../../src/runtime.ts";
 import { makeFirstAttempts } from "../../src/webhooks/deliver-due.ts";
 import { type Bindings, bound, Clock, type Deliver, makeApp, makeClient } from "./world.ts";
 
-/** Writes an endpoint directly into the tables, for all messages of `types`. */
+/** Inserts an endpoint for all messages of `types`. */
 export async function makeEndpoint(
   environment: Environment,
   types: readonly string[] | null = ["**"],
@@ -34,7 +34,7 @@ export interface StoredMessage {
   readonly deliveries: number;
 }
 
-/** The messages of an environment, in the order of their seqs, with how many deliveries each has. */
+/** The messages of an environment, by seq, each with its number of deliveries. */
 export async function storedMessages({ id }: Environment): Promise<StoredMessage[]> {
   const { results } = await env.DB.prepare(
     `SELECT m.id, m.type, m.subject, m.data, (
@@ -55,16 +55,16 @@ export interface Received {
 }
 
 /** A receiver's response to an attempt: a response, a status, or an error of the connection. */
-export type Answer = (received: Received) => Response | number | Error | Promise<Response | number | Error>;
+type ReceiverAnswer = (received: Received) => Response | number | Error | Promise<Response | number | Error>;
 
 /**
- * An application whose endpoints are answered by `answer`, in place of the network. First attempts are made with each request,
- * and `settled` waits for them. Waiting moves the clock, and no time passes.
+ * An application whose endpoints get their responses from `answer` instead of the network. Each request makes the first attempts of
+ * its messages, and `settled` waits for them. A wait moves the clock, so it takes no real time.
  */
-export async function receiverWorld(answer: Answer = () => 200, bindings: Bindings = {}) {
+export async function receiverWorld(answer: ReceiverAnswer = () => 200, bindings: Bindings = {}) {
   const clock = new Clock();
   const app = await makeApp();
-  // Deliveries of other tests would take the cron's time.
+  // Pending deliveries of other tests would use the cron's time.
   for (const d1 of [env.DB, env.SPARE]) {
     await d1.prepare("UPDATE webhook_deliveries SET status = 'failed' WHERE status = 'pending'").run();
   }
@@ -72,7 +72,7 @@ export async function receiverWorld(answer: Answer = () => 200, bindings: Bindin
   vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
     expect(init).toMatchObject({ method: "POST", redirect: "manual" });
     const headers = Object.fromEntries(new Headers(init?.headers));
-    // Deliveries that other tests left to the cron.
+    // The cron may also make deliveries that other tests left.
     if (!String(init?.body).includes(app.appId)) return new Response(null, { status: 200 });
     const one = { url: String(url), headers, text: String(init?.body), atMs: clock.ms };
     received.push(one);

@@ -14,8 +14,8 @@ import { sha256 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import type { AdminCtx, Environment, Mode, Runtime, TenantCtx } from "../../src/runtime.ts";
 import { readSettings } from "../../src/settings.ts";
-import { checkDescribed, checkTaken } from "./described.ts";
 import { storedSettingOf } from "./end-user-setting.ts";
+import { checkRequest, checkResponse } from "./openapi-check.ts";
 import type { Random } from "./random.ts";
 
 /** A clock that the test sets. It starts at a round time and never moves by itself. */
@@ -41,7 +41,7 @@ export interface TestItem {
   readonly priority?: number;
 }
 
-/** Makes a key of an environment, and answers it. */
+/** Creates a key of an environment, and returns it. */
 export async function makeKey(environment: Environment, kind: "secret" | "publishable" | "relay"): Promise<string> {
   const key = writeKey(kind, environment, randomId(""));
   const hash = await sha256(key);
@@ -87,7 +87,7 @@ export function home(): 0 | 1 {
   return homeOf(expect.getState().testPath ?? "", env.SWAP_DATABASES !== "");
 }
 
-/** The same for any test file. It depends on the path inside the repository, so that it is equal in every clone. */
+/** The database of any test file. It depends on the path inside the repository, so it is the same in every clone. */
 export function homeOf(path: string, isSwapped: boolean): 0 | 1 {
   const inside = path.slice(path.lastIndexOf("/test/"));
   const sum = [...inside].reduce((sum, character) => sum + character.charCodeAt(0), 0);
@@ -97,19 +97,17 @@ export function homeOf(path: string, isSwapped: boolean): 0 | 1 {
 /** The databases that a test replaces: `DB` for its own applications, `SPARE` for the other database. */
 export type Bindings = Partial<Env> & { readonly SPARE?: D1Database };
 
-/**
- * Purser's bindings: `env.DB`, or a test's replacement, as the file's own database, and `env.SPARE`, or its replacement, as the other one.
- */
+/** Purser's bindings. The file's own database is `env.DB` or its replacement; the other database is `env.SPARE` or its replacement. */
 export function bound(bindings: Bindings = {}): Env {
   const { DB: d1 = env.DB, SPARE: spare = env.SPARE, ...others } = bindings;
   const databases = home() === 0 ? { DB: d1, DB_1: spare } : { DB: spare, DB_1: d1 };
-  // Counted by the isolate, at the test's own time.
+  // Without rate limiters, the isolate counts requests, by the test's clock.
   const none = undefined as unknown as RateLimit;
   const counters = { PUBLIC_REQUESTS: none, STRIPE_REQUESTS: none, NEW_KEY_REQUESTS: none };
   return { ...env, ...counters, NEW_APPS_DATABASE: home() === 0 ? "DB" : "DB_1", ...others, ...databases };
 }
 
-/** Writes a pack with items directly into the tables. */
+/** Inserts a pack with items. */
 export async function makePack(appId: string, name: string, items: readonly TestItem[]): Promise<string> {
   const packId = randomId("cpk_");
   await env.DB.prepare("INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES (?, ?, ?, ?, 0)")
@@ -135,7 +133,7 @@ export async function makePack(appId: string, name: string, items: readonly Test
   return packId;
 }
 
-/** Inserts a legacy pack: no items, and a unit of its own. */
+/** Inserts a legacy pack, which has no items but a unit of its own. */
 export async function makeLegacyPack(
   appId: string,
   name: string,
@@ -195,13 +193,13 @@ const isRaw = (body: unknown): body is string | Uint8Array | ReadableStream =>
 /** Returns the number of the isolate that a call reaches. Each isolate remembers its own writes. */
 export type PickIsolate = () => number;
 
-/** Several isolates, one after another. */
+/** Picks several isolates in turn. */
 export function inTurn(count: number): PickIsolate {
   let calls = 0;
   return () => calls++ % count;
 }
 
-/** Several isolates at random: often the previous one, which remembers the user. */
+/** Picks several isolates at random, often the previous one, which remembers the user. */
 export function atRandom(count: number, random: Random): PickIsolate {
   let last = 0;
   return () => {
@@ -210,12 +208,12 @@ export function atRandom(count: number, random: Random): PickIsolate {
   };
 }
 
-/** Makes the first attempts of messages: nothing, unless a test sets it. */
+/** Makes the first attempts of messages. By default, tests make none. */
 export type Deliver = NonNullable<Parameters<typeof createWorkerApp>[1]>;
 
 /**
- * Calls the app in process, on the real D1 or a double around it, at the clock's time: in one isolate, or in several. Every
- * response is checked against openapi.json. A response that is not described fails the test.
+ * Returns a function that calls the app in process, at the clock's time, in one isolate or several. `bindings` may replace the real
+ * D1 by a double. A response that openapi.json does not describe fails the test.
  */
 export function makeClient(
   clock: Clock,
@@ -243,9 +241,9 @@ export function makeClient(
     const text = await response.text();
     const isJson = text !== "" && (response.headers.get("content-type") ?? "").includes("json");
     const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };
-    checkDescribed(method, path, answer.status, answer.headers, answer.body);
+    checkResponse(method, path, answer.status, answer.headers, answer.body);
     if (answer.status === 200 && typeof init.body === "string") {
-      checkTaken(method, path, headers.get("content-type") ?? "", init.body);
+      checkRequest(method, path, headers.get("content-type") ?? "", init.body);
     }
     return answer;
   };

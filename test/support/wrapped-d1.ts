@@ -1,4 +1,4 @@
-/** A statement as a double of D1 sees it. The double may read it, change it, add others, or send it on. */
+/** A statement that a double of D1 receives. The double may read it, change it, add others, or send it on. */
 export interface Sent {
   readonly text: string;
   readonly values: readonly unknown[];
@@ -17,7 +17,7 @@ interface Session {
 /** Handles a trip. `start` is where its session starts: `first-primary`, `first-unconstrained` or a bookmark. */
 export type Travel = (send: Send, statements: readonly Sent[], start: string) => Promise<D1Result[]>;
 
-/** `statements` as statements of D1, for `batch`. */
+/** Turns `statements` into statements of D1, for `batch`. */
 export const bound = (d1: Pick<D1Database, "prepare">, statements: readonly Sent[]): D1PreparedStatement[] =>
   statements.map(({ text, values }) => d1.prepare(text).bind(...values));
 
@@ -25,8 +25,8 @@ export const bound = (d1: Pick<D1Database, "prepare">, statements: readonly Sent
 const UNMEASURED = {} as D1Result["meta"];
 
 /**
- * A D1 around the real one. Every trip goes through `travel`. If it is measured, every result has its cost; `raw` then uses
- * `all`, in which columns with the same name are one, as in a batch.
+ * A D1 around the real one. Every trip goes through `travel`. If `isMeasured`, every result has its cost; then `raw` uses `all`,
+ * which merges columns with the same name, as a batch does.
  */
 export function wrappedD1(d1: D1Database, travel: Travel, { isMeasured = false } = {}): D1Database {
   return d1Of((start) => {
@@ -72,7 +72,7 @@ export function d1Of(openSession: (start: string) => Session): D1Database {
     };
     const sentOf = (one: D1PreparedStatement): Sent => {
       const sent = sents.get(one);
-      if (sent === undefined) throw new Error("the batch holds a statement of another database");
+      if (sent === undefined) throw new Error("The batch has a statement of another database.");
       return sent;
     };
     return {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { PaymentChange } from "../../src/payments/event.ts";
 import { INITIAL, PaymentModel } from "../support/payment-model.ts";
-import { NAMES, PRICES, type Story, storyOf } from "../support/payment-story.ts";
+import { PRICES, STORY_EVENTS, type Story, storyOf } from "../support/payment-story.ts";
 import {
   changeOf,
   copyBooks,
@@ -28,17 +28,17 @@ const shop: PureShop = {
 
 const DEBIT = 120_250_000;
 const HOLD = 100_000_000;
-type Act = (typeof NAMES)[number] | "debit" | "hold" | "return" | "expiry";
+type Act = (typeof STORY_EVENTS)[number] | "debit" | "hold" | "return" | "expiry";
 // The session's asynchronous payment has the same data as the session. The case with usage leaves it out, to finish in time.
 const ACTS: readonly Act[] = [
-  ...NAMES.filter((name) => name !== "asyncPaid"),
+  ...STORY_EVENTS.filter((name) => name !== "asyncPaid"),
   ...(["debit", "hold", "return", "expiry"] as const),
 ];
 
-type Changes = Readonly<Record<(typeof NAMES)[number], PaymentChange>>;
+type Changes = Readonly<Record<(typeof STORY_EVENTS)[number], PaymentChange>>;
 
 function changesOf(story: Story): Changes {
-  const read = NAMES.map((name) => [name, changeOf(story[name])] as const);
+  const read = STORY_EVENTS.map((name) => [name, changeOf(story[name])] as const);
   // Each name has its change.
   return Object.fromEntries(read) as Changes;
 }
@@ -155,13 +155,13 @@ class World {
 describe.each([
   ["whose session names its invoice", { isTied: true, version: TODAY }, false],
   ["whose session does not name its invoice", { isTied: false, version: TODAY }, false],
-  ["of the previous API version", { isTied: false, version: BEFORE }, false],
+  ["of an older API version, in which the invoice names its payment intent", { isTied: false, version: BEFORE }, false],
   ["whose events are all created in one second", { isTied: false, version: TODAY, isAtOnce: true }, false],
   ["whose session names its invoice, with a debit, a hold and the expiry", { isTied: true, version: TODAY }, true],
 ] as const)("a payment %s", (_, story, withUsage) => {
   it("matches the model after its events in every order", () => {
     const changes = changesOf(storyOf({ nowS: 1_768_478_400, userId: "u", id: "1", ...story }));
-    const acts = withUsage ? ACTS : NAMES;
+    const acts = withUsage ? ACTS : STORY_EVENTS;
     const start = new World(changes, (now) => new PaymentModel(story, now, 1));
     const seen = new Set([start.key]);
     const ends = new Set<string>();
@@ -175,12 +175,12 @@ describe.each([
         if (standing.join() !== next.model.standing.join()) {
           expect(standing, next.history.join()).toEqual(next.model.standing);
         }
-        if (next.model.known.size === NAMES.length && !withUsage) ends.add(standing.join());
+        if (next.model.known.size === STORY_EVENTS.length && !withUsage) ends.add(standing.join());
         if (!seen.has(key)) ahead.push(next);
         seen.add(key);
       }
     }
-    expect(seen.size).toBeGreaterThan(2 ** NAMES.length);
+    expect(seen.size).toBeGreaterThan(2 ** STORY_EVENTS.length);
     // Refunds of 1000, of which 700 failed, and a dispute that still withholds 50 of the 1000 paid: 35 % is taken back.
     const stands = `${INITIAL * 0.65} ${INITIAL * 0.35} false`;
     // In some orders, session and invoice are both granted before they are known to be one payment. One is then taken back whole.

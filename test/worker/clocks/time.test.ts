@@ -4,13 +4,13 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { scheduled } from "../../../src/cron.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { oldEventsPart } from "../../../src/people/capture/delete-old.ts";
-import { behindGuard } from "../../support/behind-guard.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { farD1 } from "../../support/far-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { copyApp, laggingD1 } from "../../support/lagging-d1.ts";
 import { expectError } from "../../support/refusals.ts";
 import { clockWorld } from "../../support/test-clock.ts";
+import { withoutTrigger } from "../../support/without-trigger.ts";
 import { bound, inTurn, makeClient } from "../../support/world.ts";
 
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
@@ -193,7 +193,7 @@ describe("the environment's time", () => {
     const w = await clockWorld();
     const retained = () => scheduled(bound({ ANALYTICS_RETENTION_DAYS: "30" }), w.runtime, [oldEventsPart]);
     // Events of other test files would be deleted first, and some of them are forged.
-    await behindGuard("analytics_events_kept", env.DB.prepare("DELETE FROM analytics_events"));
+    await withoutTrigger("analytics_events_kept", env.DB.prepare("DELETE FROM analytics_events"));
     const kept = () =>
       env.DB.prepare("SELECT count(*) AS events FROM analytics_events WHERE environment_id = ?")
         .bind(w.app.environments.test.id)

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedBalances } from "../../support/lives.ts";
+import { seedBalances } from "../../support/seed-rows.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);

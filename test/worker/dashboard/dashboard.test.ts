@@ -9,8 +9,8 @@ import { ADMIN_TRIES, browse, HOST } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedBalances, seedEntries } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
+import { seedBalances, seedEntries } from "../../support/seed-rows.ts";
 import { makeEndpoint } from "../../support/webhooks.ts";
 import {
   bound,

@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { erasePerson } from "../../../src/erasure/erase-person.ts";
-import { behindGuard } from "../../support/behind-guard.ts";
 import { browse } from "../../support/browse.ts";
 import { ANA, CRM, DEVICE, erasureWorld, fillPerson, findInDatabase, TRACES } from "../../support/erasure.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
-import { seedPerson } from "../../support/lives.ts";
+import { seedPerson } from "../../support/seed-rows.ts";
+import { withoutTrigger } from "../../support/without-trigger.ts";
 import { makeCtx } from "../../support/world.ts";
 
 async function world() {
@@ -121,7 +121,7 @@ it("the form of an erasure never erases an id that was added after it was shown,
       .bind(live.id)
       .first("n");
     expect([trip, status, late]).toEqual([trip, isErased ? 303 : 409, trips >= trip ? 1 : 0]);
-    await behindGuard(
+    await withoutTrigger(
       "distinct_ids_kept",
       env.DB.prepare("DELETE FROM distinct_ids WHERE environment_id = ? AND distinct_id = 'late'").bind(live.id),
     );

@@ -3,8 +3,7 @@ import { makeStatements } from "../../../src/books/statements/make-statements.ts
 import { walkBusiness } from "../../../src/dashboard/figures/walk-business.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
 import { browse } from "../../support/browse.ts";
-import { forgetWalks } from "../../support/business.ts";
-import { runPart } from "../../support/cron.ts";
+import { forgetWalks, runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";

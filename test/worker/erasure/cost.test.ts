@@ -4,7 +4,7 @@ import { erasurePageStatements } from "../../../src/erasure/page.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { ANA, erasureWorld } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/lives.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/seed-rows.ts";
 import { makeClient } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);

@@ -5,8 +5,8 @@ import { randomId } from "../../../src/lib/ids.ts";
 import { browse } from "../../support/browse.ts";
 import { type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/lives.ts";
 import { expectError } from "../../support/refusals.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedUsage } from "../../support/seed-rows.ts";
 import { bound, makeClient } from "../../support/world.ts";
 import { wrappedD1 } from "../../support/wrapped-d1.ts";
 

@@ -10,7 +10,7 @@ import {
   seedConsents,
   seedPerson,
   seedUsage,
-} from "../../support/lives.ts";
+} from "../../support/seed-rows.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 /** Rows that every export reads: of the application, the person, the bounds, and the audit. */

@@ -4,7 +4,14 @@ import type { ExportDocument } from "../../../src/exports/responses.ts";
 import { auditOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedPerson, seedUsage } from "../../support/lives.ts";
+import {
+  seedAnalytics,
+  seedBalances,
+  seedConsents,
+  seedEntries,
+  seedPerson,
+  seedUsage,
+} from "../../support/seed-rows.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { documentOf, linkTo, open } from "../../support/exports.ts";
-import { seedAnalytics, seedPerson } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
+import { seedAnalytics, seedPerson } from "../../support/seed-rows.ts";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
 const deep = (levels: number): string => `${'{"a":'.repeat(levels)}null${"}".repeat(levels)}`;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { auditOf, documentOf, linkTo, open, readAll } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
-import { seedAnalytics, seedBalances, seedPerson } from "../../support/lives.ts";
+import { seedAnalytics, seedBalances, seedPerson } from "../../support/seed-rows.ts";
 import { isSoak, soakPart, timeoutOf } from "../../support/soak.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { auditOf, linkTo, open, readAll } from "../../support/exports.ts";
-import { seedAnalytics, seedPerson, seedUsage } from "../../support/lives.ts";
+import { seedAnalytics, seedPerson, seedUsage } from "../../support/seed-rows.ts";
 import { isSoak, soakPart, timeoutOf } from "../../support/soak.ts";
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 

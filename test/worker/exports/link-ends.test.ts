@@ -8,8 +8,8 @@ import { randomId } from "../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { runPart } from "../../support/cron.ts";
 import { linkTo, open, readDocument } from "../../support/exports.ts";
-import { seedAnalytics, seedPerson } from "../../support/lives.ts";
 import { describeRefusals, expectError } from "../../support/refusals.ts";
+import { seedAnalytics, seedPerson } from "../../support/seed-rows.ts";
 import { bound, type Client, Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
 const PERSON = "/api/v1/export-person";

@@ -4,9 +4,9 @@ import { DAY_MS, iso } from "../../../src/lib/time.ts";
 import { auditOf, documentOf, linkTo, open, readDocument } from "../../support/exports.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedPerson, seedUsage } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
 import { describeRefusals, expectError } from "../../support/refusals.ts";
+import { seedAnalytics, seedBalances, seedConsents, seedPerson, seedUsage } from "../../support/seed-rows.ts";
 import { type Client, Clock, makeApp, makeClient, makePack, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);

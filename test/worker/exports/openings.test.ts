@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { createWorkerApp } from "../../../src/app.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { auditOf, linkTo } from "../../support/exports.ts";
-import { seedPerson } from "../../support/lives.ts";
+import { seedPerson } from "../../support/seed-rows.ts";
 import { bound, Clock, makeApp } from "../../support/world.ts";
 
 it("a link opens 60 times an hour, and is then refused, with nothing recorded", async () => {

@@ -1,12 +1,19 @@
 import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import type { ExportDocument } from "../../../src/exports/responses.ts";
-import { behindGuard } from "../../support/behind-guard.ts";
 import { auditOf, documentOf, linkTo, open, readAll, readDocument } from "../../support/exports.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { seedAnalytics, seedBalances, seedConsents, seedEntries, seedPerson, seedUsage } from "../../support/lives.ts";
 import { send } from "../../support/people.ts";
+import {
+  seedAnalytics,
+  seedBalances,
+  seedConsents,
+  seedEntries,
+  seedPerson,
+  seedUsage,
+} from "../../support/seed-rows.ts";
+import { withoutTrigger } from "../../support/without-trigger.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -127,7 +134,7 @@ it.each([
     let lost = 0;
     const { status, text } = await readWhile(app, clock, async (trip) => {
       if (trip !== 3) return;
-      lost = await behindGuard(guard, env.DB.prepare(sql).bind(app.environments.live.id));
+      lost = await withoutTrigger(guard, env.DB.prepare(sql).bind(app.environments.live.id));
     });
     expect(lost).toBeGreaterThan(0);
     expect(status).toBe(200);

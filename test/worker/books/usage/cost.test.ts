@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { randomId } from "../../../../src/lib/ids.ts";
-import { makeAccount } from "../../../support/account.ts";
 import { type Cost, countingD1 } from "../../../support/counting-d1.ts";
+import { makeAccount } from "../../../support/seed-rows.ts";
 import { makeSpender, type Spender } from "../../../support/spender.ts";
 
 // Only other files check the ledger's invariants: over so many expired balances the check takes longer than the tests.

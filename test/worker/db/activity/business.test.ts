@@ -6,8 +6,7 @@ import { recentUsers } from "../../../../src/books/credits/users.ts";
 import { readBusiness } from "../../../../src/dashboard/figures/read-business.ts";
 import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
 import { flushActivity } from "../../../../src/db/activity.ts";
-import { forgetWalks } from "../../../support/business.ts";
-import { runPart } from "../../../support/cron.ts";
+import { forgetWalks, runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
 

@@ -4,9 +4,8 @@ import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts
 import { flushActivity } from "../../../../src/db/activity.ts";
 import { noteRefusal, type RefusalKind, readRefusals, readRefusalsOfUser } from "../../../../src/db/refusals.ts";
 import { PurserError } from "../../../../src/errors.ts";
-import { forgetWalks } from "../../../support/business.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
-import { runPart } from "../../../support/cron.ts";
+import { forgetWalks, runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
 

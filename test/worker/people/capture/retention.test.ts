@@ -6,18 +6,18 @@ import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS } from "../../../../src/lib/time.ts";
 import { deleteOldAnalytics } from "../../../../src/people/capture/delete-old.ts";
 import { readSettings } from "../../../../src/settings.ts";
-import { behindGuard } from "../../../support/behind-guard.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { runPart } from "../../../support/cron.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
 import { eventsOf, exportOf, idOf, send } from "../../../support/people.ts";
+import { withoutTrigger } from "../../../support/without-trigger.ts";
 import { type Bindings, bound, Clock, makeApp, makeClient } from "../../../support/world.ts";
 
 const RETENTION: Bindings = { ANALYTICS_RETENTION_DAYS: "30" };
 
 // Deletes the events of other test files, which no test needs any more.
 beforeEach(async () => {
-  await behindGuard("analytics_events_kept", env.DB.prepare("DELETE FROM analytics_events"));
+  await withoutTrigger("analytics_events_kept", env.DB.prepare("DELETE FROM analytics_events"));
 });
 
 async function world() {

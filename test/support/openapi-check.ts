@@ -15,7 +15,7 @@ interface DescribedResponse {
   readonly content?: Readonly<Record<string, { readonly schema: Schema }>>;
 }
 
-// The document as a client reads it, without what JSON leaves out.
+// The document in the form that a client reads, without undefined values.
 const document = JSON.parse(JSON.stringify(apiDocument())) as {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
   readonly components: { readonly responses: Readonly<Record<string, DescribedResponse>> };
@@ -29,7 +29,7 @@ const withoutFormats = <T>(value: T): T =>
     JSON.stringify(value, (key, inner) => (key === "format" && typeof inner === "string" ? undefined : inner)),
   );
 
-/** Makes validators of the document's schemas, one a schema. References point into the document's components. */
+/** Creates one validator for each schema. References point into the document's components. */
 function validatorsOf(change: <T>(value: T) => T): (schema: Schema) => Validator {
   const kept = new WeakMap<object, Validator>();
   const components = change(document.components);
@@ -57,12 +57,12 @@ export function codesIn(description: string): string[] {
   return Array.from(description.matchAll(/^`(\w+)`:/gm), ([, code = ""]) => code);
 }
 
-/** Checks what every response must have, described or not. */
-function checkUndescribed(where: string, status: number, headers: Headers, body: unknown): void {
+/** Checks the parts that every response must have, even if its path is not described. */
+function checkCommonParts(where: string, status: number, headers: Headers, body: unknown): void {
   if (headers.get("x-request-id") === null) throw new Error(`${where}: no x-request-id`);
   const isJson = (headers.get("content-type") ?? "").includes("json");
   if (status >= 400 && isJson && body !== "" && !errorBody.safeParse(body).success) {
-    throw new Error(`${where}: the error body has not the shape of W4: ${JSON.stringify(body)}`);
+    throw new Error(`${where}: the error body does not have the shape of W4: ${JSON.stringify(body)}`);
   }
 }
 
@@ -74,10 +74,10 @@ function operationAt(method: string, path: string): Described | undefined {
 }
 
 /**
- * Checks that the document allows a body that Purser accepted. A list is accepted even when one of its elements is refused,
- * so lists are left out.
+ * Checks that the document allows a body that Purser accepted. It ignores lists, because Purser accepts a list with a refused
+ * element.
  */
-export function checkTaken(method: string, url: string, contentType: string, sent: string): void {
+export function checkRequest(method: string, url: string, contentType: string, sent: string): void {
   const content = operationAt(method, pathOf(url))?.requestBody?.content;
   if (content === undefined) return;
   const { schema } = content[contentType.replace(/;.*$/, "").trim()] ?? content["application/json"] ?? {};
@@ -88,8 +88,8 @@ export function checkTaken(method: string, url: string, contentType: string, sen
   if (Array.isArray(body.batch)) return;
   const { valid, errors } = lenientValidatorOf(schema).validate(body);
   if (valid) return;
-  const told = errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
-  throw new Error(`${method} ${url} took a body that openapi.json refuses:\n${told}`);
+  const differences = errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
+  throw new Error(`${method} ${url} accepted a body that openapi.json does not allow:\n${differences}`);
 }
 
 /** Lists of events are described on a separate path, but also accepted on the path of single events (U1). */
@@ -100,10 +100,10 @@ const isListed = (path: string, body: unknown): boolean =>
  * Checks a response against the OpenAPI document: its status, its body, its error code and its headers must be described.
  * Throws an error that names the difference.
  */
-export function checkDescribed(method: string, url: string, status: number, headers: Headers, body: unknown): void {
+export function checkResponse(method: string, url: string, status: number, headers: Headers, body: unknown): void {
   const path = pathOf(url);
   const where = `${method} ${path} answered ${status}`;
-  checkUndescribed(where, status, headers, body);
+  checkCommonParts(where, status, headers, body);
   const operation = operationAt(method, isListed(path, body) ? `${path}/batch` : path);
   if (operation === undefined) return;
 
@@ -124,6 +124,6 @@ export function checkDescribed(method: string, url: string, status: number, head
   const { code } = status < 400 ? { code: "" } : (body as { error: { code: string } }).error;
   if (result.valid && codesIn(response.description ?? "").includes(code)) return;
   if (result.valid) throw new Error(`${where} with ${code}, which openapi.json does not describe`);
-  const told = result.errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
-  throw new Error(`${where}, not as openapi.json describes it:\n${told}\n${JSON.stringify(body)}`);
+  const differences = result.errors.map((error) => `${error.instanceLocation} ${error.error}`).join("\n");
+  throw new Error(`${where}, not as openapi.json describes it:\n${differences}\n${JSON.stringify(body)}`);
 }

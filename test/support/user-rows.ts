@@ -1,20 +1,20 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 
-/** How to find a user's rows, and their order. `but` leaves a column out. */
+/** How to find a user's rows, and their order. `but` is a column to leave out. */
 type Rows = readonly [table: string, where: string, order: string, but?: string];
 
 const OF_ACCOUNT = "account_id IN (SELECT id FROM own_accounts)";
-/** By an index, because the database has the rows of all earlier files. */
+/** Uses an index, because the database has the rows of all earlier test files. */
 const HERE = "environment_id IN (SELECT id FROM environments WHERE app_id = ?2)";
 const HERE_OR_OWN = "app_id IN (SELECT ?2 UNION ALL SELECT id FROM own_apps)";
-/** Matches rows of an application with the user's name. */
+/** The rows of an application that has the user's id as its name. */
 const OF_APP = "environment_id IN (SELECT id FROM own_environments)";
 
 const TABLES: readonly Rows[] = [
   ["accounts", `${HERE} AND user_id = ?1`, "id"],
   ["credit_balances", OF_ACCOUNT, "grant_seq"],
-  // Any writer may return a due hold first.
+  // Any writer may be the first to return a due hold.
   ["credit_ledger", OF_ACCOUNT, "seq", "written_by"],
   ["credit_adjustments", OF_ACCOUNT, "seq"],
   ["credit_refunds", OF_ACCOUNT, "ordinal"],
@@ -40,7 +40,7 @@ const TABLES: readonly Rows[] = [
       UNION ALL SELECT b.id FROM own_accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id
     )`,
     "action",
-    // The scenes share an application, whose rows are numbered.
+    // All scenes share an application, whose rows have consecutive numbers.
     "seq",
   ],
   ["credit_pack_items", `pack_id IN (SELECT id FROM credit_packs WHERE ${HERE_OR_OWN} AND name = ?1)`, "position"],
@@ -55,7 +55,7 @@ const TABLES: readonly Rows[] = [
   ["webhook_messages", OF_APP, "type"],
 ];
 
-/** D1 allows a function 32 arguments: the names and values of 16 columns. */
+/** D1 allows 32 arguments for a function: the names and values of 16 columns. */
 const COLUMNS_OF_OBJECT = 16;
 
 async function listOf([table, where, order, but]: Rows): Promise<string> {
@@ -71,10 +71,10 @@ async function listOf([table, where, order, but]: Rows): Promise<string> {
 }
 
 /**
- * Makes a function that returns all rows of an application's user as JSON, in one statement, because the tests of faults call it
- * thousands of times.
+ * Returns a function that reads all rows of a user of the application as JSON. It uses one statement, because the tests of faults
+ * call it thousands of times.
  */
-export async function makeReader(appId: string): Promise<(userId: string) => Promise<string>> {
+export async function userRowsReader(appId: string): Promise<(userId: string) => Promise<string>> {
   const lists = await Promise.all(TABLES.map(listOf));
   const text = `WITH own_accounts AS MATERIALIZED (SELECT id FROM accounts WHERE ${HERE} AND user_id = ?1),
     own_apps AS MATERIALIZED (SELECT id FROM apps WHERE name = ?1),
@@ -84,7 +84,7 @@ export async function makeReader(appId: string): Promise<(userId: string) => Pro
     SELECT json_array(${lists.join(", ")}) AS held`;
   return async (userId) => {
     const held = await env.DB.prepare(text).bind(userId, appId).first<string>("held");
-    if (held === null) throw new Error("json_array answers a row");
+    if (held === null) throw new Error("The statement returned no row.");
     return held;
   };
 }

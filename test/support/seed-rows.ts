@@ -1,7 +1,6 @@
 import { env } from "cloudflare:workers";
 import { randomId } from "../../src/lib/ids.ts";
 import type { Environment } from "../../src/runtime.ts";
-import { makeAccount } from "./account.ts";
 
 const AT_MS = Date.UTC(2025, 10, 3, 9, 15);
 
@@ -14,12 +13,27 @@ async function run(sql: string, ...values: unknown[]): Promise<void> {
 const counter = (from: number, to: number): string =>
   `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})`;
 
+/** Inserts a user's account if it does not exist. Returns its integer id. */
+export async function makeAccount(environmentId: number, userId: string): Promise<number> {
+  const of = "environment_id = CAST(?1 AS INTEGER) AND user_id = ?2";
+  const [, found] = await env.DB.batch<{ id: number }>([
+    env.DB.prepare(
+      `INSERT INTO accounts (environment_id, user_id)
+       SELECT CAST(?1 AS INTEGER), ?2 WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE ${of})`,
+    ).bind(environmentId, userId),
+    env.DB.prepare(`SELECT id FROM accounts WHERE ${of}`).bind(environmentId, userId),
+  ]);
+  const id = found?.results[0]?.id;
+  if (id === undefined) throw new Error("The account was not inserted.");
+  return id;
+}
+
 export interface SeededPerson {
   readonly properties?: string;
   readonly isIdentified?: boolean;
 }
 
-/** A person. The first id claims the others by verified claims, in their order. */
+/** Inserts a person. The first id claims the others by verified claims, in order. */
 export async function seedPerson(
   { id: environmentId }: Environment,
   { properties, isIdentified = true }: SeededPerson,
@@ -45,7 +59,7 @@ export async function seedPerson(
   );
 }
 
-/** Analytics events of an id, one for each JSON text of properties. They are anonymous, unless the id belongs to a person. */
+/** Inserts an analytics event for each JSON text of properties. They are anonymous, unless the id belongs to a person. */
 export async function seedAnalytics(
   { id: environmentId }: Environment,
   distinctId: string,
@@ -64,7 +78,7 @@ export async function seedAnalytics(
       distinctId,
     );
   }
-  // A value has at most 2 MB.
+  // D1 allows at most 2 MB for a value.
   for (let index = 0, size = 0, some: string[] = []; index < properties.length; index++) {
     const text = properties[index] ?? "{}";
     some.push(text);
@@ -95,7 +109,7 @@ export async function seedAnalytics(
   );
 }
 
-/** Usage events of an id, from seq `from` to `to`, without debits. */
+/** Inserts usage events without debits, from seq `from` to `to`. */
 export async function seedUsage(
   { id: environmentId }: Environment,
   userId: string,
@@ -117,7 +131,7 @@ export async function seedUsage(
   );
 }
 
-/** Consents of an id, from seq `from` to `to`. */
+/** Inserts consents, from seq `from` to `to`. */
 export async function seedConsents({ id: environmentId }: Environment, distinctId: string, to: number, from = 1) {
   await run(
     `INSERT INTO consent_log (
@@ -130,7 +144,7 @@ export async function seedConsents({ id: environmentId }: Environment, distinctI
   );
 }
 
-/** Balances of 1,000,000 steps each. Returns their ids. */
+/** Inserts balances of 1,000,000 steps each. Returns their ids. */
 export async function seedBalances(
   { id: environmentId }: Environment,
   userId: string,
@@ -152,12 +166,12 @@ export async function seedBalances(
   return balanceIds;
 }
 
-/** Creates balances for many users who have none yet. */
+/** Inserts balances for many users who have none yet. */
 export async function seedBalancesOfMany(
   { id: environmentId }: Environment,
   counts: ReadonlyMap<string, number>,
 ): Promise<void> {
-  // A statement takes 2 MB of one value.
+  // D1 allows at most 2 MB for a value.
   const users = [...counts];
   for (let start = 0; start < users.length; start += 500) {
     const some = JSON.stringify(users.slice(start, start + 500));

@@ -1,5 +1,0 @@
-/** A text file, as a test inside workerd imports it. */
-declare module "*?raw" {
-  const text: string;
-  export default text;
-}
