@@ -1,6 +1,6 @@
 import { createWorkerApp } from "./app.ts";
 import { cronParts, scheduled } from "./cron.ts";
-import { figuresPart } from "./dashboard/figures/walk-business.ts";
+import { figuresPart } from "./dashboard/figures/business.ts";
 import { pendingFlush } from "./db/activity.ts";
 
 const app = createWorkerApp();

@@ -6,11 +6,12 @@ import { revokeBalance } from "../books/credits/revoke.ts";
 import { adjustInput, revokeInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
+import { Confirm, doubtsOfAmount, formFields, redirectAfter, requireReason } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amountText, queryString, signed, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { userPath } from "./links.tsx";
 
 async function adjustForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { balanceId, userId, packName, remaining, unit } = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -92,24 +93,6 @@ async function confirmAdjust(c: Context<DashboardEnv>, form: Form, refused?: Pur
   );
 }
 
-export const adjustRoutes = createDashboardRoutes()
-  .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
-  .get("/users/adjust/confirm", (c) => confirmAdjust(c, c.req.query()))
-  .post("/users/adjust", (c) => {
-    const { form, root } = c.var;
-    const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
-    return redirectAfter(
-      c,
-      async () => {
-        const { replayed } = await callVerb(c, (ctx) =>
-          adjustBalance(ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
-        );
-        return replayed ? "adjusted-before" : "adjusted";
-      },
-      (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),
-    );
-  });
-
 /** Shows the form, which asks for the confirmation itself, so one page is enough. */
 async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const balance = await readBalance(c.var.ctx, form.balanceId ?? "");
@@ -157,7 +140,23 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
   );
 }
 
-export const revokeRoutes = createDashboardRoutes()
+export const adjustRoutes = createDashboardRoutes()
+  .get("/users/adjust", (c) => adjustForm(c, c.req.query()))
+  .get("/users/adjust/confirm", (c) => confirmAdjust(c, c.req.query()))
+  .post("/users/adjust", (c) => {
+    const { form, root } = c.var;
+    const { balanceId = "", adjustmentId = root.newId("adj_") } = form;
+    return redirectAfter(
+      c,
+      async () => {
+        const { replayed } = await callVerb(c, (ctx) =>
+          adjustBalance(ctx, { balanceId, adjustmentId, ...readAdjustment(form) }),
+        );
+        return replayed ? "adjusted-before" : "adjusted";
+      },
+      (refusal) => (refusal.param === "sure" ? confirmAdjust : adjustForm)(c, form, refusal),
+    );
+  })
   .get("/users/revoke", (c) => revokeForm(c, c.req.query()))
   .post("/users/revoke", (c) => {
     const { form } = c.var;

@@ -9,8 +9,8 @@ import { numbers, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
-import { BalanceLink, UserLink } from "./people-list.tsx";
 
 type BalanceView = Awaited<ReturnType<typeof readBalance>>;
 

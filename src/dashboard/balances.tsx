@@ -6,12 +6,12 @@ import type { BalanceStatus } from "../books/ledger/balance.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { numbers, Pager, Table, Tag } from "./components.tsx";
-import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, UserLink } from "./people-list.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
+import { SHOWN_PACKS_MAX } from "./packs.tsx";
 
 const BALANCE_ROWS = 50;
 const BALANCE_STATUSES: readonly BalanceStatus[] = ["active", "depleted", "expired", "revoked"];
@@ -22,7 +22,7 @@ async function balancesPage(c: Context<DashboardEnv>) {
   const status = BALANCE_STATUSES.find((each) => each === form.status);
   const filters = { status, packId: textField(form, "packId"), reference: textField(form, "reference") };
   const [{ packs }, found] = await Promise.all([
-    listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX),
+    listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX),
     catchRefusal(() =>
       findBalances(c.var.ctx, userId, filters, { limit: BALANCE_ROWS, cursor: textField(form, "cursor") }),
     ),
@@ -83,8 +83,6 @@ const BalanceTable = ({ c, balances }: { c: Context<DashboardEnv>; balances: rea
     ])}
   />
 );
-
-export const balancesRoutes = createDashboardRoutes().get("/users/balances", balancesPage);
 
 const AS_OF_ROWS = 100;
 
@@ -168,4 +166,6 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
   );
 };
 
-export const asOfRoutes = createDashboardRoutes().get("/users/as-of", asOfPage);
+export const balancesRoutes = createDashboardRoutes()
+  .get("/users/balances", balancesPage)
+  .get("/users/as-of", asOfPage);

@@ -9,9 +9,6 @@ import { catchRefusal, type DashboardEnv, type Form, textField } from "./form.ts
 import { amountText, queryString } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
 
-/** How many packs a form offers. */
-export const SHOWN_FIELDS_MAX = 200;
-
 /** The longest reason. It must fit in a link, because a confirmation is a page that can be reloaded. */
 const REASON_MAX = 500;
 
@@ -117,5 +114,3 @@ export function requireReason(form: Form, name: string): string {
   if ([...reason].length > REASON_MAX) throw invalid(name, `must have at most ${REASON_MAX} characters`);
   return reason;
 }
-
-export const userPath = (userId: string | undefined): string => `users${queryString({ userId })}`;

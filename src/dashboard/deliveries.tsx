@@ -1,14 +1,22 @@
 import type { Context } from "hono";
+import { invalid, type PurserError } from "../errors.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
 import { listDeliveries, lookedAtDeliveriesMax } from "../webhooks/list-deliveries.ts";
+import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
-import { listDeliveriesInput } from "../webhooks/schemas.ts";
+import { listDeliveriesInput, replayInput } from "../webhooks/schemas.ts";
 import { Pager, Table, Tag } from "./components.tsx";
-import { Hidden } from "./fields.tsx";
-import { type DashboardEnv, parseForm, textField } from "./form.ts";
+import { Field, Hidden } from "./fields.tsx";
+import { type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
-import { TICKED } from "./webhook-forms.tsx";
-import { disabledReasonOf } from "./webhooks.tsx";
+import { repeatable } from "./session.tsx";
+import { attemptFailure, type EndpointAct } from "./webhooks.tsx";
+
+/** The prefix of the field of a ticked message. */
+const TICKED = "message ";
+/** The most ticked messages: as many as a page shows. */
+const TICKED_MAX = 20;
 
 const DELIVERY_ROWS = 20;
 const DELIVERY_STATUSES = ["", "pending", "delivered", "failed"] as const;
@@ -26,7 +34,7 @@ const AttemptLine = ({ attempt }: { attempt: Attempt }) => {
   const isSuccess = attempt.status !== null && attempt.status >= 200 && attempt.status < 300;
   return (
     <div>
-      <Time at={attempt.at} />: {isSuccess ? attempt.status : disabledReasonOf(attempt)}{" "}
+      <Time at={attempt.at} />: {isSuccess ? attempt.status : attemptFailure(attempt)}{" "}
       <span class="soft">{amountText(attempt.durationMs)} ms</span>
     </div>
   );
@@ -123,4 +131,49 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
       />
     </section>
   );
+};
+
+interface ReplayFormProps {
+  readonly c: Context<DashboardEnv>;
+  readonly webhook: WebhookOutput;
+  readonly refusal: PurserError | undefined;
+}
+
+export const ReplayForm = ({ c, webhook, refusal }: ReplayFormProps) => (
+  <form method="post" action={pathIn(c, `webhooks/${webhook.webhookId}/replay`)} class="card">
+    <h2>Replay</h2>
+    <p class="soft">Sends all messages of a period (UTC) again, including delivered ones: at most 10,000.</p>
+    <FormToken c={c} />
+    <Hidden fields={{ nonce: c.var.root.newId("") }} />
+    <div class="row">
+      <Field
+        label="From"
+        name="from"
+        type="datetime-local"
+        value={c.var.form.from ?? iso(c.var.root.now() - DAY_MS).slice(0, 16)}
+        refusal={refusal}
+        required
+      />
+      <Field label="To (empty: now)" name="to" type="datetime-local" value={c.var.form.to} refusal={refusal} />
+      <button type="submit" class="quiet">
+        Replay
+      </button>
+    </div>
+  </form>
+);
+
+export const resend: EndpointAct = async (c, { webhookId }) => {
+  const { messageId, ...form } = c.var.form;
+  const ticked = Object.keys(form).flatMap((name) => (name.startsWith(TICKED) ? [name.slice(TICKED.length)] : []));
+  const ids = messageId === undefined ? ticked.slice(0, TICKED_MAX) : [messageId];
+  if (ids.length === 0) throw invalid("messageId", "Nothing was sent: tick the messages to resend.");
+  for (const id of ids) await resendMessage(await repeatable(c, `\n${id}`), c.var.ctx.environment.appId, webhookId, id);
+  return `/${webhookId}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
+};
+
+export const replay: EndpointAct = async (c, { webhookId }) => {
+  const { form } = c.var;
+  const span = { from: timeField(form, "from"), to: timeField(form, "to") };
+  await replayMessages(await repeatable(c), c.var.ctx.environment.appId, webhookId, parseForm(replayInput, span));
+  return `/${webhookId}?notice=replayed`;
 };

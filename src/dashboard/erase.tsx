@@ -10,9 +10,8 @@ import { Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.tsx";
+import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { quantitiesText } from "./people-list.tsx";
 
 const reasons = () => erasureReason.unwrap().options.map((reason) => [reason, reason.replaceAll("_", " ")] as const);
 

@@ -14,12 +14,12 @@ import { invalid } from "../errors.ts";
 import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty, type NumberHead, numbers, Pager, Table, Tag } from "./components.tsx";
-import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField, timeField } from "./form.ts";
 import { amountText, queryString, signed, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./people-list.tsx";
+import { BalanceLink, EventLink, PersonLink, ReservationLink, UserLink } from "./links.tsx";
+import { SHOWN_PACKS_MAX } from "./packs.tsx";
 
 interface FigureFilters {
   readonly unit: string | undefined;
@@ -184,7 +184,7 @@ async function figuresPage(c: Context<DashboardEnv>) {
   const from = fromMs === undefined ? form.from : dateOf(fromMs);
   const to = toMs === undefined ? form.to : dateOf(toMs - DAY_MS);
   const { packs } = hasUnits
-    ? await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX)
+    ? await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_PACKS_MAX)
     : { packs: [] };
   const link = (cursor?: string) =>
     `${pathIn(c, "figures")}${queryString({ figure: name, unit, packId, from, to, cursor })}`;

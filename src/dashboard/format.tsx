@@ -17,6 +17,12 @@ export function shortAmount(value: number): string {
 }
 export const signed = (value: number): string => (value > 0 ? `+${amountText(value)}` : amountText(value));
 
+/** Returns quantities as text: `1 count, 500 tokens`. */
+export const quantitiesText = (quantities: object): string =>
+  Object.entries(quantities)
+    .map(([unit, value]) => `${typeof value === "number" ? amountText(value) : value} ${unit}`)
+    .join(", ");
+
 /** Returns `2026-01-15 12:00:00` for an ISO time. */
 export const timeText = (iso: string | null, otherwise = "never"): string =>
   iso === null ? otherwise : iso.slice(0, 19).replace("T", " ");

@@ -4,18 +4,10 @@ import { grantPack, previewGrant } from "../books/credits/grant.ts";
 import { readUserTotals } from "../books/credits/read-balance.ts";
 import { grantInput } from "../books/credits/schemas.ts";
 import { listPacks } from "../catalog/pack.ts";
+import type { PackOutput } from "../catalog/responses.ts";
 import { invalid, type PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
-import {
-  Confirm,
-  doubtsOfAmount,
-  doubtsOfId,
-  formFields,
-  redirectAfter,
-  requireReason,
-  SHOWN_FIELDS_MAX,
-  userPath,
-} from "./confirm.tsx";
+import { Confirm, doubtsOfAmount, doubtsOfId, formFields, redirectAfter, requireReason } from "./confirm.tsx";
 import { Choice, Field, Hidden, LongText } from "./fields.tsx";
 import {
   catchRefusal,
@@ -29,13 +21,51 @@ import {
 } from "./form.ts";
 import { amountText, queryString, timeText } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { userPath } from "./links.tsx";
+import { SHOWN_PACKS_MAX } from "./packs.tsx";
 
 const GRANT_SOURCES = ["manual", "grant", "purchase", "refund"] as const;
 
+/** Returns the packs that can be granted. */
+export async function listOfferedPacks({ var: { ctx, root } }: Context<DashboardEnv>): Promise<readonly PackOutput[]> {
+  const { packs } = await listPacks(root, ctx.environment.appId, SHOWN_PACKS_MAX);
+  return packs.filter(({ archivedAt }) => archivedAt === null);
+}
+
+interface GrantFieldsProps {
+  readonly form: Form;
+  readonly packs: readonly PackOutput[];
+  readonly refusal: PurserError | undefined;
+  readonly quantityHint?: string;
+}
+
+/** Shows the fields of every form that grants: the user, the pack and the quantity. */
+export const GrantFields = ({ form, packs, refusal, quantityHint }: GrantFieldsProps) => (
+  <>
+    <Field label="User id" name="userId" value={form.userId} required refusal={refusal} />
+    <Choice
+      label="Pack"
+      name="packId"
+      value={form.packId}
+      options={packs.map(({ packId, packName, items, unit }) => [
+        packId,
+        items.length === 0 ? `${packName} (any quantity of ${unit})` : packName,
+      ])}
+      refusal={refusal}
+    />
+    <Field
+      label="Quantity"
+      name="quantity"
+      value={form.quantity}
+      hint={quantityHint ?? "only for packs without items"}
+      refusal={refusal}
+    />
+  </>
+);
+
 async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { root } = c.var;
-  const { packs } = await listPacks(root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX);
-  const offered = packs.filter((pack) => pack.archivedAt === null);
+  const offered = await listOfferedPacks(c);
   if (offered.length === 0 && refusal === undefined) return noPacksPage(c);
   return page(
     c,
@@ -44,24 +74,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
       {/* The same confirmation, submitted again, grants nothing more. */}
       <Hidden fields={{ ref: form.ref ?? root.newId("dashboard:") }} />
       <div class="row">
-        <Field label="User id" name="userId" value={form.userId} required refusal={refusal} />
-        <Choice
-          label="Pack"
-          name="packId"
-          value={form.packId}
-          options={offered.map((pack) => [
-            pack.packId,
-            pack.items.length === 0 ? `${pack.packName} (any quantity of ${pack.unit})` : pack.packName,
-          ])}
-          refusal={refusal}
-        />
-        <Field
-          label="Quantity"
-          name="quantity"
-          value={form.quantity}
-          hint="only for packs without items"
-          refusal={refusal}
-        />
+        <GrantFields form={form} packs={offered} refusal={refusal} />
       </div>
       <div class="row">
         <Choice

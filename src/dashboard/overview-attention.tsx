@@ -9,10 +9,8 @@ import type { DashboardEnv } from "./form.ts";
 import { amountText, moneyText, queryString, span, Time } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
-import { paymentPath } from "./payment.tsx";
-import type { Overview } from "./read-overview.ts";
-import { suspendedPath } from "./recurring.tsx";
-import { refusalsPath } from "./refusals.tsx";
+import { paymentPath, refusalsPath, suspendedPath } from "./links.tsx";
+import type { Overview, OverviewProps } from "./read-overview.ts";
 import { failureText, isFailing, rateText } from "./webhooks.tsx";
 
 interface Matter {
@@ -31,13 +29,8 @@ const USUAL_DAYS = 7;
 const WAITING_MS = 15 * 60_000;
 const DISPUTES_SHOWN = 5;
 
-interface AttentionProps {
-  readonly c: Context<DashboardEnv>;
-  readonly overview: Overview;
-}
-
 /** Shows the problems that an operator should look at first. */
-export const Attention = ({ c, overview }: AttentionProps) => {
+export const Attention = ({ c, overview }: OverviewProps) => {
   const matters = [
     ...ofDatabase(c, overview),
     ...ofPayments(c, overview),
@@ -121,17 +114,13 @@ function ofEndpoints(c: Context<DashboardEnv>, { health, lag }: Overview): Matte
     const waits = waitingText(waiting?.waiting ?? 0, waiting?.oldestAt ?? null, nowMs);
     const to = { href: pathIn(c, `webhooks/${webhookId}`), action: "Open the endpoint" };
     if (!isEnabled) {
-      return [{ kind: "warn", title: `${nameOfAttention(url)} is off.`, detail: "Nothing is sent to it.", ...to }];
+      return [{ kind: "warn", title: `${endpointName(url)} is off.`, detail: "Nothing is sent to it.", ...to }];
     }
     if (isFailing(endpoint)) {
-      return [
-        { kind: "bad", title: `${nameOfAttention(url)} is failing.`, detail: failingText(endpoint, waits), ...to },
-      ];
+      return [{ kind: "bad", title: `${endpointName(url)} is failing.`, detail: failingText(endpoint, waits), ...to }];
     }
     const isLate = (waiting?.oldestAt ?? null) !== null && nowMs - Date.parse(waiting?.oldestAt ?? "") > WAITING_MS;
-    return isLate
-      ? [{ kind: "warn", title: `Messages to ${nameOfAttention(url)} are late.`, detail: waits, ...to }]
-      : [];
+    return isLate ? [{ kind: "warn", title: `Messages to ${endpointName(url)} are late.`, detail: waits, ...to }] : [];
   });
 }
 
@@ -151,7 +140,7 @@ function waitingText(waiting: number, oldestAt: string | null, nowMs: number): s
 const NAME_MAX = 60;
 
 /** Returns an endpoint's URL without its scheme and query, which may contain a secret. */
-function nameOfAttention(url: string): string {
+function endpointName(url: string): string {
   if (!URL.canParse(url)) return url.slice(0, NAME_MAX);
   const { host, pathname } = new URL(url);
   const name = `${host}${pathname === "/" ? "" : pathname}`;

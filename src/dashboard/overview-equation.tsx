@@ -1,13 +1,95 @@
-import { UNITS } from "../books/amounts/amount.ts";
-import type { Business } from "./figures/read-business.ts";
+import type { Child } from "hono/jsx";
+import { exactAmount, stepsOfExact, UNITS, type Unit } from "../books/amounts/amount.ts";
+import type { StatementLineOutput } from "../books/statements/responses.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import { Empty } from "./components.tsx";
+import { Hidden } from "./fields.tsx";
+import type { Business } from "./figures/business.ts";
 import { type FigureName, figurePath } from "./figures.tsx";
-import { amountText, Updated } from "./format.tsx";
-import { pathIn } from "./layout.tsx";
-import { type FiguresProps, spanOf } from "./overview-figures.tsx";
-import { sumOfUnit } from "./read-overview.ts";
+import { amountText, Time, Updated } from "./format.tsx";
+import { FormToken, pathIn } from "./layout.tsx";
+import { type OverviewProps, spanOf, sumOfUnit } from "./read-overview.ts";
+import { STATEMENT_TERMS } from "./statements.tsx";
 
-/** Shows how the outstanding amount came about. Its first line is the difference between the others. */
-export const Equation = ({ c, overview }: FiguresProps) => {
+interface EquationTableProps {
+  readonly units: readonly Unit[];
+  /** The last row is the total. Each row has a cell for each unit. */
+  readonly rows: readonly { readonly label: string; readonly cells: readonly Child[] }[];
+}
+
+/** Shows how amounts lead from the first row to the last, with a column for each unit. */
+const EquationTable = ({ units, rows }: EquationTableProps) => (
+  <div class="scroll">
+    <table class="equation">
+      <thead>
+        <tr>
+          <th scope="col">Credits</th>
+          {units.map((unit) => (
+            <th scope="col" class="end">
+              {unit}
+            </th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map(({ label, cells }, index) => (
+          <tr class={index === rows.length - 1 ? "total" : undefined}>
+            <th scope="row">{label}</th>
+            {cells.map((cell) => (
+              <td class="end">{cell}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </div>
+);
+
+interface TermProps {
+  readonly isAdded: boolean;
+  /** The amount without its sign. */
+  readonly amount: number;
+  readonly href: string | undefined;
+}
+
+/** Shows a term with its sign. A term of 0 has no link, because its list is empty. */
+const Term = ({ isAdded, amount, href }: TermProps) => {
+  if (amount === 0) return <>0</>;
+  const text = `${isAdded ? "+" : "−"}${amountText(amount)}`;
+  return href === undefined ? <span>{text}</span> : <a href={href}>{text}</a>;
+};
+
+interface EquationTerm {
+  readonly label: string;
+  readonly sign: 1 | -1;
+  readonly name: "granted" | "spent" | "refunded" | "restored" | "revoked" | "adjusted" | "erased" | "expired";
+  /** The figure that lists its entries. */
+  readonly figure?: FigureName;
+  /** Shown only where it is not 0. */
+  readonly isRare?: boolean;
+}
+
+const EQUATION_TERMS: readonly EquationTerm[] = [
+  { label: "Granted", sign: 1, name: "granted", figure: "granted" },
+  { label: "Spent", sign: -1, name: "spent", figure: "spent" },
+  { label: "Returned: refunds and disputes", sign: -1, name: "refunded", figure: "refunded" },
+  { label: "Restored to payments", sign: 1, name: "restored", isRare: true },
+  { label: "Revoked", sign: -1, name: "revoked", isRare: true },
+  { label: "Adjusted", sign: 1, name: "adjusted", isRare: true },
+  { label: "Erased", sign: -1, name: "erased", isRare: true },
+  { label: "Expired", sign: -1, name: "expired", figure: "expired" },
+];
+
+/** Removes the error that adding doubles leaves below the smallest step. */
+const roundTo = (value: number): number => Math.round(value * 1e6) / 1e6;
+
+function expiredOf(expired: ReturnType<Business["expired"]>, unit: string): number {
+  const days = expired.find((each) => each.unit === unit)?.days ?? [];
+  return days.reduce((sum, { value }) => sum + value, 0);
+}
+
+/** Shows how the outstanding amount came about. The first row is computed from the others. */
+export const Equation = ({ c, overview }: OverviewProps) => {
   const { days, past, outstanding, business } = overview;
   const closing = outstanding?.amounts ?? business?.outstanding;
   if (closing === undefined) return null;
@@ -24,100 +106,127 @@ export const Equation = ({ c, overview }: FiguresProps) => {
       expired: expiredOf(expired, unit),
     };
     const end = closing.find((each) => each.unit === unit)?.amount ?? 0;
-    const change = LINES.reduce((sum, { sign, name }) => sum + sign * terms[name], 0);
+    const change = EQUATION_TERMS.reduce((sum, { sign, name }) => sum + sign * terms[name], 0);
     return { unit, terms, end, start: roundTo(end - change) };
   }).filter(({ terms, end, start }) => end !== 0 || start !== 0 || Object.values(terms).some((term) => term !== 0));
   if (columns.length === 0) return null;
-  const lines = LINES.filter(({ name, isRare }) => !isRare || columns.some(({ terms }) => terms[name] !== 0));
+  const shown = EQUATION_TERMS.filter(({ name, isRare }) => !isRare || columns.some(({ terms }) => terms[name] !== 0));
   const link = (name: FigureName, unit: string) => pathIn(c, figurePath(name, { unit, ...spanOf(overview) }));
+  const rows = shown.map(({ label, sign, name, figure }) => ({
+    label,
+    cells: columns.map(({ unit, terms }) =>
+      name === "expired" && business === null ? (
+        <span class="soft">not known yet</span>
+      ) : (
+        <Term isAdded={sign * terms[name] > 0} amount={Math.abs(terms[name])} href={figure && link(figure, unit)} />
+      ),
+    ),
+  }));
   return (
     <section class="card" id="equation">
       <div class="card-head">
         <h2>From {spanOf(overview).from} to now</h2>
         {business !== null && <Updated at={business.finishedAt} what="Expired" />}
       </div>
-      <div class="scroll">
-        <table class="equation">
-          <thead>
-            <tr>
-              <th scope="col">Credits</th>
-              {columns.map(({ unit }) => (
-                <th scope="col" class="end">
-                  {unit}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            <tr>
-              <th scope="row">Outstanding at the start</th>
-              {columns.map(({ start }) => (
-                <td class="end">{amountText(start)}</td>
-              ))}
-            </tr>
-            {lines.map(({ label, sign, name, figure }) => (
-              <tr>
-                <th scope="row">{label}</th>
-                {columns.map(({ unit, terms }) => (
-                  <td class="end">
-                    {name === "expired" && business === null ? (
-                      <span class="soft">not known yet</span>
-                    ) : (
-                      <Term value={sign * terms[name]} href={figure && link(figure, unit)} />
-                    )}
-                  </td>
-                ))}
-              </tr>
-            ))}
-            <tr class="total">
-              <th scope="row">{outstanding === null ? "Outstanding" : "Outstanding now, including holds"}</th>
-              {columns.map(({ end }) => (
-                <td class="end">{amountText(end)}</td>
-              ))}
-            </tr>
-          </tbody>
-        </table>
-      </div>
+      <EquationTable
+        units={columns.map(({ unit }) => unit)}
+        rows={[
+          { label: "Outstanding at the start", cells: columns.map(({ start }) => amountText(start)) },
+          ...rows,
+          {
+            label: outstanding === null ? "Outstanding" : "Outstanding now, including holds",
+            cells: columns.map(({ end }) => amountText(end)),
+          },
+        ]}
+      />
       <p class="soft">
-        The first line is what the others leave. Figures by day are approximate; a{" "}
+        The first line is computed from the others. Figures by day are approximate; a{" "}
         <a href={pathIn(c, "statements")}>statement</a> of a month is exact.
       </p>
     </section>
   );
 };
 
-interface Line {
-  readonly label: string;
-  readonly sign: 1 | -1;
-  readonly name: "granted" | "spent" | "refunded" | "restored" | "revoked" | "adjusted" | "erased" | "expired";
-  /** The figure that lists its entries. */
-  readonly figure?: FigureName;
-  /** Shown only where it is not 0. */
-  readonly isRare?: boolean;
+/** Returns the month before that of a moment, such as `2026-10`. */
+function monthBefore(atMs: number): string {
+  const now = new Date(atMs);
+  return iso(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 1)).slice(0, 7);
 }
 
-const LINES: readonly Line[] = [
-  { label: "Granted", sign: 1, name: "granted", figure: "granted" },
-  { label: "Spent", sign: -1, name: "spent", figure: "spent" },
-  { label: "Returned: refunds and disputes", sign: -1, name: "refunded", figure: "refunded" },
-  { label: "Restored to payments", sign: 1, name: "restored", isRare: true },
-  { label: "Revoked", sign: -1, name: "revoked", isRare: true },
-  { label: "Adjusted", sign: 1, name: "adjusted", isRare: true },
-  { label: "Erased", sign: -1, name: "erased", isRare: true },
-  { label: "Expired", sign: -1, name: "expired", figure: "expired" },
-];
-
-/** Shows a term with its sign. A term of 0 has no link, because its list is empty. */
-const Term = ({ value, href }: { value: number; href?: string | undefined }) => {
-  if (value === 0) return <>0</>;
-  const text = `${value > 0 ? "+" : "−"}${amountText(Math.abs(value))}`;
-  return href === undefined ? <span>{text}</span> : <a href={href}>{text}</a>;
+const daysOfMonth = (month: string) => {
+  const [year = 0, number = 0] = month.split("-").map(Number);
+  return { from: `${month}-01`, to: iso(Date.UTC(year, number) - DAY_MS).slice(0, 10) };
 };
 
-/** Takes away what the addition of doubles leaves beyond the smallest step. */
-const roundTo = (value: number): number => Math.round(value * 1e6) / 1e6;
+/** Shows the newest statement by unit. The statement balances exactly. Offers to make the statement of the last month. */
+export const ClosedMonth = ({ c, overview: { statement } }: OverviewProps) => {
+  const month = monthBefore(c.var.ctx.now());
+  return (
+    <section class="card" id="closed-month">
+      <div class="card-head">
+        <h2>{statement === null ? "The last closed month" : `Month ${statement.month}`}</h2>
+        {statement !== null && (
+          <p class="soft">
+            Exact. Made <Time at={statement.madeAt} otherwise="soon: it is being made" />.{" "}
+            <a href={pathIn(c, `statements/${statement.statementId}`)}>By pack</a>
+          </p>
+        )}
+      </div>
+      {statement?.lines != null && <StatementLines c={c} month={statement.month} lines={statement.lines} />}
+      {statement === null && (
+        <Empty icon="book" title="No month is closed yet">
+          Opening and closing amounts of a month are known once its statement is made.
+        </Empty>
+      )}
+      {statement?.month !== month && (
+        <form method="post" action={pathIn(c, "statements")}>
+          <FormToken c={c} />
+          <Hidden fields={{ month }} />
+          <button type="submit" class="quiet">
+            Make the statement of {month}
+          </button>
+        </form>
+      )}
+    </section>
+  );
+};
 
-function expiredOf(expired: ReturnType<Business["expired"]>, unit: string): number {
-  const days = expired.find((each) => each.unit === unit)?.days ?? [];
-  return days.reduce((sum, { value }) => sum + value, 0);
+interface StatementLinesProps extends Pick<OverviewProps, "c"> {
+  readonly month: string;
+  readonly lines: readonly StatementLineOutput[];
 }
+
+const StatementLines = ({ c, month, lines }: StatementLinesProps) => {
+  const units = UNITS.filter((unit) => lines.some((line) => line.unit === unit));
+  if (units.length === 0) return <p class="empty">Nothing was granted, spent or left in this month.</p>;
+  /** In steps, because a sum may have more digits than a double. */
+  const sum = (unit: Unit, of: (line: StatementLineOutput) => number): bigint =>
+    lines.reduce((total, line) => (line.unit === unit ? total + stepsOfExact(unit, of(line)) : total), 0n);
+  const total = (of: (line: StatementLineOutput) => number) =>
+    units.map((unit) => amountText(exactAmount(unit, sum(unit, of))));
+  const terms = STATEMENT_TERMS.filter(({ of }) => units.some((unit) => sum(unit, of) !== 0n));
+  return (
+    <EquationTable
+      units={units}
+      rows={[
+        { label: "Opening", cells: total(({ opening }) => opening) },
+        ...terms.map(({ label, sign, of, figure }) => ({
+          label,
+          cells: units.map((unit) => {
+            const steps = sum(unit, of);
+            // An amount below 0 comes from balances that expired earlier, and has no list.
+            const isListed = figure !== undefined && steps > 0n;
+            return (
+              <Term
+                isAdded={BigInt(sign) * steps > 0n}
+                amount={exactAmount(unit, steps > 0n ? steps : -steps)}
+                href={isListed ? pathIn(c, figurePath(figure, { unit, ...daysOfMonth(month) })) : undefined}
+              />
+            );
+          }),
+        })),
+        { label: "Closing, including holds", cells: total(({ closing }) => closing) },
+      ]}
+    />
+  );
+};

@@ -1,19 +1,12 @@
-import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { UNITS } from "../books/amounts/amount.ts";
-import { DAY_MS, iso } from "../lib/time.ts";
+import { DAY_MS } from "../lib/time.ts";
 import type { Figure } from "./figures/read.ts";
 import { figurePath } from "./figures.tsx";
-import type { DashboardEnv } from "./form.ts";
 import { amountText, moneyText, shortAmount, Updated } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 import { pathIn } from "./layout.tsx";
-import { type Overview, sumOfUnit, type TwoSpans } from "./read-overview.ts";
-
-export interface FiguresProps {
-  readonly c: Context<DashboardEnv>;
-  readonly overview: Overview;
-}
+import { type OverviewProps, spanOf, sumOfUnit, type TwoSpans } from "./read-overview.ts";
 
 /** Shows the change of a figure against the previous period. Shows nothing when that period has no figure. */
 const Delta = ({ now, before, days }: { now: number; before: number; days: number }) => {
@@ -54,7 +47,7 @@ const FigureValue = ({ value, unit, children }: { value: number; unit: string; c
 );
 
 /** Shows money and credits in the period, the outstanding credits, and the users. */
-export const Headline = ({ c, overview }: FiguresProps) => {
+export const Headline = ({ c, overview }: OverviewProps) => {
   const { days, granted, spent, outstanding, business } = overview;
   const active = business?.active.find((each) => each.days === days);
   const users = outstanding?.users ?? business?.users;
@@ -85,7 +78,7 @@ export const Headline = ({ c, overview }: FiguresProps) => {
 
 const NotYet = () => <p class="soft">Not computed yet. It is computed every hour.</p>;
 
-const Revenue = ({ c, overview }: FiguresProps) => {
+const Revenue = ({ c, overview }: OverviewProps) => {
   const { days, past, payments, isAllPayments } = overview;
   const from = Math.floor(past / DAY_MS) * DAY_MS;
   const before = from - days * DAY_MS;
@@ -116,7 +109,7 @@ const Revenue = ({ c, overview }: FiguresProps) => {
   );
 };
 
-interface ByUnitProps extends FiguresProps {
+interface ByUnitProps extends OverviewProps {
   readonly title: string;
   readonly figure: "granted" | "spent";
   readonly spans: TwoSpans;
@@ -144,14 +137,8 @@ const ByUnit = ({ c, title, figure, spans, sold, overview }: ByUnitProps) => {
   );
 };
 
-/** The first and the last day of the overview. */
-export const spanOf = ({ past, days }: Overview) => ({
-  from: iso(past).slice(0, 10),
-  to: iso(past + (days - 1) * DAY_MS).slice(0, 10),
-});
-
 /** Shows the credits that users can still spend, held ones included: as of now, or by the hourly figures. */
-const Outstanding = ({ c, overview: { outstanding, business } }: FiguresProps) => {
+const Outstanding = ({ c, overview: { outstanding, business } }: OverviewProps) => {
   const amounts = outstanding?.amounts ?? business?.outstanding;
   return (
     <Card title="Outstanding" href={pathIn(c, "users")}>

@@ -1,19 +1,18 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { DayChart, type Series } from "./chart.tsx";
-import type { Figure } from "./figures/read.ts";
-import { AHEAD_DAYS } from "./figures/walk-business.ts";
-import { figurePath } from "./figures.tsx";
+import { Amounts, numbers, Table } from "./components.tsx";
+import { AHEAD_DAYS } from "./figures/business.ts";
+import type { Figure, PackFigure } from "./figures/read.ts";
+import { type FigureName, figurePath } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { amountText, queryString, shortAmount, Updated } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { refusalsPath } from "./links.tsx";
 import { Attention } from "./overview-attention.tsx";
-import { FirstSteps, Packs } from "./overview-business.tsx";
-import { Equation } from "./overview-equation.tsx";
+import { ClosedMonth, Equation } from "./overview-equation.tsx";
 import { Headline } from "./overview-figures.tsx";
-import { ClosedMonth } from "./overview-statement.tsx";
-import { inSpan, type Overview, readOverview, sumOf, type TwoSpans } from "./read-overview.ts";
-import { refusalsPath } from "./refusals.tsx";
+import { inSpan, type OverviewProps, readOverview, spanOf, sumOf, type TwoSpans } from "./read-overview.ts";
 
 const RANGES = [7, 30, 90] as const;
 
@@ -36,7 +35,7 @@ async function overviewPage(c: Context<DashboardEnv>) {
         <Equation c={c} overview={overview} />
         <ClosedMonth c={c} overview={overview} />
       </div>
-      <Packs c={c} business={business} packs={overview.packs} from={overview.past} days={days} />
+      <Packs c={c} overview={overview} />
       <Refusals c={c} overview={overview} />
       <p class="soft">
         Days are in UTC. Figures by day are approximate: they are written a few seconds after each request and can miss
@@ -45,6 +44,28 @@ async function overviewPage(c: Context<DashboardEnv>) {
     </>,
   );
 }
+
+/** Shows what to do when there is nothing yet. */
+const FirstSteps = ({ c }: { c: Context<DashboardEnv> }) => (
+  <section class="card" id="first-steps">
+    <h2>First steps</h2>
+    <ol class="steps">
+      <li>
+        <a href={pathIn(c, "packs/new")}>Create a pack</a>: what a grant issues, and what it pays for.
+      </li>
+      <li>
+        <a href={pathIn(c, "keys")}>Create a secret key</a> for your backend.
+      </li>
+      <li>
+        <a href={pathIn(c, "users/grant")}>Grant the pack to a user</a>, here or by{" "}
+        <code>POST /api/v1/credits/grant</code>.
+      </li>
+      <li>
+        Record usage by <code>POST /api/v1/usage/events</code>. <a href="/docs">The reference</a> has every call.
+      </li>
+    </ol>
+  </section>
+);
 
 const Ranges = ({ c, days, isCompared }: { c: Context<DashboardEnv>; days: number; isCompared: boolean }) => {
   const link = (range: number, compare: boolean) =>
@@ -63,11 +84,6 @@ const Ranges = ({ c, days, isCompared }: { c: Context<DashboardEnv>; days: numbe
   );
 };
 
-interface OverviewProps {
-  readonly c: Context<DashboardEnv>;
-  readonly overview: Overview;
-}
-
 /** Shows granted and spent amounts by day, in a chart for each unit, and upcoming expiries. */
 const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boolean }) => {
   const { granted, spent, expiring, business } = overview;
@@ -85,12 +101,12 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
       {units.map((unit) => {
         const series = [seriesOf("Granted", "granted", granted, unit), seriesOf("Spent", "spent", spent, unit)];
         const before = { name: "Spent before", days: inSpan(spent.before, unit, overview) };
-        const [sold, used] = series.map((each) => shortAmount(sumOf(each)));
+        const [given, used] = series.map((each) => shortAmount(sumOf(each)));
         return (
           <div class="card">
             <DayChart
               label={`Granted and spent, ${unit}`}
-              total={`${sold} granted, ${used} spent`}
+              total={`${given} granted, ${used} spent`}
               series={isCompared ? [...series, before] : series}
             />
           </div>
@@ -100,7 +116,7 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
         <div class="card">
           <DayChart
             label={`Expiring in ${AHEAD_DAYS} days, ${figure.unit}`}
-            href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...overviewSpanOf(figure) }))}
+            href={pathIn(c, figurePath("expiring", { unit: figure.unit, ...daysOfFigure(figure) }))}
             total={shortAmount(sumOf(figure))}
             series={[
               {
@@ -117,7 +133,52 @@ const Charts = ({ c, overview, isCompared }: OverviewProps & { isCompared: boole
   );
 };
 
-const overviewSpanOf = ({ days }: Pick<Figure, "days">) => ({ from: days[0]?.date ?? "", to: days.at(-1)?.date ?? "" });
+const daysOfFigure = ({ days }: Pick<Figure, "days">) => ({ from: days[0]?.date ?? "", to: days.at(-1)?.date ?? "" });
+
+const OVERVIEW_PACKS_MAX = 50;
+
+/** Shows what was granted and spent of each pack, and what is outstanding. */
+const Packs = ({ c, overview }: OverviewProps) => {
+  const { business, packs, days } = overview;
+  const outstanding = business?.byPack ?? [];
+  const ids = [...new Set([...packs, ...outstanding].map(({ packId }) => packId))];
+  if (ids.length === 0) return null;
+  const of = (kind: PackFigure["kind"], packId: string) =>
+    packs.filter((figure) => figure.kind === kind && figure.packId === packId);
+  const linkToFigure = (figure: FigureName, packId: string) => (unit: string) =>
+    pathIn(c, figurePath(figure, { unit, packId, ...spanOf(overview) }));
+  return (
+    <section class="card" id="packs">
+      <div class="card-head">
+        <h2>By pack</h2>
+        {business !== null && <Updated at={business.finishedAt} what="Outstanding" />}
+      </div>
+      <Table
+        label="By pack"
+        csv="by-pack"
+        head={["Pack", numbers(`Granted, ${days} days`), numbers(`Spent, ${days} days`), numbers("Outstanding")]}
+        empty=""
+        rows={ids
+          .slice(0, OVERVIEW_PACKS_MAX)
+          .map((packId) => [
+            <a href={pathIn(c, `packs/${packId}`)}>
+              {packs.find((figure) => figure.packId === packId)?.packName ?? packId}
+            </a>,
+            <Amounts of={of("granted_of", packId)} hrefOf={linkToFigure("granted", packId)} />,
+            <Amounts of={of("spent_of", packId)} hrefOf={linkToFigure("spent", packId)} />,
+            business === null ? (
+              <span class="soft">not computed yet</span>
+            ) : (
+              <Amounts of={outstanding.find((each) => each.packId === packId)?.amounts ?? []} />
+            ),
+          ])}
+      />
+      {(ids.length > OVERVIEW_PACKS_MAX || business?.isPartial === true) && (
+        <p class="soft">Not all packs are shown.</p>
+      )}
+    </section>
+  );
+};
 
 /** Shows the refusals, and the exports of people. */
 const Refusals = ({ c, overview }: OverviewProps) => {
@@ -125,8 +186,8 @@ const Refusals = ({ c, overview }: OverviewProps) => {
   const cards: readonly (readonly [label: string, figures: readonly Figure[], path: string | undefined])[] = [
     ["Insufficient credits (402)", shortages.now, refusalsPath("shortage")],
     ["Refused grants", refused, refusalsPath("failed_grant")],
-    ["Export links created", minted, figurePath("minted", overviewSpanOf(minted[0] ?? { days: [] }))],
-    ["Export links opened", opened, figurePath("opened", overviewSpanOf(opened[0] ?? { days: [] }))],
+    ["Export links created", minted, figurePath("minted", daysOfFigure(minted[0] ?? { days: [] }))],
+    ["Export links opened", opened, figurePath("opened", daysOfFigure(opened[0] ?? { days: [] }))],
     // A refused link leaves only its event.
     ["Identity links refused", links, undefined],
   ];

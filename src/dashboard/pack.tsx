@@ -168,26 +168,6 @@ async function savePack(c: Context<DashboardEnv>, packId: string) {
   return packPage(c, await readStored(c, packId), draft, { refusal: saved.refusal });
 }
 
-export const packRoutes = createDashboardRoutes()
-  .get("/packs/new", (c) => newPackPage(c, blankPack))
-  .post("/packs/new/try", (c) => answerRuleTest(c, null))
-  .post("/packs", async (c) => {
-    const { appId } = c.var.ctx.environment;
-    const draft = readDraft(c.var.form);
-    const created = await catchRefusal(async () =>
-      createPack(c.var.admin, appId, parseForm(createPackInput, bodyOf(draft))),
-    );
-    return created.refusal === undefined
-      ? c.redirect(pathIn(c, "packs?notice=created"), 303)
-      : newPackPage(c, draft, { refusal: created.refusal });
-  })
-  .get("/packs/:packId", async (c) => {
-    const pack = await readStored(c, c.req.param("packId"));
-    return packPage(c, pack, draftOf(pack));
-  })
-  .post("/packs/:packId", (c) => savePack(c, c.req.param("packId")))
-  .post("/packs/:packId/try", (c) => answerRuleTest(c, c.req.param("packId")));
-
 async function archivePage(c: Context<DashboardEnv>, packId: string) {
   const { packName } = presentPack(await readPack(c.var.root, c.var.ctx.environment.appId, packId));
   return page(
@@ -218,7 +198,25 @@ const restoreRefused = (c: Context<DashboardEnv>, packId: string, refusal: Purse
     </p>,
   );
 
-export const packArchiveRoutes = createDashboardRoutes()
+export const packRoutes = createDashboardRoutes()
+  .get("/packs/new", (c) => newPackPage(c, blankPack))
+  .post("/packs/new/try", (c) => answerRuleTest(c, null))
+  .post("/packs", async (c) => {
+    const { appId } = c.var.ctx.environment;
+    const draft = readDraft(c.var.form);
+    const created = await catchRefusal(async () =>
+      createPack(c.var.admin, appId, parseForm(createPackInput, bodyOf(draft))),
+    );
+    return created.refusal === undefined
+      ? c.redirect(pathIn(c, "packs?notice=created"), 303)
+      : newPackPage(c, draft, { refusal: created.refusal });
+  })
+  .get("/packs/:packId", async (c) => {
+    const pack = await readStored(c, c.req.param("packId"));
+    return packPage(c, pack, draftOf(pack));
+  })
+  .post("/packs/:packId", (c) => savePack(c, c.req.param("packId")))
+  .post("/packs/:packId/try", (c) => answerRuleTest(c, c.req.param("packId")))
   .get("/packs/:packId/archive", (c) => archivePage(c, c.req.param("packId")))
   .post("/packs/:packId/archive", async (c) => {
     await archivePack(c.var.admin, c.var.ctx.environment.appId, c.req.param("packId"));

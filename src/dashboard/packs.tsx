@@ -21,7 +21,8 @@ export const RuleList = ({ matches }: { matches: readonly MatchRule[] }) => (
   </span>
 );
 
-const SHOWN_PACKS_MAX = 200;
+/** How many packs the page of packs shows, and forms offer. */
+export const SHOWN_PACKS_MAX = 200;
 export const PACK_NOTICES: Readonly<Record<string, string>> = {
   created: "Pack created.",
   saved: "Pack saved. Existing balances are unchanged.",

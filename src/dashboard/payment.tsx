@@ -1,41 +1,27 @@
 import type { Context } from "hono";
-import { listPacks } from "../catalog/pack.ts";
+import { readUserTotals } from "../books/credits/read-balance.ts";
+import { shareAtMostOne } from "../books/credits/schemas.ts";
+import type { PackOutput } from "../catalog/responses.ts";
 import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
-import type { Mode } from "../runtime.ts";
-import { numbers, Table, Tag } from "./components.tsx";
-import { SHOWN_FIELDS_MAX } from "./confirm.tsx";
-import { Choice, Field } from "./fields.tsx";
-import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, moneyText, Time } from "./format.tsx";
-import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, UserLink } from "./people-list.tsx";
-
-export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
-
-/** The reasons why a payment granted nothing, in words. */
-const REASON_WORDS: Readonly<Record<NonNullable<PaymentOutput["reason"]>, string>> = {
-  no_user: "No user named",
-  no_pack: "No such pack",
-  quantity: "No valid quantity",
-  currency: "Another currency",
-  period_over: "Its period is over",
-  proration: "A proration that cannot be shared",
-  lines_missing: "Lines of the invoice are missing",
-  person_erased: "The person was erased",
-  quota: "Too many balances",
-};
-
-export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOutput }) => (
-  <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : REASON_WORDS[reason]}</Tag>
-);
+import { settlePaymentInput } from "../payments/schemas.ts";
+import { previewRefund, previewSettlement, settlePayment } from "../payments/settle.ts";
+import { numbers, Table } from "./components.tsx";
+import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields } from "./confirm.tsx";
+import { Field } from "./fields.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
+import { amountText, moneyText, queryString, Time } from "./format.tsx";
+import { GrantFields, IssuedFacts, listOfferedPacks } from "./grant.tsx";
+import { page } from "./layout.tsx";
+import { BalanceLink, paymentPath, stripeUrl, UserLink } from "./links.tsx";
+import { StatusTag } from "./payments.tsx";
 
 const userAsked = (c: Context<DashboardEnv>, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
 
 /** Shows a payment, with a form that settles it, or one that previews its refund. */
-export async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
+async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const payment = await findPayment(c.var.root, appId, mode, paymentKey);
   const notice = c.req.query("notice") === "settled" ? "The payment is granted." : undefined;
@@ -113,7 +99,7 @@ export async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, 
         />
       </section>
       {payment.grants.length === 0 ? (
-        <SettleForm c={c} payment={payment} refusal={refusal} packs={await packsOf(c)} />
+        <SettleForm c={c} payment={payment} refusal={refusal} packs={await listOfferedPacks(c)} />
       ) : (
         <RefundForm c={c} payment={payment} refusal={refusal} />
       )}
@@ -121,16 +107,11 @@ export async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, 
   );
 }
 
-async function packsOf(c: Context<DashboardEnv>) {
-  const { packs } = await listPacks(c.var.root, c.var.ctx.environment.appId, SHOWN_FIELDS_MAX);
-  return packs.filter(({ archivedAt }) => archivedAt === null);
-}
-
 const SettleForm = (props: {
   c: Context<DashboardEnv>;
   payment: PaymentOutput;
   refusal: PurserError | undefined;
-  packs: Awaited<ReturnType<typeof packsOf>>;
+  packs: readonly PackOutput[];
 }) => {
   const { c, payment, refusal, packs } = props;
   const form: Form = c.req.method === "GET" ? c.req.query() : c.var.form;
@@ -139,20 +120,11 @@ const SettleForm = (props: {
       <h2>Grant it by hand</h2>
       <p class="soft">It is this payment's grant from then on: refunds and disputes at Stripe take it back.</p>
       <div class="row">
-        <Field label="User id" name="userId" value={form.userId ?? payment.userId ?? ""} required refusal={refusal} />
-        <Choice
-          label="Pack"
-          name="packId"
-          value={form.packId}
-          options={packs.map((pack) => [pack.packId, pack.packName] as const)}
+        <GrantFields
+          form={{ ...form, userId: form.userId ?? payment.userId ?? "" }}
+          packs={packs}
           refusal={refusal}
-        />
-        <Field
-          label="Quantity"
-          name="quantity"
-          value={form.quantity}
-          hint="only for packs without items; empty: what Stripe says"
-          refusal={refusal}
+          quantityHint="only for packs without items; empty: what Stripe says"
         />
         <button type="submit">Continue</button>
       </div>
@@ -160,24 +132,7 @@ const SettleForm = (props: {
   );
 };
 
-const STRIPE_PAGES: Readonly<Record<string, string>> = {
-  ...{ pi: "payments", ch: "payments", py: "payments", in: "invoices" },
-  ...{ evt: "events", cus: "customers", sub: "subscriptions" },
-};
-/** Returns the address of an object at Stripe, such as the payment, where it can be refunded. */
-export function stripeUrl(id: string, mode: Mode): string {
-  const key = encodeURIComponent(id);
-  const test = mode === "test" ? "test/" : "";
-  const found = STRIPE_PAGES[key.slice(0, key.indexOf("_"))];
-  const path = found === undefined ? `search?query=${key}` : `${found}/${key}`;
-  return `https://dashboard.stripe.com/${test}${path}`;
-}
-
-export const RefundForm = (props: {
-  c: Context<DashboardEnv>;
-  payment: PaymentOutput;
-  refusal: PurserError | undefined;
-}) => {
+const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; refusal: PurserError | undefined }) => {
   const { c, payment, refusal } = props;
   const { part = "", of = String(payment.captured) } = c.req.query();
   return (
@@ -202,3 +157,117 @@ export const RefundForm = (props: {
     </form>
   );
 };
+
+/** Shows what a refund of a share would take. */
+async function refundPage(c: Context<DashboardEnv>, key: string) {
+  const { ctx, root } = c.var;
+  const form = c.req.query();
+  const read = await catchRefusal(async () => ({
+    preview: await previewRefund(
+      ctx,
+      key,
+      parseForm(shareAtMostOne, { part: numberField(form, "part"), of: numberField(form, "of") }),
+    ),
+    payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
+  }));
+  if (read.result === undefined) return paymentPage(c, key, read.refusal);
+  const { preview, payment } = read.result;
+  return page(
+    c,
+    { title: `Refund of ${payment.paymentKey}`, section: "payments" },
+    <>
+      <section class="card">
+        <h2>A refund of {moneyText(preview.amount, preview.currency)} would take</h2>
+        <Table
+          label="Balances"
+          head={["Balance", "Unit", numbers("Taken"), numbers("Then left")]}
+          rows={preview.balances.map(({ balanceId, unit, taken, remaining }) => [
+            <BalanceLink c={c} id={balanceId} />,
+            unit,
+            amountText(taken),
+            amountText(remaining),
+          ])}
+          empty="Nothing was granted."
+        />
+      </section>
+      <RefundForm c={c} payment={payment} refusal={undefined} />
+    </>,
+  );
+}
+
+const PAYMENT_PATH = "/payments/:paymentKey";
+
+function readSettlement(c: Context<DashboardEnv>, form: Form) {
+  const { mode } = c.var.ctx.environment;
+  const { userId, packId } = form;
+  return parseForm(settlePaymentInput, { mode, userId, packId, quantity: numberField(form, "quantity") });
+}
+
+/** Shows what a settlement would grant, to whom, and what the user would then have. */
+async function confirmSettlement(c: Context<DashboardEnv>, key: string, form: Form, refused?: PurserError) {
+  const { ctx, root } = c.var;
+  const read = await catchRefusal(async () => {
+    const input = readSettlement(c, form);
+    return {
+      input,
+      plan: await previewSettlement(ctx, key, input),
+      totals: await readUserTotals(ctx, input.userId),
+      doubtsOfUser: await doubtsOfId(ctx, input.userId),
+      payment: await findPayment(root, ctx.environment.appId, ctx.environment.mode, key),
+    };
+  });
+  if (read.result === undefined) return paymentPage(c, key, read.refusal);
+  const { input, plan, totals, payment, doubtsOfUser } = read.result;
+  // A confirmation that is opened again after the grant has nothing left to confirm.
+  if (payment.grants.length > 0) return c.redirect(paymentPath(c, key), 303);
+  const doubts = plan.amounts.flatMap((each) => doubtsOfAmount(each.unit, each.amount));
+  return page(
+    c,
+    { title: "Confirm settlement", section: "payments", refusal: refused },
+    <Confirm
+      c={c}
+      action={`payments/${encodeURIComponent(key)}/settle`}
+      fields={formFields(form)}
+      button="Grant credits"
+      cancel={`payments/${encodeURIComponent(key)}`}
+      change={`payments/${encodeURIComponent(key)}${queryString(formFields(form))}`}
+      doubts={[...doubtsOfUser, ...doubts]}
+    >
+      <dl class="facts">
+        <dt>Payment</dt>
+        <dd>
+          {payment.paymentKey}: {moneyText(payment.captured, payment.currency)} paid
+        </dd>
+        <dt>User</dt>
+        <dd>{input.userId}</dd>
+        <IssuedFacts plan={plan} totals={totals} quantity={form.quantity} />
+        {payment.refunded + payment.withheld > 0 && (
+          <>
+            <dt>Taken back at once</dt>
+            <dd>
+              The share of what is refunded or withheld at Stripe:{" "}
+              {moneyText(payment.refunded + payment.withheld, payment.currency)}.
+            </dd>
+          </>
+        )}
+      </dl>
+    </Confirm>,
+  );
+}
+
+export const paymentPages = createDashboardRoutes()
+  .get(PAYMENT_PATH, (c) => paymentPage(c, c.req.param("paymentKey")))
+  .get(`${PAYMENT_PATH}/refund`, (c) => refundPage(c, c.req.param("paymentKey")))
+  .get(`${PAYMENT_PATH}/settle`, (c) => confirmSettlement(c, c.req.param("paymentKey"), c.req.query()))
+  .post(`${PAYMENT_PATH}/settle`, async (c) => {
+    const key = c.req.param("paymentKey");
+    const { form } = c.var;
+    const done = await catchRefusal(async () => {
+      assertSure(form);
+      return settlePayment(c.var.admin, c.var.ctx.environment.appId, key, readSettlement(c, form));
+    });
+    if (done.refusal === undefined) return c.redirect(`${paymentPath(c, key)}?notice=settled`, 303);
+    return done.refusal.param === "sure"
+      ? confirmSettlement(c, key, form, done.refusal)
+      : paymentPage(c, key, done.refusal);
+  });

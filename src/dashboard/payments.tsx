@@ -1,18 +1,34 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
-import { STRIPE_EVENTS } from "../payments/event.ts";
 import { listPayments } from "../payments/list.ts";
+import type { PaymentOutput } from "../payments/responses.ts";
 import { listPaymentsInput } from "../payments/schemas.ts";
 import { readStripe } from "../payments/stripe-setting.ts";
-import { numbers } from "./components.tsx";
+import { numbers, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { moneyText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { paymentPath, UserLink } from "./links.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
-import { paymentPath, StatusTag } from "./payment.tsx";
-import { UserLink } from "./people-list.tsx";
-import { confirmOff, StripeSetup, saveStripe } from "./stripe-setup.tsx";
+import { StripeSetup, saveStripe } from "./stripe.tsx";
+
+/** The reasons why a payment granted nothing, in words. */
+const REASON_WORDS: Readonly<Record<NonNullable<PaymentOutput["reason"]>, string>> = {
+  no_user: "No user named",
+  no_pack: "No such pack",
+  quantity: "No valid quantity",
+  currency: "Another currency",
+  period_over: "Its period is over",
+  proration: "A proration that cannot be shared",
+  lines_missing: "Lines of the invoice are missing",
+  person_erased: "The person was erased",
+  quota: "Too many balances",
+};
+
+export const StatusTag = ({ payment: { status, reason } }: { payment: PaymentOutput }) => (
+  <Tag kind={status === "unmatched" ? "failed" : status}>{reason === null ? status : REASON_WORDS[reason]}</Tag>
+);
 
 const STATUSES = ["", "unmatched", "granted", "waiting"] as const;
 
@@ -169,7 +185,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           empty="No payments."
         />
       </section>
-      <StripeSetup c={c} events={STRIPE_EVENTS} stripe={stripe} refusal={refusal} />
+      <StripeSetup c={c} stripe={stripe} refusal={refusal} />
     </>,
   );
 }
@@ -177,8 +193,6 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
 export const paymentsRoutes = createDashboardRoutes()
   .get("/payments", (c) => paymentsPage(c))
   .get("/payments.csv", (c) => csvFile(c, "payments", PAYMENT_COLUMNS, paymentReader(c).read))
-  // This path is not under /payments, where a name is the id of a payment.
-  .get("/stripe-off", confirmOff)
   .post("/payments/stripe", async (c) => {
     const done = await catchRefusal(() => saveStripe(c));
     return done.refusal === undefined

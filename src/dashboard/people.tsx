@@ -1,250 +1,80 @@
 import type { Context } from "hono";
-import type { Child } from "hono/jsx";
-import { listExportEvents } from "../exports/audit.ts";
-import { createLink } from "../exports/create-link.ts";
-import { revokeLinks } from "../exports/end-links.ts";
-import type { ExportPersonOutput } from "../exports/responses.ts";
-import { exportPersonInput, revokeLinksInput } from "../exports/schemas.ts";
-import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
-import { CopyBox, numbers, Table, Tag } from "./components.tsx";
-import { Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
-import { queryString, Time, timeText } from "./format.tsx";
-import { FormToken, page, pathIn } from "./layout.tsx";
-import { FindPerson, PersonLink, peopleList } from "./people-list.tsx";
-import { keepOnce, takeOnce } from "./session.tsx";
+import { findPeople, recentPeople } from "../people/person-walk.ts";
+import { numbers, Pager, Table, Tag } from "./components.tsx";
+import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
+import { queryString, Time } from "./format.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { PersonLink } from "./links.tsx";
+import { FindPerson, personPage } from "./person.tsx";
 
-async function peoplePage(c: Context<DashboardEnv>, given: string | undefined) {
-  if (given === undefined || given === "") return peopleList(c);
-  const found = await catchRefusal(async () => {
-    const { distinctId } = parseForm(exportPersonInput, { distinctId: given });
-    const profile = await readProfile(c.var.ctx, distinctId);
-    const counting = profile.claims.filter((claim) => claim.counts).map((claim) => claim.distinctId);
-    const ids = new Set([distinctId, ...counting]);
-    return { distinctId, profile, audit: await listExportEvents(c.var.ctx, [...ids]) };
-  });
-  if (found.result === undefined) {
-    const { refusal } = found;
-    return page(c, { title: "People", section: "people", refusal }, <FindPerson c={c} distinctId={given} />);
+const PEOPLE_ROWS = 50;
+
+/**
+ * Returns people: by default those with the latest events first, where that is known; otherwise those that match the search or
+ * the list's cursor.
+ */
+async function readPeople(c: Context<DashboardEnv>, q: string | undefined, cursor: string | undefined) {
+  const { ctx } = c.var;
+  if (q === undefined && c.req.query("by") !== "id") {
+    const recent = await recentPeople(ctx, { limit: PEOPLE_ROWS, cursor });
+    if (recent.people.length > 0 || cursor !== undefined) return { ...recent, isRecent: true };
   }
-  const { distinctId, profile, audit } = found.result;
-  const link = (await takeOnce<ExportPersonOutput>(c, `link ${distinctId}`)) ?? undefined;
+  return { ...(await findPeople(ctx, { beginning: q ?? "", limit: PEOPLE_ROWS, cursor })), isRecent: false };
+}
+
+/** Shows people whose ids begin with a text. Opens the person if only one matches. */
+async function peoplePage(c: Context<DashboardEnv>) {
+  const form = c.req.query();
+  const [q, cursor] = [textField(form, "q")?.trim() || undefined, textField(form, "cursor")];
+  const { people, nextCursor, isRecent } = await readPeople(c, q, cursor);
+  const isAlone = people.length === 0 || (people.length === 1 && people[0]?.distinctId === q);
+  const open = `${pathIn(c, "people")}${queryString({ distinctId: q })}`;
+  if (q !== undefined && isAlone && cursor === undefined) return c.redirect(open, 303);
+  const by = isRecent || q !== undefined ? undefined : "id";
+  const link = (more: { cursor?: string }) => `${pathIn(c, "people")}${queryString({ q, by, ...more })}`;
   return page(
     c,
-    { title: `Person ${distinctId}`, section: "people" },
+    { title: "People", section: "people" },
     <>
-      <FindPerson c={c} distinctId={distinctId} />
-      <PersonFacts profile={profile} />
-      <ClaimsView c={c} profile={profile} />
-      <Export c={c} distinctId={distinctId} link={link} audit={audit} />
-      <Events c={c} events={profile.events} />
-      <Consents consents={profile.consents} />
-      <p>
-        <a href={`${pathIn(c, "people/erase")}${queryString({ distinctId })}`}>Erase this person…</a>
-      </p>
+      <FindPerson c={c} distinctId={q} />
+      {q !== undefined && (
+        <p class="card">
+          <a href={open}>Open the id “{q}”</a>, whether or not something was sent under it.
+        </p>
+      )}
+      <section class="card">
+        {isRecent && (
+          <p class="soft">
+            The latest activity first, by the day. Approximate. Devices without an identified person are not listed.{" "}
+            <a href={`${pathIn(c, "people")}${queryString({ by: "id" })}`}>All ids, by id</a>
+          </p>
+        )}
+        <Table
+          label="People"
+          csv="people"
+          head={["Distinct id", "Last seen", "First seen", numbers("Events"), "Linked to"]}
+          empty="Nobody here yet. Ids come with analytics events."
+          rows={people.map((each) => [
+            <>
+              <PersonLink c={c} id={each.distinctId} /> {each.isIdentified ? <Tag kind="active">identified</Tag> : null}
+            </>,
+            <Time at={each.lastSeenAt} />,
+            <Time at={each.firstSeenAt} />,
+            <span class="num">{each.eventCount}</span>,
+            each.claimedBy === null ? "" : <PersonLink c={c} id={each.claimedBy} />,
+          ])}
+        />
+        <Pager
+          first={cursor === undefined ? null : link({})}
+          next={nextCursor && link({ cursor: nextCursor })}
+          words={["First ids", "More ids"]}
+        />
+      </section>
     </>,
   );
 }
 
-const PersonFacts = ({ profile }: { profile: Profile }) => (
-  <section class="card">
-    <h2>Profile</h2>
-    {profile.person === null ? (
-      <p class="empty">No person has this id. Data stored under the id is shown below.</p>
-    ) : (
-      <dl class="facts">
-        <dt>Person id</dt>
-        <dd>
-          <code>{profile.person.personId}</code>{" "}
-          {profile.person.isIdentified ? <Tag kind="active">identified</Tag> : null}
-        </dd>
-        <dt>First and last seen (UTC)</dt>
-        <dd>
-          {timeText(profile.person.createdAt)} to {timeText(profile.person.lastSeenAt)}
-        </dd>
-        <dt>Properties</dt>
-        <dd>
-          <code>{profile.person.properties}</code>
-        </dd>
-      </dl>
-    )}
-  </section>
-);
-
-type ClaimView = Profile["claims"][number];
-
-const FLAWS: Readonly<Record<ClaimView["flaws"][number], string>> = {
-  identified: "it is an identified user",
-  known: "your server or its own page said that it is a user",
-  account: "it has credits or usage, asked for some, or paid",
-  consent: "it has its own consent decisions",
-};
-
-/** Shows whether a claim counts now, and if not, why. A claim on an id that became a user no longer counts (P2). */
-const ClaimState = ({ claim }: { claim: ClaimView }) => {
-  if (claim.isVerified) return <Tag kind="active">verified</Tag>;
-  if (claim.counts) return <Tag kind="granted">counted</Tag>;
-  return (
-    <>
-      <Tag kind="expired">not counted</Tag> {claim.flaws.map((flaw) => FLAWS[flaw]).join(", ")}
-    </>
-  );
-};
-
-const ClaimsView = ({ c, profile }: { c: Context<DashboardEnv>; profile: Profile }) => (
-  <section class="card" id="claims">
-    <h2>Linked ids</h2>
-    <p class="soft">
-      A person is this id and the ids linked to it, by links that are counted. A link from a secret key is verified. A
-      link from a publishable key proves nothing.
-    </p>
-    {profile.claimed !== null && (
-      <p>
-        This id is linked to <PersonLink c={c} id={profile.claimed.claimedBy ?? ""} />{" "}
-        <ClaimState claim={profile.claimed} /> The data of that id is not part of this person.
-      </p>
-    )}
-    <Table
-      label="Linked ids"
-      csv="linked-ids"
-      head={["Distinct id", "Linked to", "Method", "Linked", "Status", numbers("Events"), "Credits"]}
-      empty="No linked ids."
-      rows={profile.claims.map((claim) => [
-        <PersonLink c={c} id={claim.distinctId} />,
-        <PersonLink c={c} id={claim.claimedBy ?? ""} />,
-        claim.via ?? "",
-        <Time at={claim.linkedAt} otherwise="" />,
-        <ClaimState claim={claim} />,
-        <span class="num">{claim.eventCount}</span>,
-        <a href={`${pathIn(c, "users")}${queryString({ userId: claim.distinctId })}`}>credits</a>,
-      ])}
-    />
-    {profile.isTruncated && <p class="soft">Not all ids are shown.</p>}
-  </section>
-);
-
-interface ExportProps {
-  readonly c: Context<DashboardEnv>;
-  readonly distinctId: string;
-  readonly link: ExportPersonOutput | undefined;
-  readonly audit: Awaited<ReturnType<typeof listExportEvents>>;
-}
-
-const Export = ({ c, distinctId, link, audit }: ExportProps) => (
-  <section class="card" id="export">
-    <h2>Data export</h2>
-    {link !== undefined && (
-      <>
-        <CopyBox label={`Download link, valid until ${timeText(link.expiresAt)} UTC`} value={link.downloadUrl} />
-        <p class="soft">Anyone with this link can download the data. It is not shown again.</p>
-      </>
-    )}
-    <form method="post" action={pathIn(c, "people/mint")}>
-      <FormToken c={c} />
-      <Hidden fields={{ distinctId }} />
-      <p>
-        <button type="submit">Create download link</button>{" "}
-        <span class="soft">
-          Contains the ids, properties, events, consent, credits and earlier exports of the person. Valid for 24 hours.
-        </span>
-      </p>
-    </form>
-    <form method="post" action={pathIn(c, "people/links/revoke")}>
-      <FormToken c={c} />
-      <Hidden fields={{ distinctId }} />
-      <p>
-        <button type="submit" class="quiet">
-          End all links
-        </button>{" "}
-        <span class="soft">Links that were created for this id no longer open. A download that runs is finished.</span>
-      </p>
-    </form>
-    <h3>Export history</h3>
-    <Table
-      label="Exports"
-      csv="exports"
-      head={["When", "Event", "Link", "By"]}
-      empty="No exports yet."
-      rows={audit.map((row): Child[] => [
-        <Time at={row.occurredAt} />,
-        <Tag kind={row.action}>{row.action === "minted" ? "created" : row.action}</Tag>,
-        <code>{row.tokenHash.slice(0, 8)}</code>,
-        row.action === "minted" ? <code>{row.keyId ?? "dashboard"}</code> : "link holder",
-      ])}
-    />
-  </section>
-);
-
-const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["events"] }) => (
-  <section class="card">
-    <h2>Recent events</h2>
-    <Table
-      label="Events"
-      csv="events"
-      head={["When", "Event", "Distinct id", "Sent with", "Properties"]}
-      empty="No analytics events."
-      rows={events.map((event) => [
-        <Time at={event.timestamp} />,
-        event.event,
-        <code>{event.distinctId}</code>,
-        event.isVerified ? <Tag kind="active">secret key</Tag> : "publishable key",
-        <details>
-          <summary>Show</summary>
-          <code>{event.properties}</code>
-          {event.isCut && (
-            <>
-              … <a href={`${pathIn(c, "people/properties")}${queryString({ uuid: event.uuid })}`}>All properties</a>
-            </>
-          )}
-        </details>,
-      ])}
-    />
-  </section>
-);
-
-const Consents = ({ consents }: { consents: Profile["consents"] }) => (
-  <section class="card">
-    <h2>Consent log</h2>
-    <Table
-      label="Consents"
-      csv="consents"
-      head={["When", "Purpose", "Decision", "Method", "Distinct id"]}
-      empty="No consent decisions."
-      rows={consents.map((entry) => [
-        <Time at={entry.occurredAt} />,
-        entry.purpose,
-        <Tag kind={entry.decision}>{entry.decision}</Tag>,
-        [entry.method, entry.noticeVersion, entry.source].filter((part) => part !== null).join(", "),
-        <code>{entry.distinctId}</code>,
-      ])}
-    />
-  </section>
-);
-
-export const peopleRoutes = createDashboardRoutes()
-  .get("/people", (c) => peoplePage(c, c.req.query("distinctId")))
-  .get("/people/properties", async (c) => {
-    const json = await readEventProperties(c.var.ctx, c.req.query("uuid") ?? "");
-    return c.body(json, 200, { "content-type": "application/json; charset=utf-8" });
-  })
-  .post("/people/mint", async (c) => {
-    const { distinctId } = c.var.form;
-    const link = await catchRefusal(async () =>
-      createLink(c.var.ctx, {
-        ...parseForm(exportPersonInput, { distinctId }),
-        requestOrigin: new URL(c.req.url).origin,
-      }),
-    );
-    if (link.refusal === undefined) {
-      await keepOnce(c, `link ${distinctId}`, link.result);
-      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    }
-    return page(c, { title: "People", section: "people", refusal: link.refusal }, <FindPerson c={c} />);
-  })
-  .post("/people/links/revoke", async (c) => {
-    const { distinctId } = c.var.form;
-    const ended = await catchRefusal(async () => revokeLinks(c.var.ctx, parseForm(revokeLinksInput, { distinctId })));
-    if (ended.refusal === undefined)
-      return c.redirect(`${pathIn(c, "people")}${queryString({ distinctId })}#export`, 303);
-    return page(c, { title: "People", section: "people", refusal: ended.refusal }, <FindPerson c={c} />);
-  });
+export const peopleRoutes = createDashboardRoutes().get("/people", (c) => {
+  const distinctId = textField(c.req.query(), "distinctId");
+  return distinctId === undefined ? peoplePage(c) : personPage(c, distinctId);
+});

@@ -6,9 +6,8 @@ import { countUnmatched, listPayments } from "../payments/list.ts";
 import { readFullness } from "../people/limits/limits.ts";
 import { readLag } from "../webhooks/delete-old.ts";
 import { readHealth } from "../webhooks/list-deliveries.ts";
+import { AHEAD_DAYS, readBusiness } from "./figures/business.ts";
 import { type Figure, readActivity, readOutstanding, readPackFigures } from "./figures/read.ts";
-import { readBusiness } from "./figures/read-business.ts";
-import { AHEAD_DAYS } from "./figures/walk-business.ts";
 import type { DashboardEnv } from "./form.ts";
 
 /** How many of the newest payments the revenue adds up. */
@@ -83,6 +82,18 @@ async function readNewestStatement({ var: { ctx, root } }: Context<DashboardEnv>
 }
 
 export type Overview = Awaited<ReturnType<typeof readOverview>>;
+
+/** The properties of every part of the overview. */
+export interface OverviewProps {
+  readonly c: Context<DashboardEnv>;
+  readonly overview: Overview;
+}
+
+/** Returns the first and the last day of the overview. */
+export const spanOf = ({ past, days }: Overview) => ({
+  from: iso(past).slice(0, 10),
+  to: iso(past + (days - 1) * DAY_MS).slice(0, 10),
+});
 
 /** Figures for some days, and for as many days before them. */
 export interface TwoSpans {

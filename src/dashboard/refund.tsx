@@ -4,11 +4,12 @@ import { refundInput } from "../books/credits/schemas.ts";
 import type { PurserError } from "../errors.ts";
 import { callVerb } from "../http/factory.ts";
 import { numbers, Table } from "./components.tsx";
-import { Confirm, formFields, redirectAfter, requireReason, userPath } from "./confirm.tsx";
+import { Confirm, formFields, redirectAfter, requireReason } from "./confirm.tsx";
 import { Field, Hidden, LongText } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, numberField, parseForm } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { userPath } from "./links.tsx";
 
 function refundForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
   const { userId = "", externalRef, refundRef = c.var.root.newId("ref_") } = form;

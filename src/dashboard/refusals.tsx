@@ -2,9 +2,9 @@ import type { Context } from "hono";
 import { type RefusalKind, type RefusalReason, readRefusals } from "../db/refusals.ts";
 import { numbers, Table } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, queryString, Time } from "./format.tsx";
+import { amountText, quantitiesText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { quantitiesText, UserLink } from "./people-list.tsx";
+import { UserLink } from "./links.tsx";
 
 const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
@@ -52,9 +52,6 @@ const REFUSAL_LISTS: Readonly<Record<RefusalKind, { title: string; about: string
 };
 
 const isKind = (text: string): text is RefusalKind => Object.hasOwn(REFUSAL_LISTS, text);
-
-/** Returns the page that lists the refusals of a figure: each user, code and reason. */
-export const refusalsPath = (kind: RefusalKind): string => `refusals${queryString({ kind })}`;
 
 async function refusalsPage(c: Context<DashboardEnv>) {
   const asked = c.req.query("kind") ?? "";

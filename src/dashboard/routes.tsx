@@ -5,29 +5,30 @@ import { inDatabaseOf, openRoot } from "../auth/require-admin.ts";
 import { inEnvironmentOf, requireApp, requireEnvironment } from "../catalog/apps.ts";
 import { errorStatus, PurserError, refusalIn } from "../errors.ts";
 import type { Mode } from "../runtime.ts";
-import { adjustRoutes, revokeRoutes } from "./adjust.tsx";
+import { adjustRoutes } from "./adjust.tsx";
 import { adminKeysRoutes } from "./admin-keys.tsx";
-import { alertPages } from "./alert.tsx";
 import { alertsRoutes } from "./alerts.tsx";
 import { appsRoutes } from "./apps.tsx";
 import { auditRoutes } from "./audit.tsx";
 import { balancePages } from "./balance.tsx";
-import { asOfRoutes, balancesRoutes } from "./balances.tsx";
+import { balancesRoutes } from "./balances.tsx";
 import { clockPages } from "./clock.tsx";
-import { environmentUsagePages } from "./environment-usage.tsx";
 import { eraseRoutes } from "./erase.tsx";
+import { eventPages } from "./event.tsx";
 import { figuresRoutes } from "./figures.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
 import { grantRoutes } from "./grant.tsx";
 import { keysRoutes } from "./keys.tsx";
 import { page, pathIn, readAsset, sectionOfPath, withAssets } from "./layout.tsx";
 import { limitsRoutes } from "./limits.tsx";
+import { newRecurringRoutes } from "./new-recurring.tsx";
 import { overviewRoutes } from "./overview.tsx";
-import { packArchiveRoutes, packRoutes } from "./pack.tsx";
+import { packRoutes } from "./pack.tsx";
 import { packsRoutes } from "./packs.tsx";
-import { paymentPages } from "./payment-acts.tsx";
+import { paymentPages } from "./payment.tsx";
 import { paymentsRoutes } from "./payments.tsx";
 import { peopleRoutes } from "./people.tsx";
+import { personRoutes } from "./person.tsx";
 import { recurringPages } from "./recurring.tsx";
 import { refundPages } from "./refund.tsx";
 import { refusalsRoutes } from "./refusals.tsx";
@@ -35,7 +36,7 @@ import { searchRoutes } from "./search.tsx";
 import { adminTokenOf, protect, sessionsRoutes } from "./session.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { statementsRoutes } from "./statements.tsx";
-import { stripeEventsRoutes } from "./stripe-events.tsx";
+import { stripeRoutes } from "./stripe.tsx";
 import { usagePages } from "./usage.tsx";
 import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
@@ -67,33 +68,31 @@ const environmentRoutes = createDashboardRoutes()
   .route("/", figuresRoutes)
   .route("/", packsRoutes)
   .route("/", packRoutes)
-  .route("/", packArchiveRoutes)
   .route("/", usersRoutes)
   .route("/", userRoutes)
   .route("/", balancesRoutes)
-  .route("/", asOfRoutes)
   .route("/", verifyRoutes)
   .route("/", grantRoutes)
+  .route("/", newRecurringRoutes)
   .route("/", recurringPages)
   .route("/", adjustRoutes)
-  .route("/", revokeRoutes)
   .route("/", refundPages)
   .route("/", balancePages)
-  .route("/", usagePages)
+  .route("/", eventPages)
   .route("/", peopleRoutes)
+  .route("/", personRoutes)
   .route("/", eraseRoutes)
   .route("/", paymentsRoutes)
-  .route("/", stripeEventsRoutes)
+  .route("/", stripeRoutes)
   .route("/", paymentPages)
   .route("/", keysRoutes)
   .route("/", alertsRoutes)
-  .route("/", alertPages)
   .route("/", usageLimitPages)
   .route("/", webhooksRoutes)
   .route("/", webhookPages)
   .route("/", limitsRoutes)
   .route("/", statementsRoutes)
-  .route("/", environmentUsagePages)
+  .route("/", usagePages)
   .route("/", clockPages)
   .route("/", auditRoutes);
 

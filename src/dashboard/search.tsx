@@ -8,13 +8,12 @@ import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
 import { findPeople } from "../people/person-walk.ts";
 import { Empty, Id } from "./components.tsx";
-import { findNewest, searchedIdsMax } from "./find-newest.ts";
+import { exists, findNewest, pageOfId, searchedIdsMax } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, PersonLink, UserLink } from "./people-list.tsx";
-import { exists, pageOfId } from "./users.tsx";
+import { BalanceLink, EventLink, PersonLink, UserLink } from "./links.tsx";
 
 const SHOWN_FOUND_MAX = 10;
 /** How many packs and keys a search examines. */

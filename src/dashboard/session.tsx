@@ -8,6 +8,7 @@ import { PurserError } from "../errors.ts";
 import { DIGITS, signHmac } from "../lib/encoding.ts";
 import { openSealed, sealText } from "../lib/seal.ts";
 import { iso } from "../lib/time.ts";
+import type { AdminCtx } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
 import { Table, Tag } from "./components.tsx";
 import { Hidden } from "./fields.tsx";
@@ -136,6 +137,27 @@ export async function randomOf(c: Context<DashboardEnv>, nonce: string): Promise
     rest /= 62n;
   }
   return digits;
+}
+
+const REPEATABLE_IDS = 3;
+
+/**
+ * Returns an administrator's context whose first ids derive from the form's `nonce`: enough for a new
+ * endpoint and both halves of its secret. So a form that is sent twice creates one object, and sends nothing twice.
+ */
+export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<AdminCtx> {
+  const { admin, form } = c.var;
+  const nonce = `${form.nonce ?? admin.newId("")}${about}`;
+  const drawn = await Promise.all(
+    Array.from({ length: REPEATABLE_IDS }, (_, index) => randomOf(c, `${index}\n${nonce}`)),
+  );
+  return {
+    ...admin,
+    newId: (prefix) => {
+      const random = drawn.shift();
+      return random === undefined ? admin.newId(prefix) : prefix + random;
+    },
+  };
 }
 
 const SHOWN_MAX = 200;

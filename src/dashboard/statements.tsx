@@ -5,6 +5,7 @@ import { createStatement, listStatements, readStatement, statementCsv } from "..
 import type { PurserError } from "../errors.ts";
 import { numbers, Table, Tag } from "./components.tsx";
 import { Field } from "./fields.tsx";
+import type { FigureName } from "./figures.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
@@ -53,24 +54,37 @@ async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   );
 }
 
-const SIGNS: readonly (readonly [name: string, of: (line: StatementLineOutput) => number])[] = [
-  ["Opening", (line) => line.opening],
-  ["+ Purchases", (line) => line.granted.purchase],
-  ["+ Payments", (line) => line.granted.payment],
-  ["+ Recurring", (line) => line.granted.recurring],
-  ["+ Grants", (line) => line.granted.grant],
-  ["+ Refund grants", (line) => line.granted.refund],
-  ["+ By hand", (line) => line.granted.manual],
-  ["− Spent", (line) => line.spent],
-  ["− Refunded", (line) => line.refunded],
-  ["− Taken", (line) => line.taken],
-  ["+ Restored", (line) => line.restored],
-  ["− Revoked", (line) => line.revoked],
-  ["± Adjusted", (line) => line.adjusted],
-  ["− Erased", (line) => line.erased],
-  ["− Expired", (line) => line.expired],
-  ["= Closing", (line) => line.closing],
-  ["Of it held", (line) => line.held],
+interface StatementTerm {
+  readonly label: string;
+  readonly sign: 1 | -1;
+  readonly of: (line: StatementLineOutput) => number;
+  /** The figure that lists its entries. */
+  readonly figure?: FigureName;
+}
+
+/** The terms between the opening and the closing amount. */
+export const STATEMENT_TERMS: readonly StatementTerm[] = [
+  { label: "Purchases", sign: 1, of: ({ granted }) => granted.purchase },
+  { label: "Payments", sign: 1, of: ({ granted }) => granted.payment },
+  { label: "Recurring grants", sign: 1, of: ({ granted }) => granted.recurring },
+  { label: "Grants", sign: 1, of: ({ granted }) => granted.grant },
+  { label: "Refund grants", sign: 1, of: ({ granted }) => granted.refund },
+  { label: "Granted by hand", sign: 1, of: ({ granted }) => granted.manual },
+  { label: "Spent", sign: -1, of: ({ spent }) => spent, figure: "spent" },
+  { label: "Refunded", sign: -1, of: ({ refunded }) => refunded, figure: "refunded" },
+  { label: "Taken back by payments", sign: -1, of: ({ taken }) => taken, figure: "refunded" },
+  { label: "Restored to payments", sign: 1, of: ({ restored }) => restored },
+  { label: "Revoked", sign: -1, of: ({ revoked }) => revoked },
+  { label: "Adjusted", sign: 1, of: ({ adjusted }) => adjusted },
+  { label: "Erased", sign: -1, of: ({ erased }) => erased },
+  { label: "Expired", sign: -1, of: ({ expired }) => expired, figure: "expired" },
+];
+
+const STATEMENT_COLUMNS: readonly (readonly [head: string, of: StatementTerm["of"]])[] = [
+  ["Opening", ({ opening }) => opening],
+  ...STATEMENT_TERMS.map(({ label, sign, of }) => [`${sign === 1 ? "+" : "−"} ${label}`, of] as const),
+  ["= Closing", ({ closing }) => closing],
+  ["Held by reservations", ({ held }) => held],
 ];
 
 async function statementPage(c: Context<DashboardEnv>, statementId: string) {
@@ -85,9 +99,13 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
       <section class="card">
         <Table
           label={`Statement ${month}`}
-          head={["Pack", "Unit", ...SIGNS.map(([name]) => numbers(name))]}
+          head={["Pack", "Unit", ...STATEMENT_COLUMNS.map(([head]) => numbers(head))]}
           empty="Nothing was granted, spent or left in this month."
-          rows={lines.map((line) => [line.packName, line.unit, ...SIGNS.map(([, of]) => amountText(of(line)))])}
+          rows={lines.map((line) => [
+            line.packName,
+            line.unit,
+            ...STATEMENT_COLUMNS.map(([, of]) => amountText(of(line))),
+          ])}
         />
         <p>
           <a class="button quiet" href={pathIn(c, `statements/${statementId}.csv`)}>

@@ -6,10 +6,10 @@ import { iso } from "../lib/time.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
 import { numbers, Pager, Table } from "./components.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, moneyText, queryString, signed, Time } from "./format.tsx";
+import { amountText, moneyText, quantitiesText, queryString, signed, Time } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { paymentPath, StatusTag } from "./payment.tsx";
-import { EventLink, quantitiesText, ReservationLink } from "./people-list.tsx";
+import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
+import { StatusTag } from "./payments.tsx";
 import { type TimelineItem, type TimelinePage, timelineActsMax } from "./read-timeline.ts";
 import { whyRefused } from "./refusals.tsx";
 

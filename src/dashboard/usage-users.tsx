@@ -6,7 +6,7 @@ import { Amounts, numbers, Table } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, queryString, runsOutText, shortAmount } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
-import { UserLink } from "./people-list.tsx";
+import { UserLink } from "./links.tsx";
 
 type UserUsed = UsageFigures["users"]["largest"][number];
 

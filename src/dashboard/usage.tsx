@@ -1,155 +1,183 @@
 import type { Context } from "hono";
-import { releaseReservation } from "../books/usage/commit.ts";
-import { readUsageEvent } from "../books/usage/list-events.ts";
-import { readReservation } from "../books/usage/reservations.ts";
-import type { PurserError } from "../errors.ts";
-import { numbers, Table, Tag } from "./components.tsx";
-import { Confirm } from "./confirm.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
-import { amountText, queryString, timeText } from "./format.tsx";
+import type { Child } from "hono/jsx";
+import { type FoundUser, namedUsers } from "../books/credits/users.ts";
+import { environmentUsageInput } from "../books/usage/schemas.ts";
+import { figureSumsMax, figureTotalsMax, readUsageFigures, type UsageFigures } from "../books/usage/usage-figures.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
+import { DayChart } from "./chart.tsx";
+import { Empty, numbers, Table } from "./components.tsx";
+import { Field } from "./fields.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { amountText, shortAmount, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, EventLink, quantitiesText, ReservationLink, UserLink } from "./people-list.tsx";
+import { creditsReadMax, RunsOut, TopUsers, unitsUsed } from "./usage-users.tsx";
 
-/** Shows a usage event: the quantities, and who paid. */
-async function eventPage(c: Context<DashboardEnv>, eventId: string) {
-  const event = await readUsageEvent(c.var.ctx, eventId);
-  return page(
-    c,
-    { title: `Event ${event.event}`, section: "users" },
-    <section class="card">
-      <dl class="facts">
-        <dt>Event id</dt>
-        <dd>
-          <code>{eventId}</code>
-        </dd>
-        <dt>User</dt>
-        <dd>
-          <UserLink c={c} id={event.userId} />
-        </dd>
-        <dt>Model</dt>
-        <dd>{event.model ?? "none"}</dd>
-        <dt>Used</dt>
-        <dd>{quantitiesText(event.quantities)}</dd>
-        <dt>Not covered</dt>
-        <dd>{event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)}</dd>
-        <dt>Occurred (UTC)</dt>
-        <dd>{timeText(event.occurredAt)}</dd>
-        <dt>Received (UTC)</dt>
-        <dd>{timeText(event.receivedAt)}</dd>
-        {event.reservationId !== null && (
-          <>
-            <dt>Reservation</dt>
-            <dd>
-              <ReservationLink c={c} id={event.reservationId} />
-            </dd>
-          </>
-        )}
-      </dl>
-      <h3>Debits</h3>
-      <Table
-        label="Debits"
-        csv="debits"
-        head={["Balance", numbers("Amount"), "Remaining after it"]}
-        empty="No debits."
-        rows={event.debits.map((debit) => [
-          <BalanceLink c={c} id={debit.balanceId} />,
-          <span class="num">
-            {amountText(debit.amount)} {debit.unit}
-          </span>,
-          <span class="num">{amountText(debit.remaining)}</span>,
-        ])}
-      />
-    </section>,
+type Used = UsageFigures["totals"]["byDay"][number];
+
+const USAGE_DAYS_SHOWN = 30;
+const SHOWN_GROUPS_MAX = 200;
+
+const usageDate = (atMs: number): string => iso(atMs).slice(0, 10);
+
+/** Returns the days of the form, both included; by default the last 30. */
+function daysAsked(c: Context<DashboardEnv>) {
+  const today = Math.floor(c.var.ctx.now() / DAY_MS) * DAY_MS;
+  const form = c.req.query();
+  return {
+    from: textField(form, "from") ?? usageDate(today - (USAGE_DAYS_SHOWN - 1) * DAY_MS),
+    to: textField(form, "to") ?? usageDate(today),
+  };
+}
+type DaysAsked = ReturnType<typeof daysAsked>;
+
+async function readUsage(c: Context<DashboardEnv>, days: DaysAsked) {
+  const { ctx, root } = c.var;
+  const { appId, mode } = ctx.environment;
+  const lastMs = Date.parse(`${days.to}T00:00:00Z`);
+  const to = Number.isNaN(lastMs) ? days.to : iso(lastMs + DAY_MS);
+  const span = parseForm(environmentUsageInput, { mode, from: `${days.from}T00:00:00Z`, to, groupBy: "day" });
+  const figures = await readUsageFigures(root, appId, span);
+  const users = await namedUsers(
+    ctx,
+    figures.users.largest.slice(0, creditsReadMax).map(({ userId }) => userId),
   );
+  return { figures, users };
 }
 
-/** Shows a reservation: the amounts it holds, and a form that releases it. */
-async function reservationPage(c: Context<DashboardEnv>, reservationId: string, refusal?: PurserError) {
-  const reservation = await readReservation(c.var.ctx, reservationId);
+async function usagePage(c: Context<DashboardEnv>) {
+  const days = daysAsked(c);
+  const found = await catchRefusal(() => readUsage(c, days));
   return page(
     c,
-    { title: `Reservation ${reservation.event}`, section: "users", refusal },
+    { title: "Usage", section: "usage", refusal: found.refusal },
     <>
-      <section class="card">
-        <dl class="facts">
-          <dt>Reservation id</dt>
-          <dd>
-            <code>{reservationId}</code> <Tag kind={reservation.status}>{reservation.status}</Tag>
-          </dd>
-          <dt>User</dt>
-          <dd>
-            <UserLink c={c} id={reservation.userId} />
-          </dd>
-          <dt>Model</dt>
-          <dd>{reservation.model ?? "none"}</dd>
-          <dt>Reserved</dt>
-          <dd>{quantitiesText(reservation.quantities)}</dd>
-          <dt>Created (UTC)</dt>
-          <dd>{timeText(reservation.createdAt)}</dd>
-          <dt>Expires (UTC)</dt>
-          <dd>
-            {timeText(reservation.expiresAt)}
-            {reservation.status === "open"
-              ? `, then it is ${reservation.onExpiry === "charge" ? "charged" : "returned"}`
-              : ""}
-          </dd>
-          <dt>Settled (UTC)</dt>
-          <dd>{timeText(reservation.settledAt, "not yet")}</dd>
-          {reservation.eventId !== null && (
-            <>
-              <dt>Event</dt>
-              <dd>
-                <EventLink c={c} id={reservation.eventId} />
-              </dd>
-            </>
-          )}
-        </dl>
-        <h3>Holds</h3>
-        <Table
-          label="Holds"
-          csv="holds"
-          head={["Balance", numbers("Amount")]}
-          empty="No holds."
-          rows={reservation.holds.map((hold) => [
-            <BalanceLink c={c} id={hold.balanceId} />,
-            <span class="num">
-              {amountText(hold.amount)} {hold.unit}
-            </span>,
-          ])}
-        />
-      </section>
-      {reservation.status === "open" && <Release c={c} reservation={reservation} />}
+      <form method="get" action={pathIn(c, "usage")} class="card row">
+        <Field label="From (UTC)" name="from" type="date" value={days.from} refusal={found.refusal} />
+        <Field label="To, included (UTC)" name="to" type="date" value={days.to} refusal={found.refusal} />
+        <button type="submit">Show</button>
+      </form>
+      {found.result !== undefined && <UsageFound c={c} {...found.result} to={days.to} />}
     </>,
   );
 }
 
-interface ReleaseProps {
+interface FoundProps {
   readonly c: Context<DashboardEnv>;
-  readonly reservation: Awaited<ReturnType<typeof readReservation>>;
+  readonly figures: UsageFigures;
+  readonly users: readonly FoundUser[];
+  /** The last day asked for. */
+  readonly to: string;
 }
 
-const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleaseProps) => (
-  <Confirm
-    c={c}
-    action="users/reservation/release"
-    fields={{ reservationId, userId }}
-    button="Release reservation"
-    cancel={`users${queryString({ userId })}`}
-  >
-    <p>
-      {holds.map((hold) => `${amountText(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again. The
-      reservation can no longer be committed.
-    </p>
-  </Confirm>
-);
+const ModelName = ({ model }: Pick<Used, "model">) => <>{model ?? <span class="soft">none</span>}</>;
 
-export const usagePages = createDashboardRoutes()
-  .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
-  .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
-  .post("/users/reservation/release", async (c) => {
-    const { userId, reservationId = "" } = c.var.form;
-    const done = await catchRefusal(() => releaseReservation(c.var.ctx, reservationId));
-    return done.refusal === undefined
-      ? c.redirect(`${pathIn(c, "users")}${queryString({ userId, notice: "released" })}`, 303)
-      : reservationPage(c, reservationId, done.refusal);
-  });
+const UsageFound = ({ c, figures, users, to }: FoundProps) => {
+  const { byDay, byModel, byEvent, byDayAndModel, from } = figures.totals;
+  if (byDay.length === 0) {
+    return (
+      <section class="card">
+        <Empty icon="overview" title="No usage in these days">
+          Usage appears here within minutes after it is recorded.
+        </Empty>
+      </section>
+    );
+  }
+  const dayCount = (Date.parse(to) - Date.parse(from)) / DAY_MS + 1;
+  const dates = Array.from({ length: dayCount }, (_, index) => usageDate(Date.parse(from) + index * DAY_MS));
+  const onDay = new Map(byDay.map((used) => [used.day, used]));
+  const charts: readonly (readonly [label: string, of: (used: Used) => number])[] = [
+    ["Events", ({ events }) => events],
+    ...unitsUsed(byDay).map((unit) => [unit, ({ quantities }: Used) => quantities[unit] ?? 0] as const),
+  ];
+  const valueOn = (date: string, of: (used: Used) => number) => {
+    const used = onDay.get(date);
+    return used === undefined ? 0 : of(used);
+  };
+  return (
+    <>
+      <LeftOut of={figures.users} lists="The lists of users" max={figureSumsMax} />
+      <RunsOut c={c} largest={figures.users.largest} users={users} />
+      <TopUsers c={c} largest={figures.users.largest} users={users} />
+      <LeftOut of={figures.totals} lists="The figures of all users" max={figureTotalsMax} />
+      <section class="two" aria-label="Usage by day">
+        {charts.map(([label, of]) => (
+          <div class="card">
+            <DayChart
+              label={label}
+              total={shortAmount(byDay.reduce((sum, used) => sum + of(used), 0))}
+              series={[{ name: label, days: dates.map((date) => ({ date, value: valueOn(date, of) })) }]}
+            />
+          </div>
+        ))}
+      </section>
+      <div class="two">
+        <Grouped title="By model" heads={["Model"]} groups={byModel} cellsOf={(used) => [<ModelName {...used} />]} />
+        <Grouped title="By event" heads={["Event"]} groups={byEvent} cellsOf={({ event }) => [<code>{event}</code>]} />
+      </div>
+      <Grouped
+        title="By day and model"
+        heads={["Day", "Model"]}
+        groups={byDayAndModel}
+        cellsOf={(used) => [used.day, <ModelName {...used} />]}
+      />
+      <p class="soft">
+        Days are in UTC. These figures contain everything received until <Time at={figures.upTo} />, and a part of later
+        usage.
+      </p>
+    </>
+  );
+};
+
+interface LeftOutProps {
+  readonly of: Pick<UsageFigures["users"], "isCut" | "isPart" | "from">;
+  readonly lists: string;
+  readonly max: number;
+}
+
+/** Says which usage some lists leave out. */
+const LeftOut = ({ of: { isCut, isPart, from }, lists, max }: LeftOutProps) =>
+  isCut && (
+    <p class="card">
+      {isPart
+        ? `${lists} have only a part of ${from}, because there is more usage than this page adds up.`
+        : `${lists} begin on ${from}, because there is more usage than this page adds up.`}{" "}
+      It adds up {amountText(max)} sums of a day, an event and a model. The API adds up 2,000,000:{" "}
+      <code>GET /api/v1/admin/apps/…/usage</code>.
+    </p>
+  );
+
+interface GroupedProps {
+  readonly title: string;
+  readonly heads: readonly string[];
+  readonly groups: readonly Used[];
+  readonly cellsOf: (used: Used) => readonly Child[];
+}
+
+const Grouped = ({ title, heads, groups, cellsOf }: GroupedProps) => {
+  const units = unitsUsed(groups);
+  return (
+    <section class="card">
+      <h2>{title}</h2>
+      <Table
+        label={title}
+        head={[...heads, numbers("Events"), ...units.map(numbers)]}
+        empty=""
+        csv={title.toLowerCase().replaceAll(" ", "-")}
+        rows={groups
+          .slice(0, SHOWN_GROUPS_MAX)
+          .map((used) => [
+            ...cellsOf(used),
+            amountText(used.events),
+            ...units.map((unit) => amountText(used.quantities[unit] ?? 0)),
+          ])}
+      />
+      {groups.length > SHOWN_GROUPS_MAX && (
+        <p class="soft">
+          The first {SHOWN_GROUPS_MAX} of {amountText(groups.length)}.
+        </p>
+      )}
+    </section>
+  );
+};
+
+export const usagePages = createDashboardRoutes().get("/usage", usagePage);

@@ -7,10 +7,10 @@ import type { ReservationOutput } from "../books/usage/responses.ts";
 import { Meter } from "./chart.tsx";
 import { numbers, Table, Tag } from "./components.tsx";
 import type { DashboardEnv } from "./form.ts";
-import { amountText, queryString, runsOutText, timeText } from "./format.tsx";
+import { amountText, quantitiesText, queryString, runsOutText, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
+import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
-import { quantitiesText, ReservationLink } from "./people-list.tsx";
 
 export type UserBalanceRowView = BalanceList["balances"][number];
 

@@ -9,10 +9,10 @@ import { StepChart } from "./chart.tsx";
 import { numbers } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
 import type { DashboardEnv, Form } from "./form.ts";
-import { amountText, queryString, signed, Time, timeText } from "./format.tsx";
+import { amountText, quantitiesText, queryString, signed, Time, timeText } from "./format.tsx";
 import { pathIn } from "./layout.tsx";
+import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
 import { type ListColumn, ListTable, type ShownList } from "./list.tsx";
-import { BalanceLink, EventLink, quantitiesText, ReservationLink } from "./people-list.tsx";
 import type { UserBalanceRowView } from "./user-balances.tsx";
 
 interface LedgerProps {

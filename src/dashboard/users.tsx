@@ -1,42 +1,19 @@
 import type { Context } from "hono";
 import { UNITS } from "../books/amounts/amount.ts";
 import { findReferences } from "../books/credits/find-entries.ts";
-import { readBalance } from "../books/credits/read-balance.ts";
 import { type FoundUser, findUsers, recentUsers } from "../books/credits/users.ts";
 import { readUsageEvent } from "../books/usage/list-events.ts";
-import { readReservation } from "../books/usage/reservations.ts";
 import { PurserError } from "../errors.ts";
-import { findPayment } from "../payments/list.ts";
 import { Amounts, numbers, RowMenu, Table, Tag } from "./components.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
+import { exists, pageOfId } from "./find.ts";
+import { createDashboardRoutes, type DashboardEnv, type Form, textField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, EventLink, UserLink } from "./links.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
-import { BalanceLink, EventLink, UserLink } from "./people-list.tsx";
 import { FindUser, userPage } from "./user.tsx";
 
 const ROWS = 50;
-
-/** Returns whether an object exists. Throws errors other than `not_found`. */
-export async function exists(read: () => Promise<unknown>): Promise<boolean> {
-  const { refusal } = await catchRefusal(read);
-  if (refusal !== undefined && !/not_found$/.test(refusal.code)) throw refusal;
-  return refusal === undefined;
-}
-
-/** Returns the page of the only object with this id. Null when a search is needed. */
-export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
-  const { ctx } = c.var;
-  if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
-    return `users/balance${queryString({ balanceId: id })}`;
-  }
-  const { appId, mode } = ctx.environment;
-  if (/^(pi|cs|in|ch)_/.test(id) && (await exists(() => findPayment(c.var.root, appId, mode, id)))) {
-    return `payments/${encodeURIComponent(id)}`;
-  }
-  const isReservation = id.startsWith("res_") && (await exists(() => readReservation(ctx, id)));
-  return isReservation ? `users/reservation${queryString({ reservationId: id })}` : null;
-}
 
 /**
  * Returns the reader of the list of users: by default those with the latest activity first, where that is known; otherwise those

@@ -7,7 +7,7 @@ import { numbers, Table } from "./components.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, queryString } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
-import { BalanceLink, UserLink } from "./people-list.tsx";
+import { BalanceLink, UserLink } from "./links.tsx";
 
 const FLAW_TEXTS: Readonly<Record<VerifyOutput["flaws"][number]["kind"], string>> = {
   sum: "what remains is not the sum of its entries",

@@ -1,30 +1,31 @@
 import type { Context } from "hono";
 import { PurserError } from "../errors.ts";
-import { DAY_MS, iso } from "../lib/time.ts";
+import { iso } from "../lib/time.ts";
 import { presentEndpoint, requireEndpoint } from "../webhooks/endpoint.ts";
+import { changeWebhook, deleteWebhook, rotateSecret } from "../webhooks/endpoints.ts";
 import { readHealth } from "../webhooks/list-deliveries.ts";
+import { sendTest } from "../webhooks/resend.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
+import { changeWebhookInput } from "../webhooks/schemas.ts";
 import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { Deliveries, readDeliveries } from "./deliveries.tsx";
-import { Choice, Field, Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { Deliveries, ReplayForm, readDeliveries, replay, resend } from "./deliveries.tsx";
+import { Choice, Hidden } from "./fields.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { takeOnce } from "./session.tsx";
+import { keepOnce, repeatable, takeOnce } from "./session.tsx";
 import {
-  change,
+  type EndpointAct,
   EndpointFields,
+  failureText,
   fieldsOfTypes,
-  remove,
-  replayPage,
-  resend,
-  rotate,
+  HealthTag,
+  isFailing,
+  rateText,
   secretOf,
-  test,
-  type WebhookAct,
-} from "./webhook-forms.tsx";
-import { failureText, HealthTag, isFailing, rateText } from "./webhooks.tsx";
+  typesField,
+} from "./webhooks.tsx";
 
 const ONE = "/webhooks/:webhookId";
 
@@ -136,13 +137,13 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
   );
 }
 
-interface FormProps {
+interface EndpointFormProps {
   readonly c: Context<DashboardEnv>;
   readonly webhook: WebhookOutput;
   readonly refusal: PurserError | undefined;
 }
 
-const ChangeForm = ({ c, webhook, refusal }: FormProps) => {
+const ChangeForm = ({ c, webhook, refusal }: EndpointFormProps) => {
   const { webhookId, url, types, description, isEnabled } = webhook;
   const present = { url, description: description ?? "", ...fieldsOfTypes(types) };
   const isTyped = c.var.form.url !== undefined;
@@ -166,29 +167,6 @@ const ChangeForm = ({ c, webhook, refusal }: FormProps) => {
     </form>
   );
 };
-
-const ReplayForm = ({ c, webhook, refusal }: FormProps) => (
-  <form method="post" action={pathIn(c, `webhooks/${webhook.webhookId}/replay`)} class="card">
-    <h2>Replay</h2>
-    <p class="soft">Sends again all messages of a time (UTC), also those that were delivered: at most 10,000.</p>
-    <FormToken c={c} />
-    <Hidden fields={{ nonce: c.var.root.newId("") }} />
-    <div class="row">
-      <Field
-        label="From"
-        name="from"
-        type="datetime-local"
-        value={c.var.form.from ?? iso(c.var.root.now() - DAY_MS).slice(0, 16)}
-        refusal={refusal}
-        required
-      />
-      <Field label="To (empty: now)" name="to" type="datetime-local" value={c.var.form.to} refusal={refusal} />
-      <button type="submit" class="quiet">
-        Replay
-      </button>
-    </div>
-  </form>
-);
 
 async function rotatePage(c: Context<DashboardEnv>) {
   const { webhookId, url } = await readEndpoint(c);
@@ -229,8 +207,44 @@ async function deletePage(c: Context<DashboardEnv>) {
   );
 }
 
-/** Performs an act of a form. Shows a refusal on the endpoint's page. */
-async function act(c: Context<DashboardEnv>, work: WebhookAct) {
+/** Returns whether two choices are equal, in any order. */
+const sameTypes = (a: readonly string[] | null, b: readonly string[] | null): boolean =>
+  a === null || b === null ? a === b : JSON.stringify([...a].sort()) === JSON.stringify([...b].sort());
+
+/** Changes only the fields that differ, because the audit lists the changed ones. */
+const change: EndpointAct = async (c, { webhookId, url, types, description, isEnabled }) => {
+  const { form, admin, ctx } = c.var;
+  const wanted = typesField(form);
+  const text = textField(form, "description") ?? null;
+  const isOn = form.isEnabled === "yes";
+  const input = parseForm(changeWebhookInput, {
+    ...(form.url === url ? {} : { url: form.url }),
+    ...(sameTypes(wanted, types) ? {} : { types: wanted }),
+    ...(text === description ? {} : { description: text }),
+    ...(isOn === isEnabled ? {} : { isEnabled: isOn }),
+  });
+  await changeWebhook(admin, ctx.environment.appId, webhookId, input);
+  return `/${webhookId}?notice=changed`;
+};
+
+const rotate: EndpointAct = async (c, { webhookId }) => {
+  const { secret } = await rotateSecret(await repeatable(c), c.var.ctx.environment.appId, webhookId);
+  await keepOnce(c, secretOf(webhookId), { secret });
+  return `/${webhookId}?notice=rotated`;
+};
+
+const remove: EndpointAct = async (c, { webhookId }) => {
+  await deleteWebhook(c.var.admin, c.var.ctx.environment.appId, webhookId);
+  return "?notice=deleted";
+};
+
+const test: EndpointAct = async (c, { webhookId }) => {
+  await sendTest(await repeatable(c), c.var.ctx.environment.appId, webhookId);
+  return `/${webhookId}?notice=tested`;
+};
+
+/** Applies a form to an endpoint. Shows a refusal on the endpoint's page. */
+async function act(c: Context<DashboardEnv>, work: EndpointAct) {
   const webhook = await readEndpoint(c);
   const done = await catchRefusal(() => work(c, webhook));
   return done.refusal === undefined
@@ -247,4 +261,4 @@ export const webhookPages = createDashboardRoutes()
   .post(`${ONE}/delete`, (c) => act(c, remove))
   .post(`${ONE}/test`, (c) => act(c, test))
   .post(`${ONE}/resend`, (c) => act(c, resend))
-  .post(`${ONE}/replay`, (c) => act(c, replayPage));
+  .post(`${ONE}/replay`, (c) => act(c, replay));

@@ -2,36 +2,36 @@ import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { createWebhook, listWebhooks } from "../webhooks/endpoints.ts";
 import { type EndpointHealth, readHealth } from "../webhooks/list-deliveries.ts";
-import type { Attempt } from "../webhooks/responses.ts";
+import { MESSAGE_TYPES } from "../webhooks/outbox.ts";
+import type { Attempt, WebhookOutput } from "../webhooks/responses.ts";
 import { createWebhookInput } from "../webhooks/schemas.ts";
 import { Empty, RowMenu, Table, Tag } from "./components.tsx";
-import { Hidden } from "./fields.tsx";
-import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { Field, Hidden } from "./fields.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, parseForm, textField } from "./form.ts";
 import { amountText, Time } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
-import { keepOnce } from "./session.tsx";
-import { EndpointFields, repeatable, secretOf, typesField } from "./webhook-forms.tsx";
+import { keepOnce, repeatable } from "./session.tsx";
 
 /** Returns whether the endpoint needs attention: its latest attempts fail, or many of its newest messages do. */
 export const isFailing = ({ isEnabled, failingSince, attempted, failed }: EndpointHealth): boolean =>
   isEnabled && attempted > 0 && (failingSince !== null ? failed > 0 : failed * 2 > attempted);
 
-const DISABLED_REASONS: Readonly<Record<string, string>> = {
+const NO_RESPONSE_REASONS: Readonly<Record<string, string>> = {
   timeout: "It did not answer within 10 seconds.",
   unreachable: "It could not be reached.",
   secrets_unavailable: "Its secret could not be read: SETTINGS_SECRET is not set.",
 };
 
 /** Returns why an attempt failed, in words. */
-export function disabledReasonOf({ status, error }: Attempt): string {
-  if (status === null) return DISABLED_REASONS[error ?? ""] ?? "There was no answer.";
+export function attemptFailure({ status, error }: Attempt): string {
+  if (status === null) return NO_RESPONSE_REASONS[error ?? ""] ?? "There was no answer.";
   if (status === 410) return "It answered 410 (gone).";
   if (status >= 300 && status < 400) return `It answered ${status}: redirects are not followed.`;
   return `It answered ${status}.`;
 }
 
 export const failureText = ({ lastFailure }: EndpointHealth): string =>
-  lastFailure === null ? "" : disabledReasonOf(lastFailure);
+  lastFailure === null ? "" : attemptFailure(lastFailure);
 
 export const rateText = ({ attempted, failed }: EndpointHealth): string =>
   attempted === 0
@@ -45,6 +45,79 @@ export const HealthTag = ({ health }: { health: EndpointHealth }) => {
   if (health.attempted === 0) return <Tag kind="plain">nothing sent yet</Tag>;
   return health.failed === 0 ? <Tag kind="good">healthy</Tag> : <Tag kind="warn">some fail</Tag>;
 };
+
+/** A form's act on an endpoint. Returns the page that shows the result: its path after `webhooks`. */
+export type EndpointAct = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
+
+/** Returns the purpose under which `keepOnce` stores an endpoint's new secret. */
+export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;
+
+/** The types that an endpoint can choose. Every endpoint receives the test message. */
+const CHOICES = MESSAGE_TYPES.filter((type) => type !== "purser.test");
+const isType = (text: string): boolean => CHOICES.some((type) => type === text);
+const fieldOf = (type: string): string => `type ${type}`;
+
+/** Returns the chosen types: ticked, or typed with spaces or commas between them. Null means all optional types. */
+export function typesField(form: Form): string[] | null {
+  if (form.all === "yes") return null;
+  const typed = (form.types ?? "").split(/[\s,]+/).filter((text) => text !== "");
+  const ticked = CHOICES.filter((type) => form[fieldOf(type)] === "yes" && !typed.includes(type));
+  const types = [...ticked, ...typed];
+  return types.length === 0 ? null : types;
+}
+
+/** Returns the form's fields for the types of an endpoint. */
+export const fieldsOfTypes = (types: readonly string[] | null): Form => ({
+  all: types === null ? "yes" : "no",
+  types: (types ?? []).filter((type) => !isType(type)).join(" "),
+  ...Object.fromEntries((types ?? []).filter(isType).map((type) => [fieldOf(type), "yes"])),
+});
+
+/** Shows the fields that a new endpoint and a change share. */
+export const EndpointFields = ({ fields, refusal }: { fields: Form; refusal: PurserError | undefined }) => (
+  <>
+    <div class="row">
+      <Field
+        label="URL"
+        name="url"
+        value={fields.url}
+        refusal={refusal}
+        placeholder="https://example.com/webhooks"
+        required
+      />
+      <Field label="Description (optional)" name="description" value={fields.description} refusal={refusal} />
+    </div>
+    <fieldset>
+      <legend>Types</legend>
+      <div class="kinds">
+        <label>
+          <input type="radio" name="all" value="yes" checked={fields.all !== "no"} /> All, except{" "}
+          <code>usage.recorded</code>
+        </label>
+        <label>
+          <input type="radio" name="all" value="no" checked={fields.all === "no"} /> Only those that I choose
+        </label>
+      </div>
+      <div class="when-chosen">
+        <div class="checks">
+          {CHOICES.map((type) => (
+            <label>
+              <input type="checkbox" name={fieldOf(type)} value="yes" checked={fields[fieldOf(type)] === "yes"} />
+              <code>{type}</code>
+            </label>
+          ))}
+        </div>
+        <Field
+          label="More, by a glob (optional)"
+          name="types"
+          value={fields.types}
+          refusal={refusal}
+          placeholder="credits.*"
+        />
+      </div>
+    </fieldset>
+  </>
+);
 
 async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;

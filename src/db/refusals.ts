@@ -1,10 +1,10 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import type { PurserError } from "../errors.ts";
-import { iso } from "../lib/time.ts";
+import { DAY_MS, iso } from "../lib/time.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
-import { assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "./query.ts";
-import { erasureIds, refusals, tombstones } from "./schema.ts";
+import { asInteger, assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "./query.ts";
+import { environments, erasureIds, refusals, tombstones } from "./schema.ts";
 import { databaseAt } from "./session.ts";
 import { all, type RowsOf } from "./sql.ts";
 import { hashesOf } from "./tombstones.ts";
@@ -17,6 +17,8 @@ export type RefusalKind = "shortage" | "usage_limit" | "failed_grant";
 
 /** How many rows of a kind an environment keeps, and how many an isolate notes between two writes. */
 const refusalsMax = 200;
+/** How many days refusals are kept. */
+const REFUSAL_DAYS = 30;
 /** The most characters of an event, a model or a pack that are kept. */
 const REFUSED_NAME_MAX = 200;
 
@@ -136,6 +138,18 @@ const deleteOldest = query((value: ValueOf<RefusalRows>) => {
       CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${ofKind} AND ${lastAtMs} < (
         SELECT ${lastAtMs} FROM ${refusals} WHERE ${ofKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${refusalsMax - 1}
       )
+    )`;
+});
+
+/** Deletes the refusals whose last time is older than 30 days. */
+export const deleteOldRefusals = query((value: ValueOf<{ nowMs: number }>) => {
+  const { environmentId, userId, kind, subject, lastAtMs } = refusals;
+  return sql`
+    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}) IN (
+      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}
+      FROM ${environments} CROSS JOIN json_each('["shortage", "failed_grant"]') AS k
+      CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${environmentId} = ${environments.id} AND ${kind} = k.value
+        AND ${lastAtMs} < ${asInteger(value("nowMs"))} - ${REFUSAL_DAYS * DAY_MS}
     )`;
 });
 

@@ -5,7 +5,7 @@ import { grantPack } from "../../src/books/credits/grant.ts";
 import { createReservation } from "../../src/books/usage/reserve.ts";
 import { reserveInput } from "../../src/books/usage/schemas.ts";
 import { cronParts, scheduled } from "../../src/cron.ts";
-import { figuresPart } from "../../src/dashboard/figures/walk-business.ts";
+import { figuresPart } from "../../src/dashboard/figures/business.ts";
 import { computed, query, read } from "../../src/db/query.ts";
 import { batch } from "../../src/db/sql.ts";
 import { erasePerson } from "../../src/erasure/erase-person.ts";

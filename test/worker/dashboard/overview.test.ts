@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
-import { walkBusiness } from "../../../src/dashboard/figures/walk-business.ts";
+import { walkBusiness } from "../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
 import { browse } from "../../support/browse.ts";
 import { forgetWalks, runPart } from "../../support/cron.ts";

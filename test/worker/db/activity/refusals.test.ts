@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { walkBusiness } from "../../../../src/dashboard/figures/walk-business.ts";
+import { walkBusiness } from "../../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../../src/db/activity.ts";
 import { noteRefusal, type RefusalKind, readRefusals, readRefusalsOfUser } from "../../../../src/db/refusals.ts";
 import { PurserError } from "../../../../src/errors.ts";

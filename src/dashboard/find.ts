@@ -1,9 +1,36 @@
 import { and, eq, gte, lt, sql } from "drizzle-orm";
+import type { Context } from "hono";
+import { readBalance } from "../books/credits/read-balance.ts";
 import { rangeOf } from "../books/credits/users.ts";
+import { readReservation } from "../books/usage/reservations.ts";
 import { asInteger, boundLimit, drizzle, fields, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, emailIn, hasEmail, idProperties, paymentNames } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
+import { findPayment } from "../payments/list.ts";
 import type { TenantCtx } from "../runtime.ts";
+import { catchRefusal, type DashboardEnv } from "./form.ts";
+import { queryString } from "./format.tsx";
+
+/** Returns whether an object exists. Throws errors other than `not_found`. */
+export async function exists(read: () => Promise<unknown>): Promise<boolean> {
+  const { refusal } = await catchRefusal(read);
+  if (refusal !== undefined && !/not_found$/.test(refusal.code)) throw refusal;
+  return refusal === undefined;
+}
+
+/** Returns the page of the only object with this id. Null when a search is needed. */
+export async function pageOfId(c: Context<DashboardEnv>, id: string): Promise<string | null> {
+  const { ctx } = c.var;
+  if (id.startsWith("crb_") && (await exists(() => readBalance(ctx, id)))) {
+    return `users/balance${queryString({ balanceId: id })}`;
+  }
+  const { appId, mode } = ctx.environment;
+  if (/^(pi|cs|in|ch)_/.test(id) && (await exists(() => findPayment(c.var.root, appId, mode, id)))) {
+    return `payments/${encodeURIComponent(id)}`;
+  }
+  const isReservation = id.startsWith("res_") && (await exists(() => readReservation(ctx, id)));
+  return isReservation ? `users/reservation${queryString({ reservationId: id })}` : null;
+}
 
 /** How many of the most recently active ids a search for a part of an id examines. */
 export const searchedIdsMax = 10_000;

@@ -1,4 +1,5 @@
-import { and, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
+import { and, desc, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
+import { amountOfSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import {
   asInteger,
   assignments,
@@ -13,10 +14,11 @@ import {
   scalar,
   type ValueOf,
 } from "../../db/query.ts";
+import { deleteOldRefusals } from "../../db/refusals.ts";
 import { accounts, businessFigures, businessWalks, creditBalances, environments, refusals } from "../../db/schema.ts";
-import { all, batch } from "../../db/sql.ts";
-import { DAY_MS } from "../../lib/time.ts";
-import type { CronCtx, CronPart } from "../../runtime.ts";
+import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { DAY_MS, iso } from "../../lib/time.ts";
+import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 
 /** The age at which figures are computed again. */
 const AGE_MS = 3_600_000;
@@ -28,7 +30,7 @@ const BUSINESS_QUERIES_A_PAGE = 6;
 /** How many days back the figures show expired amounts. */
 const EXPIRED_DAYS = 90;
 /** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
-export const STEPS_APART = 1_000_000;
+const STEPS_APART = 1_000_000;
 
 type Moment = { nowMs: number };
 const walkNow = (value: ValueOf<Moment>) => asInteger(value("nowMs"));
@@ -77,7 +79,7 @@ const stepPage = query((value: ValueOf<BusinessPage>) =>
 /** How many days ahead the figures show amounts that will expire. */
 export const AHEAD_DAYS = 30;
 /** The numbers of days for which active users are counted. */
-export const ACTIVE_DAYS = [7, 30, 90] as const;
+const ACTIVE_DAYS = [7, 30, 90] as const;
 
 /** Selects the figures of a page: the environment, the kind, its label, the unit, and the sum in two parts. */
 function figuresOf(value: ValueOf<BusinessPage>) {
@@ -151,19 +153,6 @@ const isOld = ({ beganAtMs }: typeof businessWalks | typeof businessFigures) => 
 const deleteOldFigures = query(() => drizzle.delete(businessFigures).where(isOld(businessFigures)));
 const deleteOldWalks = query(() => drizzle.delete(businessWalks).where(isOld(businessWalks)));
 
-/** How many days refusals are kept (refusals.ts). */
-const REFUSAL_DAYS = 30;
-const deleteOldRefusals = query((value: ValueOf<Moment>) => {
-  const { environmentId, userId, kind, subject, lastAtMs } = refusals;
-  return sql`
-    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}) IN (
-      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}
-      FROM ${environments} CROSS JOIN json_each('["shortage", "failed_grant"]') AS k
-      CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${environmentId} = ${environments.id} AND ${kind} = k.value
-        AND ${lastAtMs} < ${walkNow(value)} - ${REFUSAL_DAYS * DAY_MS}
-    )`;
-});
-
 /**
  * Computes the business figures of the overview, hourly, in pages: outstanding amounts by unit and pack, expired amounts by day,
  * and the number of active users. A run that does not finish a database's users leaves the rest to the next run.
@@ -196,3 +185,92 @@ export const figuresPart: CronPart = {
   queriesOfStep: BUSINESS_QUERIES_A_PAGE + 2,
   work: walkBusiness,
 };
+
+/** The most rows that are read. An application may have any number of packs. */
+const BUSINESS_ROWS_MAX = 2_000;
+
+const { beganAtMs, finishedAtMs } = businessWalks;
+const selectTimes = query(() =>
+  drizzle
+    .select({ ...fields(businessWalks, "beganAtMs"), ...computed({ finishedAtMs: sql<number>`${finishedAtMs}` }) })
+    .from(businessWalks)
+    .where(isNotNull(finishedAtMs))
+    .orderBy(desc(beganAtMs))
+    .limit(1),
+);
+const lastBegan = () =>
+  scalar(
+    drizzle
+      .select(fields(businessWalks, "beganAtMs"))
+      .from(businessWalks)
+      .where(isNotNull(finishedAtMs))
+      .orderBy(desc(beganAtMs))
+      .limit(1),
+  );
+const selectFigures = query((value: ValueOf<{ environmentId: number }>) =>
+  drizzle
+    .select(fields(businessFigures, "kind", "label", "unit", "whole", "rest"))
+    .from(businessFigures)
+    .where(and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan())))
+    .limit(BUSINESS_ROWS_MAX),
+);
+type FigureRow = RowsOf<[ReturnType<typeof selectFigures>]>[0][number];
+
+const stepsOf = ({ whole, rest }: FigureRow): bigint => BigInt(whole) * BigInt(STEPS_APART) + BigInt(rest);
+
+/** Returns sums of rows by unit, in the order of units. */
+function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
+  return UNITS.flatMap((unit) => {
+    const own = rows.filter((row) => row.unit === unit);
+    if (own.length === 0) return [];
+    return [
+      {
+        unit,
+        amount: amountOfSteps(
+          unit,
+          own.reduce((sum, row) => sum + stepsOf(row), 0n),
+        ),
+      },
+    ];
+  });
+}
+
+/**
+ * Returns the result of the cron's last finished walk over an environment. Null before the first walk. Each user appears as it
+ * was at some moment between `beganAt` and `finishedAt`.
+ */
+export async function readBusiness(ctx: TenantCtx) {
+  const [[times], rows] = await batch(ctx.db, [selectTimes({}), selectFigures({ environmentId: ctx.environment.id })]);
+  if (times === undefined) return null;
+  const of = (kind: FigureRow["kind"]) => rows.filter((row) => row.kind === kind);
+  const outstanding = of("outstanding");
+  const packIds = [...new Set(outstanding.map(({ label }) => label))];
+  const countOf = (kind: "users" | "active", label: string) => of(kind).find((row) => row.label === label)?.whole ?? 0;
+  return {
+    beganAt: iso(times.beganAtMs),
+    finishedAt: iso(times.finishedAtMs),
+    isPartial: rows.length >= BUSINESS_ROWS_MAX,
+    outstanding: byUnit(outstanding),
+    byPack: packIds.map((packId) => ({ packId, amounts: byUnit(outstanding.filter((row) => row.label === packId)) })),
+    users: countOf("users", ""),
+    active: ACTIVE_DAYS.map((days) => ({ days, users: countOf("active", `${days}`) })),
+    /** The amounts that were left when balances expired, by day. */
+    expired: (firstMs: number, count: number) => byDay(of("expired"), firstMs, count),
+    /** The amounts that remain in balances that will expire, by day. */
+    expiring: (firstMs: number, count: number) => byDay(of("expiring"), firstMs, count),
+  };
+}
+
+/** Returns sums of rows by unit and day. Leaves out a unit without any. */
+function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
+  return UNITS.flatMap((unit) => {
+    const own = rows.filter((row) => row.unit === unit);
+    const days = Array.from({ length: count }, (_, index) => {
+      const day = Math.floor(firstMs / DAY_MS) + index;
+      const row = own.find(({ label }) => label === `${day}`);
+      return { date: iso(day * DAY_MS).slice(0, 10), value: row === undefined ? 0 : amountOfSteps(unit, stepsOf(row)) };
+    });
+    return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];
+  });
+}
+export type Business = NonNullable<Awaited<ReturnType<typeof readBusiness>>>;

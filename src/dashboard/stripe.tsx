@@ -1,15 +1,18 @@
 import type { Context } from "hono";
 import type { PurserError } from "../errors.ts";
 import { exactNumber } from "../lib/json.ts";
+import { STRIPE_EVENTS } from "../payments/event.ts";
+import { listStripeEvents } from "../payments/list.ts";
 import type { StripeOutput } from "../payments/responses.ts";
-import { setStripeInput } from "../payments/schemas.ts";
+import { listStripeEventsInput, OUTCOMES, setStripeInput } from "../payments/schemas.ts";
 import { setStripe } from "../payments/stripe-setting.ts";
-import { CopyBox } from "./components.tsx";
+import { CopyBox, Table } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
 import { Field, LongText } from "./fields.tsx";
-import { type DashboardEnv, parseForm, textField } from "./form.ts";
-import { timeText } from "./format.tsx";
+import { createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
+import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
+import { paymentPath, stripeUrl, UserLink } from "./links.tsx";
 
 const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reason"], string>> = {
   header_missing: "no header Stripe-Signature",
@@ -21,11 +24,10 @@ const REFUSED_WORDS: Readonly<Record<NonNullable<StripeOutput["refused"]>["reaso
 /** Shows what to enter at Stripe, ready to copy, and the setting. */
 export const StripeSetup = (props: {
   c: Context<DashboardEnv>;
-  events: readonly string[];
   stripe: StripeOutput;
   refusal: PurserError | undefined;
 }) => {
-  const { c, events, refusal } = props;
+  const { c, refusal } = props;
   const { setting, lastEventAt, refused } = props.stripe;
   const { appId, mode } = c.var.ctx.environment;
   const { publicOrigin } = c.var.root.settings;
@@ -54,7 +56,7 @@ export const StripeSetup = (props: {
           </p>
         )}
         <CopyBox label="Endpoint URL" value={`${origin}/api/v1/stripe/${appId}/${mode}`} />
-        <CopyBox label="Events" value={events.join(", ")} />
+        <CopyBox label="Events" value={STRIPE_EVENTS.join(", ")} />
         <p class="soft">
           Checkout: <code>client_reference_id</code> is the user, <code>metadata.pack</code> the pack,{" "}
           <code>metadata.quantity</code> how much of a pack without items. Subscriptions:{" "}
@@ -112,7 +114,7 @@ export const StripeSetup = (props: {
 };
 
 /** Asks for confirmation before the setting and its secrets are deleted. */
-export const confirmOff = (c: Context<DashboardEnv>) =>
+const confirmOff = (c: Context<DashboardEnv>) =>
   page(
     c,
     { title: "Take no events any more", section: "payments" },
@@ -162,3 +164,61 @@ export async function saveStripe(c: Context<DashboardEnv>) {
     parseForm(setStripeInput, { mode, setting: form.off === "yes" ? null : setting }),
   );
 }
+
+/** Shows the effect of each Stripe event, and how to correct it (S5). */
+async function eventsPage(c: Context<DashboardEnv>) {
+  const { appId, mode } = c.var.ctx.environment;
+  const { outcome, cursor } = c.req.query();
+  const input = { mode, ...(outcome ? { outcome } : {}), ...(cursor ? { cursor } : {}) };
+  const { events, nextCursor } = await listStripeEvents(c.var.root, appId, parseForm(listStripeEventsInput, input));
+  return page(
+    c,
+    { title: "Stripe's events", section: "payments" },
+    <section class="card">
+      <h2>What Stripe sent, and what it did</h2>
+      <p class="ranges">
+        {["", ...OUTCOMES].map((each) => (
+          <>
+            <a
+              href={pathIn(c, `stripe-events${queryString({ outcome: each })}`)}
+              aria-current={each === (outcome ?? "") ? "true" : undefined}
+            >
+              {each === "" ? "all" : each}
+            </a>{" "}
+          </>
+        ))}
+      </p>
+      <Table
+        label="Stripe's events"
+        csv="stripe-events"
+        head={["Came", "Event", "What it did", "Asked for", "What to change", "Payment"]}
+        rows={events.map(({ at, eventId, type, outcome: did, reason, objectId, asked, hint, paymentKey }) => [
+          <Time at={at} />,
+          <>
+            {type} <a href={stripeUrl(eventId, mode)}>{eventId}</a>{" "}
+            {objectId !== null && <a href={stripeUrl(objectId, mode)}>{objectId}</a>}
+          </>,
+          reason === null ? did : `${did}: ${reason}`,
+          asked === null ? (
+            ""
+          ) : (
+            <>
+              {asked.pack} {asked.user !== null && <UserLink c={c} id={asked.user} />}
+            </>
+          ),
+          hint ?? "",
+          paymentKey === null ? "" : <a href={paymentPath(c, paymentKey)}>{paymentKey}</a>,
+        ])}
+        empty="No events."
+      />
+      {nextCursor !== null && (
+        <p>
+          <a href={pathIn(c, `stripe-events${queryString({ outcome, cursor: nextCursor })}`)}>Older events</a>
+        </p>
+      )}
+    </section>,
+  );
+}
+
+// These paths are not under /payments, where a name is the id of a payment.
+export const stripeRoutes = createDashboardRoutes().get("/stripe-events", eventsPage).get("/stripe-off", confirmOff);

@@ -1,0 +1,155 @@
+import type { Context } from "hono";
+import { releaseReservation } from "../books/usage/commit.ts";
+import { readUsageEvent } from "../books/usage/list-events.ts";
+import { readReservation } from "../books/usage/reservations.ts";
+import type { PurserError } from "../errors.ts";
+import { numbers, Table, Tag } from "./components.tsx";
+import { Confirm } from "./confirm.tsx";
+import { catchRefusal, createDashboardRoutes, type DashboardEnv } from "./form.ts";
+import { amountText, quantitiesText, queryString, timeText } from "./format.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { BalanceLink, EventLink, ReservationLink, UserLink, userPath } from "./links.tsx";
+
+/** Shows a usage event: the quantities, and who paid. */
+async function eventPage(c: Context<DashboardEnv>, eventId: string) {
+  const event = await readUsageEvent(c.var.ctx, eventId);
+  return page(
+    c,
+    { title: `Event ${event.event}`, section: "users" },
+    <section class="card">
+      <dl class="facts">
+        <dt>Event id</dt>
+        <dd>
+          <code>{eventId}</code>
+        </dd>
+        <dt>User</dt>
+        <dd>
+          <UserLink c={c} id={event.userId} />
+        </dd>
+        <dt>Model</dt>
+        <dd>{event.model ?? "none"}</dd>
+        <dt>Used</dt>
+        <dd>{quantitiesText(event.quantities)}</dd>
+        <dt>Not covered</dt>
+        <dd>{event.uncovered === null ? "nothing" : quantitiesText(event.uncovered)}</dd>
+        <dt>Occurred (UTC)</dt>
+        <dd>{timeText(event.occurredAt)}</dd>
+        <dt>Received (UTC)</dt>
+        <dd>{timeText(event.receivedAt)}</dd>
+        {event.reservationId !== null && (
+          <>
+            <dt>Reservation</dt>
+            <dd>
+              <ReservationLink c={c} id={event.reservationId} />
+            </dd>
+          </>
+        )}
+      </dl>
+      <h3>Debits</h3>
+      <Table
+        label="Debits"
+        csv="debits"
+        head={["Balance", numbers("Amount"), "Remaining after it"]}
+        empty="No debits."
+        rows={event.debits.map((debit) => [
+          <BalanceLink c={c} id={debit.balanceId} />,
+          <span class="num">
+            {amountText(debit.amount)} {debit.unit}
+          </span>,
+          <span class="num">{amountText(debit.remaining)}</span>,
+        ])}
+      />
+    </section>,
+  );
+}
+
+/** Shows a reservation: the amounts it holds, and a form that releases it. */
+async function reservationPage(c: Context<DashboardEnv>, reservationId: string, refusal?: PurserError) {
+  const reservation = await readReservation(c.var.ctx, reservationId);
+  return page(
+    c,
+    { title: `Reservation ${reservation.event}`, section: "users", refusal },
+    <>
+      <section class="card">
+        <dl class="facts">
+          <dt>Reservation id</dt>
+          <dd>
+            <code>{reservationId}</code> <Tag kind={reservation.status}>{reservation.status}</Tag>
+          </dd>
+          <dt>User</dt>
+          <dd>
+            <UserLink c={c} id={reservation.userId} />
+          </dd>
+          <dt>Model</dt>
+          <dd>{reservation.model ?? "none"}</dd>
+          <dt>Reserved</dt>
+          <dd>{quantitiesText(reservation.quantities)}</dd>
+          <dt>Created (UTC)</dt>
+          <dd>{timeText(reservation.createdAt)}</dd>
+          <dt>Expires (UTC)</dt>
+          <dd>
+            {timeText(reservation.expiresAt)}
+            {reservation.status === "open"
+              ? `, then it is ${reservation.onExpiry === "charge" ? "charged" : "returned"}`
+              : ""}
+          </dd>
+          <dt>Settled (UTC)</dt>
+          <dd>{timeText(reservation.settledAt, "not yet")}</dd>
+          {reservation.eventId !== null && (
+            <>
+              <dt>Event</dt>
+              <dd>
+                <EventLink c={c} id={reservation.eventId} />
+              </dd>
+            </>
+          )}
+        </dl>
+        <h3>Holds</h3>
+        <Table
+          label="Holds"
+          csv="holds"
+          head={["Balance", numbers("Amount")]}
+          empty="No holds."
+          rows={reservation.holds.map((hold) => [
+            <BalanceLink c={c} id={hold.balanceId} />,
+            <span class="num">
+              {amountText(hold.amount)} {hold.unit}
+            </span>,
+          ])}
+        />
+      </section>
+      {reservation.status === "open" && <Release c={c} reservation={reservation} />}
+    </>,
+  );
+}
+
+interface ReleaseProps {
+  readonly c: Context<DashboardEnv>;
+  readonly reservation: Awaited<ReturnType<typeof readReservation>>;
+}
+
+const Release = ({ c, reservation: { reservationId, userId, holds } }: ReleaseProps) => (
+  <Confirm
+    c={c}
+    action="users/reservation/release"
+    fields={{ reservationId, userId }}
+    button="Release reservation"
+    cancel={userPath(userId)}
+  >
+    <p>
+      {holds.map((hold) => `${amountText(hold.amount)} ${hold.unit}`).join(", ") || "Nothing"} can be spent again. The
+      reservation can no longer be committed.
+    </p>
+  </Confirm>
+);
+
+export const eventPages = createDashboardRoutes()
+  .get("/users/event", (c) => eventPage(c, c.req.query("eventId") ?? ""))
+  .get("/users/reservation", (c) => reservationPage(c, c.req.query("reservationId") ?? ""))
+  .post("/users/reservation/release", async (c) => {
+    const { userId, reservationId = "" } = c.var.form;
+    const done = await catchRefusal(() => releaseReservation(c.var.ctx, reservationId));
+    return done.refusal === undefined
+      ? c.redirect(`${pathIn(c, "users")}${queryString({ userId, notice: "released" })}`, 303)
+      : reservationPage(c, reservationId, done.refusal);
+  });

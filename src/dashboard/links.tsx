@@ -1,0 +1,52 @@
+import type { Context } from "hono";
+import type { RefusalKind } from "../db/refusals.ts";
+import type { Mode } from "../runtime.ts";
+import { Id } from "./components.tsx";
+import type { DashboardEnv } from "./form.ts";
+import { queryString } from "./format.tsx";
+import { pathIn } from "./layout.tsx";
+
+/** This file has the paths of pages that other pages link to, and components that show such links. */
+
+interface LinkProps {
+  readonly c: Context<DashboardEnv>;
+  readonly id: string;
+}
+
+/** Returns a component that links to the page of another object. */
+const linkTo = (page: string, name: string, isName = false) =>
+  function Link({ c, id }: LinkProps) {
+    return <Id id={id} href={`${pathIn(c, page)}${queryString({ [name]: id })}`} isName={isName} />;
+  };
+
+export const UserLink = linkTo("users", "userId", true);
+export const PersonLink = linkTo("people", "distinctId", true);
+export const BalanceLink = linkTo("users/balance", "balanceId");
+export const EventLink = linkTo("users/event", "eventId");
+export const ReservationLink = linkTo("users/reservation", "reservationId");
+
+export const userPath = (userId: string | undefined): string => `users${queryString({ userId })}`;
+
+/** The page that makes a recurring grant; the pages that change one are below it. */
+export const RECURRING_PATH = "users/recurring";
+
+/** The page that lists the suspended recurring grants of all users. */
+export const suspendedPath = "users/suspended";
+
+/** Returns the page that lists the refusals of a figure: each user, code and reason. */
+export const refusalsPath = (kind: RefusalKind): string => `refusals${queryString({ kind })}`;
+
+export const paymentPath = (c: Context<DashboardEnv>, key: string) => pathIn(c, `payments/${encodeURIComponent(key)}`);
+
+const STRIPE_PAGES: Readonly<Record<string, string>> = {
+  ...{ pi: "payments", ch: "payments", py: "payments", in: "invoices" },
+  ...{ evt: "events", cus: "customers", sub: "subscriptions" },
+};
+/** Returns the address of an object at Stripe, such as the payment, where it can be refunded. */
+export function stripeUrl(id: string, mode: Mode): string {
+  const key = encodeURIComponent(id);
+  const test = mode === "test" ? "test/" : "";
+  const found = STRIPE_PAGES[key.slice(0, key.indexOf("_"))];
+  const path = found === undefined ? `search?query=${key}` : `${found}/${key}`;
+  return `https://dashboard.stripe.com/${test}${path}`;
+}

@@ -1,0 +1,133 @@
+import type { Context } from "hono";
+import { createRecurring } from "../books/recurring/create.ts";
+import { createRecurringInput, everyPeriod } from "../books/recurring/schemas.ts";
+import type { PurserError } from "../errors.ts";
+import { callVerb } from "../http/factory.ts";
+import { Confirm, doubtsOfId, formFields, redirectAfter } from "./confirm.tsx";
+import { Choice, Field, Hidden } from "./fields.tsx";
+import {
+  catchRefusal,
+  createDashboardRoutes,
+  type DashboardEnv,
+  type Form,
+  numberField,
+  parseForm,
+  timeField,
+} from "./form.ts";
+import { queryString } from "./format.tsx";
+import { GrantFields, listOfferedPacks } from "./grant.tsx";
+import { page, pathIn } from "./layout.tsx";
+import { RECURRING_PATH, userPath } from "./links.tsx";
+
+async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserError) {
+  const packs = await listOfferedPacks(c);
+  return page(
+    c,
+    { title: "New recurring grant", section: "users", refusal },
+    <form method="get" action={pathIn(c, `${RECURRING_PATH}/confirm`)} class="card">
+      {/* The same confirmation, submitted again, makes no second one. */}
+      <Hidden fields={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }} />
+      <div class="row">
+        <GrantFields form={form} packs={packs} refusal={refusal} />
+        <Choice
+          label="Every"
+          name="every"
+          value={form.every ?? "month"}
+          options={everyPeriod.unwrap().options.map((each) => [each, each])}
+          refusal={refusal}
+        />
+      </div>
+      <div class="row">
+        <Field
+          label="First period (UTC)"
+          name="startsAt"
+          type="datetime-local"
+          value={form.startsAt}
+          hint="empty: now"
+          refusal={refusal}
+        />
+        <Field
+          label="No period from (UTC)"
+          name="endsAt"
+          type="datetime-local"
+          value={form.endsAt}
+          hint="empty: no end"
+          refusal={refusal}
+        />
+        <Field
+          label="Further periods that credits live"
+          name="rolloverPeriods"
+          value={form.rolloverPeriods ?? "0"}
+          hint="empty: they expire as the pack says"
+          refusal={refusal}
+        />
+      </div>
+      <p>
+        <button type="submit">Continue</button>
+      </p>
+    </form>,
+  );
+}
+
+function readNew(form: Form) {
+  return parseForm(createRecurringInput, {
+    recurringId: form.recurringId,
+    userId: form.userId,
+    packId: form.packId,
+    quantity: numberField(form, "quantity"),
+    every: form.every,
+    startsAt: timeField(form, "startsAt"),
+    endsAt: timeField(form, "endsAt"),
+    rolloverPeriods: numberField(form, "rolloverPeriods") ?? null,
+  });
+}
+
+async function confirmNew(c: Context<DashboardEnv>, form: Form, refused?: PurserError) {
+  const read = await catchRefusal(async () => {
+    const input = readNew(form);
+    return { input, doubts: await doubtsOfId(c.var.ctx, input.userId) };
+  });
+  if (read.result === undefined) return newPage(c, form, read.refusal);
+  const { input, doubts } = read.result;
+  const packs = await listOfferedPacks(c);
+  return page(
+    c,
+    { title: "Confirm recurring grant", section: "users", refusal: refused },
+    <Confirm
+      c={c}
+      action={RECURRING_PATH}
+      fields={formFields(form)}
+      button="Make recurring grant"
+      cancel={userPath(form.userId)}
+      change={`${RECURRING_PATH}${queryString(formFields(form))}`}
+      doubts={doubts}
+    >
+      <dl class="facts">
+        <dt>User</dt>
+        <dd>{input.userId}</dd>
+        <dt>Pack</dt>
+        <dd>{packs.find(({ packId }) => packId === input.packId)?.packName ?? input.packId}</dd>
+        <dt>Granted</dt>
+        <dd>
+          every {input.every}, from {form.startsAt ? `${form.startsAt} UTC` : "now"}
+          {form.endsAt ? `, none from ${form.endsAt} UTC` : ""}
+        </dd>
+      </dl>
+      <p>What is due by now is granted at once.</p>
+    </Confirm>,
+  );
+}
+
+export const newRecurringRoutes = createDashboardRoutes()
+  .get(`/${RECURRING_PATH}`, (c) => newPage(c, c.req.query()))
+  .get(`/${RECURRING_PATH}/confirm`, (c) => confirmNew(c, c.req.query()))
+  .post(`/${RECURRING_PATH}`, (c) =>
+    redirectAfter(
+      c,
+      async () => {
+        await callVerb(c, (ctx) => createRecurring(ctx, readNew(c.var.form)));
+        return "recurring";
+      },
+      (refusal) => (refusal.param === "sure" ? confirmNew : newPage)(c, c.var.form, refusal),
+    ),
+  );
