@@ -13,7 +13,8 @@ import { hashesOf } from "./tombstones.ts";
  * Recent refusals: who asked for what, and why it was refused. They are written after responses, like the daily figures, and may
  * be incomplete like them. Equal refusals of a user share a row. An environment keeps its newest.
  */
-export type RefusalKind = "shortage" | "usage_limit" | "failed_grant";
+const REFUSAL_KINDS = ["shortage", "usage_limit", "failed_grant"] as const;
+export type RefusalKind = (typeof REFUSAL_KINDS)[number];
 
 /** How many rows of a kind an environment keeps, and how many an isolate notes between two writes. */
 const refusalsMax = 200;
@@ -143,11 +144,11 @@ const deleteOldest = query((value: ValueOf<RefusalRows>) => {
 
 /** Deletes the refusals whose last time is older than 30 days. */
 export const deleteOldRefusals = query((value: ValueOf<{ nowMs: number }>) => {
-  const { environmentId, userId, kind, subject, lastAtMs } = refusals;
+  const { environmentId, userId, kind, subject, model, lastAtMs } = refusals;
   return sql`
-    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}) IN (
-      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}
-      FROM ${environments} CROSS JOIN json_each('["shortage", "failed_grant"]') AS k
+    DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}, ${model}) IN (
+      SELECT ${environmentId}, ${userId}, ${kind}, ${subject}, ${model}
+      FROM ${environments} CROSS JOIN json_each(${JSON.stringify(REFUSAL_KINDS)}) AS k
       CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${environmentId} = ${environments.id} AND ${kind} = k.value
         AND ${lastAtMs} < ${asInteger(value("nowMs"))} - ${REFUSAL_DAYS * DAY_MS}
     )`;

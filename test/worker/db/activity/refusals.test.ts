@@ -164,13 +164,15 @@ describe("recent refusals", () => {
     const ago = (days: number) => ({ ...ctx, realNow: () => clock.ms - days * DAY_MS });
     noteRefusal(ago(31), "shortage", short, { userId: "old", subject: "e" });
     noteRefusal(ago(31), "failed_grant", short, { userId: "old", subject: "e" });
-    noteRefusal(ago(29), "shortage", short, { userId: "young", subject: "e" });
-    expect(await read("shortage")).toHaveLength(2);
+    noteRefusal(ago(31), "usage_limit", short, { userId: "old", subject: "e" });
+    noteRefusal(ago(31), "shortage", short, { userId: "young", subject: "e", model: "small" });
+    noteRefusal(ago(29), "shortage", short, { userId: "young", subject: "e", model: "large" });
+    expect(await read("shortage")).toHaveLength(3);
     // One walk covers the whole database, and that of another test would be younger.
     await forgetWalks();
     for (let n = 0; n < 3; n++) expect(await runPart(walkBusiness, makeAdminCtx(clock))).toEqual([]);
-    expect((await read("shortage")).map(({ userId }) => userId)).toEqual(["young"]);
-    expect(await read("failed_grant")).toEqual([]);
+    expect((await read("shortage")).map(({ userId, model }) => [userId, model])).toEqual([["young", "large"]]);
+    for (const kind of ["failed_grant", "usage_limit"] as const) expect(await read(kind), kind).toEqual([]);
   });
 
   it("keep two hundred of five thousand that an isolate notes at once", async () => {
