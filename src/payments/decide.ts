@@ -26,6 +26,8 @@ export interface Move extends Granting {
     /** For the log. Null without an event. */
     readonly asked: PaymentChange["asked"] | null;
   };
+  /** The key of the event's own payment, if another payment is moved. For the log. */
+  readonly ownKey?: string | undefined;
   /** The event's credits of other invoices, as facts of their payments. */
   readonly credited?: readonly Credited[];
   /** The administrator's grant, instead of the one from Stripe's data. Throws to refuse. */

@@ -185,7 +185,7 @@ class Run {
     const why = outcome === "unmatched" ? (standing.reason as Reason | null) : null;
     const hint = why === null ? this.#remark : hintOf(why, type, asked.hint);
     const entry = { eventId, type, outcome, reason: why, objectId, asked: { pack, user }, hint };
-    return [logStatement(this.#ctx, { ...entry, paymentKey: shownKey(own.names) })];
+    return [logStatement(this.#ctx, { ...entry, paymentKey: this.#move.ownKey ?? shownKey(own.names) })];
   }
 
   #writeOf(

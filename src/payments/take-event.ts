@@ -35,18 +35,23 @@ export async function takeEvent(
   }
   let outcome: PaymentOutcome = "ignored";
   let paymentKey: string | undefined;
+  /** The event's own payment, which the response and the log name even if other payments are moved too. */
+  let ownKey: string | undefined;
   let reason: IgnoredReason = "nothing_new";
   let isLogged = false;
   const move = async (part: Partial<PaymentChange>): Promise<void> => {
     const mayGrant = link !== null || facts.some(({ kind }) => GRANTING.includes(kind));
-    const moved: Moved = await movePayment(ctx, { setting, change: { ...change, ...part }, credited, mayGrant });
-    if (paymentKey === undefined || stronger(moved.outcome, outcome) !== outcome) paymentKey = moved.paymentKey;
+    const moving = { ...change, ...part };
+    const moved: Moved = await movePayment(ctx, { setting, change: moving, credited, mayGrant, ownKey });
+    const isMore = stronger(moved.outcome, outcome) !== outcome;
+    if (ownKey === undefined && (paymentKey === undefined || isMore)) paymentKey = moved.paymentKey;
     outcome = stronger(outcome, moved.outcome);
     if (moved.isTrialOver) reason = "trial_over";
     isLogged ||= moved.isLogged;
   };
   if (link !== null && (await rememberCustomer(ctx, link, change))) outcome = "remembered";
   if (change.names.length > 0) await move({});
+  ownKey = paymentKey;
   if (link !== null) {
     const { customer } = link;
     const waiting = await all(ctx.db, selectUnmatchedOf({ environmentId: ctx.environment.id, customer }));

@@ -94,6 +94,17 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await w.balances("u")).toHaveLength(3);
   });
 
+  it("is granted by a session of another invoice too, whose answer and log name the session's own payment", async () => {
+    const w = await paymentsWorld();
+    const about = { customer: "cus_9", subscription: {}, lines: [line(PRICES.period)] };
+    expect(await w.deliver(paid(w.nowS, "in_1", about))).toBe("unmatched");
+    const fields = { mode: "subscription", customer: "cus_9", client_reference_id: "u", invoice: "in_2" };
+    const signup = eventOf("checkout.session.completed", w.nowS + 1, session("cs_2", fields));
+    expect((await w.send(signup)).body).toEqual({ received: true, outcome: "granted", paymentKey: "cs_2" });
+    expect(await w.balances("u")).toEqual([["tokens", 100, "active"]]);
+    expect((await w.events("&outcome=granted"))[0]).toMatchObject({ eventId: signup.id, paymentKey: "cs_2" });
+  });
+
   it("without a subscription is granted only to the user that it names", async () => {
     const w = await paymentsWorld();
     const lines = [line(PRICES.items)];
