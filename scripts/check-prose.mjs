@@ -1,6 +1,7 @@
 /**
- * Checks names and prose. Fails on top-level names that several files of src share, on expressions that readers stumble over, and
- * where docs/architecture.md names a room, a file or an identifier that does not exist.
+ * Checks names and prose. Fails on top-level names that several files of src share, on expressions that are hard to read, on
+ * comments and pages that name a file that does not exist, and where docs/architecture.md names a room or an identifier that does
+ * not exist.
  */
 import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
 
@@ -82,6 +83,36 @@ for (const file of globSync(PROSE, { exclude: FOREIGN }).sort()) {
       if (beginning !== undefined)
         flaws.push(`${file}:${index + 1}: begins with "${beginning}"; begin with the subject`);
     });
+}
+
+/** The files that comments and pages name. Other files have been renamed too often without the text. */
+const kept = globSync(
+  ["{src,test,scripts,bench,docs,clients,examples,drizzle,tools}/**/*", "*", "{.ci,.purser}/**/*"],
+  {
+    exclude: FOREIGN,
+  },
+);
+const exists = (path) => kept.some((file) => file === path || file.endsWith(`/${path}`));
+/** Files that a reader writes, or that a command writes. */
+const NOT_KEPT = ["setup.mjs", "shop.mjs", "wrangler.local.toml"];
+const NAMED = /(?<![\w./*-])\w[\w./-]*\.(?:tsx?|mjs|sql|md)\b(?![\w.])/g;
+for (const file of globSync([
+  "{src,test,scripts,bench}/**/*.{ts,tsx,mjs}",
+  "drizzle/*.sql",
+  "{docs,test}/**/*.md",
+  "*.md",
+])) {
+  if (file === "CHANGELOG.md") continue;
+  const isPage = file.endsWith(".md");
+  const text = isPage ? read(file).replace(/^ *```[\s\S]*?^ *```/gm, (code) => code.replace(/[^\n]/g, "")) : read(file);
+  for (const [index, line] of text.split("\n").entries()) {
+    const words = isPage
+      ? [...line.matchAll(/`([\w./-]+)`/g)].map(([, code]) => code).join(" ")
+      : (/(?:\/\/|\/\*\*?|^\s*\*|--) (.*)$/.exec(line)?.[1] ?? "");
+    for (const [path] of words.matchAll(NAMED)) {
+      if (!exists(path) && !NOT_KEPT.includes(path)) flaws.push(`${file}:${index + 1}: no file ${path}`);
+    }
+  }
 }
 
 const ARCHITECTURE = "docs/architecture.md";

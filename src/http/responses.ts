@@ -6,7 +6,7 @@ export const time = z.string().meta({ format: "date-time" });
 
 /**
  * The description of an error, in the body of a refusal and in the result of one event of a list (W4). The reference describes
- * `details` by code (reference/error-responses.ts).
+ * `details` by code (reference/response-components.ts).
  */
 export const errorDetail = z
   .strictObject({
