@@ -28,7 +28,7 @@ function storyLines() {
       post("/api/v1/credits/grant", { userId: USER, packId: "starter", externalRef: `order-${run}` }),
     ],
     [
-      "What a browser shows, by a publishable key and the sign-in token of its user",
+      "Read the balances from a browser, with a publishable key and the sign-in token of its user",
       get(`/api/v1/credits?userId=${USER}`, '-H "authorization: Bearer $PK" -H "x-user-token: $USER_TOKEN"'),
     ],
     [
@@ -40,7 +40,7 @@ function storyLines() {
       post("/api/v1/usage/events", { eventId: `chat-${run}`, userId: USER, ...chat }),
     ],
     [
-      "The price is known only afterwards: reserve ten minutes, then commit what was used. The rest is returned",
+      "The price is known only afterwards: reserve ten minutes, then commit the actual usage. The rest is returned",
       post("/api/v1/usage/reservations", { reservationId: `res_${run}`, userId: USER, ...call }),
       post(`/api/v1/usage/reservations/res_${run}/commit`, { eventId: `call-${run}`, quantities: { seconds: 431.5 } }),
     ],
@@ -56,7 +56,7 @@ function storyLines() {
       `curl -sw '\\n' "$LINK" | cut -c 1-600`,
     ],
     [
-      "A person asks to be forgotten: what would go. Without dryRun it goes",
+      "A person asks to be forgotten: a preview. Without dryRun the data are erased",
       post("/api/v1/erase-person", { distinctId: PERSON, dryRun: true }),
     ],
   ];
