@@ -1,7 +1,7 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, count, desc, eq, sql } from "drizzle-orm";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
-import { asInteger, computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { asInteger, boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { payments, type Steps, stripeLog } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
@@ -160,14 +160,11 @@ function paidOf(initialSteps: Steps, lines: StoredPayment["lines"], key: string 
 export const countedUnmatchedMax = 100;
 
 const selectUnmatched = query((value: ValueOf<{ environmentId: number }>) =>
-  read(
-    computed({ count: sql<number>`count(*)`, oldestAtMs: sql<number | null>`min(${payments.createdAtMs})` }),
-    (list) => sql`SELECT ${list} FROM (
+  drizzle.select(computed({ count: count(), oldestAtMs: sql<number | null>`min(${payments.createdAtMs})` })).from(sql`(
       SELECT * FROM ${payments}
       WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.status} = 'unmatched'
       ORDER BY ${payments.createdAtMs}, ${payments.id} LIMIT ${countedUnmatchedMax + 1}
-    ) AS ${payments}`,
-  ),
+    ) AS ${payments}`),
 );
 
 /** The number of payments without a known user and pack, and the time of the oldest. */
@@ -192,15 +189,21 @@ type StripeEventsPage = {
   beforeId: string;
   limit: number;
 };
-const selectStripeEventsPage = query((value: ValueOf<StripeEventsPage>) =>
-  read(
-    logFields(),
-    (list) => sql`SELECT ${list} FROM ${stripeLog} INDEXED BY stripe_log_at
-      WHERE ${stripeLog.environmentId} = ${value("environmentId")} AND ${stripeLog.outcome} = ${value("outcome")}
-      AND (${stripeLog.atMs}, ${stripeLog.eventId}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
-      ORDER BY ${stripeLog.atMs} DESC, ${stripeLog.eventId} DESC LIMIT ${asInteger(value("limit"))}`,
-  ),
-);
+const selectStripeEventsPage = query((value: ValueOf<StripeEventsPage>) => {
+  const { environmentId, outcome, atMs, eventId } = stripeLog;
+  return drizzle
+    .select(logFields())
+    .from(sql`${stripeLog} INDEXED BY stripe_log_at`)
+    .where(
+      and(
+        eq(environmentId, value("environmentId")),
+        eq(outcome, value("outcome")),
+        sql`(${atMs}, ${eventId}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})`,
+      ),
+    )
+    .orderBy(desc(atMs), desc(eventId))
+    .limit(boundLimit(value("limit")));
+});
 
 /** The position of an event: by time, then by outcome and id. */
 const positionOf = ({ atMs, outcome, eventId }: StripeEventRow): string =>

@@ -1,6 +1,6 @@
-import { and, eq, sql } from "drizzle-orm";
+import { and, eq, isNotNull, sql } from "drizzle-orm";
 import { clockOf, timesOf } from "../db/features.ts";
-import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { environments, stripeSettings } from "../db/schema.ts";
 import { databaseIndexOf } from "../db/session.ts";
 import { all } from "../db/sql.ts";
@@ -17,13 +17,18 @@ const receiverFields = {
 export type Receiver = RowOf<typeof receiverFields>;
 
 export const selectReceiver = query((value: ValueOf<{ appId: string; mode: string }>) =>
-  read(
-    receiverFields,
-    (list) => sql`SELECT ${list} FROM ${environments}
-      CROSS JOIN ${stripeSettings} ON ${stripeSettings.environmentId} = ${environments.id}
-      WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")}
-      AND ${stripeSettings.setting} IS NOT NULL`,
-  ),
+  drizzle
+    .select(receiverFields)
+    .from(environments)
+    .crossJoin(stripeSettings)
+    .where(
+      and(
+        eq(environments.appId, value("appId")),
+        eq(environments.mode, value("mode")),
+        eq(stripeSettings.environmentId, environments.id),
+        isNotNull(stripeSettings.setting),
+      ),
+    ),
 );
 
 export function tenantOf(root: SystemCtx, appId: string, mode: string, { environmentId, clock }: Receiver): TenantCtx {

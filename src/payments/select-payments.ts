@@ -1,5 +1,5 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
-import { asInteger, computed, fields, query, read, type ValueOf } from "../db/query.ts";
+import { and, desc, eq, gt, isNotNull, lt, ne, type SQL, sql } from "drizzle-orm";
+import { asInteger, boundLimit, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import {
   accounts,
   creditBalances,
@@ -9,7 +9,6 @@ import {
   payments,
   stripeCustomers,
 } from "../db/schema.ts";
-import type { Statement } from "../db/sql.ts";
 import type { REFUNDS, SETTLERS } from "./schemas.ts";
 import { shownFields } from "./stored-payment.ts";
 
@@ -65,21 +64,30 @@ const ofRef = (value: ValueOf<PaymentFilters>) => sql`
   AND ${paymentGrants.environmentId} = ${value("environmentId")}
   WHERE ${creditBalances.externalRef} = ${value("externalRef")}`;
 
-type Source = (value: ValueOf<PaymentFilters>) => SQL;
+/** FROM, with the index to use, and the condition that selects it. */
+interface Source {
+  readonly from: SQL;
+  readonly where?: (value: ValueOf<PaymentFilters>) => SQL | undefined;
+}
 /** The sources of a list, the smallest first. Each uses an index with only these payments. */
 const SOURCES = {
-  ofUser: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${paymentsOfUser(value)})
-    AND (${value("externalRef")} IS NULL OR ${payments.id} IN (${ofRef(value)}))`,
-  ofRef: (value) => sql`${payments} WHERE ${isWanted(value)} AND ${payments.id} IN (${ofRef(value)})`,
-  disputed: (value) =>
-    sql`${payments} INDEXED BY payments_disputed WHERE ${isWanted(value)} AND ${payments.withheld} > 0`,
-  refunded: (value) =>
-    sql`${payments} INDEXED BY payments_refunded WHERE ${isWanted(value)} AND ${payments.refunded} > 0`,
-  settled: (value) =>
-    sql`${payments} INDEXED BY payments_settled WHERE ${isWanted(value)} AND ${payments.settledBy} IS NOT NULL`,
-  status: (value) =>
-    sql`${payments} INDEXED BY payments_status WHERE ${isWanted(value)} AND ${payments.status} = ${value("status")}`,
-  all: (value) => sql`${payments} INDEXED BY payments_created WHERE ${isWanted(value)}`,
+  ofUser: {
+    from: sql`${payments}`,
+    where: (value) =>
+      and(
+        sql`${payments.id} IN (${paymentsOfUser(value)})`,
+        sql`(${value("externalRef")} IS NULL OR ${payments.id} IN (${ofRef(value)}))`,
+      ),
+  },
+  ofRef: { from: sql`${payments}`, where: (value) => sql`${payments.id} IN (${ofRef(value)})` },
+  disputed: { from: sql`${payments} INDEXED BY payments_disputed`, where: () => gt(payments.withheld, 0) },
+  refunded: { from: sql`${payments} INDEXED BY payments_refunded`, where: () => gt(payments.refunded, 0) },
+  settled: { from: sql`${payments} INDEXED BY payments_settled`, where: () => isNotNull(payments.settledBy) },
+  status: {
+    from: sql`${payments} INDEXED BY payments_status`,
+    where: (value) => eq(payments.status, value("status")),
+  },
+  all: { from: sql`${payments} INDEXED BY payments_created` },
 } satisfies Record<string, Source>;
 
 function sourceOf({ userId, externalRef, isDisputed, refunds, settledBy, status }: PaymentFilters) {
@@ -91,29 +99,38 @@ function sourceOf({ userId, externalRef, isDisputed, refunds, settledBy, status 
   return status === null ? "all" : "status";
 }
 
-const pageOf = (source: Source) =>
+const newestFirst = [desc(payments.createdAtMs), desc(payments.id)] as const;
+
+const pageOf = ({ from, where }: Source) =>
   query((value: ValueOf<PaymentsPage>) =>
-    read(
-      shownFields,
-      (list) => sql`SELECT ${list} FROM ${source(value)}
-        AND (${payments.createdAtMs}, ${payments.id}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})
-        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${asInteger(value("limit"))}`,
-    ),
+    drizzle
+      .select(shownFields)
+      .from(from)
+      .where(
+        and(
+          isWanted(value),
+          where?.(value),
+          sql`(${payments.createdAtMs}, ${payments.id}) < (${asInteger(value("beforeMs"))}, ${value("beforeId")})`,
+        ),
+      )
+      .orderBy(...newestFirst)
+      .limit(boundLimit(value("limit"))),
   );
-const sumsOf = (source: Source) =>
+const sumsOf = ({ from, where }: Source) =>
   query((value: ValueOf<PaymentFilters>) =>
-    read(
-      {
+    drizzle
+      .select({
         ...fields(payments, "currency"),
         ...computed({
           captured: sql<number>`sum(${payments.captured})`,
           refunded: sql<number>`sum(${payments.refunded})`,
           withheld: sql<number>`sum(${payments.withheld})`,
         }),
-      },
-      (list) => sql`SELECT ${list} FROM ${source(value)} AND ${payments.currency} IS NOT NULL
-        GROUP BY ${payments.currency} ORDER BY ${payments.currency}`,
-    ),
+      })
+      .from(from)
+      .where(and(isWanted(value), where?.(value), isNotNull(payments.currency)))
+      .groupBy(payments.currency)
+      .orderBy(payments.currency),
   );
 type Statements = { readonly page: ReturnType<typeof pageOf>; readonly sums: ReturnType<typeof sumsOf> };
 const STATEMENTS: Readonly<Record<keyof typeof SOURCES, Statements>> = {
@@ -137,40 +154,54 @@ const SEARCHED_PAYMENTS_MAX = 500;
 /** A user's payments that have granted nothing, newest first. */
 export const selectUngranted = query(
   (value: ValueOf<{ environmentId: number; userId: string; beforeMs: number; limit: number }>) =>
-    read(
-      shownFields,
-      (list) => sql`SELECT ${list} FROM ${payments}
-        WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.status} <> 'granted'
-        AND ${payments.id} IN (SELECT * FROM (${paymentsThatName(value)} LIMIT ${SEARCHED_PAYMENTS_MAX}))
-        AND ${payments.createdAtMs} < ${asInteger(value("beforeMs"))}
-        ORDER BY ${payments.createdAtMs} DESC, ${payments.id} DESC LIMIT ${asInteger(value("limit"))}`,
-    ),
+    drizzle
+      .select(shownFields)
+      .from(payments)
+      .where(
+        and(
+          eq(payments.environmentId, value("environmentId")),
+          ne(payments.status, "granted"),
+          sql`${payments.id} IN (SELECT * FROM (${paymentsThatName(value)} LIMIT ${SEARCHED_PAYMENTS_MAX}))`,
+          lt(payments.createdAtMs, asInteger(value("beforeMs"))),
+        ),
+      )
+      .orderBy(...newestFirst)
+      .limit(boundLimit(value("limit"))),
 );
 
 /** The payments that granted some balances. */
 export const selectOfBalances = query((value: ValueOf<{ environmentId: number; balanceIds: string }>) =>
-  read(
-    shownFields,
-    (list) => sql`SELECT ${list} FROM ${payments} WHERE ${payments.environmentId} = ${value("environmentId")}
-      AND ${payments.id} IN (
-        SELECT ${paymentGrants.paymentId} FROM json_each(${value("balanceIds")}) AS balance
-        CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = balance.value
-        AND ${paymentGrants.environmentId} = ${value("environmentId")}
-      )`,
-  ),
+  drizzle
+    .select(shownFields)
+    .from(payments)
+    .where(
+      and(
+        eq(payments.environmentId, value("environmentId")),
+        sql`${payments.id} IN (
+          SELECT ${paymentGrants.paymentId} FROM json_each(${value("balanceIds")}) AS balance
+          CROSS JOIN ${paymentGrants} ON ${paymentGrants.balanceId} = balance.value
+          AND ${paymentGrants.environmentId} = ${value("environmentId")}
+        )`,
+      ),
+    ),
 );
 
 /** A user's debts for credited amounts that were already spent (S6). */
-export const selectDebt: (of: {
-  environmentId: number;
-  userId: string;
-}) => Statement<{ currency: string; amount: number }> = query(
-  (value: ValueOf<{ environmentId: number; userId: string }>) =>
-    read(
-      { ...fields(paymentDebts, "currency"), ...computed({ amount: sql<number>`sum(${paymentDebts.amount})` }) },
-      (list) => sql`SELECT ${list} FROM ${accounts} CROSS JOIN ${paymentDebts} INDEXED BY payment_debts_of
-        ON ${paymentDebts.environmentId} = ${accounts.environmentId} AND ${paymentDebts.accountId} = ${accounts.id}
-        WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}
-        AND ${paymentDebts.amount} > 0 GROUP BY ${paymentDebts.currency} ORDER BY ${paymentDebts.currency}`,
-    ),
-);
+export const selectDebt = query((value: ValueOf<{ environmentId: number; userId: string }>) => {
+  const { environmentId, accountId, currency, amount } = paymentDebts;
+  return drizzle
+    .select({ ...fields(paymentDebts, "currency"), ...computed({ amount: sql<number>`sum(${amount})` }) })
+    .from(accounts)
+    .crossJoin(sql`${paymentDebts} INDEXED BY payment_debts_of`)
+    .where(
+      and(
+        eq(accounts.environmentId, value("environmentId")),
+        eq(accounts.userId, value("userId")),
+        eq(environmentId, accounts.environmentId),
+        eq(accountId, accounts.id),
+        gt(amount, 0),
+      ),
+    )
+    .groupBy(currency)
+    .orderBy(currency);
+});

@@ -1,4 +1,4 @@
-import { sql } from "drizzle-orm";
+import { and, not, sql } from "drizzle-orm";
 import type * as z from "zod";
 import { fromSteps, reduceFraction, type Unit } from "../books/amounts/amount.ts";
 import { presentGrant } from "../books/credits/grant.ts";
@@ -10,7 +10,7 @@ import { isDue, willBeCharged } from "../books/ledger/hold.ts";
 import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import { inEnvironmentOf, requireEnvironment } from "../catalog/apps.ts";
 import { choosePack, selectPack } from "../catalog/pack.ts";
-import { computed, query, read, type ValueOf } from "../db/query.ts";
+import { computed, drizzle, query, type ValueOf } from "../db/query.ts";
 import { paymentGrants, paymentNames, reservations, type Steps } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { assert } from "../errors.ts";
@@ -137,20 +137,23 @@ export async function previewSettlement(ctx: TenantCtx, paymentKey: string, inpu
 }
 
 const selectReturns = query((value: ValueOf<{ environmentId: number; name: string; nowMs: number }>) =>
-  read(
-    computed({
-      balanceId: sql<string>`leg.value ->> 'balanceId'`,
-      steps: sql<number>`sum(leg.value ->> 'amountSteps')`,
-    }),
-    (list) => sql`SELECT ${list} FROM (
-        SELECT DISTINCT ${paymentGrants.accountId} AS account FROM ${paymentNames}
-        CROSS JOIN ${paymentGrants} ON ${paymentGrants.environmentId} = ${paymentNames.environmentId}
-        AND ${paymentGrants.paymentId} = ${paymentNames.paymentId}
-        WHERE ${paymentNames.environmentId} = ${value("environmentId")} AND ${paymentNames.name} = ${value("name")}
-      ) AS granted
-      CROSS JOIN ${reservations} ON ${isDue(value, sql`granted.account`)} AND NOT ${willBeCharged()}
-      CROSS JOIN json_each(${reservations.legs}) AS leg GROUP BY 1`,
-  ),
+  drizzle
+    .select(
+      computed({
+        balanceId: sql<string>`leg.value ->> 'balanceId'`,
+        steps: sql<number>`sum(leg.value ->> 'amountSteps')`,
+      }),
+    )
+    .from(sql`(
+      SELECT DISTINCT ${paymentGrants.accountId} AS account FROM ${paymentNames}
+      CROSS JOIN ${paymentGrants} ON ${paymentGrants.environmentId} = ${paymentNames.environmentId}
+      AND ${paymentGrants.paymentId} = ${paymentNames.paymentId}
+      WHERE ${paymentNames.environmentId} = ${value("environmentId")} AND ${paymentNames.name} = ${value("name")}
+    ) AS granted`)
+    .crossJoin(reservations)
+    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .where(and(isDue(value, sql`granted.account`), not(willBeCharged())))
+    .groupBy(sql`1`),
 );
 
 /** The amounts that a refund of a share of a payment would take from its balances now (C21). Throws `not_found`. */

@@ -1,15 +1,15 @@
-import { sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { accountOfWrite, type WriteContext, writingValues } from "../books/ledger/account.ts";
 import {
   asInteger,
   assignments,
   computed,
+  drizzle,
   fields,
   insertFrom,
   names,
   query,
   type RowOf,
-  read,
   type ValueOf,
 } from "../db/query.ts";
 import {
@@ -76,12 +76,11 @@ const debtsOfUser = (value: ValueOf<Sought>) => sql`SELECT ${paymentDebts.id}
  * and of the user to whom it may grant.
  */
 export const selectDebts = query((value: ValueOf<Sought>) =>
-  read(
-    debtFields,
-    (list) => sql`SELECT ${list}
-      FROM (${ofNames(value)} UNION ${ofCustomer(value)} UNION ${debtsOfUser(value)}) AS found CROSS JOIN ${paymentDebts}
-      ON ${paymentDebts.environmentId} = ${value("environmentId")} AND ${paymentDebts.id} = found.debt`,
-  ),
+  drizzle
+    .select(debtFields)
+    .from(sql`(${ofNames(value)} UNION ${ofCustomer(value)} UNION ${debtsOfUser(value)}) AS found`)
+    .crossJoin(paymentDebts)
+    .where(and(eq(paymentDebts.environmentId, value("environmentId")), sql`${paymentDebts.id} = found.debt`)),
 );
 
 export function readDebt({ payersJson, ...row }: RowOf<typeof debtFields>): StoredDebt {
@@ -131,9 +130,15 @@ const updateDebts = query((value: ValueOf<DebtValues>) => {
   const { environmentId, id } = paymentDebts;
   const known = (name: string) =>
     sql`(SELECT known.value ->> ${name} FROM json_each(${value("rows")}) AS known WHERE known.value ->> 'id' = ${id})`;
-  const after = assignments(paymentDebts, { amount: known("amount"), sinceMs: known("sinceMs") });
-  return sql`UPDATE ${paymentDebts} SET ${after} WHERE ${environmentId} = ${value("environmentId")}
-    AND ${id} IN (SELECT known.value ->> 'id' FROM json_each(${value("rows")}) AS known)`;
+  return drizzle
+    .update(paymentDebts)
+    .set({ amount: known("amount"), sinceMs: known("sinceMs") })
+    .where(
+      and(
+        eq(environmentId, value("environmentId")),
+        sql`${id} IN (SELECT known.value ->> 'id' FROM json_each(${value("rows")}) AS known)`,
+      ),
+    );
 });
 const upsertPayers = query((value: ValueOf<DebtValues>) => {
   const { environmentId, debtId, line, amount } = paymentDebtPayers;

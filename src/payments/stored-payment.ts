@@ -2,7 +2,7 @@ import { and, eq, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Unit } from "../books/amounts/amount.ts";
 import { accountQuery } from "../books/ledger/account.ts";
-import { computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../db/query.ts";
+import { computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
 import {
   accounts,
   creditBalances,
@@ -146,14 +146,22 @@ type OfCustomer = { environmentId: number; customer: string };
 
 /** A name of each payment of a customer that is unmatched because its user is unknown. */
 export const selectUnmatchedOf = query((value: ValueOf<OfCustomer>) =>
-  read(
-    computed({
-      name: sql<string>`(SELECT ${paymentNames.name} FROM ${paymentNames} WHERE ${ofPayment(paymentNames)} LIMIT 1)`,
-    }),
-    (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_customer
-      WHERE ${payments.environmentId} = ${value("environmentId")} AND ${payments.customer} = ${value("customer")}
-      AND ${payments.status} = 'unmatched' AND ${payments.reason} = 'no_user' ORDER BY ${payments.createdAtMs}, ${payments.id}`,
-  ),
+  drizzle
+    .select(
+      computed({
+        name: sql<string>`(SELECT ${paymentNames.name} FROM ${paymentNames} WHERE ${ofPayment(paymentNames)} LIMIT 1)`,
+      }),
+    )
+    .from(sql`${payments} INDEXED BY payments_customer`)
+    .where(
+      and(
+        eq(payments.environmentId, value("environmentId")),
+        eq(payments.customer, value("customer")),
+        eq(payments.status, "unmatched"),
+        eq(payments.reason, "no_user"),
+      ),
+    )
+    .orderBy(payments.createdAtMs, payments.id),
 );
 
 export const selectCustomer = query((value: ValueOf<OfCustomer>) =>
@@ -167,12 +175,15 @@ export const selectCustomer = query((value: ValueOf<OfCustomer>) =>
 
 /** The user's past trials among some references (S3). */
 export const selectTrials = accountQuery((value: ValueOf<{ refs: string }>, account) =>
-  read(
-    computed({ externalRef: sql<string>`${creditBalances.externalRef}` }),
-    (list) => sql`SELECT DISTINCT ${list} FROM ${creditBalances} INDEXED BY credit_balances_external_ref
-      WHERE ${creditBalances.accountId} = ${account}
-      AND ${creditBalances.externalRef} IN (SELECT value FROM json_each(${value("refs")}))`,
-  ),
+  drizzle
+    .selectDistinct(computed({ externalRef: sql<string>`${creditBalances.externalRef}` }))
+    .from(sql`${creditBalances} INDEXED BY credit_balances_external_ref`)
+    .where(
+      and(
+        eq(creditBalances.accountId, account),
+        sql`${creditBalances.externalRef} IN (SELECT value FROM json_each(${value("refs")}))`,
+      ),
+    ),
 );
 
 /** Reads a row. SQLite built its JSON from values that Purser wrote. */

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { batchBehind, underName } from "../db/known-tombstones.ts";
-import { computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
+import { computed, drizzle, fields, names, query, type ValueOf } from "../db/query.ts";
 import { paymentFacts, paymentNames, payments, stripeCustomers } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import type { TenantCtx } from "../runtime.ts";
@@ -129,10 +129,10 @@ const selectCreditedLine = query((value: ValueOf<Unnamed>) => {
     WHERE ${environmentId} = ${value("environmentId")} AND ${subscription} = ${value("subscription")}
       AND coalesce(line.value ->> 'price', ${value("price")}) = ${value("price")}
     ORDER BY ${atSeconds} DESC LIMIT 1`;
-  return read(
-    creditedLine,
-    (list) => sql`SELECT ${list} FROM (SELECT * FROM (${taken}) UNION ALL SELECT * FROM (${newest})) AS found LIMIT 1`,
-  );
+  return drizzle
+    .select(creditedLine)
+    .from(sql`(SELECT * FROM (${taken}) UNION ALL SELECT * FROM (${newest})) AS found`)
+    .limit(1);
 });
 
 /** The credits of negative lines, by the invoices of the credited lines. Without a matching line there is no credit. */

@@ -1,9 +1,9 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
+import { and, eq, lte, type SQL, sql } from "drizzle-orm";
 import { isConflict } from "../db/attempt.ts";
 import { cronIn, workOnEach } from "../db/cron-work.ts";
 import { guardFeatures } from "../db/features.ts";
 import {
-  asInteger,
+  boundLimit,
   computed,
   drizzle,
   fields,
@@ -11,7 +11,6 @@ import {
   insertFrom,
   query,
   type RowOf,
-  read,
   type ValueOf,
 } from "../db/query.ts";
 import { environments, paymentNames, payments } from "../db/schema.ts";
@@ -41,12 +40,13 @@ type Due = RowOf<typeof unmatchedFields>;
 
 type Until = { nowMs: number; limit: number };
 const due = (value: ValueOf<Until>, ofEnvironment: SQL) =>
-  read(
-    unmatchedFields,
-    (list) => sql`SELECT ${list} FROM ${payments} INDEXED BY payments_tell
-      CROSS JOIN ${environments} ON ${environments.id} = ${payments.environmentId} AND ${ofEnvironment}
-      WHERE ${payments.tellAtMs} <= ${value("nowMs")} ORDER BY ${payments.tellAtMs} LIMIT ${asInteger(value("limit"))}`,
-  );
+  drizzle
+    .select(unmatchedFields)
+    .from(sql`${payments} INDEXED BY payments_tell`)
+    .crossJoin(environments)
+    .where(and(lte(payments.tellAtMs, value("nowMs")), eq(environments.id, payments.environmentId), ofEnvironment))
+    .orderBy(payments.tellAtMs)
+    .limit(boundLimit(value("limit")));
 
 // Environments with a test clock are processed by src/clocks.
 const selectDue = query((value: ValueOf<Until>) => due(value, sql`${environments.features} ->> '$.clock' IS NULL`));

@@ -1,15 +1,15 @@
-import { and, eq, not, type SQL, sql } from "drizzle-orm";
+import { and, eq, exists, lte, not, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { hasFeatures } from "../../db/features.ts";
 import {
   asInteger,
   type ColumnsOf,
+  drizzle,
   fields,
   hasRow,
   insertFrom,
   names,
   query,
-  read,
   returning,
   type ValueOf,
 } from "../../db/query.ts";
@@ -99,27 +99,31 @@ const ofNotice = (value: ValueOf<ExpiryPage>) =>
 const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 
 /** The users of the page's expired balances whose next period has begun, and is not granted yet. */
-const usersDue = (value: ValueOf<ExpiryPage>) => sql`(${selectExpiryPage(value)}) AS ${expiryPage}
-  CROSS JOIN ${accounts} ON ${accounts.id} = ${expiryPage.accountId}
-    AND ${accounts.recurringDueAtMs} <= ${value("nowMs")} AND ${accounts.isErased} = 0
-  WHERE ${value("days")} = 0`;
+const usersDue = (value: ValueOf<ExpiryPage>) =>
+  drizzle
+    .selectDistinct(fields(accounts, { accountId: "id" }))
+    .from(sql`(${selectExpiryPage(value)}) AS ${expiryPage}`)
+    .crossJoin(accounts)
+    .where(
+      and(
+        sql`${value("days")} = 0`,
+        eq(accounts.id, expiryPage.accountId),
+        lte(accounts.recurringDueAtMs, value("nowMs")),
+        eq(accounts.isErased, 0),
+      ),
+    );
 
 const USERS_DUE_MAX = 50;
 
 /** Selects some users whose due periods must be granted before the page is processed (R3). */
-export const selectUsersToGrant = query((value: ValueOf<ExpiryPage>) =>
-  read(
-    fields(accounts, { accountId: "id" }),
-    (list) => sql`SELECT DISTINCT ${list} FROM ${usersDue(value)} LIMIT ${USERS_DUE_MAX}`,
-  ),
-);
+export const selectUsersToGrant = query((value: ValueOf<ExpiryPage>) => usersDue(value).limit(USERS_DUE_MAX));
 
 /**
  * Aborts the batch with `guard_environment` if another run processed the page, or the features changed; while `waits` is 1 also
  * if a user of the page has a due period: alerts are judged after it (R3).
  */
 export const guardPage = query((value: ValueOf<ExpiryPage & { features: string | null; waits: 0 | 1 }>) => {
-  const isWaiting = sql`(${value("waits")} = 1 AND EXISTS (SELECT 1 FROM ${usersDue(value)}))`;
+  const isWaiting = sql`(${value("waits")} = 1 AND ${exists(usersDue(value))})`;
   const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
     = (${value("doneMs")}, ${value("doneAccountId")}, ${value("doneSeq")})`;
   const holds = and(hasFeatures(value), hasRow(expiryNotices, and(ofNotice(value), isDone)), not(isWaiting));

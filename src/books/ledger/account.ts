@@ -54,10 +54,20 @@ const accountOf = {
         .from(recurringGrants)
         .where(and(eq(recurringGrants.environmentId, value("environmentId")), eq(recurringGrants.id, value("user")))),
     ),
-  balanceId: (value: ValueOf<OfUser>) => sql<number | null>`(
-    SELECT ${accounts.id} FROM ${creditBalances} CROSS JOIN ${accounts} ON ${accounts.id} = ${creditBalances.accountId}
-    WHERE ${creditBalances.id} = ${value("user")} AND ${accounts.environmentId} = ${value("environmentId")}
-  )`,
+  balanceId: (value: ValueOf<OfUser>) =>
+    scalar(
+      drizzle
+        .select(fields(accounts, "id"))
+        .from(creditBalances)
+        .crossJoin(accounts)
+        .where(
+          and(
+            eq(creditBalances.id, value("user")),
+            eq(accounts.id, creditBalances.accountId),
+            eq(accounts.environmentId, value("environmentId")),
+          ),
+        ),
+    ),
   accountId: accountWhere((value) => eq(accounts.id, value("user"))),
 };
 

@@ -1,18 +1,7 @@
-import { eq, type SQL, sql } from "drizzle-orm";
+import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Pack } from "../../catalog/pack.ts";
-import {
-  asInteger,
-  assignments,
-  computed,
-  drizzle,
-  fields,
-  insertFrom,
-  query,
-  read,
-  scalar,
-  type ValueOf,
-} from "../../db/query.ts";
+import { asInteger, computed, drizzle, fields, insertFrom, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import {
   accounts,
   creditBalances,
@@ -103,15 +92,23 @@ type Changes = { changes: string };
 const updateRecurring = query((value: ValueOf<Changes>) => {
   const { state, lastN } = recurringGrants;
   const isSame = sql`${state} = change.value ->> '$.before.state' AND ${lastN} = change.value ->> '$.before.lastN'`;
-  return sql`UPDATE ${recurringGrants} SET ${assignments(recurringGrants, {
-    lastN: sql`iif(${isSame}, change.value ->> 'lastN', NULL)`,
-    state: sql`change.value ->> 'state'`,
-    reason: sql`change.value ->> 'reason'`,
-    nextAtMs: sql`change.value ->> 'nextAtMs'`,
-    finalN: sql`coalesce(change.value ->> 'finalN', ${recurringGrants.finalN})`,
-    countedBalances: sql`change.value ->> 'countedBalances'`,
-  })} FROM json_each(${value("changes")}) AS change
-    WHERE ${recurringGrants.accountId} = change.value ->> 'accountId' AND ${recurringGrants.ordinal} = change.value ->> 'ordinal'`;
+  return drizzle
+    .update(recurringGrants)
+    .set({
+      lastN: sql`iif(${isSame}, change.value ->> 'lastN', NULL)`,
+      state: sql`change.value ->> 'state'`,
+      reason: sql`change.value ->> 'reason'`,
+      nextAtMs: sql`change.value ->> 'nextAtMs'`,
+      finalN: sql`coalesce(change.value ->> 'finalN', ${recurringGrants.finalN})`,
+      countedBalances: sql`change.value ->> 'countedBalances'`,
+    })
+    .from(sql`json_each(${value("changes")}) AS change`)
+    .where(
+      and(
+        sql`${recurringGrants.accountId} = change.value ->> 'accountId'`,
+        sql`${recurringGrants.ordinal} = change.value ->> 'ordinal'`,
+      ),
+    );
 });
 
 /** A change of an account's recurring grant. A cancellation has `finalN`. */

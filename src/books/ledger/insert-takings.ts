@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { asInteger, assignments, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
+import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, paymentGrants, reservations, type Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
@@ -166,13 +166,15 @@ const markMoved = query((value: ValueOf<Motions>) => {
     ON ${creditLedger.accountId} = ${creditBalances.accountId} AND ${creditLedger.seq} = ${creditBalances.lastSeq}
     WHERE ${isBalanceOf(value, sql`${paymentGrants.balanceId}`)}
   )`;
-  const after = assignments(paymentGrants, {
-    dueSteps: sql`motion.value ->> 'dueSteps'`,
-    isRevoked: sql`iif(${isWhole}, ${paymentGrants.isRevoked}, 0)`,
-    takenSteps: sql`${paymentGrants.takenSteps} - iif(${isWhole}, 0, ${moved})`,
-  });
-  return sql`UPDATE ${paymentGrants} SET ${after} FROM json_each(${value("motions")}) AS motion
-    WHERE ${paymentGrants.balanceId} = motion.value ->> 'balanceId'`;
+  return drizzle
+    .update(paymentGrants)
+    .set({
+      dueSteps: sql`motion.value ->> 'dueSteps'`,
+      isRevoked: sql`iif(${isWhole}, ${paymentGrants.isRevoked}, 0)`,
+      takenSteps: sql`${paymentGrants.takenSteps} - iif(${isWhole}, 0, ${moved})`,
+    })
+    .from(sql`json_each(${value("motions")}) AS motion`)
+    .where(sql`${paymentGrants.balanceId} = motion.value ->> 'balanceId'`);
 });
 
 /** The moved amounts, from the rows of a batch. */

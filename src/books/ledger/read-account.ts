@@ -1,6 +1,6 @@
-import { eq, sql } from "drizzle-orm";
+import { and, eq, sql } from "drizzle-orm";
 import { featuresOf, requireClock } from "../../db/features.ts";
-import { computed, drizzle, fields, hasRow, optional, query, read, type ValueOf } from "../../db/query.ts";
+import { computed, drizzle, fields, hasRow, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, environments, reservations } from "../../db/schema.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
 import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones.ts";
@@ -127,7 +127,7 @@ type NamedUsers = { environmentId: number; userIds: string; nowMs: number };
 
 /** The accounts of the users of a list. */
 const isNamed = (value: ValueOf<NamedUsers>) =>
-  sql`${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = named.value`;
+  and(eq(accounts.environmentId, value("environmentId")), sql`${accounts.userId} = named.value`);
 
 const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) => {
   const hashes = sql`json_extract(${value("hashes")}, '$[' || named.key || ']')`;
@@ -141,22 +141,21 @@ const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) =
     >`coalesce(${accounts.recurringDueAtMs} <= ${value("nowMs")}, 0) OR ${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
       OR ${isBlocked(value, featuresOf(value), hashes)}`,
   });
-  return read(
-    { ...ofUser, ...optional(fields(accounts, { accountId: "id", recurringDueAtMs: "recurringDueAtMs" })) },
-    (list) =>
-      sql`SELECT ${list} FROM json_each(${value("userIds")}) AS named LEFT JOIN ${accounts} ON ${isNamed(value)}`,
-  );
+  return drizzle
+    .select({ ...ofUser, ...optional(fields(accounts, { accountId: "id", recurringDueAtMs: "recurringDueAtMs" })) })
+    .from(sql`json_each(${value("userIds")}) AS named`)
+    .leftJoin(accounts, isNamed(value));
 });
 
 /** CROSS JOIN reads user by user, in the order of the list. */
 const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
-  read(
-    { ...computed({ userId: sql<string>`named.value` }), ...fields(creditBalances, ...PAYING_FIELDS) },
-    (
-      list,
-    ) => sql`SELECT ${list} FROM json_each(${value("userIds")}) AS named CROSS JOIN ${accounts} ON ${isNamed(value)}
-      CROSS JOIN ${creditBalances} ON ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${balancesMax}`,
-  ),
+  drizzle
+    .select({ ...computed({ userId: sql<string>`named.value` }), ...fields(creditBalances, ...PAYING_FIELDS) })
+    .from(sql`json_each(${value("userIds")}) AS named`)
+    .crossJoin(accounts)
+    .crossJoin(creditBalances)
+    .where(and(isNamed(value), isSpendable(value, sql`${accounts.id}`)))
+    .limit(balancesMax),
 );
 
 /**

@@ -147,29 +147,28 @@ const isReservedBy = (account: SQL, reserving: SQL | undefined) => sql`+${credit
     SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}
   )`;
 
-/** The balances that satisfy at least one condition. Some may occur twice. */
-const payingOf = (...conditions: readonly SQL[]) =>
-  read(fields(creditBalances, ...PAYING_FIELDS), (list) =>
-    sql.join(
-      conditions.map((where) => sql`SELECT ${list} FROM ${creditBalances} WHERE ${where}`),
-      sql` UNION ALL `,
-    ),
-  );
+const payingWhere = (condition: SQL) =>
+  drizzle
+    .select(fields(creditBalances, ...PAYING_FIELDS))
+    .from(creditBalances)
+    .where(condition);
 
 const selectPaying = accountQuery((value: ValueOf<AtNow>, account) =>
-  payingOf(isSpendable(value, account), isReservedBy(account, isDue(value, account))),
+  payingWhere(isSpendable(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
 );
 
 const selectPayingCommit = accountQuery(
   (value: ValueOf<AtNow & { reservationId: string; environmentId: number }>, account) =>
-    payingOf(
-      isSpendable(value, account),
-      isReservedBy(account, isDue(value, account)),
-      isReservedBy(
-        account,
-        and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId"))),
+    payingWhere(isSpendable(value, account))
+      .unionAll(payingWhere(isReservedBy(account, isDue(value, account))))
+      .unionAll(
+        payingWhere(
+          isReservedBy(
+            account,
+            and(eq(reservations.environmentId, value("environmentId")), eq(reservations.id, value("reservationId"))),
+          ),
+        ),
       ),
-    ),
 );
 
 /** Balances that can pay now, or could at the end of a due reservation that is charged (U15). */
@@ -180,22 +179,29 @@ const canPayOrBeCharged = (value: ValueOf<AtNow>, account: SQL) => sql`${creditB
   ), ${asInteger(value("nowMs"))})`;
 
 /** The balances that can pay now. */
-export const selectPayingNow = accountQuery((value: ValueOf<AtNow>, account) => payingOf(isSpendable(value, account)));
+export const selectPayingNow = accountQuery((value: ValueOf<AtNow>, account) =>
+  payingWhere(isSpendable(value, account)),
+);
 
 /** All balances that the settlement of due holds needs. Some may occur twice. */
 export const selectBalancesOfDue = accountQuery((value: ValueOf<AtNow>, account) =>
-  payingOf(canPayOrBeCharged(value, account), isReservedBy(account, isDue(value, account))),
+  payingWhere(canPayOrBeCharged(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
 );
 
 /** The user's due holds, balance by balance, each with the balance that it returns to, even if that cannot pay. */
 export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
-  read(
-    { ...dueFields(), ...fields(creditBalances, ...PAYING_FIELDS) },
-    (list) => sql`SELECT ${list} FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
-      CROSS JOIN ${creditBalances}
-      ON ${creditBalances.id} = leg.value ->> 'balanceId' AND +${creditBalances.accountId} = ${reservations.accountId}
-      WHERE ${isDue(value, account)}`,
-  ),
+  drizzle
+    .select({ ...dueFields(), ...fields(creditBalances, ...PAYING_FIELDS) })
+    .from(reservations)
+    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .crossJoin(creditBalances)
+    .where(
+      and(
+        isDue(value, account),
+        sql`${creditBalances.id} = leg.value ->> 'balanceId'`,
+        sql`+${creditBalances.accountId} = ${reservations.accountId}`,
+      ),
+    ),
 );
 
 /** The balances that can pay now, and those that due holds return to. Some may occur twice. */

@@ -7,7 +7,6 @@ import { constraintOf } from "../../db/attempt.ts";
 import { timesOf } from "../../db/features.ts";
 import {
   asInteger,
-  assignments,
   computed,
   drizzle,
   fields,
@@ -57,8 +56,10 @@ export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
   const features = sql`nullif(iif(${knownLimits()} = '[]', json_remove(${before}, '$.limits'),
     json_set(${before}, '$.limits', json(${knownLimits()}))), '{}')`;
-  return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
-    WHERE ${environments.id} = ${value("environmentId")}`;
+  return drizzle
+    .update(environments)
+    .set({ features })
+    .where(eq(environments.id, value("environmentId")));
 });
 
 const LIMITS_MAX = 20;

@@ -1,5 +1,5 @@
-import { and, eq, getTableColumns, sql } from "drizzle-orm";
-import { asInteger, computed, drizzle, fields, query, read, type ValueOf } from "../../db/query.ts";
+import { and, count, eq, getTableColumns, gt, sql } from "drizzle-orm";
+import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, recurringGrants } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
@@ -73,7 +73,7 @@ const selectCount = query((value: ValueOf<{ environmentId: number; packId: strin
     .from(recurringGrants)
     .where(and(eq(environmentId, value("environmentId")), eq(packId, value("packId")), sql`${state} = 'active'`))
     .limit(countedRecurringMax + 1);
-  return drizzle.select(computed({ count: sql<number>`count(*)` })).from(sql`${some}`);
+  return drizzle.select(computed({ count: count() })).from(sql`${some}`);
 });
 
 /** The number of a pack's active recurring grants in one mode, at most one more than `countedRecurringMax`. */
@@ -83,23 +83,27 @@ export async function countRecurring({ db, environment }: TenantCtx, packId: str
 }
 
 type SuspendedPage = { environmentId: number; after: string; limit: number };
-const suspended = (value: ValueOf<SuspendedPage>) =>
-  sql`${recurringGrants} INDEXED BY recurring_grants_suspended CROSS JOIN ${accounts}
-    ON ${accounts.id} = ${recurringGrants.accountId} AND ${accounts.isErased} = 0
-    WHERE ${recurringGrants.environmentId} = ${value("environmentId")} AND ${recurringGrants.state} = 'suspended'
-    AND ${recurringGrants.id} > ${value("after")}`;
-const selectSuspended = query((value: ValueOf<SuspendedPage>) =>
-  read(
-    { ...fields(accounts, "userId"), ...fields(recurringGrants) },
-    (list) =>
-      sql`SELECT ${list} FROM ${suspended(value)} ORDER BY ${recurringGrants.id} LIMIT ${asInteger(value("limit"))}`,
-  ),
-);
+const suspendedPage = (value: ValueOf<SuspendedPage>) => {
+  const { environmentId, id, accountId, state } = recurringGrants;
+  return drizzle
+    .select({ ...fields(accounts, "userId"), ...fields(recurringGrants) })
+    .from(sql`${recurringGrants} INDEXED BY recurring_grants_suspended`)
+    .crossJoin(accounts)
+    .where(
+      and(
+        eq(environmentId, value("environmentId")),
+        eq(state, "suspended"),
+        gt(id, value("after")),
+        eq(accounts.id, accountId),
+        eq(accounts.isErased, 0),
+      ),
+    )
+    .orderBy(id)
+    .limit(boundLimit(value("limit")));
+};
+const selectSuspended = query(suspendedPage);
 const countSuspendedRows = query((value: ValueOf<SuspendedPage>) =>
-  read(
-    computed({ count: sql<number>`count(*)` }),
-    (list) => sql`SELECT ${list} FROM (SELECT 1 FROM ${suspended(value)} LIMIT ${asInteger(value("limit"))})`,
-  ),
+  drizzle.select(computed({ count: count() })).from(sql`${suspendedPage(value)}`),
 );
 
 /** The most suspended recurring grants that are counted. */

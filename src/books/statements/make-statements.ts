@@ -1,4 +1,4 @@
-import { and, eq, isNull, type SQL, sql } from "drizzle-orm";
+import { and, eq, isNull, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
 import { workOnEach } from "../../db/cron-work.ts";
@@ -29,6 +29,7 @@ import {
 import { all, batch } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
+import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
@@ -37,15 +38,6 @@ import { type Line, monthLinesOf, plus, readAmounts, storedAmounts } from "./lin
 /** A page has this number of account integers, of all environments. An account keeps its integer even if its name changes. */
 const STATEMENT_ACCOUNTS_A_PAGE = 200;
 const STATEMENT_QUERIES_A_PAGE = 10;
-
-/** Sums are read in two parts, because a single sum could exceed the exact range of a double. */
-const APART = 1_000_000;
-const sumParts = (steps: SQL) => {
-  const apart = asInteger(sql`${APART}`);
-  return computed({ whole: sql<number>`sum(${steps} / ${apart})`, rest: sql<number>`sum(${steps} % ${apart})` });
-};
-const sumOfParts = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
-  BigInt(whole) * BigInt(APART) + BigInt(rest);
 
 const selectRunningStatements = query((_value: ValueOf<Record<never, never>>) =>
   drizzle
@@ -94,24 +86,31 @@ const groupOf = (value: ValueOf<AccountsPage>) => ({
 
 /** The remaining amounts of the page's balances. */
 const selectRemaining = query((value: ValueOf<AccountsPage>) =>
-  read(
-    { ...groupOf(value), ...sumParts(sql`${creditBalances.remainingSteps}`) },
-    (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
-      ON ${creditBalances.accountId} = ${accounts.id} AND ${creditBalances.hasRemaining} = 1
-      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
-  ),
+  drizzle
+    .select({ ...groupOf(value), ...sumOfSteps(creditBalances.remainingSteps) })
+    .from(fromAccounts)
+    .crossJoin(sql`${creditBalances} INDEXED BY credit_balances_remaining`)
+    .where(and(isInPage(value), eq(creditBalances.accountId, accounts.id), eq(creditBalances.hasRemaining, 1)))
+    .groupBy(sql`1, 2, 3, 4, 5`),
 );
 
 /** The held amounts of the page's balances. */
 const selectHeld = query((value: ValueOf<AccountsPage>) =>
-  read(
-    { ...groupOf(value), ...sumParts(sql`(leg.value ->> 'amountSteps')`) },
-    (list) => sql`SELECT ${list} FROM ${fromAccounts} CROSS JOIN ${reservations}
-      ON ${reservations.accountId} = ${accounts.id} AND ${isOpen()}
-      CROSS JOIN json_each(${reservations.legs}) AS leg
-      CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
-      WHERE ${isInPage(value)} GROUP BY 1, 2, 3, 4, 5`,
-  ),
+  drizzle
+    .select({ ...groupOf(value), ...sumOfSteps(sql`(leg.value ->> 'amountSteps')`) })
+    .from(fromAccounts)
+    .crossJoin(reservations)
+    .crossJoin(sql`json_each(${reservations.legs}) AS leg`)
+    .crossJoin(creditBalances)
+    .where(
+      and(
+        isInPage(value),
+        eq(reservations.accountId, accounts.id),
+        isOpen(),
+        sql`${creditBalances.id} = leg.value ->> 'balanceId'`,
+      ),
+    )
+    .groupBy(sql`1, 2, 3, 4, 5`),
 );
 
 /** The page's entries since the month began, summed by cause: of each account from its last one backwards. */
@@ -126,7 +125,7 @@ const selectMotions = query((value: ValueOf<AccountsPage>) => {
     {
       ...groupOf(value),
       ...computed({ cause: sql<string>`${back.cause}`, isAfter: isAfter.mapWith(Boolean) }),
-      ...sumParts(sql`${back.deltaSteps}`),
+      ...sumOfSteps(back.deltaSteps),
     },
     (list) => sql`WITH RECURSIVE ${back} (${names(accountId, seq, balanceId, cause, deltaSteps, occurredAtMs)}) AS (
       SELECT ${columns(last)} FROM ${fromAccounts} CROSS JOIN ${creditLedger} AS ${last}
@@ -218,10 +217,10 @@ async function addStatementPage(root: CronCtx, statement: Running, afterId: numb
   }
   const added = monthLinesOf(
     [
-      ...remaining.map((row) => ({ ...row, remaining: sumOfParts(row), held: 0n })),
-      ...held.map((row) => ({ ...row, remaining: 0n, held: sumOfParts(row) })),
+      ...remaining.map((row) => ({ ...row, remaining: stepsOfSum(row), held: 0n })),
+      ...held.map((row) => ({ ...row, remaining: 0n, held: stepsOfSum(row) })),
     ],
-    motions.map((row) => ({ ...row, delta: sumOfParts(row) })),
+    motions.map((row) => ({ ...row, delta: stepsOfSum(row) })),
   );
   const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
   const sums = added.map(({ unit, packId, amounts }: Line) => {

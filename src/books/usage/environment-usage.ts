@@ -1,24 +1,14 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
+import { count, eq, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
-import {
-  asInteger,
-  computed,
-  drizzle,
-  fields,
-  hasRow,
-  query,
-  type RowOf,
-  read,
-  scalar,
-  type ValueOf,
-} from "../../db/query.ts";
+import { asInteger, computed, drizzle, fields, hasRow, query, type RowOf, read, type ValueOf } from "../../db/query.ts";
 import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { assert, invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../../runtime.ts";
+import { accountQuery } from "../ledger/account.ts";
 import type { EnvironmentUsageOutput } from "./responses.ts";
 import type { EnvironmentUsageInput } from "./schemas.ts";
 import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
@@ -67,11 +57,12 @@ const quantitiesOf = (row: Sums) =>
 
 const selectBy = (group: SQLiteColumn) =>
   query((value: ValueOf<DaySpan>) =>
-    read(
-      computed({ group: sql<number | string>`${group}`, rows: sql<number>`count(*)`, ...sums() }),
-      (list) =>
-        sql`SELECT ${list} FROM ${daysOfSpan(value)} GROUP BY ${group} ORDER BY ${group} LIMIT ${GROUPS_MAX + 1}`,
-    ),
+    drizzle
+      .select(computed({ group: sql<number | string>`${group}`, rows: count(), ...sums() }))
+      .from(daysOfSpan(value))
+      .groupBy(group)
+      .orderBy(group)
+      .limit(GROUPS_MAX + 1),
   );
 
 const USAGE_UNITS = [
@@ -187,36 +178,29 @@ export async function readEnvironmentUsage(
 /** The most day sums of a user that are added up. */
 const USER_SUMS_MAX = 2_000;
 
-const selectUserModels = query((value: ValueOf<{ environmentId: number; userId: string; days: string }>) => {
-  const { environmentId, day, accountId, model } = usageDays;
-  const account = scalar(
-    drizzle
-      .select(fields(accounts, "id"))
-      .from(accounts)
-      .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
-  );
+const selectUserModels = accountQuery((value: ValueOf<{ environmentId: number; days: string }>, account) => {
+  const { environmentId, day, accountId, model, events } = usageDays;
   // Day by day, because the table is ordered by day before account.
   const ofUser = sql`(
     SELECT ${usageDays}.* FROM json_each(${value("days")}) AS of_day CROSS JOIN ${usageDays}
     ON ${environmentId} = ${value("environmentId")} AND ${day} = of_day.value AND ${accountId} = ${account}
     LIMIT ${USER_SUMS_MAX}
   ) AS ${usageDays}`;
-  return read(
-    computed({
-      model: sql<string>`${model}`,
-      rows: sql<number>`count(*)`,
-      firstDay: sql<number>`min(${day})`,
-      ...sums(),
-    }),
-    (list) => sql`SELECT ${list} FROM ${ofUser} GROUP BY ${model} ORDER BY sum(${usageDays.events}) DESC, ${model}`,
-  );
+  return drizzle
+    .select({
+      ...fields(usageDays, "model"),
+      ...computed({ rows: count(), firstDay: sql<number>`min(${day})`, ...sums() }),
+    })
+    .from(ofUser)
+    .groupBy(model)
+    .orderBy(sql`sum(${events}) DESC`, model);
 });
 
 /** A user's usage of the last `days` days by model, the most events first, from the sums that the cron made. One trip. */
 export async function readUserModels(ctx: TenantCtx, userId: string, days: number) {
   const today = Math.floor(ctx.now() / DAY_MS);
   const asked = JSON.stringify(Array.from({ length: days }, (_, ago) => today - ago));
-  const rows = await all(ctx.db, selectUserModels({ environmentId: ctx.environment.id, userId, days: asked }));
+  const rows = await all(ctx.db, selectUserModels(ctx, { userId }, { days: asked }));
   return {
     days,
     /** The days from the first of these days with usage until today; 0 without usage. */

@@ -1,6 +1,6 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
+import { and, desc, eq, gte, type SQL, sql } from "drizzle-orm";
 import { presenter, type WireField, wire } from "../../db/presenter.ts";
-import { asInteger, computed, drizzle, fields, query, type RowOf, read, type ValueOf } from "../../db/query.ts";
+import { boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { accounts, largeProperties, usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
@@ -76,21 +76,22 @@ interface EventPlace {
 
 type EventSpan = EventPlace & { from: number };
 
-/** FROM and WHERE: the events of a span, the newest by `occurredAt` first. */
-const ofSpan = (value: ValueOf<EventSpan>, account: SQL) => {
+/** The events of a span, the newest by `occurredAt` first. */
+const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) => {
   const { accountId, occurredAtMs, seq } = usageEvents;
-  return sql`${usageEvents} INDEXED BY usage_events_occurred
-    WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")}
-      AND (${occurredAtMs}, ${seq}) < (${value("beforeMs")}, ${value("beforeSeq")})
-    ORDER BY ${occurredAtMs} DESC, ${seq} DESC`;
-};
-
-const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) =>
-  read(
-    listedEventFields(),
-    (list) => sql`SELECT ${list} FROM ${ofSpan(value, account)} LIMIT ${asInteger(value("limit"))}`,
-  ),
-);
+  return drizzle
+    .select(listedEventFields())
+    .from(sql`${usageEvents} INDEXED BY usage_events_occurred`)
+    .where(
+      and(
+        eq(accountId, account),
+        gte(occurredAtMs, value("from")),
+        sql`(${occurredAtMs}, ${seq}) < (${value("beforeMs")}, ${value("beforeSeq")})`,
+      ),
+    )
+    .orderBy(desc(occurredAtMs), desc(seq))
+    .limit(boundLimit(value("limit")));
+});
 
 /** Whether a text matches a filter: none, a name or a glob. */
 const passesEventFilter = (filter: string | undefined, text: string | null): boolean =>

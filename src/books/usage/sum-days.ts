@@ -1,7 +1,7 @@
-import { sql } from "drizzle-orm";
+import { and, eq, gte, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
-import { asInteger, assignments, fields, insertFrom, names, query, read, type ValueOf } from "../../db/query.ts";
+import { assignments, boundLimit, drizzle, fields, insertFrom, names, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageEvents, usageToSum, usageTotals } from "../../db/schema.ts";
 import { all, batch, type RowsOf } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
@@ -21,33 +21,39 @@ type SumPlace = { environmentId: number; accountId: number };
 
 /** The account at which a run begins. */
 const selectStart = query((value: ValueOf<{ from: number }>) =>
-  read(
-    fields(accounts, { environmentId: "environmentId", accountId: "id" }),
-    (list) => sql`SELECT ${list} FROM ${accounts}
-      WHERE ${accounts.id} >= ${value("from")} % (SELECT max(${accounts.id}) + 1 FROM ${accounts})
-      ORDER BY ${accounts.id} LIMIT 1`,
-  ),
+  drizzle
+    .select(fields(accounts, { environmentId: "environmentId", accountId: "id" }))
+    .from(accounts)
+    .where(gte(accounts.id, sql`${value("from")} % (SELECT max(${accounts.id}) + 1 FROM ${accounts})`))
+    .orderBy(accounts.id)
+    .limit(1),
 );
 
 /** Events that are not summed yet, from a position on, account by account in order. */
 const selectUnsummedEvents = query((value: ValueOf<SumPlace & { limit: number }>) => {
   const { environmentId, accountId, occurredByMs, seq } = usageToSum;
   const { occurredByMs: byMs, seq: n } = usageEvents;
-  return read(
-    {
+  return drizzle
+    .select({
       ...fields(
         usageEvents,
         ...(["environmentId", "accountId", "occurredByMs", "seq", "event", "model", "occurredAtMs"] as const),
         ...(["countSteps", "tokensSteps", "secondsSteps", "centsSteps"] as const),
       ),
       ...fields(usageToSum, { markSeq: "seq" }),
-    },
-    // Without the plus signs, SQLite would start at the first event of that time instead of the mark.
-    (list) => sql`SELECT ${list} FROM ${usageToSum} CROSS JOIN ${usageEvents}
-      ON ${usageEvents.accountId} = ${accountId} AND (${byMs}, ${n}) >= (+${occurredByMs}, +${seq})
-      WHERE (${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})
-      ORDER BY ${environmentId}, ${accountId}, ${byMs}, ${n} LIMIT ${asInteger(value("limit"))}`,
-  );
+    })
+    .from(usageToSum)
+    .crossJoin(usageEvents)
+    .where(
+      and(
+        eq(usageEvents.accountId, accountId),
+        // Without the plus signs, SQLite would start at the first event of that time instead of the mark.
+        sql`(${byMs}, ${n}) >= (+${occurredByMs}, +${seq})`,
+        sql`(${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})`,
+      ),
+    )
+    .orderBy(environmentId, accountId, byMs, n)
+    .limit(boundLimit(value("limit")));
 });
 type Event = RowsOf<[ReturnType<typeof selectUnsummedEvents>]>[0][number];
 
