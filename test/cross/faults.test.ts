@@ -41,17 +41,17 @@ beforeAll(async () => {
   heldOf = await userRowsReader(app.appId);
 });
 
-// Attempts follow without pauses.
+// Repeated attempts do not wait.
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
-  // The faults in the log.
+  // The faults write errors to the log.
   vi.spyOn(console, "error").mockReturnValue();
 });
 
 function enter(isolates: number | PickIsolate): Scene {
   const clock = new Clock();
   const pick = typeof isolates === "number" ? inTurn(isolates) : isolates;
-  // Every scene grants in the one application, in test mode.
+  // All scenes grant in one application, in test mode.
   const call = makeClient(clock, { DB: faulty.d1, TEST_BALANCE_QUOTA: "100000" }, randomId, pick);
   return {
     userId: randomId("u_"),
@@ -73,9 +73,9 @@ function named(scene: Scene, held: string, answer: unknown = null): string {
   const text = `[${held},${JSON.stringify(answer)}]`
     .replaceAll(scene.userId, "the user")
     .replace(/"hint":"[^"]*"|"(account_|environment_)?id":\d+/g, "")
-    // It has hashes of the user and of the pack.
+    // This column has hashes of the user and the pack.
     .replace(/"settled_by":"[^"]*"/g, '"settled_by":"stamp"')
-    // Sealed for its environment, so different in each run.
+    // The text is sealed for its environment, so it differs in each run.
     .replace(/v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+/g, "sealed");
   return text.replace(/key_[\w-]{22}|[0-9A-Za-z_-]{43,}|[0-9a-f]{8}-[0-9a-f-]{27}|[0-9A-Za-z]{20,}/g, (id) => {
     const ordinal = ordinals.get(id) ?? ordinals.size;
@@ -84,23 +84,23 @@ function named(scene: Scene, held: string, answer: unknown = null): string {
   });
 }
 
-/** Does the operation under the plan. */
+/** Runs the operation with the planned fault. */
 async function attempt(run: () => Promise<Answer>, plan: FaultPlan | null): Promise<Answer> {
   faulty.plan(plan);
   const answer = await run().catch((error): Answer => {
     // Only the cron throws. Requests always get a response.
     return { status: 503, headers: new Headers(), body: { error: { code: refusalIn(error)?.code } } };
   });
-  if (plan !== null) expect(faulty.trips(), "the fault struck").toBeGreaterThanOrEqual(plan.at);
+  if (plan !== null) expect(faulty.trips(), "the fault occurred").toBeGreaterThanOrEqual(plan.at);
   return answer;
 }
 
 /** The response, without the id of the request in a refusal. */
-function told({ status, body }: Answer): unknown {
+function responseOf({ status, body }: Answer): unknown {
   return [status, JSON.parse(JSON.stringify(body, (name, value) => (name === "requestId" ? undefined : value)))];
 }
 
-/** The operation's result without a fault; each runs so once. */
+/** Returns the operation's result without a fault. Each operation runs once without a fault. */
 function flawless(operation: Operation, isolates: number): ReturnType<typeof doFlawlessly> {
   const name = `${operation.name}, ${isolates}`;
   const done = flawlessly.get(name) ?? doFlawlessly(operation, isolates);
@@ -125,7 +125,7 @@ async function doFlawlessly(operation: Operation, isolates: number) {
     await other.cron(holdsPart);
     states.push(named(other, await heldOf(other.userId)));
   }
-  return { isolates, trips, states, answered: named(scene, held, told(answer)) };
+  return { isolates, trips, states, answered: named(scene, held, responseOf(answer)) };
 }
 
 /** D1's errors after which the same batch may be sent again. */
@@ -160,7 +160,7 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
   const held = await heldOf(scene.userId);
   if (isPassing(plan)) {
     // The caller does not notice one passing fault.
-    expect(named(scene, held, told(answer))).toBe(expected.answered);
+    expect(named(scene, held, responseOf(answer))).toBe(expected.answered);
     return;
   }
   if (operation.isList === true && answer.status === 200) {
@@ -178,7 +178,7 @@ async function underFault(operation: Operation, plan: FaultPlan, expected: Await
     expect(named(scene, await heldOf(scene.userId))).toBe(expected.states[1]);
     return;
   }
-  expect(named(scene, await heldOf(scene.userId), told(again))).toBe(expected.answered);
+  expect(named(scene, await heldOf(scene.userId), responseOf(again))).toBe(expected.answered);
 }
 
 /** The faults that differ in what they leave behind: nothing, or all of a batch. */
@@ -195,24 +195,24 @@ describe.each(everywhere)("$name, isolates: $isolates", ({ isolates, ...operatio
     expected = await flawless(operation, isolates);
   });
 
-  // To the second isolate, a trip that failed without an effect is the same however it failed.
+  // A second isolate sees only the effect of a failed trip, so the kind of the failure does not matter.
   for (const fault of isolates > 1 && !isSoak ? EFFECTS : FAULTS) {
-    it(`takes effect once or not at all, and answers or returns 503, when any one trip fails: ${fault}`, async () => {
+    it(`takes effect once or not at all, and succeeds or returns 503, when one trip fails (${fault})`, async () => {
       for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at }, expected);
     });
   }
 
-  // It does not use an isolate's memory. When nothing follows, only the effect of the trips matters.
+  // After these faults no isolate's memory is used. Without a later trip, only the effects of the trips matter.
   if (isolates > 1) return;
   for (const fault of isSoak ? FAULTS : EFFECTS) {
-    it(`takes effect once or not at all, and returns 503, when all trips fail from any one on: ${fault}`, async () => {
+    it(`takes effect once or not at all, and returns 503, when one trip and all later ones fail (${fault})`, async () => {
       for (let at = 1; at <= expected.trips; at++) await underFault(operation, { fault, at, persists: true }, expected);
     });
   }
 });
 
-/** Each of D1's errors, before and after the batch was done. The suite takes one of both in turn, because one function reads all errors. */
-const struck = (words: readonly string[]) =>
+/** Each of D1's errors, before and after the batch runs. Without a soak, each error has one of both, because one function reads all errors. */
+const errorsToTest = (words: readonly string[]) =>
   words.flatMap((says, index) =>
     (["before", "after"] as const)
       .filter((_, when) => isSoak || index % 2 === when)
@@ -224,8 +224,8 @@ describe("a D1 error", () => {
     /^(usage event$|list of usage events of several|grant with an|capture)/.test(name),
   );
 
-  it.each(struck(PASSING))(
-    "is retried without being noticed, and the write takes effect once: %s, %s",
+  it.each(errorsToTest(PASSING))(
+    "is retried, so that the caller does not notice it and the write takes effect once: %s (%s the trip)",
     async (says, fault) => {
       for (const operation of some) {
         const expected = await flawless(operation, 1);
@@ -234,8 +234,8 @@ describe("a D1 error", () => {
     },
   );
 
-  it.each(struck(NOT_NOW))(
-    "is a 503, leaves no partial write, and the repeated call takes effect once: %s, %s",
+  it.each(errorsToTest(NOT_NOW))(
+    "causes a 503 without a partial write, and the repeated call takes effect once: %s (%s the trip)",
     async (says, fault) => {
       for (const operation of some) {
         const expected = await flawless(operation, 1);
@@ -245,10 +245,10 @@ describe("a D1 error", () => {
   );
 });
 
-describe.each(operations)("$name, interrupted", (operation) => {
-  // In the suite "a D1 error" tries the limit, which is read like any other error that is not repeated.
+describe.each(operations)("$name", (operation) => {
+  // Without a soak, only "a D1 error" tests the limit, because all errors that are not retried take the same path.
   if (isSoak) {
-    it("at any point by the query limit of an invocation, takes effect once or not at all", async () => {
+    it("takes effect once or not at all when the query limit of an invocation interrupts it at any point", async () => {
       const expected = await flawless(operation, 1);
       for (let at = 1; at <= expected.trips; at++) {
         await underFault(operation, { fault: "before", at, persists: true, says: OUT_OF_QUERIES }, expected);
@@ -256,7 +256,7 @@ describe.each(operations)("$name, interrupted", (operation) => {
     });
   }
 
-  it("at any point by the end of its isolate or its caller, takes effect once or not at all, and the next request is served", async () => {
+  it("takes effect once or not at all when its isolate or its caller ends at any point, and the next request is served", async () => {
     const expected = await flawless(operation, 1);
     for (const [index, fault] of SILENCES.entries()) {
       for (let at = 1; at <= expected.trips; at++) {
@@ -291,10 +291,10 @@ async function underSilence(
     expect(named(scene, await heldOf(scene.userId))).toBe(expected.states[1]);
     return;
   }
-  expect(named(scene, await heldOf(scene.userId), told(again))).toBe(expected.answered);
+  expect(named(scene, await heldOf(scene.userId), responseOf(again))).toBe(expected.answered);
 }
 
-it("counts a test-mode balance once, and a recurring grant once an item, whichever responses were lost", async () => {
+it("the count of test balances has each balance once, and each item of a recurring grant once, whichever responses were lost", async () => {
   const counted = await env.DB.prepare(
     `SELECT test_balance_count AS counted, (
        SELECT count(*) FROM accounts AS a CROSS JOIN credit_balances AS b ON b.account_id = a.id

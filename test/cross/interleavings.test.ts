@@ -62,8 +62,8 @@ const TARGETS: readonly Targets[] = Array.from({ length: 216 }, (_, index) => ({
   adjust: Math.floor(index / 72) % 3,
 }));
 
-// Every order; its targets are another of all 216 each time. 89 and 216 have no common divisor. The soak turns the
-// targets further, so that each order meets several of them.
+// Each order gets one of the 216 targets. 89 and 216 have no common divisor, so all targets occur. The soak gives each
+// order several targets.
 const TURNS = Math.min(TARGETS.length, soakCount(1, 0.2));
 const INTERLEAVINGS: readonly Interleaving[] = Array.from({ length: TURNS }, (_, turn) =>
   ordersOf(ACTIONS).map((order, index) => ({
@@ -76,7 +76,7 @@ const INTERLEAVINGS: readonly Interleaving[] = Array.from({ length: TURNS }, (_,
 const STEP_MS = 60_000;
 const CHUNK = 60;
 
-/** Three balances, the first two in tokens, the last in cents; the second pays after the first. */
+/** Three balances: two in tokens and one in cents. The first pays before the second. */
 const PACKS = [
   { name: "First", amountSteps: 100_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 1 },
   { name: "Second", amountSteps: 200_000, unit: "tokens", matches: [], priority: 2 },
@@ -157,14 +157,14 @@ async function issueAll(pair: Pair, clock: Clock, users: readonly User[]): Promi
     .run();
 }
 
-/** Holds the two reservations; the one that is to expire does so at its place. */
+/** Creates the two reservations. One of them expires at the place of `expire` in the order. */
 async function reserveBoth(pair: Pair, { userId, interleaving: { order, targets } }: User): Promise<void> {
   // The first holds 100 and 60 tokens, the second 140 tokens and 6 cents: they share the second balance.
   for (const [index, quantities] of [{ tokens: 160 }, { tokens: 200, cents: 20 }].entries()) {
     const seconds = targets.expire === index ? ((order.indexOf("expire") + 1) * STEP_MS) / 1_000 : 86_400;
     const use = { userId, event: "chat.completed", quantities: { count: 0, ...quantities } };
     const reservationId = reservationOf(userId, index);
-    // Every other user's are charged when they expire.
+    // Half of the users' reservations are charged when they expire.
     const onExpiry = Number(userId.replace(/\D/g, "")) % 2 === 0 ? "charge" : "return";
     const answer = await exchange(pair, { kind: "reserve", use, seconds, onExpiry, reservationId }, "a hold");
     expect(answer.status).toBe(200);
@@ -201,7 +201,7 @@ function requestOf(pair: Pair, userId: string, action: Action, { targets, takes 
   }
 }
 
-/** Runs a chunk in step, one user each: the clock moves, then every user's next action runs, all concurrently. */
+/** Runs a chunk of interleavings, one user each: the clock moves, then all users' next actions run concurrently. */
 async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<void> {
   const { pair, clock } = await enter();
   const users = chunk.map((interleaving, index): User => ({ userId: `user${index}`, interleaving }));
@@ -228,7 +228,7 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
   expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");
 }
 
-/** Runs every other chunk with the cron, and the others without it. */
+/** Runs half of the chunks, with the cron or without it. */
 async function playAll(withCron: boolean): Promise<void> {
   const chunks = Array.from({ length: INTERLEAVINGS.length / CHUNK }, (_, index) => index * CHUNK)
     .filter((_, index) => (index % 2 === 0) === withCron)
@@ -245,7 +245,7 @@ describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revo
   const timeout = timeoutOf(INTERLEAVINGS.length, 4_000);
 
   it(
-    "end as decisions.md says, the ledger right after every step, when the cron expires holds",
+    "end as decisions.md says, with correct ledgers after every step, when the cron expires holds",
     {
       timeout,
     },
@@ -253,7 +253,7 @@ describe(`${INTERLEAVINGS.length} interleavings of commit, release, expire, revo
   );
 
   it(
-    "end as decisions.md says, the ledger right after every step, when the user's next write expires holds",
+    "end as decisions.md says, with correct ledgers after every step, when the user's next write expires holds",
     {
       timeout,
     },

@@ -11,7 +11,7 @@ import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import { type Answer, bound } from "../support/world.ts";
 
 beforeEach(() => {
-  // Attempts follow without pauses, and receivers are not tested.
+  // Repeated attempts do not wait, and every receiver accepts.
   vi.spyOn(scheduler, "wait").mockResolvedValue();
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response(null, { status: 200 }));
   vi.spyOn(console, "error").mockReturnValue();
@@ -38,7 +38,7 @@ async function world(faulty: FaultyD1) {
   const settle = (how: string, more: object) => post(`usage/reservations/res_${app.environments.live.id}/${how}`, more);
   const spend = (cents: number) =>
     post("usage/events", { userId: "u", eventId: "e", event: "x", quantities: { count: 0, cents } });
-  /** So that what remains falls below it. */
+  /** Creates an alert for when the remaining cents are below the amount. */
   const alert = (amount: number) =>
     admin(`apps/${app.appId}/alerts`, { mode: "live", name: "Low", unit: "cents", below: { amount } });
   const buy = () =>
@@ -52,17 +52,17 @@ async function world(faulty: FaultyD1) {
   const takeBack = () => payments.send(eventOf("charge.refunded", nowS + 1, charge("ch_1", "pi_1", 1_000)));
   return { clock, app, post, admin, cron, balanceId, reserve, settle, spend, alert, buy, takeBack };
 }
-/** Those that have effects here, so that none of what other files left is done. */
+/** Only the parts that these tests need, so that the cron does no work that other test files left. */
 const CRON_PARTS = [holdsPart, expiriesPart];
 type World = Awaited<ReturnType<typeof world>>;
 
 interface Effect {
-  readonly tells: readonly string[];
-  /** The setup before the endpoint exists. */
-  readonly given?: (w: World) => Promise<unknown>;
-  /** May be done again. */
+  readonly sends: readonly string[];
+  /** Runs before the endpoint exists, so it sends no message. */
+  readonly prepare?: (w: World) => Promise<unknown>;
+  /** Has the effect, and may be repeated. */
   readonly act: (w: World) => Promise<Answer | undefined>;
-  /** How many trips it takes that may fail; 2 unless set. */
+  /** The number of trips that may fail. Default 2. */
   readonly trips?: number;
 }
 
@@ -73,83 +73,83 @@ const later = (ms: number) => async (w: World) => {
 
 const effects: Readonly<Record<string, Effect>> = {
   "a grant": {
-    tells: ["credits.granted"],
+    sends: ["credits.granted"],
     act: (w) => w.post("credits/grant", { userId: "u", packId: "wallet", quantity: 1, externalRef: "second" }),
   },
-  "an event": { tells: ["usage.recorded"], act: (w) => w.spend(1) },
+  "an event": { sends: ["usage.recorded"], act: (w) => w.spend(1) },
   "an event that crosses an alert": {
-    tells: ["credits.low", "usage.recorded"],
-    given: (w) => w.alert(9),
+    sends: ["credits.low", "usage.recorded"],
+    prepare: (w) => w.alert(9),
     act: (w) => w.spend(2),
   },
-  "a debit of everything": { tells: ["credits.depleted", "usage.recorded"], act: (w) => w.spend(10) },
+  "a debit of everything": { sends: ["credits.depleted", "usage.recorded"], act: (w) => w.spend(10) },
   "a refund": {
-    tells: ["credits.refunded"],
+    sends: ["credits.refunded"],
     act: (w) =>
       w.post("credits/refund", { userId: "u", externalRef: "first", refundRef: "r", share: { part: 1, of: 2 } }),
   },
   "a refund that crosses an alert": {
-    tells: ["credits.low", "credits.refunded"],
-    given: (w) => w.alert(9),
+    sends: ["credits.low", "credits.refunded"],
+    prepare: (w) => w.alert(9),
     act: (w) =>
       w.post("credits/refund", { userId: "u", externalRef: "first", refundRef: "r", share: { part: 1, of: 2 } }),
   },
   "a revoke": {
-    tells: ["credits.depleted", "credits.revoked"],
+    sends: ["credits.depleted", "credits.revoked"],
     act: (w) => w.post("credits/revoke", { balanceId: w.balanceId, reason: "fraud" }),
   },
   "an adjustment": {
-    tells: ["credits.adjusted", "credits.low"],
-    given: (w) => w.alert(9),
+    sends: ["credits.adjusted", "credits.low"],
+    prepare: (w) => w.alert(9),
     act: (w) => w.admin(`balances/${w.balanceId}/adjust`, { delta: -2, note: "by hand", adjustmentId: "a" }),
   },
   "a commit": {
-    tells: ["usage.recorded"],
-    given: (w) => w.reserve(),
+    sends: ["usage.recorded"],
+    prepare: (w) => w.reserve(),
     act: (w) => w.settle("commit", { eventId: "e", quantities: { count: 0, cents: 1 } }),
   },
-  "a commit that crosses an alert, which its hold did not": {
-    tells: ["credits.low", "usage.recorded"],
-    given: async (w) => [await w.alert(9), await w.reserve()],
+  "a commit that crosses an alert that its hold did not cross": {
+    sends: ["credits.low", "usage.recorded"],
+    prepare: async (w) => [await w.alert(9), await w.reserve()],
     act: (w) => w.settle("commit", { eventId: "e", quantities: { count: 0, cents: 2 } }),
   },
-  "a release": { tells: [], given: (w) => w.reserve(), act: (w) => w.settle("release", {}) },
-  "an event before which a hold returns": {
-    tells: ["reservation.expired", "usage.recorded"],
-    given: async (w) => [await w.reserve(), await later(60_000)(w)],
+  "a release": { sends: [], prepare: (w) => w.reserve(), act: (w) => w.settle("release", {}) },
+  "an event that returns a due hold": {
+    sends: ["reservation.expired", "usage.recorded"],
+    prepare: async (w) => [await w.reserve(), await later(60_000)(w)],
     act: (w) => w.spend(1),
   },
-  "a hold that returns by the cron": {
-    tells: ["reservation.expired"],
-    given: async (w) => [await w.reserve(), await later(60_000)(w)],
+  "the cron's return of a due hold": {
+    sends: ["reservation.expired"],
+    prepare: async (w) => [await w.reserve(), await later(60_000)(w)],
     act: byCron,
     trips: 6,
   },
-  "a charge by the cron": {
-    tells: ["credits.low", "usage.recorded"],
-    given: async (w) => [await w.alert(9), await w.reserve({ onExpiry: "charge" }), await later(60_000)(w)],
+  "the cron's charge of a due reservation": {
+    sends: ["credits.low", "usage.recorded"],
+    prepare: async (w) => [await w.alert(9), await w.reserve({ onExpiry: "charge" }), await later(60_000)(w)],
     act: byCron,
     trips: 6,
   },
-  "a charge before the user's next event": {
-    tells: ["usage.recorded", "usage.recorded"],
-    given: async (w) => [await w.reserve({ onExpiry: "charge" }), await later(60_000)(w)],
+  "an event that charges a due reservation": {
+    sends: ["usage.recorded", "usage.recorded"],
+    prepare: async (w) => [await w.reserve({ onExpiry: "charge" }), await later(60_000)(w)],
     act: (w) => w.spend(1),
     trips: 4,
   },
-  "what a payment takes": {
-    tells: ["credits.low", "payment.taken"],
-    given: async (w) => [await w.alert(15), await w.buy()],
+  "a refund at Stripe": {
+    sends: ["credits.low", "payment.taken"],
+    prepare: async (w) => [await w.alert(15), await w.buy()],
     act: (w) => w.takeBack(),
   },
 };
 
-/** Each trip of each effect fails, in every way, once or permanently. */
+/** Makes each trip fail in every way, once or permanently. */
 const faultsOf = ({ trips = 2 }: Effect) =>
   FAULTS.flatMap((fault) => Array.from({ length: trips }, (_, n) => ({ fault, at: n + 1, persists: n % 2 === 1 })));
 
 it.each(Object.entries(effects))(
-  "%s sends one message with its effect, whichever trip fails before, during or after it",
+  "%s sends its messages exactly once, whichever trip fails before, during or after its commit",
   { timeout: 120_000 },
   async (_, effect) => {
     const faulty = faultyD1(env.DB);
@@ -158,10 +158,10 @@ it.each(Object.entries(effects))(
       faulty.plan(null);
       const w = await world(faulty);
       const { live } = w.app.environments;
-      await effect.given?.(w);
+      await effect.prepare?.(w);
       await makeEndpoint(live, ["credits.*", "payment.*", "reservation.*", "usage.recorded"]);
       const where = JSON.stringify(plan);
-      const told = async () => {
+      const sentOnce = async () => {
         const messages = await storedMessages(live);
         for (const { deliveries } of messages) expect(deliveries, where).toBe(1);
         return messages.map(({ type }) => type).sort();
@@ -179,40 +179,41 @@ it.each(Object.entries(effects))(
       if (first !== undefined && first.status !== 200) failed++;
       // A failed call may have been stored, and only then has its message. A charge is stored before the event that caused it.
       const hasLanded = ((await entries()) ?? 0) > before;
-      const seen = await told();
-      if (first?.status === 200 || (hasLanded && effect.trips === undefined)) expect(seen, where).toEqual(effect.tells);
+      const seen = await sentOnce();
+      if (first?.status === 200 || (hasLanded && effect.trips === undefined)) expect(seen, where).toEqual(effect.sends);
       if (!hasLanded) expect(seen, where).toEqual([]);
       for (let again = 0; again < 2; again++) {
         expect((await effect.act(w))?.status ?? 200, where).toBe(200);
-        expect(await told(), where).toEqual(effect.tells);
+        expect(await sentOnce(), where).toEqual(effect.sends);
       }
     }
     if (effect.act !== byCron) expect(failed).toBeGreaterThan(2);
   },
 );
 
-it("an expired balance causes one message by the cron, with the alert that fires, whichever trip fails", {
+it("the cron reports an expired balance once, with its alerts, whichever trip fails", {
   timeout: 120_000,
 }, async () => {
   // Expiries of other tests would come first.
   await env.DB.prepare("DELETE FROM balance_expiries").run();
   const faulty = faultyD1(env.DB);
-  for (const plan of faultsOf({ tells: [], act: byCron, trips: 8 })) {
+  for (const plan of faultsOf({ sends: [], act: byCron, trips: 8 })) {
     faulty.plan(null);
     const w = await world(faulty);
     const { live } = w.app.environments;
     await w.alert(5);
     await makeEndpoint(live, ["credits.*", "balance.*"], w.clock.ms);
     w.clock.advance(3_600_000);
-    const told = async () => (await storedMessages(live)).map(({ type, deliveries }) => `${type} ${deliveries}`).sort();
+    const sentOnce = async () =>
+      (await storedMessages(live)).map(({ type, deliveries }) => `${type} ${deliveries}`).sort();
     const all = ["balance.expired 1", "credits.depleted 1", "credits.low 1"];
     faulty.plan(plan);
     await w.cron();
     faulty.plan(null);
-    expect([[], all], JSON.stringify(plan)).toContainEqual(await told());
+    expect([[], all], JSON.stringify(plan)).toContainEqual(await sentOnce());
     for (let again = 0; again < 2; again++) {
       await w.cron();
-      expect(await told(), JSON.stringify(plan)).toEqual(all);
+      expect(await sentOnce(), JSON.stringify(plan)).toEqual(all);
     }
   }
 });

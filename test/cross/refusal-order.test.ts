@@ -9,7 +9,7 @@ import { errorCodes, type Operation, unwrapped, wrongKindOf } from "../../src/re
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";
 
-// W8: path → method → the address's share → key → kind of key → size → shape → user token → existence → rule. Each request below
+// W8: path → method → the address's limit → key → kind of key → size → shape → user token → existence → rule. Each request below
 // fails one check and every later one, so the response shows which check comes first.
 
 const call = makeClient(new Clock());
@@ -28,15 +28,15 @@ beforeAll(async () => {
 const pathOf = (operation: Operation): string => operation.path.replace(/\{\w+\}/g, "x");
 const keyFor = (operation: Operation): string => (operation.access === "admin" ? env.ADMIN_TOKEN : app.keys.sk_live);
 
-const weighsBody = (operation: Operation): boolean => errorCodes(operation).includes("payload_too_large");
+const hasBodyLimit = (operation: Operation): boolean => errorCodes(operation).includes("payload_too_large");
 
-/** Calls it with the key and the body given, and no query at all: none has only optional arguments. */
+/** Calls the operation with the key and the body, and without a query. */
 function send(operation: Operation, key?: string, body?: unknown, headers: Record<string, string> = {}) {
   const method = operation.method.toUpperCase();
   return call(method, pathOf(operation), {
     headers,
     ...(key === undefined ? {} : { key }),
-    ...(!weighsBody(operation) || body === undefined ? {} : { body }),
+    ...(!hasBodyLimit(operation) || body === undefined ? {} : { body }),
   });
 }
 
@@ -49,7 +49,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   const method = operation.method.toUpperCase();
 
   it("starts with the path", async () => {
-    const body = weighsBody(operation) ? { body: tooLarge } : {};
+    const body = hasBodyLimit(operation) ? { body: tooLarge } : {};
     expectError(await call(method, `${pathOf(operation)}/nowhere/at/all`, body), "not_found");
     expectError(await call(method, `${pathOf(operation)}/`, body), "not_found");
   });
@@ -58,7 +58,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     for (const other of ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE"]) {
       const here = operations.filter(({ path }) => path === operation.path).map((same) => same.method.toUpperCase());
       if (here.includes(other) || (other === "HEAD" && here.includes("GET"))) continue;
-      // A preflight of the operation at this path that pages may call.
+      // Pages may call an operation at this path, so OPTIONS is a preflight.
       const isPages = operations.some((same) => same.path === operation.path && same.access === "end-user");
       if (other === "OPTIONS" && isPages) continue;
       const answer = await call(
@@ -82,7 +82,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     for (const key of [undefined, "sk_live_0000000000000000000000", app.keys.pk_live, unknown]) {
       for (const headers of [{}, PAGE]) {
         const options = { ...(key === undefined ? {} : { key }), headers };
-        const body = weighsBody(operation) ? { body: tooLarge } : {};
+        const body = hasBodyLimit(operation) ? { body: tooLarge } : {};
         expectError(await limited(method, pathOf(operation), { ...options, ...body }), "rate_limited");
       }
     }
@@ -115,7 +115,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     });
   }
 
-  it("refuses every key but a publishable one in a page, before it weighs the body (W11)", async () => {
+  it("refuses every key but a publishable one in a page, before it checks the body's size (W11)", async () => {
     const servers = [app.keys.sk_live, relayKey];
     const keys = operation.access === "admin" ? [env.ADMIN_TOKEN, ...servers] : servers;
     for (const key of keys) {
@@ -128,15 +128,15 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
     expectError(await send(operation, unknown, tooLarge, PAGE), "invalid_key");
   });
 
-  it("accepts a key with only one of a page's headers, as servers and proxies send it", async () => {
-    const asEver = await send(operation, keyFor(operation), malformed);
+  it("accepts a key with only one of a page's headers, because servers and proxies send these too", async () => {
+    const without = await send(operation, keyFor(operation), malformed);
     for (const [name, value] of Object.entries(PAGE)) {
       const answer = await send(operation, keyFor(operation), malformed, { [name]: value });
-      expect([answer.status, answer.body?.error?.code]).toEqual([asEver.status, asEver.body?.error?.code]);
+      expect([answer.status, answer.body?.error?.code]).toEqual([without.status, without.body?.error?.code]);
     }
   });
 
-  if (weighsBody(operation)) {
+  if (hasBodyLimit(operation)) {
     it("then checks the body's size, even if no body is read", async () => {
       expectError(await send(operation, keyFor(operation), tooLarge), "payload_too_large");
     });
@@ -153,7 +153,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   if (operation.access === "end-user") {
     it("for a publishable key, then checks the page, the body and the arguments before the user's token", async () => {
       const key = app.keys.pk_live;
-      if (weighsBody(operation)) {
+      if (hasBodyLimit(operation)) {
         expectError(await send(operation, key, tooLarge), "payload_too_large");
         for (const body of [malformed, "{"]) expectError(await send(operation, key, body), "invalid_request");
       } else expectError(await send(operation, key), "invalid_request", "userId");
@@ -173,7 +173,7 @@ describe.each(guarded)("the order of refusals of $method $path", (operation) => 
   }
 });
 
-/** Routes of PostHog's clients, with their key wherever they have it. */
+/** The routes of PostHog's clients. Each has its key in its own place. */
 const ofClients = operations.filter(({ access }) => access === "client" || access === "key-inside");
 
 describe.each(ofClients)("a key of the wrong kind at $method $path", ({ method, path, access }) => {
@@ -195,11 +195,16 @@ describe.each(ofClients)("a key of the wrong kind at $method $path", ({ method, 
     expect((await ask(app.keys.pk_live, PAGE)).status).toBe(200);
   });
 
-  it(isStored ? "is no relay key, which stores events" : "is a relay key, because nothing is stored", async () => {
-    const answer = await ask(relayKey);
-    if (isStored) expect(answer.status).toBe(200);
-    else expectError(answer, "forbidden");
-  });
+  it(
+    isStored
+      ? "does not include a relay key, because events are stored"
+      : "includes a relay key, because nothing is stored",
+    async () => {
+      const answer = await ask(relayKey);
+      if (isStored) expect(answer.status).toBe(200);
+      else expectError(answer, "forbidden");
+    },
+  );
 });
 
 describe("the last checks", () => {

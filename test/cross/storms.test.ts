@@ -23,13 +23,13 @@ import {
 } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
-// Hundreds of requests each, also on slow machines.
+// Each test sends hundreds of requests, and must also pass on a slow machine.
 vi.setConfig({ testTimeout: timeoutOf(400, 500) });
 
 const clock = new Clock();
 const SEED = Number(env.PROOF_SEED) || 1;
 
-/** An application with a wallet of cents, a key, and a way to send. */
+/** Creates an application with a pack of cents, and functions that send requests with its key. */
 async function enter(settings: Partial<Env> = {}) {
   const app = await makeApp();
   const call = makeClient(clock, settings, randomId, atRandom(3, createRandom(SEED)));
@@ -51,14 +51,14 @@ async function enter(settings: Partial<Env> = {}) {
     },
     /** The deltas of the user's whole ledger, by reason. */
     motions: async (userId: string): Promise<Record<string, number[]>> => {
-      const told = await env.DB.prepare(
+      const entries = await env.DB.prepare(
         `SELECT reason, delta_steps AS delta FROM credit_ledger
          WHERE account_id = (SELECT id FROM accounts WHERE environment_id = ? AND user_id = ?) ORDER BY seq`,
       )
         .bind(app.environments.live.id, userId)
         .all<{ reason: string; delta: number }>();
       const deltas: Record<string, number[]> = {};
-      for (const { reason, delta } of told.results) deltas[reason] = [...(deltas[reason] ?? []), delta / 1_000_000];
+      for (const { reason, delta } of entries.results) deltas[reason] = [...(deltas[reason] ?? []), delta / 1_000_000];
       return deltas;
     },
   };
@@ -73,8 +73,8 @@ const statuses = (answers: readonly Answer[]): Record<number, number> => {
 };
 const distinct = (answers: readonly Answer[]): number => new Set(answers.map(({ body }) => JSON.stringify(body))).size;
 
-/** Every grant, event, revoke and refund of an environment has exactly one message, and every message its effect (H3). */
-async function expectEachTold(environment: Environment): Promise<number> {
+/** Expects exactly one message for each grant, event, revoke and refund of the environment, and no other messages of these types (H3). */
+async function expectOneMessageEach(environment: Environment): Promise<number> {
   const messages = await storedMessages(environment);
   const of = (...types: string[]) => messages.filter(({ type }) => types.includes(type));
   const rows = async (sql: string) =>
@@ -106,11 +106,11 @@ async function expectEachTold(environment: Environment): Promise<number> {
   return of("credits.depleted").length;
 }
 
-/** The messages to a storm's endpoint, including usage, which must be requested. */
-const TOLD = ["credits.*", "usage.recorded"];
+/** The types of messages for the endpoint. An endpoint gets `usage.recorded` only if it names it. */
+const MESSAGE_TYPES = ["credits.*", "usage.recorded"];
 
 describe("concurrent grants", () => {
-  it("gives fifty identical grants one set of rows", async () => {
+  it("create one set of rows when fifty are identical", async () => {
     const { app, post, motions } = await enter();
     await makePack(app.appId, "Two", [
       { amountSteps: 1_000_000, unit: "cents" },
@@ -124,7 +124,7 @@ describe("concurrent grants", () => {
     expect(await motions("u")).toEqual({ grant: [1, 2] });
   });
 
-  it("lets one of two grants that race for the last place of the test quota win", async () => {
+  it("take the last place of the test quota exactly once, when two race for it", async () => {
     for (let round = 0; round < 10; round++) {
       const { app, call } = await enter({ TEST_BALANCE_QUOTA: "3" });
       const key = app.keys.sk_test;
@@ -142,7 +142,7 @@ describe("concurrent holds", () => {
   const ROUNDS_AT_ONCE = 5;
   const ROUNDS = ROUNDS_AT_ONCE * soakCount(3, 2);
 
-  it("answers 6 of 20 holds of 75 on 500 with 200, and the others with 402", async () => {
+  it("of 75 on 500 return 200 for 6 of 20, and 402 for the others", async () => {
     const { post, grant, remaining } = await enter();
     await grant("u", 500);
     const body = { userId: "u", event: "call", quantities: { cents: 75 } };
@@ -151,11 +151,11 @@ describe("concurrent holds", () => {
     expect(await remaining("u")).toEqual([50]);
   });
 
-  it(`accepts exactly 6 of 20 holds of 75 on 500, ${ROUNDS} times`, {
+  it(`of 75 on 500 succeed for exactly 6 of 20, ${ROUNDS} times`, {
     timeout: timeoutOf(ROUNDS, 5_000),
   }, async () => {
     const { app, grant, motions } = await enter();
-    // The verb itself, as the route calls it: 4,000 requests would spend their time on everything else.
+    // Calls the function of the route directly, because thousands of requests would take too long.
     const ctx = makeCtx(app.environments.live, clock);
     const input = reserveInput.parse({ userId: "u", event: "call", quantities: { cents: 75 } });
     const play = async (round: number): Promise<void> => {
@@ -175,10 +175,10 @@ describe("concurrent holds", () => {
 });
 
 describe("concurrent events", () => {
-  it("records 142 of 300 events on one user with credits for 142, and refuses 158 with 402", async () => {
+  it("of one user with credits for 142 return 200 for 142 of 300, and 402 for the others", async () => {
     const { app, post, grant, remaining, motions } = await enter();
-    await makeEndpoint(app.environments.live, TOLD);
-    // Three balances, so that some events are paid by two; 7 cents each, and 3 to spare.
+    await makeEndpoint(app.environments.live, MESSAGE_TYPES);
+    // Each event costs 7 cents. Two balances share some events, and 3 cents remain.
     for (const quantity of [400, 500, 97]) await grant("u", quantity);
     const answers = await all(300, (index) =>
       post("usage/events", { eventId: `e${index}`, userId: "u", event: "call", quantities: { cents: 7 } }),
@@ -191,10 +191,10 @@ describe("concurrent events", () => {
     expect(await remaining("u")).toEqual(expect.arrayContaining([3]));
     const debits = (await motions("u")).event_committed ?? [];
     expect(debits.reduce((sum, delta) => sum + delta, 0)).toBe(-142 * 7);
-    expect(await expectEachTold(app.environments.live)).toBe(0);
+    expect(await expectOneMessageEach(app.environments.live)).toBe(0);
   });
 
-  it("answers a hundred identical events with one debit and a hundred equal answers", async () => {
+  it("debit once and return equal answers when a hundred are identical", async () => {
     const { post, grant, motions } = await enter();
     await grant("u", 500);
     const body = { eventId: "e", userId: "u", event: "call", quantities: { cents: 75 } };
@@ -205,7 +205,7 @@ describe("concurrent events", () => {
     expect(await motions("u")).toEqual({ grant: [500], event_committed: [-75] });
   });
 
-  it("settles a hold once when its commits and releases race", async () => {
+  it("that commit or release one hold settle it once", async () => {
     const { post, grant, remaining, motions } = await enter();
     for (let round = 0; round < 10; round++) {
       const userId = `u${round}`;
@@ -228,7 +228,7 @@ describe("concurrent events", () => {
 });
 
 describe("concurrent refunds", () => {
-  it("accepts 30 of 40 refunds of a thirtieth among debits, and takes back exactly the issued amount, or reports it as short", async () => {
+  it("of a thirtieth each, among debits, succeed for 30 of 40, and take back or report as short exactly the issued amount", async () => {
     const { post, motions, remaining } = await enter();
     const body = { userId: "u", packId: "Wallet", quantity: 500, externalRef: "order" };
     expect((await post("credits/grant", body)).status).toBe(200);
@@ -242,14 +242,14 @@ describe("concurrent refunds", () => {
       ),
     ]);
     expect(statuses(refunds)).toEqual({ 200: 30, 400: 10 });
-    const told = refunds.flatMap(({ body }) => (body.balances ?? []) as { taken: number; short: number }[]);
+    const balances = refunds.flatMap(({ body }) => (body.balances ?? []) as { taken: number; short: number }[]);
     const sum = (amounts: readonly number[]) => Math.round(amounts.reduce((total, amount) => total + amount, 0) * 1e6);
     const { event_committed: debits = [], admin_adjust: takings = [] } = await motions("u");
     expect(takings).toHaveLength(30);
-    // The last refund takes everything that remains, including the debits' share that was never due.
-    expect(sum(takings)).toBe(-sum(told.map(({ taken }) => taken)));
+    // The last refund takes everything that remains.
+    expect(sum(takings)).toBe(-sum(balances.map(({ taken }) => taken)));
     expect(sum(takings) + sum(debits)).toBe(-500_000_000);
-    expect(sum(told.map(({ taken, short }) => taken + short))).toBe(500_000_000);
+    expect(sum(balances.map(({ taken, short }) => taken + short))).toBe(500_000_000);
     expect(await remaining("u")).toEqual([0]);
   });
 });
@@ -260,7 +260,7 @@ describe("concurrent lists", () => {
     quantities: { count: 0, cents: amount },
   });
 
-  it("spend, together with single debits, all credits to the last step, and refuse nothing while credits last", async () => {
+  it("and single debits spend all credits, and none is refused while credits last", async () => {
     const { post, grant, remaining, motions } = await enter();
     await grant("u", 30);
     await grant("u", 20);
@@ -290,7 +290,7 @@ describe("concurrent lists", () => {
 });
 
 describe("concurrent charges", () => {
-  it("charges or settles each of thirty reservations once, whatever races at their ends", async () => {
+  it("charge each of thirty due reservations once while commits, releases, extensions and the cron race", async () => {
     const { app, call, post, grant, remaining, motions } = await enter();
     const userId = "u";
     await grant(userId, 500);
@@ -333,12 +333,12 @@ describe("concurrent charges", () => {
   });
 });
 
-describe("all kinds of requests at once", () => {
+describe("concurrent requests of all kinds", () => {
   /** The allowed refusals of each request. */
-  const RIGHTFUL: Readonly<Record<string, readonly string[]>> = {
+  const ALLOWED_REFUSALS: Readonly<Record<string, readonly string[]>> = {
     grant: [],
     revoke: [],
-    // Shares above 1 together.
+    // The shares of several refunds may exceed 1.
     refund: ["invalid_request"],
     reserve: ["insufficient_credits"],
     event: ["insufficient_credits"],
@@ -349,11 +349,11 @@ describe("all kinds of requests at once", () => {
 
   const STORMS = soakCount(2, 2);
 
-  it("keeps every invariant and refuses nothing wrongly in a storm of grants, holds, commits, refunds and revokes", {
+  it("keep every invariant, and are refused only for an allowed reason", {
     timeout: timeoutOf(STORMS, 60_000),
   }, async () => {
     const { app, post, grant, remaining, motions } = await enter();
-    await makeEndpoint(app.environments.live, TOLD);
+    await makeEndpoint(app.environments.live, MESSAGE_TYPES);
     const random = createRandom(SEED);
     const tell = soakPart("storms of everything", STORMS, "storms of 80 requests", SEED);
     for (let round = 0; round < STORMS; round++) {
@@ -396,15 +396,15 @@ describe("all kinds of requests at once", () => {
       });
       for (const { kind, answer } of answers) {
         for (const { error } of answer.body.results ?? [answer.body]) {
-          const rightful = [undefined, ...(RIGHTFUL[kind] ?? [])];
-          expect(rightful, `${kind}: ${JSON.stringify(answer.body)}`).toContain(error?.code);
+          const allowed = [undefined, ...(ALLOWED_REFUSALS[kind] ?? [])];
+          expect(allowed, `${kind}: ${JSON.stringify(answer.body)}`).toContain(error?.code);
         }
       }
       const deltas = Object.values(await motions(userId)).flat();
       const left = (await remaining(userId)).reduce((sum, amount) => sum + amount, 0);
       expect(deltas.reduce((sum, delta) => sum + delta, 0)).toBe(left);
-      await expectEachTold(app.environments.live);
-      // It looks at the whole database.
+      await expectOneMessageEach(app.environments.live);
+      // This check reads the whole database.
       if (round < 5 || round % 20 === 0) await expectLedgerInvariants();
       tell();
     }

@@ -13,11 +13,10 @@ import {
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeKey } from "../support/world.ts";
 
-// Hundreds of attacks in a test, also on slow machines.
+// Each test runs hundreds of attacks, and must also pass on a slow machine.
 vi.setConfig({ testTimeout: timeoutOf(isSoak ? 400 : 100, 6_000) });
 
-/** Each attack in one way of sending, in turn; with `npm run soak` in all ways. */
-
+/** The ways of sending an attack. The soak sends each attack in all ways, and the other tests send it in one. */
 const WAYS_OF_SENDING: readonly { readonly dialect: Dialect; readonly isOneBatch: boolean }[] = [
   { dialect: "v0", isOneBatch: true },
   { dialect: "v1", isOneBatch: false },
@@ -39,7 +38,7 @@ interface Cell {
   readonly links: readonly ClaimsEvent[];
   readonly dialect: Dialect;
   readonly isOneBatch: boolean;
-  /** Whether the attacker is erased before the victim is looked at. */
+  /** Whether the attacker is erased before the victim is exported. */
   readonly isErased: boolean;
 }
 
@@ -50,10 +49,10 @@ type State =
   | "credits alone"
   | "usage alone"
   | "consent alone"
-  | (typeof SPOKEN_OF)[number];
+  | (typeof USER_MAKERS)[number];
 
-/** The sources other than a page that make an id a user, and the id's own page, each separately. */
-const SPOKEN_OF = [
+/** The sources that make an id a user: each source other than a page, and the page of the signed-in user. */
+const USER_MAKERS = [
   "an event of a server",
   "a $set of a server",
   "an $identify of a server",
@@ -66,21 +65,21 @@ const SPOKEN_OF = [
   "an event as a signed-in user",
 ] as const;
 
-const isSpokenOf = (state: State): boolean => SPOKEN_OF.some((one) => one === state);
+const isUserMaker = (state: State): boolean => USER_MAKERS.some((one) => one === state);
 
 const marked = ({ marker }: Victim) => ({ properties: { note: marker }, set: { name: marker } });
 
-/** The events that put somebody into a state, and what else must be done. */
+/** The page's events that put somebody into a state. */
 function eventsFor(state: State, victim: Victim): ClaimsEvent[] {
   if (state === "unidentified") return [seen(victim.id, marked(victim))];
   if (state === "identified") return [identify(victim.id, undefined, marked(victim)), seen(victim.id, marked(victim))];
-  if (!isSpokenOf(state)) return [];
+  if (!isUserMaker(state)) return [];
   const visit = seen(victim.id, { properties: { note: victim.marker } });
   if (state !== "an event as a signed-in user") return [visit];
   return [visit, seen(victim.id, { properties: { $is_identified: true, note: victim.marker } })];
 }
 
-/** The events of a server that put somebody into a state. */
+/** The server's events that put somebody into a state. */
 function serversEventsFor(state: State, victim: Victim): ClaimsEvent[] {
   const { id, marker } = victim;
   if (state === "an event of a server") return [seen(id, { ...SECRETLY, properties: { note: marker } })];
@@ -127,16 +126,16 @@ const ATTACKER_STATES = ["nothing yet", "unidentified", "identified", "credits a
 
 const isDevice = (id: string): boolean => /^[0-9a-f]{8}-/.test(id);
 
-/** Every attacker, every attack and its ways of sending, each against a victim of its own. */
+/** Combines every attacker, every attack and its ways of sending, each with its own victim. */
 function cellsAgainst(state: State, newVictimId: () => string, turn: number): Cell[] {
   const cells: Cell[] = [];
   for (const [index, attackerState] of [...ATTACKER_STATES, ...ATTACKER_STATES].entries()) {
     for (const [at, [attack, links]] of Object.entries(ATTACKS).entries()) {
-      // Each kind of user meets a fifth of the attacks in the suite, each attack a fifth of the kinds; in the soak all of them.
+      // Each kind of user gets a fifth of the attacks. The soak runs all of them.
       if (state !== "nothing yet" && !isSoak && (2 * index + at + turn) % 5 > 0) continue;
       const inTurn = WAYS_OF_SENDING.filter((_, way) => isSoak || way === (index + at + turn) % WAYS_OF_SENDING.length);
       for (const way of inTurn) {
-        const isErased = isSoak || isSpokenOf(state) || cells.length % 8 === 0;
+        const isErased = isSoak || isUserMaker(state) || cells.length % 8 === 0;
         const victim = { id: newVictimId(), marker: `marker-${crypto.randomUUID()}` };
         const attacker = index < ATTACKER_STATES.length ? `mallory_${crypto.randomUUID()}` : newDevice();
         const kind = isDevice(attacker) ? "a UUID" : "a name";
@@ -283,24 +282,24 @@ describe("a publishable key cannot reach the data of a user whose id looks like 
     expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
   });
 
-  const spokenOf = SPOKEN_OF.map((state, turn) => [state, turn] as const);
+  const makers = USER_MAKERS.map((state, turn) => [state, turn] as const);
 
-  it.each(spokenOf)("of which there is %s", async (state, turn) => {
+  it.each(makers)("because there is %s", async (state, turn) => {
     expect(await flawsAgainst(state, "before", newDevice, turn)).toEqual([]);
   });
 
-  it.each(spokenOf)("of which there is %s later, although it was claimed before", async (state, turn) => {
+  it.each(makers)("because there is %s later, although it was claimed before", async (state, turn) => {
     expect(await flawsAgainst(state, "after", newDevice, turn)).toEqual([]);
   });
 });
 
 describe("a relay key reaches no more than a publishable key", () => {
-  it("of a user who is identified", async () => {
+  it("when the user is identified", async () => {
     expect(await flawsAgainst("identified", "before", newUserId, 0, "relay")).toEqual([]);
   });
 
-  it.each(SPOKEN_OF.map((state, turn) => [state, turn] as const))(
-    "of a device's id of which there is %s",
+  it.each(USER_MAKERS.map((state, turn) => [state, turn] as const))(
+    "when a device's id has %s",
     async (state, turn) => {
       expect(await flawsAgainst(state, "before", newDevice, turn, "relay")).toEqual([]);
     },
