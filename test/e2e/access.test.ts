@@ -35,7 +35,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     expect(await answer.text()).toContain("Applications");
   });
 
-  it("refuses all others: without an assertion, or with one of a stranger, another audience, another issuer, or an expired one", async () => {
+  it("refuses everybody else: without an assertion, or with one by a stranger, for another audience or issuer, or expired", async () => {
     const stranger = await makeSigningKey("access", "RS256");
     const old = Math.floor(Date.now() / 1_000) - 3_600;
     for (const assertion of [
@@ -52,7 +52,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     }
   });
 
-  it("refuses a sign-in by the administrator's token, which would bypass Access", async () => {
+  it("refuses to sign in with the admin token, which would bypass Access", async () => {
     const body = new URLSearchParams({ token: ADMIN_TOKEN });
     const answer = await fetch(`${server.url}/admin/sign-in`, { method: "POST", body, redirect: "manual" });
     expect([answer.status, answer.headers.get("set-cookie")]).toEqual([403, null]);
@@ -87,7 +87,7 @@ describe("the dashboard behind Cloudflare Access", () => {
     }
   });
 
-  it("leaves the administration API to the administrator's token", async () => {
+  it("does not guard the administration API, which accepts the admin token", async () => {
     const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
     expect((await fetch(`${server.url}/api/v1/admin/apps`, { headers })).status).toBe(200);
   });

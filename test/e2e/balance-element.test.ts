@@ -13,7 +13,7 @@ import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const EXAMPLE = readFileSync(join(import.meta.dirname, "../../examples/balance.html"), "utf8");
 
-/** A page of another origin than Purser's, which allows no style but its own. */
+/** A page of another origin. Its policy allows no style except its own. */
 function startShop() {
   const shop = createServer((request, response) => {
     const page =
@@ -56,7 +56,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
   const spend = (userId: string, quantities: object) =>
     post("/api/v1/usage/events", { eventId: crypto.randomUUID(), userId, event: "chat", quantities });
 
-  /** A page of the shop with the element for this user, and its text once it is in this state. */
+  /** Opens the shop's page with the element for this user, and returns its text when it is in this state. */
   async function openElement(userId: string, attributes = "", scheme: "light" | "dark" = "light") {
     const page = await (await browser.newContext({ colorScheme: scheme })).newPage();
     const complaints: string[] = [];
@@ -98,7 +98,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     }
   });
 
-  it("supports any language by attributes, and custom properties and parts", async () => {
+  it("supports any language through attributes, and styles through custom properties and parts", async () => {
     await grant("grace", "tokens", 1_234.5, "2099-12-03T12:00:00Z");
     const { page } = await openElement(
       "grace",
@@ -115,7 +115,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("isolates numbers, sums and dates in text of the other direction", async () => {
+  it("isolates numbers, amounts and dates in right-to-left text", async () => {
     await grant("noor", "tokens", 1_500, "2099-12-03T12:00:00Z");
     await grant("noor", "cents", 500, "2099-12-03T12:00:00Z");
     const { page } = await openElement(
@@ -134,7 +134,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("fits into a narrow place and at four times the size, without a layout shift", async () => {
+  it("fits into a narrow place and at four times the size, without animations", async () => {
     await grant("wide", "tokens", 1_000_000, "2099-12-03T12:00:00Z");
     const { page } = await openElement("wide", 'text-tokens="Words of the day"');
     await textIn(page, "ok");
@@ -146,13 +146,13 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("gets its function from a framework, and is announced again only when its text changes", async () => {
+  it("accepts getToken from a framework, and changes its text only when the balance changes", async () => {
     await grant("rea", "tokens", 100);
     const { page } = await openElement("rea");
     await textIn(page, "ok");
-    // React sets a property that it finds, and an attribute otherwise.
+    // React sets a property if the element has it, and otherwise an attribute.
     expect(await run(page, '"getToken" in document.createElement("purser-balance")')).toBe(true);
-    // Its first function makes it read; another at each rendering does not.
+    // The first function makes the element read. Later functions do not.
     const token = JSON.stringify(await userToken(SECRET, "rea"));
     await run(
       page,
@@ -188,13 +188,13 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await grant("eve", "tokens", 7);
     await run(page, 'dispatchEvent(new Event("purser-refresh"))');
     expect(await textIn(page, "ok")).toBe("Tokens 7");
-    // Eve's token proves nobody else.
+    // Eve's token is not valid for another user.
     await run(page, 'balance.setAttribute("user-id", "ada")');
     expect(await textIn(page, "unknown")).toBe("Your credits cannot be shown now.");
     await page.context().close();
   });
 
-  it("shows nothing that it does not know: offline, without a token, or after an older answer", async () => {
+  it("shows that credits are unknown when offline, without a token, or after an outdated response", async () => {
     await grant("mallory", "tokens", 100);
     const { page } = await openElement("mallory");
     await textIn(page, "ok");
@@ -202,7 +202,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     expect(await textIn(page, "unknown")).toBe("Your credits cannot be shown now.");
     await page.context().setOffline(false);
     expect(await textIn(page, "ok")).toBe("Tokens 100");
-    // Of two concurrent reads only the later one may change the page.
+    // If two reads run concurrently, only the later one may change the page.
     await run(
       page,
       `balance.getToken = () => new Promise((resolve) => { globalThis.late = resolve; }); globalThis.first = balance.refresh();
@@ -217,15 +217,15 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     await page.context().close();
   });
 
-  it("says once in the console why it shows nothing and what to do", async () => {
+  it("writes once to the console why it shows nothing, and what to do", async () => {
     const { page } = await openElement("ada");
     await page.waitForSelector("purser-balance[data-state]", { state: "attached" });
-    const said: string[] = [];
-    page.on("console", (message) => said.push(message.text()));
+    const logged: string[] = [];
+    page.on("console", (message) => logged.push(message.text()));
     const told = async (change: string, words: string[]) => {
-      said.length = 0;
+      logged.length = 0;
       await run(page, `${change}; balance.refresh().then(() => balance.refresh());`);
-      const warnings = () => said.filter((text) => text.startsWith("<purser-balance>"));
+      const warnings = () => logged.filter((text) => text.startsWith("<purser-balance>"));
       // The browser reports a message after the element wrote it.
       await expect.poll(() => warnings().length, { timeout: 10_000 }).toBeGreaterThan(0);
       expect(warnings()).toHaveLength(1);
@@ -293,7 +293,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
     const reached = () => page.locator("purser-balance [part~=reached]").allTextContents();
     expect(await reached()).toEqual(["Pictures", "12 of 12 this month"]);
     await expectAccessible(page);
-    // The user has no limit of messages: it is not shown.
+    // The user has no limit on messages, so none is shown.
     const path = `${server.url}/api/v1/usage/limits/${limitId}/amount`;
     const headers = { authorization: `Bearer ${app.keys.sk_live}`, "content-type": "application/json" };
     await fetch(path, { method: "PUT", headers, body: JSON.stringify({ userId: "lim", amount: null }) });

@@ -23,7 +23,7 @@ interface Described {
 }
 type Paths = Readonly<Record<string, Readonly<Record<string, Described>>>>;
 
-/** Of every run of the tests, by `npm run reference`. */
+/** `npm run reference` writes it before each run of the tests. */
 const { paths }: { paths: Paths } = JSON.parse(readFileSync(join(root, ".purser/reference/openapi.json"), "utf8"));
 const operations = Object.entries(paths).flatMap(([path, item]) =>
   Object.entries(item).map(([method, operation]) => ({ path, method: method.toUpperCase(), ...operation })),
@@ -41,7 +41,7 @@ const clientOf = (path: string, tag: string | undefined) => {
   return tag === "Analytics" || path.startsWith("/api/v1/stripe/") ? PurserIntake : Purser;
 };
 
-/** A client of which every call is answered this, and what it sent. */
+/** Returns a client whose calls all get `answer`, and the requests that it sent. */
 function recordingClient(Client: ReturnType<typeof clientOf>, answer: unknown) {
   const sent: Sent[] = [];
   const purser = new Client({
@@ -52,12 +52,12 @@ function recordingClient(Client: ReturnType<typeof clientOf>, answer: unknown) {
       return Response.json(answer);
     },
   });
-  // Called by the names that openapi.json has, which its type does not know.
+  // The tests call methods by their names in openapi.json, which the type does not have.
   return { sent, purser: purser as unknown as Record<string, (input: unknown) => Promise<unknown>> };
 }
 
 describe("every operation of openapi.json", () => {
-  it("is named once", () => {
+  it("has a unique name", () => {
     const names = operations.map(({ operationId }) => operationId);
     expect(names.length).toBeGreaterThan(60);
     expect(new Set(names).size).toBe(names.length);
@@ -90,8 +90,8 @@ describe("every operation of openapi.json", () => {
 });
 
 describe("the client", () => {
-  it("reports a missing url or key immediately, unlike a call without a response", () => {
-    // As `process.env` gives them.
+  it("throws immediately if the url or the key is missing", () => {
+    // `process.env` returns these values for missing variables.
     const missing = undefined as unknown as string;
     for (const url of [missing, "", "purser.example"]) {
       expect(() => new Purser({ url, key: "sk_live_x" })).toThrow("needs a url");
@@ -126,7 +126,7 @@ describe("the client", () => {
     expect(sent[1]?.body).toMatchObject({ expiresAt: "2026-01-31T12:00:00.000Z" });
   });
 
-  it("gives each result its request id, whether it was replayed, and the response, without changing copies or output", async () => {
+  it("adds to each result its request id, whether it was replayed, and the response, which copies and output leave out", async () => {
     const headers = { "x-request-id": "req_1", "idempotent-replayed": "true" };
     const fetch = async () => Response.json({ balances: [] }, { headers });
     const answer = await new Purser({ ...unreached, key: "sk_live_x", fetch }).grantCredits({
@@ -142,12 +142,12 @@ describe("the client", () => {
     ["a text", () => Response.json("fine")],
     ["JSON that does not parse", () => new Response("{", { headers: { "content-type": "application/json" } })],
     ["nothing", () => new Response(null)],
-  ])("throws unknown_answer when a 200 is no answer of Purser's: %s", async (_name, answer) => {
+  ])("throws unknown_answer when Purser did not write the body of a 200: %s", async (_name, answer) => {
     const purser = new Purser({ ...unreached, key: "sk_live_x", retries: 0, fetch: async () => answer() });
     await expect(purser.listBalances({ userId: "u" })).rejects.toMatchObject({ code: "unknown_answer", status: 200 });
   });
 
-  it("says which host did not answer, and why", async () => {
+  it("reports which host did not respond, and why", async () => {
     const fetch = async () => {
       throw new TypeError("fetch failed", { cause: Object.assign(new Error("connect"), { code: "ECONNREFUSED" }) });
     };
@@ -158,7 +158,7 @@ describe("the client", () => {
     });
   });
 
-  it("knows the type of an error's details by its code", async () => {
+  it("infers the type of an error's details from its code", async () => {
     const body = {
       error: { code: "idempotency_conflict", message: "m", requestId: "r", details: { differs: ["quantity"] } },
     };
@@ -170,7 +170,7 @@ describe("the client", () => {
     expect(error.details?.differs).toEqual(["quantity"]);
   });
 
-  it("commits the counted usage when the work throws, if requested", async () => {
+  it("commits the usage so far when the work throws, if requested", async () => {
     const sent: unknown[] = [];
     const fetch = async (url: string, { body }: RequestInit) => {
       sent.push([new URL(url).pathname.split("/").at(-1), JSON.parse(String(body)).quantities]);
@@ -196,7 +196,7 @@ describe("the built client", () => {
   it("needs only globals that Node 20, Deno, Bun, Workers and browsers all have", async () => {
     const bundle = readFileSync(join(root, "clients/typescript/dist/index.js"), "utf8");
     const { code } = await transform(bundle, { format: "iife", globalName: "client" });
-    // Of WinterTC's Minimum Common Web API, whose names all of them have.
+    // These are in WinterTC's Minimum Common Web API, so all runtimes have them.
     const { fetch: _fetch, ...common } = {
       AbortController,
       AbortSignal,
@@ -223,7 +223,7 @@ describe("the built client", () => {
       fetch: async (url: string) => {
         const { pathname } = new URL(url);
         asked.push(pathname);
-        // The first of all answers is lost.
+        // The first response is lost.
         if (asked.length === 1) throw new TypeError("fetch failed");
         if (pathname.endsWith("/release")) return Response.json({ error: { code: "not_found" } }, { status: 404 });
         return Response.json(answers[pathname] ?? {});

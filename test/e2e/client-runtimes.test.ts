@@ -15,7 +15,7 @@ import { clientRuntimes } from "./support/runtimes.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
 
 const run = promisify(execFile);
-/** As it is packed. `npm run reference` bundles it, and so does each run of the tests. */
+/** The client as it is published. `npm run reference` bundles it, and so does each run of the tests. */
 const CLIENT = join(import.meta.dirname, "../../clients/typescript/dist/index.js");
 const STORY = join(import.meta.dirname, "support/client-story.mjs");
 const END_USER_SECRET = "a-secret-of-32-bytes-and-no-less!";
@@ -114,7 +114,7 @@ describe.skipIf(chromiumPath === null)(`the built client in a page${withoutChrom
       hasAskedAgain: true,
       hasBookmark: true,
       eve: [true, "forbidden", "string"],
-      // A publishable key cannot grant: a TypeError, before anything is sent.
+      // A publishable key cannot grant. The client throws a TypeError before it sends anything.
       write: [false, null, "undefined"],
       again: 1,
     });

@@ -47,7 +47,7 @@ afterAll(async () => {
 });
 
 let users = 0;
-/** A user with so many tokens. */
+/** Creates a user with this number of tokens. */
 async function userWith(tokens: number): Promise<string> {
   const userId = `user-${++users}`;
   await purser.grantCredits({ userId, packId: "tokens", quantity: tokens });
@@ -60,7 +60,7 @@ async function remainingOf(userId: string): Promise<number | undefined> {
   return credits[0]?.remaining;
 }
 
-/** The error of a call that must fail. */
+/** Returns the error of a call that must fail. */
 const errorOf = (call: Promise<unknown>): Promise<PurserError> =>
   call.then(
     () => Promise.reject(new Error("This should have failed.")),
@@ -68,7 +68,7 @@ const errorOf = (call: Promise<unknown>): Promise<PurserError> =>
   );
 
 describe("the client under faults", () => {
-  it("debits once whatever happens to a connection, even if the caller gives no id", async () => {
+  it("debits once, whatever happens to a connection, even if the caller gives no id", async () => {
     const userId = await userWith(1_000);
     for (const fault of ["refused", "lost", "cut", { status: 502, body: "<html>" }] as const) {
       proxy.faults.push(fault, fault);
@@ -82,7 +82,7 @@ describe("the client under faults", () => {
     expect(await remainingOf(userId)).toBe(950);
   });
 
-  it("grants, reserves, commits and adjusts once, under an id that it makes", async () => {
+  it("grants, reserves, commits and adjusts once, with ids that it generates", async () => {
     const userId = await userWith(100);
     proxy.faults.push("lost");
     const { balanceId } = await purser.grantCredits({ userId, packId: "tokens", quantity: 100 });
@@ -97,7 +97,7 @@ describe("the client under faults", () => {
     expect(credits.map(({ remaining }) => remaining)).toEqual([87]);
   });
 
-  it("waits as long as Retry-After says, also for a list with an event that met a fault", async () => {
+  it("waits as long as Retry-After says, also when only one event of a list failed", async () => {
     const userId = await userWith(100);
     const waits: number[] = [];
     const start = setTimeout;
@@ -175,7 +175,7 @@ describe("the client under faults", () => {
 });
 
 describe("the client", () => {
-  it("throws refusals as one class, and uncovered usage as InsufficientCredits", async () => {
+  it("throws every refusal as one class, and uncovered usage as InsufficientCredits", async () => {
     const userId = await userWith(10);
     const short = await errorOf(purser.recordUsageEvent({ userId, event: "chat", quantities: { tokens: 15 } }));
     expect(short).toBeInstanceOf(InsufficientCredits);
@@ -215,7 +215,7 @@ describe("the client", () => {
     expect((await purser.listLedgerEntries({ userId, limit: 2 })).entries).toHaveLength(2);
   });
 
-  it("shows a signed-in user their balances by a publishable key", async () => {
+  it("returns a signed-in user's balances with a publishable key", async () => {
     const userId = await userWith(10);
     const page = new Purser({
       url: server.url,
@@ -264,7 +264,7 @@ describe("usage.hold", () => {
     expect(await remainingOf(userId)).toBe(10);
   });
 
-  it("releases on failure, and when no usage was reported", async () => {
+  it("releases the hold on failure, and when no usage was reported", async () => {
     const userId = await userWith(100);
     const failing = purser.usage.hold(hold(userId), ({ used }) => {
       used({ tokens: 20 });
@@ -278,7 +278,7 @@ describe("usage.hold", () => {
     expect(reasons.filter((reason) => reason === "reservation_released")).toHaveLength(2);
   });
 
-  it("commits the usage when the stream is aborted, and releases when there was none", async () => {
+  it("commits the usage when the stream is aborted, and releases the hold if there was none", async () => {
     const userId = await userWith(100);
     const controller = new AbortController();
     const { signal } = controller;
@@ -357,7 +357,7 @@ describe("verifyWebhook", () => {
 });
 
 describe("examples/ai-chat.mjs", () => {
-  /** Asks a chat server of this model, which ends with the test. */
+  /** Starts a chat server with this model for the test, and sends it the prompt. */
   async function chat(userId: string, prompt: string, askModel?: AskModel) {
     const settings = { purserUrl: proxy.url, secretKey: app.keys.sk_live };
     const shop = chatServer(askModel === undefined ? settings : { ...settings, askModel });
@@ -369,7 +369,7 @@ describe("examples/ai-chat.mjs", () => {
     return fetch(`http://127.0.0.1:${port}`, { method: "POST", body });
   }
 
-  it("streams a response and charges its tokens, or says that the credits do not suffice", async () => {
+  it("streams a response and charges its tokens, or reports that the credits do not suffice", async () => {
     const userId = await userWith(600);
     const answer = await chat(userId, "Tell me of ships.");
     const text = await answer.text();
@@ -427,7 +427,7 @@ globalThis.yourSignIn = { getToken: () => userToken(${JSON.stringify(END_USER_SE
       exactOptionalPropertyTypes: true,
     };
     writeFileSync(join(examples, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));
-    // By the newest compiler, and by TypeScript 5, as a consumer that checks the package's own declarations.
+    // The newest compiler and TypeScript 5 also check the package's own declarations.
     const tsc5 = join(CLIENT, "../../tools/generated-client/node_modules/typescript/bin/tsc");
     await run("tsc", ["--project", examples]);
     await run(process.execPath, [tsc5, "--project", examples]);
