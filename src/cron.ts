@@ -1,5 +1,5 @@
 import { systemCtx } from "./auth/require-admin.ts";
-import { oldSealsPart } from "./auth/reseal-secrets.ts";
+import { oldSealsPart } from "./auth/secrets.ts";
 import { expiriesPart } from "./books/alerts/find-expiries.ts";
 import { periodsPart } from "./books/recurring/grant-due.ts";
 import { statementsPart } from "./books/statements/make-statements.ts";
@@ -7,7 +7,7 @@ import { holdsPart } from "./books/usage/expire.ts";
 import { daySumsPart } from "./books/usage/sum-days.ts";
 import { clocksPart } from "./clocks/advance.ts";
 import { constraintOf } from "./db/attempt.ts";
-import { type QueryBudget, queryBudget } from "./db/session.ts";
+import { type QueryBudget, queryBudget } from "./db/cron-work.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { oldLinkEndsPart } from "./exports/end-links.ts";

@@ -144,6 +144,11 @@ export function refusalIn(error: unknown): PurserError | null {
   return null;
 }
 
+/** Returns whether an error refuses the request, rather than reports a fault of Purser or of the database. */
+export function isRefusal(error: unknown): error is PurserError {
+  return error instanceof PurserError && error.fault === undefined;
+}
+
 /** Returns `invalid_request` (400) that names the argument at fault. */
 export function invalid(param: string, message: string): PurserError {
   return new PurserError("invalid_request", message, { param });

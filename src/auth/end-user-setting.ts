@@ -1,9 +1,8 @@
 import * as z from "zod";
-import { PurserError } from "../errors.ts";
 import { urlAdvice } from "../lib/public-url.ts";
-import { openSealed, sealText } from "../lib/seal.ts";
 import type { Environment } from "../runtime.ts";
 import type { Settings } from "../settings.ts";
+import { openSecret, sealSecret } from "./secrets.ts";
 
 const ORIGINS_MAX = 20;
 
@@ -160,43 +159,4 @@ export function showEndUserSetting(stored: string | null) {
 export function isOriginAllowed(stored: string | null, origin: string): boolean {
   const { origins } = showEndUserSetting(stored) ?? {};
   return origins === undefined || origins.includes(origin);
-}
-
-/** The purpose and the owner of a stored secret. The secret opens only for the same purpose and owner. */
-export interface SecretPlace {
-  readonly purpose: "end_user_auth" | "stripe" | "webhook";
-  readonly environment: Pick<Environment, "appId" | "mode">;
-}
-
-const sealContext = ({ purpose, environment }: SecretPlace) => `${purpose}\n${environment.appId}\n${environment.mode}`;
-
-function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
-  const message =
-    fault === "not_set_up"
-      ? "This deployment stores no secrets. Set `SETTINGS_SECRET` (32 characters or more)."
-      : "A stored secret cannot be read with this deployment's `SETTINGS_SECRET`. Set the secret again.";
-  return new PurserError("secrets_unavailable", message, { headers: { "Retry-After": "60" }, fault });
-}
-
-/** Returns a secret as it is stored. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
-export async function sealSecret(
-  { settings }: NeedsEndUserSetting,
-  place: SecretPlace,
-  secret: string,
-): Promise<string> {
-  if (settings.settingsSecrets === null) throw unavailable("not_set_up");
-  return sealText(settings.settingsSecrets.current, sealContext(place), secret);
-}
-
-/** Returns a stored secret in plain text. Throws `secrets_unavailable` without the setting that sealed it. */
-export async function openSecret(
-  { settings }: NeedsEndUserSetting,
-  place: SecretPlace,
-  sealed: string,
-): Promise<string> {
-  if (settings.settingsSecrets === null) throw unavailable("not_set_up");
-  const { current, previous } = settings.settingsSecrets;
-  const secret = await openSealed([current, ...(previous === null ? [] : [previous])], sealContext(place), sealed);
-  if (secret === null) throw unavailable("secret_unreadable");
-  return secret;
 }

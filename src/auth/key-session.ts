@@ -6,7 +6,7 @@ import { apiKeys, environments } from "../db/schema.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
 import type { Db, RowsOf, Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
-import { clockMoved, PurserError } from "../errors.ts";
+import { clockMoved, isRefusal, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { rememberUpTo } from "../lib/memory.ts";
 import { isOriginAllowed } from "./end-user-setting.ts";
@@ -100,42 +100,42 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
   /** True from the start for a secret key, which may act for every user. */
   let isAdmitted = !needsUser;
   let isInForce = false;
-  /** The refusal that was found for the key or its holder. It is kept, so that nothing is asked again. */
+  /** The refusal of the key or of its holder, kept so that the database is not asked again. */
   let refusal: PurserError | null = null;
 
-  /** Returns the row of the key, and the rows of the statements that are sent with it. */
-  const ask = async (
+  /** Sends statements together with the key's check. Returns the key's row and the statements' rows. */
+  const sendWithKeyRow = async (
     statements: readonly Statement[],
   ): Promise<{ row: CheckedKeyRow | undefined; rows: unknown[][] }> => {
     const [keys = [], ...rows] = await session.send([selectCheckedKey(values), ...statements]);
-    // The rows of `selectKey`.
+    // The row of `selectCheckedKey`.
     const row = keys[0] as CheckedKeyRow | undefined;
     isInForce = row !== undefined;
     return { row, rows };
   };
 
-  /** Sends a write to the primary with guards in the same batch, which abort it if the key is not in force. */
-  const guarded = async (statements: readonly Statement[]): Promise<unknown[][]> => {
+  /** Sends a write to the primary. Guards in its batch abort it if the key is not valid. */
+  const sendWithGuards = async (statements: readonly Statement[]): Promise<unknown[][]> => {
     const { environmentId } = values;
     const guards = [guardKey(values), ...(origin === null ? [] : [guardOrigin({ environmentId, origin })])];
-    const rows = await sendGuarded(session, [...guards, ...statements]);
+    const rows = await sendOrRefuse(session, [...guards, ...statements]);
     isInForce = true;
     return rows.slice(guards.length);
   };
 
-  const checked = async (
+  const sendWithCheck = async (
     statements: readonly Statement[],
     isForUser: boolean,
     isOfVerb = true,
   ): Promise<unknown[][]> => {
-    let { row, rows } = await ask(statements);
+    let { row, rows } = await sendWithKeyRow(statements);
     let flaw = await findFlaw(row, opening, isForUser);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
     if (start !== "first-primary" && (isBehind || flaw !== null || row?.clock !== clock())) {
       // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. D1 does not get the
       // caller's bookmark, because D1 would return any bookmark it gets as its own state.
       session = openSession(d1, "first-primary");
-      ({ row, rows } = await ask(statements));
+      ({ row, rows } = await sendWithKeyRow(statements));
       flaw = await findFlaw(row, opening, isForUser);
     }
     if (row !== undefined && row.clock !== clock()) {
@@ -148,23 +148,23 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     return rows;
   };
 
-  const judged = async (ask: () => Promise<unknown[][]>): Promise<unknown[][]> => {
+  const keepRefusal = async (send: () => Promise<unknown[][]>): Promise<unknown[][]> => {
     if (refusal !== null) throw refusal;
     try {
-      const rows = await ask();
+      const rows = await send();
       isChecked = true;
       return rows;
     } catch (error) {
-      if (error instanceof PurserError && error.fault === undefined) refusal = error;
+      if (isRefusal(error)) refusal = error;
       throw error;
     }
   };
 
   const check = async (isOfVerb: boolean): Promise<void> => {
-    if (!isChecked) await judged(() => checked([], false, isOfVerb));
+    if (!isChecked) await keepRefusal(() => sendWithCheck([], false, isOfVerb));
   };
   const admitCaller = async (isOfVerb: boolean): Promise<void> => {
-    if (!isChecked || !isAdmitted) await judged(() => checked([], needsUser, isOfVerb));
+    if (!isChecked || !isAdmitted) await keepRefusal(() => sendWithCheck([], needsUser, isOfVerb));
   };
 
   return {
@@ -172,11 +172,11 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     send: async (statements) => {
       if (isChecked && isAdmitted) return session.send(statements);
       const isRead = statements.length > 0 && statements.every((statement) => statement.isRead === true);
-      if (start !== "first-primary" || isRead) return judged(() => checked(statements, needsUser));
+      if (start !== "first-primary" || isRead) return keepRefusal(() => sendWithCheck(statements, needsUser));
       // A caller that writes for an end-user first proves who that is, by a setting that the database has.
       if (needsUser) await admitCaller(true);
       if (isChecked || statements.length === 0) return session.send(statements);
-      return judged(() => guarded(statements));
+      return keepRefusal(() => sendWithGuards(statements));
     },
     sendForArrays: async (statement) => {
       await admitCaller(true);
@@ -202,7 +202,7 @@ async function findFlaw(
     if (isForUser) await admit(row);
     return null;
   } catch (error) {
-    if (error instanceof PurserError && error.fault === undefined) return error;
+    if (isRefusal(error)) return error;
     throw error;
   }
 }
@@ -210,7 +210,7 @@ async function findFlaw(
 const foreignOrigin = () =>
   new PurserError("forbidden", "The application's setting does not allow requests from pages of this origin.");
 
-async function sendGuarded(session: Session, statements: readonly Statement[]): Promise<unknown[][]> {
+async function sendOrRefuse(session: Session, statements: readonly Statement[]): Promise<unknown[][]> {
   try {
     return await session.send(statements);
   } catch (error) {

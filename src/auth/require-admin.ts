@@ -15,8 +15,8 @@ import { readSettings } from "../settings.ts";
 import { addressOf, countArrival, countKey, isFoundUnknown, noteFound, type Sent } from "./arrivals.ts";
 import { adminTokenAdvice, invalidKey, isAdminKey, readKey, refusePage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
-import { keyInHeader } from "./require-key.ts";
 import { judgeRoute } from "./scopes.ts";
+import { keyInHeader } from "./serve-key.ts";
 
 const KIND = { kind: "admin" } as const;
 

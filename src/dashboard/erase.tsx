@@ -1,6 +1,7 @@
 import type { Context } from "hono";
 import { erasePerson, findUnverifiedIds } from "../erasure/erase-person.ts";
-import { liftErasure, readErasure } from "../erasure/receipt.ts";
+import { liftErasure } from "../erasure/lift.ts";
+import { readErasure } from "../erasure/receipt.ts";
 import type { ErasePersonOutput, ErasureCounts } from "../erasure/responses.ts";
 import { type ErasePersonInput, erasePersonInput, erasureReason } from "../erasure/schemas.ts";
 import { invalid, PurserError } from "../errors.ts";

@@ -1,5 +1,5 @@
 import type { Context } from "hono";
-import { findPeople, recentPeople } from "../people/person-walk.ts";
+import { findPeople, recentPeople } from "../people/list-people.ts";
 import { numbers, Pager, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
 import { queryString, Time } from "./format.tsx";

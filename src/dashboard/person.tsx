@@ -1,10 +1,9 @@
 import type { Context } from "hono";
 import type { Child } from "hono/jsx";
 import { listExportEvents } from "../exports/audit.ts";
-import { createLink } from "../exports/create-link.ts";
-import { revokeLinks } from "../exports/end-links.ts";
+import { createLink, exportPersonInput } from "../exports/create-link.ts";
+import { revokeLinks, revokeLinksInput } from "../exports/end-links.ts";
 import type { ExportPersonOutput } from "../exports/responses.ts";
-import { exportPersonInput, revokeLinksInput } from "../exports/schemas.ts";
 import { type Profile, readEventProperties, readProfile } from "../people/profile.ts";
 import { CopyBox, numbers, Table, Tag } from "./components.tsx";
 import { Field, Hidden } from "./fields.tsx";

@@ -4,8 +4,7 @@ import { listStatements, readStatement } from "../books/statements/statements.ts
 import { DAY_MS, iso } from "../lib/time.ts";
 import { countUnmatched, listPayments } from "../payments/list.ts";
 import { readFullness } from "../people/limits/limits.ts";
-import { readLag } from "../webhooks/delete-old.ts";
-import { readHealth } from "../webhooks/list-deliveries.ts";
+import { readHealth, readLag } from "../webhooks/list-deliveries.ts";
 import { AHEAD_DAYS, readBusiness } from "./figures/business.ts";
 import { type Figure, readActivity, readOutstanding, readPackFigures } from "./figures/read.ts";
 import type { DashboardEnv } from "./form.ts";

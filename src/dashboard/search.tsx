@@ -6,7 +6,7 @@ import { readUsageEvent } from "../books/usage/list-events.ts";
 import { listKeys } from "../catalog/keys.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
-import { findPeople } from "../people/person-walk.ts";
+import { findPeople } from "../people/list-people.ts";
 import { Empty, Id } from "./components.tsx";
 import { exists, findNewest, pageOfId, searchedIdsMax } from "./find.ts";
 import { createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";

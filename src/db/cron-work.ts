@@ -1,5 +1,24 @@
+import { temporarilyUnavailable } from "../errors.ts";
 import type { CronCtx, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 import { timesOf } from "./features.ts";
+
+/** Counts the queries of one invocation, over all databases. */
+export interface QueryBudget {
+  readonly left: () => number;
+  /** Counts queries before they are sent. Throws `temporarily_unavailable` where the platform would refuse them. */
+  readonly spend: (queries: number) => void;
+}
+
+export function queryBudget(queriesMax: number): QueryBudget {
+  let left = queriesMax;
+  return {
+    left: () => left,
+    spend: (queries) => {
+      if (queries > left) throw temporarilyUnavailable("No queries are left.", undefined, "queries_exhausted");
+      left -= queries;
+    },
+  };
+}
 
 /** The context of the cron's work in an environment, at the environment's time. `clock` is its test clock, as text. */
 export function cronIn(root: SystemCtx, environment: Environment, clock: string | null): TenantCtx {

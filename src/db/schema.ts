@@ -6,12 +6,12 @@
 
 export * from "./schema/activity.ts";
 export * from "./schema/books.ts";
+export type { Steps } from "./schema/columns.ts";
 export * from "./schema/erasure.ts";
 export * from "./schema/packs.ts";
 export * from "./schema/payments.ts";
 export * from "./schema/people.ts";
 export * from "./schema/statements.ts";
-export type { Steps } from "./schema/steps.ts";
 export * from "./schema/tenants.ts";
 export * from "./schema/usage.ts";
 export * from "./schema/webhooks.ts";

@@ -39,24 +39,6 @@ export function idIn(index: number, randomId: string): string {
   return `${randomId}${index}`;
 }
 
-/** Counts the queries of one invocation, over all databases. */
-export interface QueryBudget {
-  readonly left: () => number;
-  /** Counts queries before they are sent. Throws `temporarily_unavailable` where the platform would refuse them. */
-  readonly spend: (queries: number) => void;
-}
-
-export function queryBudget(queriesMax: number): QueryBudget {
-  let left = queriesMax;
-  return {
-    left: () => left,
-    spend: (queries) => {
-      if (queries > left) throw temporarilyUnavailable("No queries are left.", undefined, "queries_exhausted");
-      left -= queries;
-    },
-  };
-}
-
 /** A request's session with one database. It never reads an older state than before, and sees its own writes. */
 export interface Session extends Db {
   /** Marks the latest state that the session has seen. Null before its first query. */

@@ -16,8 +16,8 @@ import {
 import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./counts.ts";
 import { erasureNamesOf, isGiven, newName } from "./page-of-books.ts";
+import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./page-rows.ts";
 
 const ACCOUNTS_MAX = 10;
 const HOLDS_MAX = 200;

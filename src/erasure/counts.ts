@@ -1,7 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
 import { amountOfSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
-import { asInteger, names, type ValueOf } from "../db/query.ts";
 import {
   accounts,
   consentLog,
@@ -10,7 +9,6 @@ import {
   creditLedger,
   creditRefunds,
   distinctIds,
-  erasureIds,
   exportAudit,
   idProperties,
   recurringGrants,
@@ -20,6 +18,7 @@ import {
   usageEvents,
   webhookMessages,
 } from "../db/schema.ts";
+import { id, namesId } from "./page-rows.ts";
 import type { ErasureCounts } from "./responses.ts";
 
 const DELETED_KINDS = ["analytics", "ids", "properties", "messages", "customers", "refusals"] as const;
@@ -129,46 +128,3 @@ export function readCounts(stored: string, keepConsent: boolean): ErasureCounts 
     revoked,
   };
 }
-
-export type ErasureKey = { environmentId: number; erasureId: string };
-/** The named values of a page's statements. Each statement changes at most `rows` rows. */
-export type ErasurePage = ErasureKey & { rows: number };
-export type OfPage = ValueOf<ErasurePage>;
-
-const IDS_OF_PAGE = 200;
-export const rowsMax = (value: OfPage) => asInteger(value("rows"));
-
-export const isIdOf = (value: ValueOf<ErasureKey>) =>
-  and(eq(erasureIds.environmentId, value("environmentId")), eq(erasureIds.erasureId, value("erasureId")));
-
-/** The alias of an id of a page. */
-export const id = alias(erasureIds, "i");
-
-/** The current ids, latest found first, so that an id is finished after all ids that it claims. */
-export const idsAtHand = (value: OfPage) => sql`(
-  SELECT * FROM ${erasureIds} WHERE ${isIdOf(value)} ORDER BY ${erasureIds.position} DESC LIMIT ${IDS_OF_PAGE}
-) AS ${id}`;
-
-/** The current ids whose books are not finished. */
-export const openIds = (value: OfPage) => sql`(
-  SELECT * FROM ${idsAtHand(value)} WHERE ${id.accountId} IS NOT NULL AND ${id.isDone} = 0
-) AS ${id}`;
-
-export const distinctIdsAtHand = (value: OfPage) => sql`(SELECT ${id.distinctId} FROM ${idsAtHand(value)})`;
-export const openAccounts = (value: OfPage) => sql`(SELECT ${id.accountId} FROM ${openIds(value)})`;
-
-/** A column of `r`, a row of the page. */
-export const ofRow = (column: SQLiteColumn) => sql`r.${names(column)}`;
-
-/** A table whose rows name ids. */
-export type TableOfIds = SQLiteTable & { readonly environmentId: SQLiteColumn };
-
-/** Whether the column `named` of a row holds an id. */
-export const namesId = ({ environmentId }: Pick<TableOfIds, "environmentId">, named: SQLiteColumn) =>
-  and(eq(environmentId, id.environmentId), eq(named, id.distinctId));
-
-/** FROM: the rows `r` of a table whose column `named` holds one of the current ids. */
-export const isRowHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentId, value("environmentId"));
-export const rowsOfIds = (value: OfPage, table: TableOfIds, named: SQLiteColumn): SQL => sql`
-  ${idsAtHand(value)} CROSS JOIN ${table} AS r
-  ON ${ofRow(table.environmentId)} = ${id.environmentId} AND ${ofRow(named)} = ${id.distinctId}`;

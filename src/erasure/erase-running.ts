@@ -14,9 +14,10 @@ import { MINUTE_MS } from "../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
-import { type ErasureKey, type ErasurePage, isIdOf, readCounts } from "./counts.ts";
+import { readCounts } from "./counts.ts";
 import { beginIds, selectMoreIds } from "./ids.ts";
 import { erasurePageStatements } from "./page.ts";
+import { type ErasureKey, type ErasurePage, isIdOf } from "./page-rows.ts";
 import { type ErasureRow, erasureKey, isErasure, selectErasure } from "./receipt.ts";
 
 /** How many pages a cron run processes, over all erasures of a database. */

@@ -8,7 +8,8 @@ import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
 import { claimCounts, isVerified, type PersonKey, personTable, withPerson } from "../people/person-walk.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ErasureKey, id, isIdOf, selectCountsOf } from "./counts.ts";
+import { selectCountsOf } from "./counts.ts";
+import { type ErasureKey, id, isIdOf } from "./page-rows.ts";
 import { isErasure } from "./receipt.ts";
 import { idsListedMax } from "./schemas.ts";
 

@@ -13,7 +13,7 @@ import {
   reservations,
   usageEvents,
 } from "../db/schema.ts";
-import { type ErasurePage, id, ofRow, openAccounts, openIds, rowsMax } from "./counts.ts";
+import { type ErasurePage, id, ofRow, openAccounts, openIds, rowsMax } from "./page-rows.ts";
 
 type OfBooksPage = ValueOf<ErasurePage>;
 /** A table of the books. */

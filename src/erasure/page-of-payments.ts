@@ -11,8 +11,8 @@ import {
   usageCounters,
   usageLimits,
 } from "../db/schema.ts";
-import { id, isRowHere, type OfPage, ofRow, openAccounts, openIds, rowsMax, rowsOfIds } from "./counts.ts";
 import { erasedLedgerPage } from "./page-of-books.ts";
+import { id, isRowHere, type OfPage, ofRow, openAccounts, openIds, rowsMax, rowsOfIds } from "./page-rows.ts";
 
 /** The balances that the page's grants made. */
 const grantedInPage = (value: OfPage) =>

@@ -21,6 +21,8 @@ import {
 } from "../db/schema.ts";
 import type { Statement } from "../db/sql.ts";
 import { EVENT_BYTES, recordBytes } from "../people/limits/count.ts";
+import { booksOfPage, closePage, isInBooks } from "./page-of-books.ts";
+import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
 import {
   distinctIdsAtHand,
   type ErasurePage,
@@ -33,9 +35,7 @@ import {
   rowsMax,
   rowsOfIds,
   type TableOfIds,
-} from "./counts.ts";
-import { booksOfPage, closePage, isInBooks } from "./page-of-books.ts";
-import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
+} from "./page-rows.ts";
 import { isErasure } from "./receipt.ts";
 
 /** `by` names the index when ids do not lead the primary key. Otherwise SQLite would read all rows of the environment. */

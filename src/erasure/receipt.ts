@@ -1,12 +1,12 @@
-import { and, eq, isNull, sql } from "drizzle-orm";
-import { insertAct, newAct } from "../catalog/audit.ts";
-import { drizzle, fields, hasRow, query, type ValueOf } from "../db/query.ts";
-import { environments, erasures, tombstones } from "../db/schema.ts";
-import { all, batch } from "../db/sql.ts";
+import { and, eq, sql } from "drizzle-orm";
+import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
+import { erasures, tombstones } from "../db/schema.ts";
+import { all } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
-import { type ErasureKey, readCounts } from "./counts.ts";
+import { readCounts } from "./counts.ts";
+import type { ErasureKey } from "./page-rows.ts";
 import type { ErasureOutput } from "./responses.ts";
 
 export type ErasureRow = typeof erasures.$inferSelect;
@@ -64,7 +64,7 @@ export async function readErasure(ctx: TenantCtx, erasureId: string): Promise<Er
   return presentErasure(await requireErasure(ctx, erasureId));
 }
 
-function presentErasure(row: ErasureRow): ErasureOutput {
+export function presentErasure(row: ErasureRow): ErasureOutput {
   const { completedAtMs, liftedAtMs } = row;
   return {
     ...presentProgress(row),
@@ -77,65 +77,4 @@ function presentErasure(row: ErasureRow): ErasureOutput {
     recoverableUntil: completedAtMs === null ? null : iso(completedAtMs + RECOVERABLE_DAYS * DAY_MS),
     liftedAt: liftedAtMs === null ? null : iso(liftedAtMs),
   };
-}
-
-const isUnlifted = (value: ValueOf<ErasureKey>) => and(isErasure(value), isNull(erasures.liftedAtMs));
-const setLifted = query((value: ValueOf<ErasureKey & { nowMs: number }>) =>
-  drizzle
-    .update(erasures)
-    .set({ liftedAtMs: value("nowMs", erasures.liftedAtMs) })
-    .where(isUnlifted(value)),
-);
-
-const deleteTombstones = query((value: ValueOf<ErasureKey>) =>
-  drizzle
-    .delete(tombstones)
-    .where(and(eq(tombstones.environmentId, value("environmentId")), eq(tombstones.erasureId, value("erasureId")))),
-);
-
-/**
- * Writes the fingerprints of the secrets that still have tombstones, in order of their first erasures. It counts the lift, so that
- * the features never equal an earlier text: an isolate would then use what it remembers of erased ids.
- */
-export const leaveFeature = query((value: ValueOf<{ environmentId: number }>) => {
-  const { features } = environments;
-  const { fingerprint } = erasures;
-  const standing = sql`(
-    SELECT nullif(json_group_array(${fingerprint}), '[]') FROM (
-      SELECT ${fingerprint} FROM ${erasures}
-      WHERE ${erasures.environmentId} = ${value("environmentId")} AND ${erasures.liftedAtMs} IS NULL
-      GROUP BY ${fingerprint} ORDER BY min(${erasures.startedAtMs}), ${fingerprint}
-    ) AS ${erasures}
-  )`;
-  const parts = sql`json_object('lifts', coalesce(${features} ->> '$.lifts', 0) + 1, 'tombstones', json(${standing}))`;
-  return drizzle
-    .update(environments)
-    .set({ features: sql`json_patch(${features}, ${parts})` })
-    .where(eq(environments.id, value("environmentId")));
-});
-
-const auditErasureLifted = insertAct<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
-
-/** Allows writes for the ids of an erasure again (E4). Erased data stays erased. Throws `not_found`, and `changed_meanwhile` while the erasure runs. */
-export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
-  const row = await requireErasure(ctx, erasureId);
-  if (row.completedAtMs === null) {
-    throw new PurserError("changed_meanwhile", "This erasure is still running. Lift it when it is completed.");
-  }
-  if (row.liftedAtMs !== null) return presentErasure(row);
-  const { caller, environment } = ctx;
-  const key = erasureKey(ctx, erasureId);
-  const act = {
-    appId: environment.appId,
-    action: "erasure.lifted" as const,
-    target: erasureId,
-    details: { mode: environment.mode },
-  };
-  await batch(ctx.db, [
-    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
-    setLifted({ ...key, nowMs: ctx.realNow() }),
-    deleteTombstones(key),
-    leaveFeature({ environmentId: key.environmentId }),
-  ]);
-  return presentErasure(await requireErasure(ctx, erasureId));
 }

@@ -5,8 +5,8 @@ import { answerOutcome, callVerb, createRoutes } from "../http/factory.ts";
 import { noFields } from "../http/fields.ts";
 import { validate } from "../http/validate.ts";
 import { erasePerson } from "./erase-person.ts";
-import { forgetTombstones } from "./forget-tombstones.ts";
-import { liftErasure, readErasure } from "./receipt.ts";
+import { forgetTombstones, liftErasure } from "./lift.ts";
+import { readErasure } from "./receipt.ts";
 import { erasePersonInput, forgetTombstonesInput } from "./schemas.ts";
 
 export const erasureRoutes = createRoutes()

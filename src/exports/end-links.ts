@@ -1,4 +1,5 @@
 import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
+import * as z from "zod";
 import { actOfOperator } from "../catalog/audit.ts";
 import { constraintOf } from "../db/attempt.ts";
 import { batchBehind, underName } from "../db/known-tombstones.ts";
@@ -6,12 +7,12 @@ import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query,
 import { environments, exportAudit, linkEnds } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
+import { identifier } from "../http/fields.ts";
 import { encodeBase64url, signHmac } from "../lib/encoding.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import type { CronCtx, CronPart, SystemCtx, TenantCtx } from "../runtime.ts";
-import { type ExportClaims, exportSecrets, tokenLifeMs } from "./create-link.ts";
+import { type ExportClaims, type ExportPersonInput, exportSecrets, tokenLifeMs } from "./create-link.ts";
 import type { RevokeLinksOutput } from "./responses.ts";
-import type { ExportPersonInput } from "./schemas.ts";
 
 /** The keyed hash of an id in `link_ends`. Without the secret nobody can tell whose links were ended. */
 async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt">, secret: string): Promise<string> {
@@ -161,3 +162,9 @@ export const oldLinkEndsPart: CronPart = {
   queriesOfStep: 1,
   work: deleteOldEnds,
 };
+
+export const revokeLinksInput = z.lazy(() =>
+  z
+    .strictObject({ distinctId: identifier().describe("The id that the links were created for.") })
+    .meta({ id: "RevokeExportLinks" }),
+);

@@ -5,10 +5,9 @@ import { readBody } from "../http/body.ts";
 import { logBug } from "../http/errors.ts";
 import { callVerb, createRoutes, factory, referenceFile } from "../http/factory.ts";
 import { validate } from "../http/validate.ts";
-import { createLink } from "./create-link.ts";
+import { createLink, exportPersonInput } from "./create-link.ts";
 import { downloadExport, verifyLink } from "./download.ts";
-import { revokeLinks } from "./end-links.ts";
-import { exportPersonInput, revokeLinksInput } from "./schemas.ts";
+import { revokeLinks, revokeLinksInput } from "./end-links.ts";
 
 /** Headers for every response to a link: no caches, no other sites, no search engines, no rendering as a page (P12). */
 const DOWNLOAD_HEADERS = {

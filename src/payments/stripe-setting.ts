@@ -1,5 +1,5 @@
 import { eq, sql } from "drizzle-orm";
-import { openSecret, sealSecret } from "../auth/end-user-setting.ts";
+import { openSecret, sealSecret } from "../auth/secrets.ts";
 import { amountRule, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit.ts";

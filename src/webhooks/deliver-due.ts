@@ -1,12 +1,11 @@
-import { sql } from "drizzle-orm";
-import { alias } from "drizzle-orm/sqlite-core";
-import { asInteger, assignments, fields, names, query, returning, type ValueOf } from "../db/query.ts";
-import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { all, type Db } from "../db/sql.ts";
 import type { CronCtx, CronPart, Outbox, SystemCtx } from "../runtime.ts";
-import { type Leased, openDeliveries, readLeased, release } from "./attempt.ts";
-import { failRest, nextWaiting, selectOff } from "./delete-old.ts";
+import { ATTEMPT_MS_MAX, attemptDelivery } from "./attempt.ts";
+import { failAllPending, selectDisabledWithPending } from "./endpoint.ts";
+import { type LeasedDelivery, leaseRound, readLeased, releaseLeases } from "./lease.ts";
 import { FIRST_ATTEMPTS_MAX, LEASE_MS } from "./outbox.ts";
+import { openPool, type Pool, type PoolJob } from "./pool.ts";
+import { type AttemptOutcome, openRecorder } from "./record-outcomes.ts";
 
 /** The platform ends an invocation 30 seconds after its response, and an attempt takes up to 10. */
 const BEGIN_WITHIN_MS = 18_000;
@@ -23,51 +22,20 @@ export async function makeFirstAttempts(root: SystemCtx, outbox: Outbox): Promis
     const own = byDatabase.get(index) ?? [];
     if (own.length === 0) continue;
     const found = await readLeased(root, db, own.slice(0, left), left + 1);
-    const ours = found.slice(0, left);
-    if (own.length > left || found.length > left) await release(root, db, own, ours);
-    left -= ours.length;
-    pool.add(db, ours);
+    const kept = found.slice(0, left);
+    if (own.length > left || found.length > left) await releaseLeases(root, db, own, kept);
+    left -= kept.length;
+    pool.add(db, kept);
   }
   await pool.done();
 }
 
 /** How many deliveries are leased at a time: few enough to be started before their lease ends. */
-const ROUND = 10;
+const DELIVERIES_A_ROUND = 10;
 /** The queries to lease a round, and to record an attempt, usually together with others. */
 const QUERIES_A_LEASE = 2;
 const QUERIES_A_RECORD = 2;
-const QUERIES_A_ROUND = QUERIES_A_LEASE + ROUND * QUERIES_A_RECORD;
-
-type Round = { start: string; excluded: string; nowMs: number; leaseMs: number; limit: number };
-
-/** Leases a round of due deliveries: one of each endpoint, then a second, and so on. Failing endpoints come last. */
-const leaseRound = query((value: ValueOf<Round>) => {
-  const [d, w] = [webhookDeliveries, webhookEndpoints];
-  const waiting = alias(d, "waiting");
-  const due = sql`
-    SELECT ${d.messageId} FROM ${d} INDEXED BY webhook_deliveries_due
-    WHERE ${d.endpointId} = ${waiting.endpointId} AND ${d.status} = 'pending' AND ${d.dueAtMs} <= ${value("nowMs")}
-    ORDER BY ${d.dueAtMs} LIMIT ${asInteger(value("limit"))}`;
-  const ranked = sql`
-    SELECT ${d}.*, coalesce(${w.failingSinceMs}, 0) > 0 AS fails,
-      row_number() OVER (PARTITION BY ${d.endpointId} ORDER BY ${d.dueAtMs}, ${d.messageId}) AS place
-    FROM ${waiting} CROSS JOIN ${w} ON ${w.id} = ${waiting.endpointId} AND ${w.isEnabled} = 1
-    CROSS JOIN ${d} ON ${d.endpointId} = ${w.id} AND ${d.messageId} IN (${due})
-    WHERE ${w.id} NOT IN (SELECT value FROM json_each(${value("excluded")}))`;
-  return returning(
-    fields(d, "endpointId", "messageId"),
-    (list) => sql`
-      WITH RECURSIVE ${waiting} (${names(d.endpointId)}) AS (
-        SELECT ${nextWaiting(value("start"))}
-        UNION ALL SELECT ${nextWaiting(waiting.endpointId)} FROM ${waiting} WHERE ${waiting.endpointId} IS NOT NULL LIMIT 200
-      )
-      UPDATE ${d} SET ${assignments(d, { dueAtMs: value("leaseMs") })}
-      WHERE (${names(d.endpointId, d.messageId)}) IN (
-        SELECT ${d.endpointId}, ${d.messageId} FROM (${ranked}) AS ${d} ORDER BY place, fails LIMIT ${asInteger(value("limit"))}
-      )
-      RETURNING ${list}`,
-  );
-});
+const QUERIES_A_ROUND = QUERIES_A_LEASE + DELIVERIES_A_ROUND * QUERIES_A_RECORD;
 
 /**
  * Attempts due deliveries (H4), endpoint by endpoint in turn, starting with a random one, as far as a run's queries and time allow.
@@ -75,19 +43,19 @@ const leaseRound = query((value: ValueOf<Round>) => {
  */
 export async function deliverDue(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
-  const off = (await all(db, selectOff({}))).map(({ id }) => id);
-  if (off.length > 0) await failRest(db, off, () => allowance.has(QUERIES_A_ROUND));
+  const disabled = (await all(db, selectDisabledWithPending({}))).map(({ id }) => id);
+  if (disabled.length > 0) await failAllPending(db, disabled, () => allowance.has(QUERIES_A_ROUND));
   const pool = openDeliveries(root, allowance.untilMs);
   let start = root.newId("whk_");
   while (root.now() <= allowance.untilMs && allowance.has(QUERIES_A_ROUND + pool.size() * QUERIES_A_RECORD)) {
-    const round = await leaseSome(root, db, { start, excluded: pool.busy() }, ROUND);
+    const round = await leaseRound(root, db, { start, excluded: pool.busy() }, DELIVERIES_A_ROUND);
     if (round.length === 0 && start === "") {
       if (pool.size() === 0) break;
       // Busy endpoints were left out of the round, so they may have more due deliveries.
       await pool.changed();
       continue;
     }
-    // Wrap around.
+    // Wraps around to the first endpoint.
     if (round.length === 0) start = "";
     pool.add(db, round);
     await pool.room();
@@ -103,15 +71,36 @@ export const deliveriesPart: CronPart = {
   work: deliverDue,
 };
 
-async function leaseSome(
-  root: SystemCtx,
-  db: Db,
-  { start, excluded }: { start: string; excluded: readonly string[] },
-  limit: number,
-): Promise<readonly Leased[]> {
-  const nowMs = root.now();
-  const values = { start, excluded: JSON.stringify(excluded), nowMs, leaseMs: nowMs + LEASE_MS, limit };
-  const keys = await all(db, leaseRound(values));
-  if (keys.length === 0) return [];
-  return readLeased(root, db, keys);
+/** A leased delivery in the pool. */
+type PooledDelivery = LeasedDelivery & Pick<PoolJob, "isFailing"> & { readonly db: Db };
+
+type DeliveryPool = Omit<Pool<PooledDelivery>, "add" | "follow"> & {
+  readonly add: (db: Db, leased: readonly LeasedDelivery[]) => void;
+};
+
+/**
+ * Attempts leased deliveries and records the results. After some seconds it makes the second attempts of those still pending (H4).
+ * No attempt starts after `untilMs`, or so late that its lease could end first. The cron makes the remaining ones.
+ */
+function openDeliveries(ctx: SystemCtx, untilMs: number): DeliveryPool {
+  const record = openRecorder();
+  const pooled = (db: Db, leased: readonly LeasedDelivery[]): readonly PooledDelivery[] =>
+    leased.map((one) => ({ ...one, db, isFailing: one.failingSinceMs !== null }));
+  const finish = async (db: Db, outcome: AttemptOutcome): Promise<readonly PooledDelivery[]> => {
+    await record(db, outcome);
+    const { again } = outcome;
+    if (again === undefined) return [];
+    await scheduler.wait(Math.max(0, again.dueAtMs - LEASE_MS - ctx.now()));
+    return pooled(db, await readLeased(ctx, db, [again]));
+  };
+  const pool = openPool<PooledDelivery>(async (one) => {
+    const nowMs = ctx.now();
+    if (nowMs > untilMs || nowMs + ATTEMPT_MS_MAX >= one.dueAtMs) return "left";
+    const outcome = await attemptDelivery(ctx, one, untilMs);
+    pool.follow(finish(one.db, outcome));
+    if (outcome.status === "delivered") return "delivered";
+    if (outcome.disablesEndpoint === true) return "closed";
+    return outcome.attempt.error === "timeout" ? "silent" : "failed";
+  });
+  return { ...pool, add: (db, leased) => pool.add(pooled(db, leased)) };
 }

@@ -1,12 +1,24 @@
-import { and, eq, sql } from "drizzle-orm";
-import { sealSecret } from "../auth/end-user-setting.ts";
+import { and, eq, not, type Placeholder, type SQL, sql } from "drizzle-orm";
+import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { admitRow, mayName } from "../auth/scopes.ts";
+import { sealSecret } from "../auth/secrets.ts";
 import { requireApp } from "../catalog/apps.ts";
 import { clockOf } from "../db/features.ts";
-import { assignments, computed, drizzle, fields, query, type ValueOf } from "../db/query.ts";
-import { environments, webhookEndpoints } from "../db/schema.ts";
+import {
+  assignments,
+  computed,
+  drizzle,
+  fields,
+  hasRow,
+  names,
+  query,
+  read,
+  returning,
+  type ValueOf,
+} from "../db/query.ts";
+import { environments, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { databaseIndexOf } from "../db/session.ts";
-import { all, type RowsOf } from "../db/sql.ts";
+import { all, type Db, type RowsOf } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
@@ -105,4 +117,68 @@ export const syncEndpoints = query((value: ValueOf<{ ids: string }>) => {
     json_set(${before}, '$.webhooks', json(${enabled()}))), '{}')`;
   return sql`UPDATE ${environments} SET ${assignments(environments, { features })}
     WHERE ${environments.id} IN (SELECT value FROM json_each(${value("ids")}))`;
+});
+
+const DELIVERIES_A_STEP = 1_000;
+/** For a request. The cron does the rest. */
+const REQUEST_STEPS_MAX = 20;
+
+/** Whether an endpoint is enabled. */
+const isEndpointEnabled = (id: SQL) =>
+  hasRow(webhookEndpoints, sql`${webhookEndpoints.id} = ${id} AND ${webhookEndpoints.isEnabled} = 1`);
+
+/** Fails some pending deliveries of disabled or deleted endpoints. `ids`: the endpoints. */
+export const failPending = query((value: ValueOf<{ ids: string }>) => {
+  const { endpointId, messageId, status } = webhookDeliveries;
+  return returning(
+    computed({ isFailed: sql<1>`1` }),
+    (list) => sql`
+      UPDATE ${webhookDeliveries} SET ${assignments(webhookDeliveries, { status: sql`'failed'` })}
+      WHERE (${names(endpointId, messageId)}) IN (
+        SELECT ${endpointId}, ${messageId} FROM json_each(${value("ids")}) AS j
+        CROSS JOIN ${webhookDeliveries} INDEXED BY webhook_deliveries_due ON ${endpointId} = j.value AND ${status} = 'pending'
+        WHERE ${not(isEndpointEnabled(sql`j.value`))} LIMIT ${DELIVERIES_A_STEP}
+      ) RETURNING ${list}`,
+  );
+});
+
+/** Repeats `failPending` while `mayContinue`. Returns whether nothing is left. */
+export async function failAllPending(
+  db: Db,
+  ids: readonly string[],
+  mayContinue = upTo(REQUEST_STEPS_MAX),
+): Promise<boolean> {
+  const values = { ids: JSON.stringify(ids) };
+  while (mayContinue()) {
+    if ((await all(db, failPending(values))).length < DELIVERIES_A_STEP) return true;
+  }
+  return false;
+}
+
+function upTo(steps: number): () => boolean {
+  let left = steps;
+  return () => left-- > 0;
+}
+
+/** The next endpoint, by id, with pending deliveries. */
+export const nextEndpointWithPending = (after: SQL | Placeholder | SQLiteColumn) => {
+  const { endpointId, status } = webhookDeliveries;
+  return sql`(
+    SELECT ${endpointId} FROM ${webhookDeliveries} INDEXED BY webhook_deliveries_due
+    WHERE ${status} = 'pending' AND ${endpointId} > ${after} ORDER BY ${endpointId} LIMIT 1
+  )`;
+};
+
+/** Disabled or deleted endpoints with pending deliveries. */
+export const selectDisabledWithPending = query(() => {
+  const waiting = alias(webhookDeliveries, "waiting");
+  return read(
+    fields(waiting, { id: "endpointId" }),
+    (list) => sql`
+      WITH RECURSIVE ${waiting} (${names(webhookDeliveries.endpointId)}) AS (
+        SELECT ${nextEndpointWithPending(sql`''`)}
+        UNION ALL SELECT ${nextEndpointWithPending(waiting.endpointId)} FROM ${waiting} WHERE ${waiting.endpointId} IS NOT NULL
+      )
+      SELECT ${list} FROM ${waiting} WHERE ${waiting.endpointId} IS NOT NULL AND ${not(isEndpointEnabled(sql`${waiting.endpointId}`))} LIMIT 20`,
+  );
 });

@@ -9,9 +9,10 @@ import { all, batch } from "../db/sql.ts";
 import { PurserError, temporarilyUnavailable } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../runtime.ts";
-import { failPending, failRest } from "./delete-old.ts";
 import {
   endpointFields,
+  failAllPending,
+  failPending,
   makeSecret,
   presentEndpoint,
   requireEndpoint,
@@ -123,7 +124,7 @@ export async function changeWebhook(
   input: ChangeWebhookInput,
 ): Promise<WebhookOutput> {
   const before = await requireEndpoint(admin, appId, webhookId);
-  if (input.isEnabled === true && !before.isEnabled && !(await failRest(admin.db, [webhookId]))) {
+  if (input.isEnabled === true && !before.isEnabled && !(await failAllPending(admin.db, [webhookId]))) {
     throw temporarilyUnavailable("What was pending for the endpoint is still being given up; try again in a minute.");
   }
   const change = JSON.stringify({
@@ -140,7 +141,7 @@ export async function changeWebhook(
     failPending({ ids: JSON.stringify([webhookId]) }),
     syncEndpoints({ ids: JSON.stringify([before.environmentId]) }),
   ]);
-  if (input.isEnabled === false) await failRest(admin.db, [webhookId]);
+  if (input.isEnabled === false) await failAllPending(admin.db, [webhookId]);
   return presentEndpoint(admin, await requireEndpoint(admin, appId, webhookId));
 }
 
@@ -159,7 +160,7 @@ export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: s
     failPending({ ids: JSON.stringify([webhookId]) }),
     syncEndpoints({ ids: JSON.stringify([row.environmentId]) }),
   ]);
-  await failRest(admin.db, [webhookId]);
+  await failAllPending(admin.db, [webhookId]);
   return presentEndpoint(admin, row);
 }
 

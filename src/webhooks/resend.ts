@@ -6,10 +6,10 @@ import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
+import { TRIES_MAX } from "./attempt.ts";
 import { environmentOf, requireEnabledEndpoint } from "./endpoint.ts";
 import { deliver, FIRST_ATTEMPTS_MAX, LEASE_MS, messageIdAt, noteMessages, ON_REPEAT } from "./outbox.ts";
 import type { ReplayOutput, SentOutput } from "./responses.ts";
-import { TRIES_MAX } from "./schedule.ts";
 import type { ReplayInput } from "./schemas.ts";
 
 type ResentKey = { webhookId: string; messageId: string };

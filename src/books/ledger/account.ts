@@ -1,5 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { hasFeatures } from "../../db/features.ts";
+import type { Writable } from "../../db/prepare.ts";
 import {
   asInteger,
   drizzle,
@@ -10,7 +11,6 @@ import {
   type RowOfBuilt,
   scalar,
   type ValueOf,
-  type Writable,
 } from "../../db/query.ts";
 import { accounts, creditBalances, recurringGrants, reservations } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";

@@ -1,6 +1,7 @@
 import * as z from "zod";
+import { exportPersonInput } from "../../exports/create-link.ts";
+import { revokeLinksInput } from "../../exports/end-links.ts";
 import { exportDocument, exportPersonOutput, revokeLinksOutput } from "../../exports/responses.ts";
-import { exportPersonInput, revokeLinksInput } from "../../exports/schemas.ts";
 import type { Operation } from "../operation.ts";
 import { EXAMPLE } from "./common.ts";
 

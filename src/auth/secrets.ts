@@ -2,9 +2,51 @@ import { sql } from "drizzle-orm";
 import { asInteger, computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
 import { environments, stripeSettings, webhookEndpoints } from "../db/schema.ts";
 import { all, batch, type RowsOf } from "../db/sql.ts";
-import { sealedTexts, sealMarkOf } from "../lib/seal.ts";
-import type { CronCtx, CronPart, SystemCtx } from "../runtime.ts";
-import { openSecret, type SecretPlace, sealSecret } from "./end-user-setting.ts";
+import { PurserError } from "../errors.ts";
+import { openSealed, sealedTexts, sealMarkOf, sealText } from "../lib/seal.ts";
+import type { CronCtx, CronPart, Environment, SystemCtx } from "../runtime.ts";
+import type { Settings } from "../settings.ts";
+
+type NeedsSettingsSecrets = { readonly settings: Pick<Settings, "settingsSecrets"> };
+
+/** The purpose and the owner of a stored secret. The secret opens only for the same purpose and owner. */
+export interface SecretPlace {
+  readonly purpose: "end_user_auth" | "stripe" | "webhook";
+  readonly environment: Pick<Environment, "appId" | "mode">;
+}
+
+const sealContext = ({ purpose, environment }: SecretPlace) => `${purpose}\n${environment.appId}\n${environment.mode}`;
+
+function unavailable(fault: "not_set_up" | "secret_unreadable"): PurserError {
+  const message =
+    fault === "not_set_up"
+      ? "This deployment stores no secrets. Set `SETTINGS_SECRET` (32 characters or more)."
+      : "A stored secret cannot be read with this deployment's `SETTINGS_SECRET`. Set the secret again.";
+  return new PurserError("secrets_unavailable", message, { headers: { "Retry-After": "60" }, fault });
+}
+
+/** Returns a secret as it is stored. Throws `secrets_unavailable` without `SETTINGS_SECRET`. */
+export async function sealSecret(
+  { settings }: NeedsSettingsSecrets,
+  place: SecretPlace,
+  secret: string,
+): Promise<string> {
+  if (settings.settingsSecrets === null) throw unavailable("not_set_up");
+  return sealText(settings.settingsSecrets.current, sealContext(place), secret);
+}
+
+/** Returns a stored secret in plain text. Throws `secrets_unavailable` without the setting that sealed it. */
+export async function openSecret(
+  { settings }: NeedsSettingsSecrets,
+  place: SecretPlace,
+  sealed: string,
+): Promise<string> {
+  if (settings.settingsSecrets === null) throw unavailable("not_set_up");
+  const { current, previous } = settings.settingsSecrets;
+  const secret = await openSealed([current, ...(previous === null ? [] : [previous])], sealContext(place), sealed);
+  if (secret === null) throw unavailable("secret_unreadable");
+  return secret;
+}
 
 /** The most texts for each database in a run. Each one is a query. */
 const TEXTS_A_RUN_MAX = 100;

@@ -2,14 +2,77 @@ import { and, eq, inArray, isNull, sql } from "drizzle-orm";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { insertAct, newAct } from "../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, scalar, type ValueOf } from "../db/query.ts";
-import { erasures, tombstones } from "../db/schema.ts";
+import { environments, erasures, tombstones } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { fingerprintsOf } from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
-import type { AdminCtx } from "../runtime.ts";
-import { leaveFeature } from "./receipt.ts";
-import type { ForgetTombstonesOutput } from "./responses.ts";
+import type { AdminCtx, TenantCtx } from "../runtime.ts";
+import type { ErasureKey } from "./page-rows.ts";
+import { erasureKey, isErasure, presentErasure, requireErasure } from "./receipt.ts";
+import type { ErasureOutput, ForgetTombstonesOutput } from "./responses.ts";
 import type { ForgetTombstonesInput } from "./schemas.ts";
+
+const isUnlifted = (value: ValueOf<ErasureKey>) => and(isErasure(value), isNull(erasures.liftedAtMs));
+
+const setLifted = query((value: ValueOf<ErasureKey & { nowMs: number }>) =>
+  drizzle
+    .update(erasures)
+    .set({ liftedAtMs: value("nowMs", erasures.liftedAtMs) })
+    .where(isUnlifted(value)),
+);
+
+const deleteTombstones = query((value: ValueOf<ErasureKey>) =>
+  drizzle
+    .delete(tombstones)
+    .where(and(eq(tombstones.environmentId, value("environmentId")), eq(tombstones.erasureId, value("erasureId")))),
+);
+
+/**
+ * Writes the fingerprints of the secrets that still have tombstones, in order of their first erasures. It counts the lift, so that
+ * the features never equal an earlier text: an isolate would then use what it remembers of erased ids.
+ */
+const updateTombstonesFeature = query((value: ValueOf<{ environmentId: number }>) => {
+  const { features } = environments;
+  const { fingerprint } = erasures;
+  const standing = sql`(
+    SELECT nullif(json_group_array(${fingerprint}), '[]') FROM (
+      SELECT ${fingerprint} FROM ${erasures}
+      WHERE ${erasures.environmentId} = ${value("environmentId")} AND ${erasures.liftedAtMs} IS NULL
+      GROUP BY ${fingerprint} ORDER BY min(${erasures.startedAtMs}), ${fingerprint}
+    ) AS ${erasures}
+  )`;
+  const parts = sql`json_object('lifts', coalesce(${features} ->> '$.lifts', 0) + 1, 'tombstones', json(${standing}))`;
+  return drizzle
+    .update(environments)
+    .set({ features: sql`json_patch(${features}, ${parts})` })
+    .where(eq(environments.id, value("environmentId")));
+});
+
+const auditErasureLifted = insertAct<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
+
+/** Allows writes for the ids of an erasure again (E4). Erased data stays erased. Throws `not_found`, and `changed_meanwhile` while the erasure runs. */
+export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
+  const row = await requireErasure(ctx, erasureId);
+  if (row.completedAtMs === null) {
+    throw new PurserError("changed_meanwhile", "This erasure is still running. Lift it when it is completed.");
+  }
+  if (row.liftedAtMs !== null) return presentErasure(row);
+  const { caller, environment } = ctx;
+  const key = erasureKey(ctx, erasureId);
+  const act = {
+    appId: environment.appId,
+    action: "erasure.lifted" as const,
+    target: erasureId,
+    details: { mode: environment.mode },
+  };
+  await batch(ctx.db, [
+    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
+    setLifted({ ...key, nowMs: ctx.realNow() }),
+    deleteTombstones(key),
+    updateTombstonesFeature({ environmentId: key.environmentId }),
+  ]);
+  return presentErasure(await requireErasure(ctx, erasureId));
+}
 
 type OfSecret = { environmentId: number; fingerprint: string };
 
@@ -76,7 +139,7 @@ export async function forgetTombstones(
     auditTombstonesForgotten({ ...act, ...key }),
     setAllLifted({ ...key, nowMs: admin.now() }),
     deleteTombstonesOfSecret(key),
-    leaveFeature({ environmentId }),
+    updateTombstonesFeature({ environmentId }),
   ]);
   return { forgotten: state.tombstones ?? 0 };
 }

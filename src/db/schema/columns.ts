@@ -1,0 +1,13 @@
+/** Column types that several tables share. */
+
+import { integer, text } from "drizzle-orm/sqlite-core";
+
+declare const inSteps: unique symbol;
+/** An amount in its unit's smallest step (books/amounts/amount.ts). An amount in units is not assignable to this type. */
+export type Steps = number & { readonly [inSteps]: true };
+
+/** A column with an amount in steps. */
+export const steps = <Name extends string>(name: Name) => integer(name).$type<Steps>();
+
+/** The column `unit`. */
+export const unit = () => text("unit", { enum: ["count", "tokens", "seconds", "cents"] });

@@ -1,0 +1,110 @@
+import { sql } from "drizzle-orm";
+import { assignments, query, type ValueOf } from "../db/query.ts";
+import { webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
+import { batch, type Db } from "../db/sql.ts";
+import { failPending, syncEndpoints } from "./endpoint.ts";
+import type { DeliveryKey } from "./lease.ts";
+
+/** The result of an attempt, and the changes that follow from it. */
+export interface AttemptOutcome {
+  readonly endpointId: string;
+  readonly environmentId: number;
+  readonly messageId: string;
+  /** The end of its lease. If another invocation has leased the delivery since, that one schedules the next attempt. */
+  readonly leaseMs: number;
+  readonly attempt: {
+    readonly at: string;
+    readonly status: number | null;
+    readonly durationMs: number;
+    readonly error: string | null;
+  };
+  readonly tries: number;
+  readonly status: "pending" | "delivered" | "failed";
+  readonly nextMs: number;
+  readonly dueMs: number;
+  /** Since when the endpoint fails. Absent when that does not change. */
+  readonly failingSinceMs?: number | null;
+  /** Whether to disable the endpoint. */
+  readonly disablesEndpoint?: boolean;
+  /** The delivery, when this invocation makes its second attempt. */
+  readonly again?: Required<DeliveryKey> | undefined;
+}
+
+const ATTEMPTS_KEPT = 100;
+
+/** A field of an outcome. */
+const outcomeField = (field: keyof AttemptOutcome) => sql`o.value ->> ${field}`;
+
+/** A delivered message stays delivered, even if a later resend fails. */
+const updateDeliveries = query((value: ValueOf<{ outcomes: string }>) => {
+  const { endpointId, messageId, attempts, status, dueAtMs } = webhookDeliveries;
+  const changed = {
+    attempts: sql`iif(json_array_length(${attempts}) < ${ATTEMPTS_KEPT},
+      json_insert(${attempts}, '$[#]', o.value -> 'attempt'), ${attempts})`,
+    status: sql`iif(${outcomeField("status")} = 'failed' AND EXISTS (
+      SELECT 1 FROM json_each(${attempts}) AS a WHERE a.value ->> 'status' BETWEEN 200 AND 299
+    ), 'delivered', ${outcomeField("status")})`,
+    tries: outcomeField("tries"),
+    nextAttemptAtMs: outcomeField("nextMs"),
+    dueAtMs: outcomeField("dueMs"),
+  };
+  return sql`UPDATE ${webhookDeliveries} SET ${assignments(webhookDeliveries, changed)}
+    FROM json_each(${value("outcomes")}) AS o
+    WHERE ${endpointId} = ${outcomeField("endpointId")} AND ${messageId} = ${outcomeField("messageId")} AND ${status} = 'pending'
+      AND (${dueAtMs} = ${outcomeField("leaseMs")} OR ${outcomeField("status")} = 'delivered')`;
+});
+
+const updateEndpoints = query((value: ValueOf<{ outcomes: string }>) => {
+  const { id, failingSinceMs, isEnabled } = webhookEndpoints;
+  const changed = {
+    failingSinceMs: sql`iif(json_type(o.value, '$.failingSinceMs') IS NULL, ${failingSinceMs}, ${outcomeField("failingSinceMs")})`,
+    isEnabled: sql`iif(${outcomeField("disablesEndpoint")}, 0, ${isEnabled})`,
+  };
+  return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, changed)}
+    FROM json_each(${value("outcomes")}) AS o WHERE ${id} = ${outcomeField("endpointId")}`;
+});
+
+/** Records outcomes. Those that arrive while a write runs are written together afterwards. */
+export function openRecorder(): (db: Db, outcome: AttemptOutcome) => Promise<void> {
+  const gathered = new Map<Db, { readonly outcomes: AttemptOutcome[]; readonly done: Promise<void> }>();
+  let last = Promise.resolve();
+  const gather = (db: Db) => {
+    const outcomes: AttemptOutcome[] = [];
+    const done = last.then(() => {
+      gathered.delete(db);
+      return recordOutcomes(db, outcomes);
+    });
+    last = done.catch(() => {});
+    const group = { outcomes, done };
+    gathered.set(db, group);
+    return group;
+  };
+  return (db, outcome) => {
+    const group = gathered.get(db) ?? gather(db);
+    group.outcomes.push(outcome);
+    return group.done;
+  };
+}
+
+/** Records attempts, and disables endpoints that respond 410 or have failed for days. */
+async function recordOutcomes(db: Db, outcomes: readonly AttemptOutcome[]): Promise<void> {
+  const disabling = outcomes.filter(({ disablesEndpoint }) => disablesEndpoint === true);
+  // One outcome for each endpoint: one that disables it, else a response, else the first.
+  const changes = new Map<string, AttemptOutcome>();
+  for (const outcome of outcomes) {
+    if (outcome.failingSinceMs === undefined && outcome.disablesEndpoint !== true) continue;
+    const before = changes.get(outcome.endpointId);
+    if (before === undefined || outcome.disablesEndpoint === true || outcome.status === "delivered")
+      changes.set(outcome.endpointId, outcome);
+  }
+  await batch(db, [
+    updateDeliveries({ outcomes: JSON.stringify(outcomes) }),
+    ...(changes.size === 0 ? [] : [updateEndpoints({ outcomes: JSON.stringify([...changes.values()]) })]),
+    ...(disabling.length === 0
+      ? []
+      : [
+          failPending({ ids: JSON.stringify(disabling.map(({ endpointId }) => endpointId)) }),
+          syncEndpoints({ ids: JSON.stringify(disabling.map(({ environmentId }) => environmentId)) }),
+        ]),
+  ]);
+}
