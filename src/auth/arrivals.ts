@@ -169,14 +169,14 @@ export function isFoundUnknown(c: Arrived, text: string): boolean {
   return arrivalsOf(isolate).unknownKeys.has(text, now());
 }
 
-/** Remembers for a minute that a key is valid, or that the primary does not know it. */
+/** Remembers for a minute that a key is valid, or that the primary does not know it. A refusal from memory changes nothing. */
 export function noteFound(c: Arrived, key: CountedArrival, text: string, isInForce: boolean): void {
   const { isolate, now } = c.var.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);
   const untilMs = now() + MINUTE_MS;
   if (!isInForce) {
     validKeys.forget(text);
-    unknownKeys.note(text, untilMs);
+    if (!unknownKeys.has(text, now())) unknownKeys.note(text, untilMs);
   } else if (key.kind !== "publishable") {
     validKeys.note(text, untilMs);
     if (key.kind !== "admin") servers.note(addressOf(c), untilMs);

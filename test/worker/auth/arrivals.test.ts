@@ -224,9 +224,13 @@ describe("an unknown key", () => {
     for (let n = 0; n < 5; n++) expectError(await post(), "invalid_key");
     expectError(await call("POST", "/batch/", { body: { api_key: key, batch: [] } }), "invalid_key");
     expect([spent().roundTrips, counted]).toEqual([0, 7]);
-    clock.advance(60_000);
+    // Refusals without a query do not make the minute longer.
+    clock.advance(30_000);
     expectError(await post(), "invalid_key");
-    expect([spent().roundTrips, counted]).toEqual([1, 8]);
+    expect([spent().roundTrips, counted]).toEqual([0, 8]);
+    clock.advance(30_000);
+    expectError(await post(), "invalid_key");
+    expect([spent().roundTrips, counted]).toEqual([1, 9]);
   });
 
   it("of a megabyte of digits causes no hash and no query", async () => {
