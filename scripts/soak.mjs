@@ -1,7 +1,6 @@
 /**
- * The long runs of the models, the storms, the kills and the largest exports. `SOAK_OPERATIONS` says how long: the parts grow with
- * it, save those that try everything there is. Prints how far each part is, and at the end what stands in docs/reliability.md,
- * "What was found".
+ * Runs the long tests: the models, the storms, the kills and the largest exports. `SOAK_OPERATIONS` sets their length, except of
+ * those that try every case. Prints the progress of each part, and at the end the table of docs/reliability.md, "Results".
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -40,7 +39,7 @@ const vitest = spawn("vitest", ["run", "--project", "worker", "--project", "e2e"
   env: { ...process.env, SOAK_OPERATIONS: OPERATIONS },
   stdio: ["inherit", "pipe", "inherit"],
 });
-/** The last line of each part, without how long it took and its seed. */
+/** The last line of each part, without its duration and its seed. */
 const figures = new Map();
 const seeds = new Map();
 createInterface({ input: vitest.stdout }).on("line", (line) => {
@@ -52,7 +51,7 @@ createInterface({ input: vitest.stdout }).on("line", (line) => {
   if (seed !== undefined) seeds.set(part, seed);
 });
 
-/** Parts that are told in one line, with the sum of what they did. */
+/** Parts that share one line, which has the sum of their figures. */
 const TOGETHER = [
   [/^takeovers, /, "Takeovers"],
   [/^interleavings, /, "Interleavings"],
@@ -81,8 +80,8 @@ function table(all) {
 
 vitest.on("close", (code) => {
   const minutes = Math.round((Date.now() - startMs) / 60_000);
-  const outcome = code === 0 ? "nothing failed" : "FAILED";
-  console.log(`\n**To its end, in one go** (\`SOAK_OPERATIONS=${OPERATIONS}\`, ${minutes} minutes): ${outcome}.\n`);
+  const outcome = code === 0 ? "no test failed" : "FAILED";
+  console.log(`\n**A complete run** (\`SOAK_OPERATIONS=${OPERATIONS}\`, ${minutes} minutes): ${outcome}.\n`);
   console.log(table(rows()));
   console.log(`\nSeeds: ${[...seeds].map(([part, seed]) => `${part} ${seed}`).join(", ")}`);
   process.exitCode = code ?? 1;

@@ -1,6 +1,6 @@
 /**
- * Proves that the tests do not depend on where they run: those that look at databases, schema, plans and files. Runs them in a
- * clone whose path's sum of characters has the other parity, then here with another time zone, language and databases.
+ * Runs the tests of databases, schema, plans and files in other surroundings, so that they do not depend on these: in a clone whose
+ * path has the other parity of its sum of characters, then here with another time zone, language and order of the databases.
  */
 import { spawnSync } from "node:child_process";
 import { cpSync, mkdtempSync, rmSync } from "node:fs";
