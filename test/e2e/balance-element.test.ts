@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
-import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible } from "./support/dashboard.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
 
@@ -30,7 +30,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
   let shop: Awaited<ReturnType<typeof startShop>>;
   let shopUrl = "";
   beforeAll(async () => {
-    [server, browser, shop] = await Promise.all([startServer(), launchBrowser(), startShop()]);
+    [server, browser, shop] = await Promise.all([startServer(), connectBrowser(), startShop()]);
     // A server that listens on a TCP port has an address of this form.
     shopUrl = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
     app = await server.makeApp({ type: "hs256", secret: SECRET });

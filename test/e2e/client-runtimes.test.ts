@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
 import { userToken } from "../../scripts/seed.mjs";
-import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { clientRuntimes } from "./support/runtimes.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
@@ -71,7 +71,7 @@ describe.skipIf(chromiumPath === null)(`the built client in a page${withoutChrom
     response.end(isScript ? readFileSync(CLIENT) : '<!doctype html><html lang="en"><title>Shop</title>');
   });
   beforeAll(async () => {
-    browser = await launchBrowser();
+    browser = await connectBrowser();
     await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
   });
   afterAll(async () => {

@@ -1,6 +1,6 @@
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible, openPage, RULES_OF_LOOKS, signIn, type Watched } from "./support/dashboard.ts";
 import { type DashboardWorld, EVIL, fillDashboard, fillDay } from "./support/dashboard-world.ts";
 import { startReceiver } from "./support/receiver.ts";
@@ -126,7 +126,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
 
   beforeAll(async () => {
     const secrets = { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" };
-    [server, browser] = await Promise.all([startServer({ secrets }), launchBrowser()]);
+    [server, browser] = await Promise.all([startServer({ secrets }), connectBrowser()]);
     world = await fillDashboard(server);
     watched = await openPage(browser);
     // The name in the audit is a script as well.

@@ -1,7 +1,7 @@
 import { SignJWT } from "jose";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible, openPage, signIn, type Watched } from "./support/dashboard.ts";
 import { type Server, startServer } from "./support/server.ts";
 
@@ -20,7 +20,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
   let publishableKey = "";
 
   beforeAll(async () => {
-    [server, browser] = await Promise.all([startServer(), launchBrowser()]);
+    [server, browser] = await Promise.all([startServer(), connectBrowser()]);
     watched = await openPage(browser);
     ({ page } = watched);
   });

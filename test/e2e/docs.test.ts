@@ -1,7 +1,7 @@
 import axe from "axe-core";
 import type { Browser, BrowserContextOptions } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { type Server, startServer } from "./support/server.ts";
 
 const LOOKS: Readonly<Record<string, BrowserContextOptions>> = {
@@ -24,7 +24,7 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
   let server: Server;
   let browser: Browser;
   beforeAll(async () => {
-    [server, browser] = await Promise.all([startServer(), launchBrowser()]);
+    [server, browser] = await Promise.all([startServer(), connectBrowser()]);
   });
   afterAll(async () => {
     await browser.close();

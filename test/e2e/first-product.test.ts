@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { Purser } from "../../clients/typescript/src/index.ts";
-import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible } from "./support/dashboard.ts";
 import { freePort } from "./support/free-port.ts";
 import { node20 } from "./support/runtimes.ts";
@@ -110,7 +110,7 @@ describe("the product of docs/first-product.md", () => {
 
   it.skipIf(chromiumPath === null)(`shows the balance in a page, and each debit of it${withoutChromium}`, async () => {
     const [tokens = 0] = await remaining();
-    const browser = await launchBrowser();
+    const browser = await connectBrowser();
     const page = await browser.newPage();
     await page.goto(url);
     const amount = page.locator("purser-balance [part~=amount][part~=tokens]");

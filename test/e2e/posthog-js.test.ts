@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import type { Browser, Page, Request } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { chromiumPath, launchBrowser, withoutChromium } from "./support/browser.ts";
+import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { eventsIn, personIn } from "./support/people.ts";
 import { type ServedApp, type Server, startServer } from "./support/server.ts";
 
@@ -48,7 +48,7 @@ beforeAll(async () => {
   if (chromiumPath === null) return;
   server = await startServer({ secrets: { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" } });
   await openShop();
-  browser = await launchBrowser();
+  browser = await connectBrowser();
 });
 afterAll(async () => {
   if (chromiumPath === null) return;

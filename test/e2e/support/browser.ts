@@ -1,5 +1,6 @@
 import { existsSync } from "node:fs";
-import { type Browser, chromium } from "playwright-core";
+import { type Browser, type BrowserServer, chromium } from "playwright-core";
+import { inject } from "vitest";
 
 /** The usual paths of Chromium; CHROMIUM_PATH overrides them. */
 const PLACES = [process.env.CHROMIUM_PATH, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -10,10 +11,13 @@ export const chromiumPath: string | null = PLACES.find((path) => path !== undefi
 /** A suffix for the names of skipped tests. */
 export const withoutChromium = chromiumPath === null ? " (SKIPPED: no Chromium here; set CHROMIUM_PATH)" : "";
 
-/** A headless browser that makes no requests of its own, with the same language and time zone on every machine. */
-export async function launchBrowser(): Promise<Browser> {
-  if (chromiumPath === null) throw new Error("There is no Chromium on this machine.");
-  return chromium.launch({
+/**
+ * Starts the run's browser: headless, without requests of its own, with the same language and time zone on every machine. Returns
+ * null where no Chromium is installed.
+ */
+export async function startBrowser(): Promise<BrowserServer | null> {
+  if (chromiumPath === null) return null;
+  return chromium.launchServer({
     executablePath: chromiumPath,
     env: { ...process.env, TZ: "UTC", LANG: "en_US.UTF-8", LANGUAGE: "en_US", LC_ALL: "en_US.UTF-8" },
     args: [
@@ -25,4 +29,11 @@ export async function launchBrowser(): Promise<Browser> {
       "--disable-gpu",
     ],
   });
+}
+
+/** Connects to the run's browser. Its `close` ends the connection, with the contexts that this test opened. */
+export async function connectBrowser(): Promise<Browser> {
+  const address = inject("browserAddress");
+  if (address === null) throw new Error("There is no Chromium on this machine.");
+  return chromium.connect(address);
 }

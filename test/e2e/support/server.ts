@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { inject } from "vitest";
 import { createTestHarness } from "wrangler";
+import { migrate } from "../../../bench/serve.ts";
 import { localConfig } from "../../../scripts/databases.mjs";
 import { writeKey } from "../../../src/auth/key.ts";
 import { keyIdOf } from "../../../src/auth/key-session.ts";
@@ -59,10 +60,12 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
     ],
   });
   const { url } = await harness.listen();
-  const worker = harness.getWorker<{ DB: D1Database }>();
-  // The type knows the one database that every Worker has.
-  for (const binding of databases) await worker.applyD1Migrations(binding as "DB");
-  const { DB: db } = await worker.getEnv();
+  const worker = harness.getWorker<Readonly<Record<string, D1Database>>>();
+  const env = await worker.getEnv();
+  const migrated = databases.map((binding) => env[binding]).filter((database) => database !== undefined);
+  for (const database of migrated) await migrate(database);
+  const [db] = migrated;
+  if (db === undefined) throw new Error("the Worker has no database");
   return {
     url: url.origin,
     db,
