@@ -41,40 +41,53 @@ export interface TestItem {
   readonly priority?: number;
 }
 
-/** Creates a key of an environment, and returns it. */
-export async function makeKey(environment: Environment, kind: "secret" | "publishable" | "relay"): Promise<string> {
+type KeyKind = "secret" | "publishable" | "relay";
+
+/** Returns a new key of an environment, and the statement that stores it. */
+async function newKey(environment: Environment, kind: KeyKind) {
   const key = writeKey(kind, environment, randomId(""));
   const hash = await sha256(key);
-  await env.DB.prepare(
+  const insert = env.DB.prepare(
     "INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms) VALUES (?, ?, CAST(? AS INTEGER), ?, ?, 0)",
-  )
-    .bind(hash, keyIdOf(hash), environment.id, kind, key.slice(0, 12))
-    .run();
+  ).bind(hash, keyIdOf(hash), environment.id, kind, key.slice(0, 12));
+  return { key, insert };
+}
+
+/** Creates a key of an environment, and returns it. */
+export async function makeKey(environment: Environment, kind: KeyKind): Promise<string> {
+  const { key, insert } = await newKey(environment, kind);
+  await insert.run();
   return key;
 }
 
+/** Creates an application with its keys, in two trips: nearly every test creates one. */
 export async function makeApp(endUserAuth: object | null = null): Promise<TestApp> {
   const database = home();
   const appId = idIn(database, randomId("app_"));
-  await env.DB.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId).run();
-  const environmentOf = async (mode: Mode): Promise<Environment> => {
-    const row = await env.DB.prepare(
-      "INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id",
-    )
-      .bind(appId, mode, await storedSettingOf({ appId, mode }, endUserAuth))
-      .first<{ id: number }>();
-    return { id: row?.id ?? 0, appId, mode, database };
-  };
-  const environments = { live: await environmentOf("live"), test: await environmentOf("test") };
+  const insertEnvironment = env.DB.prepare(
+    "INSERT INTO environments (app_id, mode, end_user_auth) VALUES (?, ?, ?) RETURNING id",
+  );
+  const settingOf = (mode: Mode) => storedSettingOf({ appId, mode }, endUserAuth);
+  const [, live, test] = await env.DB.batch<{ id: number }>([
+    env.DB.prepare("INSERT INTO apps (id, name, created_at_ms) VALUES (?, 'Test', 0)").bind(appId),
+    insertEnvironment.bind(appId, "live", await settingOf("live")),
+    insertEnvironment.bind(appId, "test", await settingOf("test")),
+  ]);
+  const environments = {
+    live: { id: live?.results[0]?.id ?? 0, appId, mode: "live", database },
+    test: { id: test?.results[0]?.id ?? 0, appId, mode: "test", database },
+  } as const;
+  const [skLive, pkLive, skTest, pkTest] = await Promise.all([
+    newKey(environments.live, "secret"),
+    newKey(environments.live, "publishable"),
+    newKey(environments.test, "secret"),
+    newKey(environments.test, "publishable"),
+  ]);
+  await env.DB.batch([skLive.insert, pkLive.insert, skTest.insert, pkTest.insert]);
   return {
     appId,
     environments,
-    keys: {
-      sk_live: await makeKey(environments.live, "secret"),
-      pk_live: await makeKey(environments.live, "publishable"),
-      sk_test: await makeKey(environments.test, "secret"),
-      pk_test: await makeKey(environments.test, "publishable"),
-    },
+    keys: { sk_live: skLive.key, pk_live: pkLive.key, sk_test: skTest.key, pk_test: pkTest.key },
   };
 }
 
@@ -110,26 +123,20 @@ export function bound(bindings: Bindings = {}): Env {
 /** Inserts a pack with items. */
 export async function makePack(appId: string, name: string, items: readonly TestItem[]): Promise<string> {
   const packId = randomId("cpk_");
-  await env.DB.prepare("INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES (?, ?, ?, ?, 0)")
-    .bind(appId, packId, name, nameKey(name))
-    .run();
-  for (const [position, item] of items.entries()) {
-    await env.DB.prepare(
-      `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
-       VALUES (?, ?, CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, CAST(? AS INTEGER))`,
-    )
-      .bind(
-        appId,
-        packId,
-        position,
-        randomId("cpi_"),
-        item.amountSteps,
-        item.unit,
-        JSON.stringify(item.matches ?? []),
-        item.priority ?? 100,
-      )
-      .run();
-  }
+  const insertItem = env.DB.prepare(
+    `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit, matches, priority)
+     VALUES (?, ?, CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, CAST(? AS INTEGER))`,
+  );
+  await env.DB.batch([
+    env.DB.prepare("INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES (?, ?, ?, ?, 0)").bind(
+      ...[appId, packId, name, nameKey(name)],
+    ),
+    ...items.map(({ amountSteps, unit, matches = [], priority = 100 }, position) =>
+      insertItem.bind(
+        ...[appId, packId, position, randomId("cpi_"), amountSteps, unit, JSON.stringify(matches), priority],
+      ),
+    ),
+  ]);
   return packId;
 }
 
