@@ -105,7 +105,7 @@ async function revokeForm(c: Context<DashboardEnv>, form: Form, refusal?: Purser
     c,
     { title: "Revoke balance", section: "users", refusal },
     balance.status === "revoked" ? (
-      <p class="card">This balance is revoked already.</p>
+      <p class="card">This balance is already revoked.</p>
     ) : (
       <Confirm
         c={c}

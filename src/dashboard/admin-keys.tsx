@@ -16,7 +16,7 @@ import { keepOnce, randomOf, takeOnce } from "./session.tsx";
 const ADMIN_KEYS_PATH = "/admin/apps/admin-keys";
 const ADMIN_KEY_NOTICES: Readonly<Record<string, string>> = {
   created: "Administration key created.",
-  revoked: "Administration key revoked. It opens nothing now.",
+  revoked: "Administration key revoked. It no longer works.",
 };
 const adminKeyFieldOf = (scope: string): string => `scope ${scope}`;
 
@@ -40,8 +40,8 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
       )}
       <section class="card">
         <p class="soft">
-          Keys for the administration's API, for people and services that must not have the admin token. They do not
-          open this dashboard.
+          Keys for the administration API, for people and services that must not have the admin token. They cannot sign
+          in to this dashboard.
         </p>
         <Table
           label="Administration keys"
@@ -90,7 +90,7 @@ async function revokePage(c: Context<DashboardEnv>) {
       <FormToken c={c} />
       <Hidden fields={{ adminKeyId: key.adminKeyId }} />
       <p>
-        “{key.name}” <code>{key.hint}</code> opens nothing from now on. This cannot be undone.
+        “{key.name}” <code>{key.hint}</code> stops working at once. This cannot be undone.
       </p>
       <div class="row">
         <button type="submit" class="danger">
@@ -114,7 +114,7 @@ const NewKeyForm = ({ c, form, refusal }: NewKeyProps) => (
   <form method="post" action={ADMIN_KEYS_PATH} class="card">
     <h2>New administration key</h2>
     <FormToken c={c} />
-    {/* Sent twice, this form makes one key. */}
+    {/* Submitting this form twice creates one key. */}
     <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
     <div class="row">
       <Field label="Name" name="name" value={form.name} required refusal={refusal} placeholder="Support desk" />

@@ -30,7 +30,7 @@ import { randomOf } from "./session.tsx";
 
 const ALERT_NOTICES: Readonly<Record<string, string>> = {
   created: "Alert created.",
-  deleted: "Alert deleted. It sends nothing more.",
+  deleted: "Alert deleted. It sends no more messages.",
   days: "Notices saved. They take effect now.",
 };
 
@@ -62,7 +62,7 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         <h2>Alerts</h2>
         <p class="soft">
           Send <code>credits.low</code> when a user has less than this (reserved credits count). It is sent again after
-          a grant or an adjustment has lifted the user above it. <code>credits.depleted</code> needs no alert.
+          a grant or an adjustment has raised the user above this amount. <code>credits.depleted</code> needs no alert.
         </p>
         <Table
           label="Alerts"
@@ -117,8 +117,8 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <form method="post" action={pathIn(c, "alerts/notices")} class="card">
         <h2>Notices of expiry</h2>
         <p class="soft">
-          Warn this many days before unused credits expire. Sends <code>balance.expiring</code>. Up to ten numbers;
-          empty: none. <code>balance.expired</code> needs no setting.
+          Sends <code>balance.expiring</code> this many days before unused credits expire. Enter up to ten numbers, or
+          none. <code>balance.expired</code> needs no setting.
         </p>
         <FormToken c={c} />
         <div class="row">
@@ -175,8 +175,8 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
       <form method="post" action={at} class="card">
         <h2>Edit</h2>
         <p class="soft">
-          Send <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A change
-          starts again: it may be sent again for users who are already below.
+          Send <code>credits.low</code> when a user has less than {belowOf(alert)} (reserved credits count). A changed
+          alert starts again, so it may fire again for users who are already below.
         </p>
         <FormToken c={c} />
         <div class="row">
@@ -195,13 +195,15 @@ async function alertPage(c: Context<DashboardEnv>, alert: AlertOutput, refusal?:
       </form>
       <section class="card" id="users">
         <h2>Users for whom it fired</h2>
-        <p class="soft">And who were not lifted since. Kept while the application has an endpoint that is on.</p>
+        <p class="soft">
+          Only users who have stayed below since. Recorded only while the application has an enabled endpoint.
+        </p>
         <Table
           label="Users for whom it fired"
           head={["User"]}
           csv="alert-users"
           rows={users.map(({ userId }) => [<UserLink c={c} id={userId} />])}
-          empty={<Empty icon="users" title="Nobody" />}
+          empty={<Empty icon="users" title="No users" />}
         />
         <Pager
           first={cursor === undefined ? null : at}
@@ -228,7 +230,7 @@ async function deleteAlertPage(c: Context<DashboardEnv>) {
       isDangerous
     >
       <p>
-        “{name}” (below {belowOf(alert)}) sends nothing more. This cannot be undone.
+        “{name}” (below {belowOf(alert)}) sends no more messages. This cannot be undone.
       </p>
     </Confirm>,
   );

@@ -56,7 +56,8 @@ async function auditPage(c: Context<DashboardEnv>) {
       </form>
       <section class="card">
         <p class="soft">
-          Every act of administration of this application, in both modes, by API or dashboard. Nothing can change it.
+          Every administrative action on this application, in both modes, by API or dashboard. Entries cannot be
+          changed.
         </p>
         <ListTable
           label="Acts"

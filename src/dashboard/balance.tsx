@@ -49,9 +49,9 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
         </div>
       </section>
       <section class="card">
-        <h2>Of the same grant</h2>
+        <h2>Other balances of this grant</h2>
         <Table
-          label="Of the same grant"
+          label="Other balances of this grant"
           head={["Balance", numbers("Remaining"), "Status"]}
           empty="This grant issued no other balance."
           rows={siblings.map((each) => [
@@ -64,8 +64,8 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
         />
       </section>
       <section class="card">
-        <h2>Done to it by administrators</h2>
-        <Acts c={c} label="Acts" entries={named} empty="Nothing by the dashboard or the administration API." />
+        <h2>Administrative actions</h2>
+        <Acts c={c} label="Acts" entries={named} empty="No actions by the dashboard or the administration API." />
       </section>
     </>,
   );

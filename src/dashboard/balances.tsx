@@ -132,7 +132,7 @@ const Then = ({ c, found: { balances, nextCursor } }: { c: Context<DashboardEnv>
   const isPartial = balances.some(({ past }) => past === null);
   return (
     <section class="card">
-      <p class="soft">By the ledger, at that very moment. The newest balances first.</p>
+      <p class="soft">Computed from the ledger. The newest balances first.</p>
       <Table
         label="Balances then"
         head={["Balance", "Pack", "Remained", "Status", "Expires"]}

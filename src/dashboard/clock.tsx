@@ -9,8 +9,8 @@ import { queryString, span, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 
 const CLOCK_NOTICES: Readonly<Record<string, string>> = {
-  set: "The clock was moved.",
-  removed: "The clock was taken away: test mode has real time.",
+  set: "Clock moved.",
+  removed: "Clock removed. Test mode uses real time.",
 };
 
 const JUMPS = [
@@ -24,7 +24,7 @@ const clockFieldOf = (atMs: number): string => iso(Math.ceil(atMs / 1_000) * 1_0
 
 const LiveHasNone = ({ c }: { c: Context<DashboardEnv> }) => (
   <p class="card">
-    Live mode has real time.{" "}
+    Live mode uses real time.{" "}
     <a href={`/admin/apps/${c.var.ctx.environment.appId}/test/clock`}>The clock of test mode</a>
   </p>
 );
@@ -53,15 +53,15 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
             <>
               <dt>Status</dt>
               <dd>
-                On its way: what lies in between is being done, and goes on every minute.{" "}
-                <a href={pathIn(c, "clock")}>Look again</a>
+                Advancing: the work that is due in between continues every minute.{" "}
+                <a href={pathIn(c, "clock")}>Refresh</a>
               </dd>
             </>
           )}
         </dl>
         <p class="soft">
-          Everything in test mode follows this clock, but for download links, sign-ins, signatures and the attempts of
-          webhooks. It runs on from where it is set.
+          Everything in test mode follows this clock, except download links, sign-ins, signatures and webhook attempts.
+          After it is set, it runs at the speed of real time.
         </p>
       </section>
       <form method="get" action={pathIn(c, "clock/confirm")} class="card">
@@ -99,7 +99,7 @@ async function clockPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
             clock.
           </p>
           <button type="submit" class="quiet">
-            Take the clock away
+            Remove the clock
           </button>
         </form>
       )}
@@ -112,7 +112,7 @@ async function confirmPage(c: Context<DashboardEnv>, form: Form) {
   if (ctx.environment.mode === "live") return clockPage(c, form);
   const read = await catchRefusal(async () => {
     const { now } = parseForm(setClockInput, { now: timeField(form, "now") });
-    if (now <= ctx.now()) throw invalid("now", "must be later than the environment's time: a clock goes forward alone");
+    if (now <= ctx.now()) throw invalid("now", "must be later than the environment's time: a clock only moves forward");
     return now;
   });
   if (read.result === undefined) return clockPage(c, form, read.refusal);

@@ -50,7 +50,7 @@ export async function doubtsOfId(ctx: TenantCtx, userId: string): Promise<readon
 /** Throws unless the form has an answer to its confirmation's doubts. */
 export function assertSure(form: Form): void {
   if (form.asked === "yes" && form.sure !== "yes") {
-    throw invalid("sure", "Nothing was changed: tick the box to say that you are sure.");
+    throw invalid("sure", "Nothing was changed: tick the box to confirm.");
   }
 }
 

@@ -21,7 +21,7 @@ const CountsTable = ({ counts: { erased, pseudonymised, revoked } }: { counts: E
   <>
     <Table
       label="Rows"
-      head={["What", "Rows", "Becomes"]}
+      head={["Data", "Rows", "Result"]}
       empty=""
       rows={[
         ...Object.entries(erased).map(([name, rows]) => [name, amountText(rows ?? 0), "Deleted"]),
@@ -32,19 +32,18 @@ const CountsTable = ({ counts: { erased, pseudonymised, revoked } }: { counts: E
   </>
 );
 
-/** The most characters of the ids in the form. For longer lists the form carries a hash of the ids instead. */
-/** The page that asks and the receipt say the same of what can be undone. */
-const UNDO =
-  "Erased data does not come back. Nothing is stored for these ids until the erasure is lifted, which allows them again.";
+/** Shown before the erasure, and in its receipt. */
+const UNDO = "Erased data cannot be restored. Nothing is stored for these ids until the erasure is lifted.";
 
-const REASON_CHARACTERS_MAX = 100_000;
+/** The most characters of the ids in the form. For longer lists the form has a hash of the ids instead. */
+const FORM_IDS_CHARACTERS_MAX = 100_000;
 
 async function shownFormFields({
   distinctIds = [],
   distinctIdCount,
 }: ErasePersonOutput): Promise<Record<string, string>> {
   const text = JSON.stringify(distinctIds);
-  const isSent = distinctIds.length === distinctIdCount && text.length <= REASON_CHARACTERS_MAX;
+  const isSent = distinctIds.length === distinctIdCount && text.length <= FORM_IDS_CHARACTERS_MAX;
   return isSent
     ? { distinctIds: text }
     : { shown: await sha256(JSON.stringify([distinctIdCount, ...distinctIds.toSorted()])) };
@@ -80,7 +79,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
           {distinctIds.map((id) => (
             <li>
               <code>{id}</code>
-              {unverified.has(id) && <span class="soft"> linked by a publishable key alone</span>}
+              {unverified.has(id) && <span class="soft"> linked only by a publishable key</span>}
             </li>
           ))}
         </ul>
@@ -95,7 +94,7 @@ async function eraseForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
         isDangerous
       >
         <p>
-          {UNDO} An id that is linked by a publishable key alone may belong to another person: only mentions of it are
+          {UNDO} An id that is linked only by a publishable key may belong to another person: only mentions of it are
           erased, unless you block it too.
         </p>
         {blockable.map(([index, id]) => (
@@ -153,11 +152,11 @@ async function receiptPage(c: Context<DashboardEnv>, erasureId: string, refusal?
         </dl>
         <CountsTable counts={receipt} />
         <p>{UNDO}</p>
-        <p class="soft">This receipt names nobody. Print it for your records.</p>
+        <p class="soft">This receipt contains no personal data. Print it for your records.</p>
       </section>
       {isRunning && (
         <p>
-          <a href={pathIn(c, `people/erasures/${erasureId}`)}>Look again</a>
+          <a href={pathIn(c, `people/erasures/${erasureId}`)}>Refresh</a>
         </p>
       )}
       {!isRunning && receipt.liftedAt === null && (
@@ -184,7 +183,7 @@ async function requireShown(
 ): Promise<Pick<ErasePersonInput, "distinctIds" | "distinctIdCount">> {
   const { output } = await erasePerson(ctx, { distinctId, dryRun: true, keepConsent: false });
   if ((await shownFormFields(output)).shown !== shown) {
-    throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and confirm again.");
+    throw new PurserError("changed_meanwhile", "The person's ids have changed. Check them, and confirm again.");
   }
   const { distinctIds = [], distinctIdCount } = output;
   return distinctIds.length === distinctIdCount ? { distinctIds } : { distinctIdCount };

@@ -240,14 +240,14 @@ async function figuresPage(c: Context<DashboardEnv>) {
 /** Says what was searched, and links to the next page if there is more. */
 const NoneFound = ({ next }: { next: string | null }) =>
   next === null ? (
-    <Empty icon="search" title="None in these days">
+    <Empty icon="search" title="Nothing in these days">
       Change the days, the unit or the pack above.
     </Empty>
   ) : (
-    <Empty icon="search" title="None among those searched so far">
-      More are to be searched.{" "}
+    <Empty icon="search" title="Nothing found so far">
+      There are more entries to search.{" "}
       <a class="button quiet small" href={next}>
-        Search on
+        Continue
       </a>
     </Empty>
   );

@@ -5,10 +5,10 @@ import { numberText } from "../lib/json.ts";
 let number: Intl.NumberFormat | undefined;
 let compact: Intl.NumberFormat | undefined;
 
-/** Returns a number with all its digits, also a sum that has more of them than a double (`exactAmount`). */
+/** Returns a number with all its digits, even if it has more digits than a double (`exactAmount`). */
 export function amountText(value: number): string {
   number ??= new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
-  // `format` takes digits as text, and TypeScript wants a literal of them.
+  // `format` accepts digits as text, but its type only allows literals.
   return number.format(typeof value === "number" ? value : (numberText(value) as "0"));
 }
 export function shortAmount(value: number): string {

@@ -71,7 +71,7 @@ async function grantForm(c: Context<DashboardEnv>, form: Form, refusal?: PurserE
     c,
     { title: "Grant credits", section: "users", refusal },
     <form method="get" action={pathIn(c, "users/grant/confirm")} class="card">
-      {/* The same confirmation, submitted again, grants nothing more. */}
+      {/* Submitting the same confirmation twice grants once. */}
       <Hidden fields={{ ref: form.ref ?? root.newId("dashboard:") }} />
       <div class="row">
         <GrantFields form={form} packs={offered} refusal={refusal} />
@@ -116,8 +116,8 @@ const noPacksPage = (c: Context<DashboardEnv>) =>
     c,
     { title: "Grant credits", section: "users" },
     <p class="card">
-      There is no pack to grant. <a href={pathIn(c, "packs/new")}>Create a pack</a> first: it says what a grant issues,
-      and what it pays for.
+      There is no pack to grant. <a href={pathIn(c, "packs/new")}>Create a pack</a> first: it defines what a grant
+      issues, and which events the credits pay for.
     </p>,
   );
 

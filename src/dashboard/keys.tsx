@@ -19,7 +19,7 @@ const SHOWN_KEYS_MAX = 100;
 const KEY_NOTICES: Readonly<Record<string, string>> = {
   app: "Application created. Create its keys below.",
   created: "Key created.",
-  revoked: "Key revoked. It can write nothing now, and read nothing within seconds.",
+  revoked: "Key revoked. It no longer works: for writes from now on, for reads within seconds.",
   setting: "Setting saved. It takes effect now, and for reads within seconds.",
 };
 
@@ -105,7 +105,7 @@ async function confirmRevoke(c: Context<DashboardEnv>) {
     c,
     { title: "Revoke key", section: "keys" },
     key.revokedAt !== null ? (
-      <p class="card">This key is revoked already.</p>
+      <p class="card">This key is already revoked.</p>
     ) : (
       <Confirm c={c} action="keys/revoke" fields={{ keyId: key.keyId }} button="Revoke key" cancel="keys" isDangerous>
         <dl class="facts">
@@ -209,7 +209,7 @@ const Keys = ({ c, keys, next, madeBy, form, refusal }: KeysProps) => (
     />
     <form method="post" action={pathIn(c, "keys")} class="row">
       <FormToken c={c} />
-      {/* Sent twice, this form makes one key. */}
+      {/* Submitting this form twice creates one key. */}
       <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
       <Choice
         label="New key"

@@ -30,7 +30,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
     eventsADayOfOneId: today.eventsOfOneId,
     bytesADayOfOneId: today.bytesOfOneId,
   };
-  const notice = c.req.query("notice") === "set" ? "Limits saved. They are in force now." : undefined;
+  const notice = c.req.query("notice") === "set" ? "Limits saved. They take effect now." : undefined;
   return page(
     c,
     { title: "Limits", section: "limits", refusal, notice },
@@ -38,12 +38,12 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <section class="card">
         <h2>Analytics today</h2>
         <p class="soft">
-          Analytics that publishable keys sent on {today.day} (UTC). Secret keys are not counted. Over a limit of the
-          day nothing more is stored until midnight; over one of an id, none of that id's events.
+          Analytics that publishable keys sent on {today.day} (UTC). Secret keys are not counted. Above a daily limit
+          nothing more is stored until midnight; above the limit of an id, no more events of that id.
         </p>
         <Table
           label="Analytics today"
-          head={["Limit", numbers("Used"), numbers("At most"), "How near"]}
+          head={["Limit", numbers("Used"), numbers("At most"), "Share"]}
           rows={LIMITS.map((limit) => [
             NAMES[limit],
             amountText(used[limit]),
@@ -61,7 +61,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
         />
       </section>
       <section class="card">
-        <h2>Limits that were met (last 30 days)</h2>
+        <h2>Limits that were reached (last 30 days)</h2>
         {reached.length === 0 && <p class="soft">None.</p>}
         <ul>
           {reached.map(({ limit, at }) => (
@@ -73,7 +73,7 @@ async function limitsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       </section>
       <form method="post" action={pathIn(c, "limits")} class="card">
         <h2>Set limits</h2>
-        <p class="soft">An empty field is the default. No honest client meets a default.</p>
+        <p class="soft">An empty field means the default. Normal clients do not reach a default.</p>
         <FormToken c={c} />
         <div class="row">
           {LIMITS.map((limit) => (

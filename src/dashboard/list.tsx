@@ -9,8 +9,8 @@ import { amountText } from "./format.tsx";
 import { Icon } from "./icons.tsx";
 
 /**
- * This file shows a list of which a page has 50 rows, sorts it beyond that page, and saves it as CSV. A list without a sort is
- * read page by page; a sort and a file read its first 10,000 rows.
+ * This file shows a list in pages of 50 rows, sorts the whole list, and saves it as CSV. A list in its own order is read page by
+ * page; a sorted list and a CSV file have its first 10,000 rows.
  */
 
 type CellValue = string | number | null;
@@ -54,7 +54,7 @@ export interface ShownList<Row> {
 }
 
 const PAGE_ROWS = 50;
-/** A sort and a file read this many rows in a trip, and this many pages of them. */
+/** To sort or save a list, this many rows are read at once, and at most this many times. */
 const READ_ROWS = 500;
 const READ_PAGES_MAX = 20;
 

@@ -25,7 +25,7 @@ async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserErr
     c,
     { title: "New recurring grant", section: "users", refusal },
     <form method="get" action={pathIn(c, `${RECURRING_PATH}/confirm`)} class="card">
-      {/* The same confirmation, submitted again, makes no second one. */}
+      {/* Submitting the same confirmation twice creates one recurring grant. */}
       <Hidden fields={{ recurringId: form.recurringId ?? c.var.root.newId("rec_") }} />
       <div class="row">
         <GrantFields form={form} packs={packs} refusal={refusal} />
@@ -47,7 +47,7 @@ async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserErr
           refusal={refusal}
         />
         <Field
-          label="No period from (UTC)"
+          label="Ends (UTC)"
           name="endsAt"
           type="datetime-local"
           value={form.endsAt}
@@ -55,10 +55,10 @@ async function newPage(c: Context<DashboardEnv>, form: Form, refusal?: PurserErr
           refusal={refusal}
         />
         <Field
-          label="Further periods that credits live"
+          label="Rollover periods"
           name="rolloverPeriods"
           value={form.rolloverPeriods ?? "0"}
-          hint="empty: they expire as the pack says"
+          hint="empty: credits expire as the pack says"
           refusal={refusal}
         />
       </div>
@@ -113,7 +113,7 @@ async function confirmNew(c: Context<DashboardEnv>, form: Form, refused?: Purser
           {form.endsAt ? `, none from ${form.endsAt} UTC` : ""}
         </dd>
       </dl>
-      <p>What is due by now is granted at once.</p>
+      <p>Due periods are granted at once.</p>
     </Confirm>,
   );
 }

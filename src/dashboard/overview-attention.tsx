@@ -24,7 +24,7 @@ interface Matter {
 const SPIKE_MIN = 10;
 const SPIKE_TIMES = 3;
 const USUAL_DAYS = 7;
-/** How long a message may wait before the page reports it, even if its endpoint is not failing. */
+/** How long a message may wait before the page reports it, if its endpoint is not failing. */
 const WAITING_MS = 15 * 60_000;
 const DISPUTES_SHOWN = 5;
 
@@ -68,7 +68,7 @@ function ofDatabase(c: Context<DashboardEnv>, { fullness }: Overview): Matter[] 
     {
       kind: isNearEnd ? "bad" : "warn",
       title: `The database is ${Math.floor(fullness * 100)} % full.`,
-      detail: `Analytics ${isNearEnd ? "" : "by publishable and relay keys "}are not stored any more. Credits, usage and exports go on.`,
+      detail: `Analytics ${isNearEnd ? "" : "by publishable and relay keys "}are not stored any more. Credits, usage and exports continue.`,
       href: pathIn(c, "limits"),
       action: "See the limits",
     },

@@ -42,7 +42,7 @@ export const PackForm = ({ c, packId, draft, version, refusal, ruleTest }: PackF
             label="Expires after (days)"
             name="defaultExpiryDays"
             value={draft.defaultExpiryDays}
-            hint="empty = never"
+            hint="empty: never"
             refusal={refusal}
           />
         </div>

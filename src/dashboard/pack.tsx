@@ -86,7 +86,7 @@ const Archived = ({ c, pack }: { c: Context<DashboardEnv>; pack: PackOutput }) =
     <FormToken c={c} />
     <div class="row">
       <p>
-        <b>Archived</b> {timeText(pack.archivedAt)} (UTC). It cannot be granted, and its name can be given to another.
+        <b>Archived</b> {timeText(pack.archivedAt)} (UTC). It cannot be granted, and its name can be used again.
       </p>
       <button type="submit">Restore pack</button>
     </div>
@@ -136,7 +136,7 @@ async function answerRuleTest(c: Context<DashboardEnv>, packId: string | null) {
 const confirmNoItems = (c: Context<DashboardEnv>, packId: string, pack: PackOutput) =>
   page(
     c,
-    { title: "Take all items from the pack", section: "packs" },
+    { title: "Remove all items from the pack", section: "packs" },
     <Confirm
       c={c}
       action={`packs/${packId}`}

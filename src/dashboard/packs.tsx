@@ -80,7 +80,7 @@ async function packsPage(c: Context<DashboardEnv>) {
           "Packs",
           packs.filter((pack) => pack.archivedAt === null),
           <Empty icon="packs" title="No packs yet">
-            A pack says what a grant issues: amounts, the events that they pay for, and when they expire.
+            A pack defines what a grant issues: amounts, the events that they pay for, and when they expire.
           </Empty>,
         )}
         <p class="soft">Live and test mode share packs.</p>

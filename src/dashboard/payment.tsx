@@ -20,7 +20,7 @@ import { StatusTag } from "./payments.tsx";
 const userAsked = (c: Context<DashboardEnv>, user: string | null | undefined) =>
   user == null ? "" : <UserLink c={c} id={user} />;
 
-/** Shows a payment, with a form that settles it, or one that previews its refund. */
+/** Shows a payment, with a form that settles it or a form that previews its refund. */
 async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal?: PurserError) {
   const { appId, mode } = c.var.ctx.environment;
   const payment = await findPayment(c.var.root, appId, mode, paymentKey);
@@ -80,7 +80,7 @@ async function paymentPage(c: Context<DashboardEnv>, paymentKey: string, refusal
             pack ?? "none named",
             quantity ?? "",
           ])}
-          empty="Stripe has not said yet what it pays."
+          empty="Stripe has not yet sent what the payment is for."
         />
         <h2>Events</h2>
         <Table
@@ -118,7 +118,7 @@ const SettleForm = (props: {
   return (
     <form method="get" action={`${paymentPath(c, payment.paymentKey)}/settle`} class="card">
       <h2>Grant it by hand</h2>
-      <p class="soft">It is this payment's grant from then on: refunds and disputes at Stripe take it back.</p>
+      <p class="soft">Later refunds and disputes at Stripe take these credits back.</p>
       <div class="row">
         <GrantFields
           form={{ ...form, userId: form.userId ?? payment.userId ?? "" }}
@@ -140,7 +140,7 @@ const RefundForm = (props: { c: Context<DashboardEnv>; payment: PaymentOutput; r
       <h2>Refund</h2>
       <p class="soft">
         A payment is refunded <a href={stripeUrl(payment.paymentKey, c.var.ctx.environment.mode)}>at Stripe</a>, and
-        Stripe's event takes the credits back. See here first what it would take. Nothing is changed.
+        Stripe's event takes the credits back. Preview here what a refund would take. The preview changes nothing.
       </p>
       <div class="row">
         <Field label="Part" name="part" value={part} required refusal={refusal} />

@@ -138,7 +138,7 @@ async function paymentsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
   const list = await readShownList(asked, PAYMENT_COLUMNS, reader.read);
   const { sums = [], debt = [] } = reader.sums();
   const stripe = await readStripe(c.var.root, appId, mode);
-  const notice = c.req.query("notice") === "set" ? "Setting saved. It is in force now." : undefined;
+  const notice = c.req.query("notice") === "set" ? "Setting saved. It takes effect now." : undefined;
   return page(
     c,
     { title: "Payments", section: "payments", refusal, notice },

@@ -39,7 +39,7 @@ async function peoplePage(c: Context<DashboardEnv>) {
       <FindPerson c={c} distinctId={q} />
       {q !== undefined && (
         <p class="card">
-          <a href={open}>Open the id “{q}”</a>, whether or not something was sent under it.
+          <a href={open}>Open the id “{q}”</a>, even if nothing is stored under it.
         </p>
       )}
       <section class="card">
@@ -53,7 +53,7 @@ async function peoplePage(c: Context<DashboardEnv>) {
           label="People"
           csv="people"
           head={["Distinct id", "Last seen", "First seen", numbers("Events"), "Linked to"]}
-          empty="Nobody here yet. Ids come with analytics events."
+          empty="No people yet. Ids appear with analytics events."
           rows={people.map((each) => [
             <>
               <PersonLink c={c} id={each.distinctId} /> {each.isIdentified ? <Tag kind="active">identified</Tag> : null}

@@ -87,8 +87,8 @@ type ClaimView = Profile["claims"][number];
 
 const FLAWS: Readonly<Record<ClaimView["flaws"][number], string>> = {
   identified: "it is an identified user",
-  known: "your server or its own page said that it is a user",
-  account: "it has credits or usage, asked for some, or paid",
+  known: "your server or its own page identified it as a user",
+  account: "it has credits, usage, refused usage or payments",
   consent: "it has its own consent decisions",
 };
 
@@ -168,7 +168,7 @@ const Export = ({ c, distinctId, link, audit }: ExportProps) => (
         <button type="submit" class="quiet">
           End all links
         </button>{" "}
-        <span class="soft">Links that were created for this id no longer open. A download that runs is finished.</span>
+        <span class="soft">Ends all links that were created for this id. A running download continues.</span>
       </p>
     </form>
     <h3>Export history</h3>

@@ -56,7 +56,7 @@ interface TimelineUser {
 
 /**
  * Returns what happened to a user before a moment, newest first. Each source is read back to a moment of its own, and the page ends
- * at the latest of these, so that nothing is missing on it. Of refusals it has those that are kept.
+ * at the latest of these, so that nothing is missing on it. It has only the refusals that are still stored.
  */
 export async function readTimeline(
   root: SystemCtx,
@@ -134,7 +134,7 @@ function pageOfItems(items: readonly TimelineItem[], ends: readonly number[]) {
   return { items: above, olderMs: endMs + 1 };
 }
 
-/** Groups the entries of one act. A usage event is read from the events instead, which also have what nobody paid. */
+/** Groups the entries of one act. Usage events are left out: the list of events also has the quantities that nobody paid. */
 function entriesOfActs(rows: readonly LedgerRow[]): (readonly [LedgerRow, ...LedgerRow[]])[] {
   const groups = Map.groupBy(
     rows.filter(({ cause }) => cause !== "usage"),

@@ -54,7 +54,7 @@ const GrantTable = ({ c, recurring, withUsers = false }: GrantTableProps) => (
   <Table
     label="Recurring grants"
     csv="recurring-grants"
-    head={[...(withUsers ? ["User"] : []), "Pack", "Every", "State", "Period that runs", "Next", "Rollover", "Id", ""]}
+    head={[...(withUsers ? ["User"] : []), "Pack", "Every", "State", "Current period", "Next", "Rollover", "Id", ""]}
     empty={<Empty icon="check" title="No recurring grant is suspended" />}
     rows={recurring.map((grant) => [
       ...(withUsers ? [<UserLink c={c} id={grant.userId} />] : []),

@@ -9,7 +9,7 @@ import { UserLink } from "./links.tsx";
 const WHY_NOT_GRANTED: Readonly<Record<string, string>> = {
   credit_pack_not_found: "there is no such pack, or it is archived",
   invalid_quantity: "the quantity is missing, not positive, or too large",
-  test_quota_exceeded: "test mode has as many balances as it may have",
+  test_quota_exceeded: "test mode has the maximum number of balances",
   person_erased: "this person was erased",
 };
 

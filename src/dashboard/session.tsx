@@ -96,18 +96,19 @@ export const protect = createMiddleware<DashboardEnv>(async (c, next) => {
 });
 
 const ONCE_COOKIE = "purser_once";
-const SECONDS = 120;
+/** How long the browser keeps the value. */
+const ONCE_SECONDS = 120;
 
 const contextOf = (c: Context<DashboardEnv>, purpose: string) =>
   `dashboard once\n${purpose}\n${c.var.session.sessionId}`;
 
 /**
- * Stores a value that the next page shows once, such as a new key. An act answers with a redirect, so that the page can be
+ * Stores a value that the next page shows once, such as a new key. An act responds with a redirect, so that the page can be
  * reloaded. The browser carries the value, sealed for this session, for at most two minutes.
  */
 export async function keepOnce(c: Context<DashboardEnv>, purpose: string, value: object): Promise<void> {
   const sealed = await sealText(adminTokenOf(c.var.root.settings), contextOf(c, purpose), JSON.stringify(value));
-  setCookie(c, ONCE_COOKIE, sealed, { ...cookieOptions(c), maxAge: SECONDS });
+  setCookie(c, ONCE_COOKIE, sealed, { ...cookieOptions(c), maxAge: ONCE_SECONDS });
 }
 
 /** Returns the value that `keepOnce` stored for this purpose, once. Null when there is none. */
@@ -160,11 +161,11 @@ export async function repeatable(c: Context<DashboardEnv>, about = ""): Promise<
   };
 }
 
-const SHOWN_MAX = 200;
+const SHOWN_SESSIONS_MAX = 200;
 
 async function sessionsPage(c: Context<DashboardEnv>) {
-  const sessions = await listSessions(c.var.root, SHOWN_MAX);
-  const notice = c.req.query("notice") === "ended" ? "Session ended. Its cookie opens nothing now." : undefined;
+  const sessions = await listSessions(c.var.root, SHOWN_SESSIONS_MAX);
+  const notice = c.req.query("notice") === "ended" ? "Session ended. Its cookie no longer works." : undefined;
   return page(
     c,
     { title: "Sessions", notice },
@@ -189,12 +190,12 @@ async function sessionsPage(c: Context<DashboardEnv>) {
           </form>,
         ])}
       />
-      {sessions.length === SHOWN_MAX && <p class="soft">Only the newest {SHOWN_MAX} are shown.</p>}
+      {sessions.length === SHOWN_SESSIONS_MAX && <p class="soft">Only the newest {SHOWN_SESSIONS_MAX} are shown.</p>}
     </section>,
   );
 }
 
-/** Returns the pages of sign-ins with the admin token. With Cloudflare Access there are none, because Access manages them. */
+/** The page of the sessions. With Cloudflare Access there are no sessions, because Access manages the sign-ins. */
 export const sessionsRoutes = createDashboardRoutes()
   .get("/apps/sessions", sessionsPage)
   .post("/apps/sessions/end", async (c) => {

@@ -19,7 +19,7 @@ import { createDashboardRoutes, type DashboardEnv, type Form, parseForm } from "
 import { page } from "./layout.tsx";
 import { adminTokenOf, COOKIE, cookieOptions, findSession } from "./session.tsx";
 
-/** Refuses a form from another site. Browsers send its origin; a request without any of these headers is not from a browser. */
+/** Refuses a form from another site. Browsers send `Origin` or `Sec-Fetch-Site`; a request without both is not from a browser. */
 function assertSameOrigin(c: Context<DashboardEnv>): void {
   const site = c.req.header("sec-fetch-site");
   const origin = c.req.header("origin");
@@ -164,7 +164,7 @@ async function keptFormPage(c: Context<DashboardEnv>, kept: KeptForm, sessionId:
     { title: "Signed in" },
     <form method="post" action={kept.path} class="card">
       <Hidden fields={{ ...kept.fields, _form }} />
-      <p>The form that you sent before is kept. It has changed nothing yet.</p>
+      <p>Your form is kept. It has changed nothing yet.</p>
       <div class="row">
         <button type="submit">Send the form</button>
         <a class="button quiet" href="/admin/apps">

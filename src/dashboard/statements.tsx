@@ -19,14 +19,14 @@ async function listPage(c: Context<DashboardEnv>, refusal?: PurserError) {
     <>
       <section class="card">
         <p class="soft">
-          The credits of a month, by unit and pack, for accounting. It closes to the step. Months are UTC, and can be
-          asked for an hour after their end.
+          The credits of a month, by unit and pack, for accounting. It balances exactly. Months are in UTC, and a
+          statement can be requested an hour after the month has ended.
         </p>
         <Table
           label="Statements"
           csv="statements"
           head={["Month", "State", "Made", ""]}
-          empty="No statements yet. Ask for a month below."
+          empty="No statements yet. Request a month below."
           rows={statements.map(({ statementId, month, status, madeAt }) => [
             <a href={pathIn(c, `statements/${statementId}`)}>{month}</a>,
             <Tag kind={status === "ready" ? "good" : "pending"}>{status}</Tag>,
@@ -94,7 +94,7 @@ async function statementPage(c: Context<DashboardEnv>, statementId: string) {
     c,
     { title: `Statement ${month}`, section: "statements" },
     lines === null ? (
-      <p class="card">It is being made. Load the page again in a minute.</p>
+      <p class="card">The statement is being made. Reload this page in a minute.</p>
     ) : (
       <section class="card">
         <Table

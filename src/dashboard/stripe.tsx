@@ -47,11 +47,11 @@ export const StripeSetup = (props: {
         <h2>What to enter at Stripe</h2>
         <p>
           Last event received: <b>{timeText(lastEventAt, "none yet")}</b>
-          {setting === null ? ". Not set: no events are taken." : ""}
+          {setting === null ? ". Not set: no events are accepted." : ""}
         </p>
         {refused !== null && (
           <p>
-            Something without a valid signature came at <b>{timeText(refused.at, "")}</b> (
+            A request without a valid signature came at <b>{timeText(refused.at, "")}</b> (
             {REFUSED_WORDS[refused.reason]}).
           </p>
         )}
@@ -104,7 +104,7 @@ export const StripeSetup = (props: {
           <button type="submit">Save setting</button>{" "}
           {setting !== null && (
             <a class="button quiet" href={pathIn(c, "stripe-off")}>
-              Take no events any more
+              Stop accepting events
             </a>
           )}
         </p>
@@ -117,12 +117,12 @@ export const StripeSetup = (props: {
 const confirmOff = (c: Context<DashboardEnv>) =>
   page(
     c,
-    { title: "Take no events any more", section: "payments" },
+    { title: "Stop accepting events", section: "payments" },
     <Confirm
       c={c}
       action="payments/stripe"
       fields={{ off: "yes" }}
-      button="Take no events any more"
+      button="Stop accepting events"
       cancel="payments"
       isDangerous
     >

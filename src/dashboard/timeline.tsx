@@ -45,7 +45,7 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
         label="Timeline"
         csv="timeline"
         head={["When", "What", numbers("Credits"), "By"]}
-        empty={isFirst ? "Nothing happened yet." : "Nothing happened before."}
+        empty={isFirst ? "Nothing happened yet." : "Nothing happened earlier."}
         rows={items.map((item) => [
           <Time at={iso(item.atMs)} />,
           <What c={c} item={item} packs={packs} />,
@@ -55,9 +55,9 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
       />
       <p class="soft">
         Refusals are kept for 30 days, and may be incomplete. Equal ones are one row, at the last time.
-        {!hasAllActs && ` Only the newest ${timelineActsMax} acts of operators are named here. The audit has all.`}
+        {!hasAllActs && ` Only the newest ${timelineActsMax} actions of operators are shown here. The audit has all.`}
         {Math.abs(now() - realNow()) > 60_000 &&
-          " Refusals and acts of operators have the real time, not the test clock's."}
+          " Refusals and actions of operators have the real time, not the test clock's."}
       </p>
       <Pager
         first={isFirst ? null : link()}

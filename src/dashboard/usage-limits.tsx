@@ -133,8 +133,8 @@ async function limitPage(c: Context<DashboardEnv>, limit: UsageLimitOutput, refu
     <form method="post" action={at} class="card">
       <h2>Edit</h2>
       <p class="soft">
-        Counts <Rules of={limit.matches} /> events in {unit}, every {every}. A changed amount judges what is used so
-        far.
+        Counts <Rules of={limit.matches} /> events in {unit}, every {every}. A changed amount also applies to the usage
+        so far.
       </p>
       <FormToken c={c} />
       <div class="row">
@@ -160,8 +160,7 @@ async function deleteLimitPage(c: Context<DashboardEnv>) {
       button="Delete limit"
     >
       <p>
-        Delete the limit <strong>{name}</strong>? It refuses nothing any more, and what users have used of it is
-        forgotten.
+        Delete the limit <strong>{name}</strong>? It no longer refuses usage, and the used amounts are deleted.
       </p>
     </Confirm>,
   );

@@ -113,7 +113,7 @@ export const RunsOut = ({ c, largest, users }: UsersProps) => {
         label="Runs out next"
         csv="runs-out-next"
         head={["User", numbers("Can be spent now"), numbers("A day"), "Runs out", ""]}
-        empty="Not known of anybody: nobody used credits of a unit that they have."
+        empty="Not known for any user: no user has used credits of a unit that they still have."
         rows={first.map(({ user, used, unit, left }) => [
           <UserLink c={c} id={user.userId} />,
           `${amountText(user.remaining.find((each) => each.unit === unit)?.amount ?? 0)} ${unit}`,

@@ -12,7 +12,7 @@ import { pathIn } from "./layout.tsx";
 import { ReservationLink } from "./links.tsx";
 import { RuleList } from "./packs.tsx";
 
-export type UserBalanceRowView = BalanceList["balances"][number];
+export type UserBalance = BalanceList["balances"][number];
 
 /** Shows the user's balances in spending order, each with a bar for the remaining amount. */
 export const Balances = ({ c, userId, list }: { c: Context<DashboardEnv>; userId: string; list: BalanceList }) => (
@@ -43,7 +43,7 @@ const OPEN_MAX = 6;
 interface CardsProps {
   readonly c: Context<DashboardEnv>;
   readonly userId: string;
-  readonly balances: readonly UserBalanceRowView[];
+  readonly balances: readonly UserBalance[];
 }
 
 const Cards = ({ c, userId, balances }: CardsProps) => (
@@ -54,15 +54,7 @@ const Cards = ({ c, userId, balances }: CardsProps) => (
   </div>
 );
 
-const ListedBalance = ({
-  c,
-  userId,
-  balance,
-}: {
-  c: Context<DashboardEnv>;
-  userId: string;
-  balance: UserBalanceRowView;
-}) => {
+const ListedBalance = ({ c, userId, balance }: { c: Context<DashboardEnv>; userId: string; balance: UserBalance }) => {
   const { balanceId } = balance;
   const left = `${amountText(balance.remaining)} of ${amountText(balance.initial)} ${balance.unit}`;
   return (
@@ -96,7 +88,6 @@ const ListedBalance = ({
   );
 };
 
-/** Shows the user's totals by unit. */
 interface TotalsProps {
   readonly list: BalanceList;
   readonly totals: Awaited<ReturnType<typeof readUserTotals>>;
@@ -123,6 +114,7 @@ function byRules({ balances, isTruncated }: BalanceList, unit: Unit) {
   }));
 }
 
+/** Shows the user's totals by unit. */
 export const Totals = ({ list, totals, usage }: TotalsProps) => (
   <section class="card" id="totals">
     <h2>Total</h2>

@@ -13,17 +13,17 @@ import { amountText, quantitiesText, queryString, signed, Time, timeText } from 
 import { pathIn } from "./layout.tsx";
 import { BalanceLink, EventLink, ReservationLink } from "./links.tsx";
 import { type ListColumn, ListTable, type ShownList } from "./list.tsx";
-import type { UserBalanceRowView } from "./user-balances.tsx";
+import type { UserBalance } from "./user-balances.tsx";
 
 interface LedgerProps {
   readonly c: Context<DashboardEnv>;
   readonly form: Form;
-  readonly balances: readonly UserBalanceRowView[];
+  readonly balances: readonly UserBalance[];
   readonly list: ShownList<LedgerRow>;
   /** The usage events that caused the page's entries. */
   readonly events: ReadonlyMap<string, EventDescription>;
   /** The balance that the chart shows, and its newest entries. Null when the user has no balance. */
-  readonly chart: { readonly balance: UserBalanceRowView; readonly rows: readonly LedgerRow[] } | null;
+  readonly chart: { readonly balance: UserBalance; readonly rows: readonly LedgerRow[] } | null;
 }
 
 export const Ledger = ({ c, form, balances, list, events, chart }: LedgerProps) => {
@@ -161,7 +161,7 @@ const SourceLinks = ({
 );
 
 /** Shows a balance's remaining amount over time, oldest first. */
-const BalanceChart = ({ balance, rows }: { balance: UserBalanceRowView; rows: readonly LedgerRow[] }) => (
+const BalanceChart = ({ balance, rows }: { balance: UserBalance; rows: readonly LedgerRow[] }) => (
   <StepChart
     label={`${balance.packName}: ${balance.unit} remaining`}
     steps={rows.toReversed().map((row) => ({

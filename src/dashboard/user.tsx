@@ -37,7 +37,7 @@ import { Balances, ByModel, Holds, Totals } from "./user-balances.tsx";
 import { LEDGER_COLUMNS, Ledger } from "./user-ledger.tsx";
 import { Plan } from "./user-plan.tsx";
 
-/** Shows the search for users and for anything that has an id. */
+/** Shows the search for users, and for other objects by their id. */
 export const FindUser = ({ c, value }: { c: Context<DashboardEnv>; value?: string | undefined }) => (
   <form method="get" action={pathIn(c, "users")} class="card row">
     <Field label="User id, or another id" name="q" value={value} />
@@ -179,7 +179,7 @@ export async function userPage(c: Context<DashboardEnv>) {
   );
 }
 
-/** Shows that nothing was written under an id, which may be mistyped or belong to the other mode. */
+/** Shows that no user has this id. The id may be mistyped or belong to the other mode. */
 const Unknown = ({ c, userId }: { c: Context<DashboardEnv>; userId: string }) => {
   const { appId, mode } = c.var.ctx.environment;
   const other = mode === "live" ? "test" : "live";

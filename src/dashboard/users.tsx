@@ -94,7 +94,7 @@ async function usersPage(c: Context<DashboardEnv>) {
           words={["First users", "More users"]}
           empty={
             q === undefined
-              ? "No users here yet. A user is there from the first grant or usage event on."
+              ? "No users yet. A user appears with the first grant or usage event."
               : `No user's id begins with “${q}”.`
           }
         />
@@ -114,7 +114,7 @@ interface ReferencesProps {
 /** Shows balances of any user whose reference was searched for. */
 const ReferenceList = ({ c, balances }: ReferencesProps) => (
   <section class="card">
-    <h2>Granted under such a reference</h2>
+    <h2>Balances with this reference</h2>
     <Table
       label="References"
       csv="references"

@@ -63,7 +63,9 @@ const verifyPage = (c: Context<DashboardEnv>, { title, results, next, refusal }:
           <VerifyVerdict c={c} result={result} />,
         ])}
       />
-      <p>{next === null ? "These were the last." : <a href={pathIn(c, next)}>Verify the next entries</a>}</p>
+      <p>
+        {next === null ? "There is nothing more to verify." : <a href={pathIn(c, next)}>Verify the next entries</a>}
+      </p>
     </section>,
   );
 

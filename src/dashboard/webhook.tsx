@@ -32,10 +32,10 @@ const ONE = "/webhooks/:webhookId";
 const WEBHOOK_NOTICES: Readonly<Record<string, string>> = {
   created: "Endpoint created. It gets messages from now on.",
   changed: "Endpoint changed. It takes effect now.",
-  rotated: "New secret made. The one before signs as well for 24 hours.",
+  rotated: "New secret created. The previous secret also signs for 24 hours.",
   tested: "Test message sent. It is below, with its attempts: reload to see them.",
-  resent: "Message sent once more. Reload to see the attempt.",
-  "resent-all": "Messages sent once more. Reload to see the attempts.",
+  resent: "Message sent again. Reload to see the attempt.",
+  "resent-all": "Messages sent again. Reload to see the attempts.",
   replayed: "The messages of that time are sent again, within minutes.",
 };
 
@@ -112,8 +112,8 @@ async function webhookPage(c: Context<DashboardEnv>, webhook: Endpoint, refusal?
         </dl>
         {!webhook.isEnabled && (
           <p class="soft">
-            {whyOff(webhook, listed)} Nothing is written for it while it is off. Switched on again, it is told of what
-            happens from then on; a replay sends the rest.
+            {whyOff(webhook, listed)} While it is off, it gets no messages. After it is switched on again, it gets the
+            messages of later events; a replay sends the rest.
           </p>
         )}
         <form method="post" action={pathIn(c, `webhooks/${webhookId}/test`)} class="row">
@@ -181,7 +181,7 @@ async function rotatePage(c: Context<DashboardEnv>) {
       cancel={`webhooks/${webhookId}`}
     >
       <p>
-        <code>{url}</code> gets a new secret. The present one signs as well for 24 hours. Any older secret stops now.
+        <code>{url}</code> gets a new secret. The current secret also signs for 24 hours. Any older secret stops now.
       </p>
     </Confirm>,
   );

@@ -131,7 +131,7 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <section class="card">
         <div class="card-head">
           <h2>Endpoints</h2>
-          <span class="soft">Signed messages about what happens in {mode} mode.</span>
+          <span class="soft">Signed messages about events in {mode} mode.</span>
         </div>
         <Table
           label="Endpoints"
@@ -171,7 +171,7 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           })}
           empty={
             <Empty icon="webhooks" title="No endpoints yet">
-              Create one below. It is told of grants, usage, payments and what else you choose.
+              Create one below. It gets messages about grants, usage, payments and anything else that you choose.
             </Empty>
           }
         />
@@ -182,7 +182,7 @@ async function webhooksPage(c: Context<DashboardEnv>, refusal?: PurserError) {
           <a href="/docs">The reference</a> describes each type of message.
         </p>
         <FormToken c={c} />
-        {/* Sent twice, this form makes one endpoint. */}
+        {/* Submitting this form twice creates one endpoint. */}
         <Hidden fields={{ nonce: form.nonce ?? c.var.root.newId("") }} />
         <EndpointFields fields={form} refusal={refusal} />
         <button type="submit">Create endpoint</button>

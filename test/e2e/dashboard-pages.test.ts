@@ -387,7 +387,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         const opened = page.waitForEvent("load");
         await press("Enter");
         await opened;
-        await sees("It is being made.");
+        await sees("The statement is being made.");
         await server.cron();
         await page.reload();
         await sees(/Nothing was granted, spent or left/);

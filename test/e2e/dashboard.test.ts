@@ -200,7 +200,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
       .first()
       .click();
     await page.getByText(/manual, by Ana/).waitFor();
-    await page.getByRole("region", { name: "Of the same grant" }).getByRole("link").first().click();
+    await page.getByRole("region", { name: "Other balances of this grant" }).getByRole("link").first().click();
     await page.getByRole("heading", { name: /^Balance Starter/ }).waitFor();
     await toUser();
     await page.getByRole("link", { name: "All balances, by status, pack and reference" }).click();

@@ -79,7 +79,7 @@ it("the page of the clock deletes it while test mode is empty, says why not othe
   const kept = await post("clock/remove", {});
   expect([kept.status, kept.text.includes("holds credits, usage, payments or people")]).toEqual([400, true]);
   const live = `/admin/apps/${app.appId}/live`;
-  expect((await get(`${live}/clock`)).text).toContain("Live mode has real time.");
-  expect((await post("clock", { now }, live)).text).toContain("Live mode has real time.");
-  expect((await get(`${live}/clock/confirm?now=${now}`)).text).toContain("Live mode has real time.");
+  expect((await get(`${live}/clock`)).text).toContain("Live mode uses real time.");
+  expect((await post("clock", { now }, live)).text).toContain("Live mode uses real time.");
+  expect((await get(`${live}/clock/confirm?now=${now}`)).text).toContain("Live mode uses real time.");
 });

@@ -62,7 +62,7 @@ it("the form of an erasure erases once, leads to a receipt without personal data
   const receipt = await read(place);
   for (const part of ["completed", "request", "Recoverable", "deleted", '/lift"']) expect(receipt).toContain(part);
   // The form and the receipt say the same about what can be undone.
-  const undo = "Erased data does not come back. Nothing is stored for these ids until the erasure is lifted";
+  const undo = "Erased data cannot be restored. Nothing is stored for these ids until the erasure is lifted";
   for (const said of [asked, receipt]) expect(said).toContain(undo);
   for (const id of [ANA, CRM, DEVICE]) expect(receipt).not.toContain(id);
   expect(await read("audit")).toContain("people/erasures/era_");

@@ -108,7 +108,7 @@ it("the form of Stripe's setting saves it, keeps its secrets, and removes it", a
   expect(await refused.text()).toContain("The application has no such pack");
   const off = await w.send("payments/stripe", { currency: "eur", prices: "", off: "yes" });
   expect(off.status).toBe(303);
-  expect((await w.read("payments")).text).toContain("no events are taken");
+  expect((await w.read("payments")).text).toContain("no events are accepted");
 });
 
 it("the preview of a refund equals the effect of the later event, and changes nothing", async () => {

@@ -24,7 +24,7 @@ it("statements can be requested in the dashboard, are shown when they are ready,
   const made = await ask("2026-01");
   expect(made.status).toBe(303);
   const place = made.headers.get("location") ?? "";
-  expect(await (await browser.get(place)).text()).toContain("It is being made.");
+  expect(await (await browser.get(place)).text()).toContain("The statement is being made.");
   expect((await browser.get(`${place}.csv`)).status).toBe(503);
   // A line whose sums a double cannot hold exactly.
   await env.DB.prepare("INSERT INTO statement_lines VALUES (?, 'tokens', 'cpk_large', 'Large', ?)")

@@ -43,7 +43,7 @@ describe("usage limits in the dashboard", () => {
     const shown = /name="amount"[^>]*value="([^"]+)"|value="([^"]+)"[^>]*name="amount"/.exec(await read(path));
     expect((await send(path, { name: "Chats", amount: shown?.[1] ?? shown?.[2] ?? "" })).status).toBe(303);
     expect(await list()).toMatchObject([{ name: "Chats", amount: 1_200 }]);
-    expect(await read(`${path}/delete`)).toContain("what users have used of it is");
+    expect(await read(`${path}/delete`)).toContain("the used amounts are deleted");
     expect(await list()).toHaveLength(1);
     expect((await send(`${path}/delete`, { asked: "yes", sure: "yes" })).status).toBe(303);
     expect(await list()).toEqual([]);
