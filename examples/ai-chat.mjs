@@ -1,6 +1,6 @@
 /**
- * A chat that streams, paid from the user's credits: reserves what an answer may cost at most, and charges what it did cost, also when the
- * user closes the page in the middle of it. The model is a mock; put yours in its place. Beside a running `npm start`:
+ * A streaming chat that is paid from the user's credits. It reserves the highest price of an answer, and charges the actual price, even
+ * if the user closes the page before the end. The model is a mock: replace it with yours. While `npm start` runs, start it with
  * `PURSER_URL=http://localhost:8787 PURSER_SECRET_KEY=sk_live_… node examples/ai-chat.mjs`, then
  * `curl -N http://localhost:4243 -d '{"userId":"user_grace","model":"small-2","prompt":"Tell me of ships."}'`.
  */
@@ -23,7 +23,7 @@ function quantitiesOf(model, inputTokens, outputTokens) {
   return { tokens: inputTokens + outputTokens, cents: (inputTokens * input + outputTokens * output) / 1_000_000 };
 }
 
-/** In place of a model's own client: one token at a time, until the signal aborts. */
+/** Stands for a model's client: yields one token at a time, until the signal aborts. */
 async function* mockModel({ prompt, signal }) {
   for (const word of `You asked: ${prompt} A ship is a town that moves.`.split(" ")) {
     await wait(20, null, { signal });
@@ -59,10 +59,10 @@ export function chatServer({ purserUrl, secretKey, askModel = mockModel }) {
   const purser = new Purser({ url: purserUrl, key: secretKey });
   return createServer(async (request, response) => {
     try {
-      // In your product the user is who your session says, never what a request says.
+      // In your product, take the user from your session, never from the request.
       const { userId, model, prompt } = await json(request);
       if (typeof prompt !== "string" || !(model in PRICES))
-        return response.writeHead(400).end("Which model, what prompt?");
+        return response.writeHead(400).end("The prompt or the model is missing.");
       await answer(purser, askModel, { userId, model, prompt }, response);
     } catch (error) {
       if (response.headersSent) return response.destroy();

@@ -1,18 +1,18 @@
 /**
- * An integrator's backend for a provider that does not speak to Purser itself (Paddle, Lemon Squeezy, Polar): it verifies each
- * webhook, grants what was paid with the payment as its reference, and refunds by it. Stripe needs no such backend: see
- * docs/payments.md. Runs on Node 20 without any package: `node examples/payments-webhook.mjs`.
+ * A backend for a payment provider that Purser does not support itself (Paddle, Lemon Squeezy, Polar). It verifies each webhook,
+ * grants the paid pack with the payment's id as its reference, and refunds by this reference. Stripe needs no such backend: see
+ * docs/payments.md. It runs on Node 20 without any package: `node examples/payments-webhook.mjs`.
  *
- * The event that it reads is a small one of its own. Put your provider's names in `readEvent`, and its signature in `isSigned`.
+ * The event format is made up. Adapt `readEvent` to your provider's events, and `isSigned` to its signature.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { realpathSync } from "node:fs";
 import { createServer } from "node:http";
 
-/** The largest body that is read. */
+/** Larger bodies are refused. */
 const BODY_BYTES_MAX = 1024 * 1024;
 
-/** Whether the body was signed with the secret: HMAC-SHA-256 over the bytes received, in hex, as Lemon Squeezy does. */
+/** Returns whether the body was signed with the secret: HMAC-SHA-256 over the received bytes, in hex, as Lemon Squeezy signs. */
 export function isSigned(body, signature, secret) {
   const expected = createHmac("sha256", secret).update(body).digest();
   const given = Buffer.from(String(signature ?? ""), "hex");
@@ -22,7 +22,7 @@ export function isSigned(body, signature, secret) {
 /** Returns the call to Purser for an event: a path and a body. Null for an event that needs no call. */
 export function readEvent({ type, data }) {
   if (type === "payment.paid" && data.userId && data.pack) {
-    // Once for each payment: the reference is the idempotency key.
+    // The reference is the idempotency key, so each payment is granted once.
     return { path: "grant", body: { userId: data.userId, packId: data.pack, externalRef: data.paymentId } };
   }
   if (type === "payment.refunded" && data.userId) {
@@ -47,7 +47,7 @@ async function readBody(request) {
 /** Whether a retry of the same call can help. Purser refuses every other call again. */
 const mayPass = (status) => status >= 500 || status === 429 || status === 401 || status === 403;
 
-/** A refund may come before its grant: the provider sends it again, and by then the grant is there. */
+/** Returns whether a refund came before its grant. The provider sends the refund again, and by then the grant exists. */
 const isEarly = (path, answer) => path === "refund" && answer?.error?.code === "credit_balance_not_found";
 
 async function callPurser({ purserUrl, secretKey }, { path, body }) {
@@ -77,14 +77,14 @@ export function backend(settings) {
     try {
       asked = readEvent(JSON.parse(body.toString("utf8")));
     } catch {
-      // It was signed, so the provider sent it so: it will never be anything else.
+      // The body has a valid signature but is not JSON. A retry would not change it.
     }
     if (asked === null) return reply(200, { outcome: "ignored" });
     const { status, answer } = await callPurser(settings, asked);
     if (status === 200) return reply(200, { outcome: asked.path, answer });
-    // The provider sends again what is answered with an error.
+    // The provider sends an event again after an error status.
     if (mayPass(status) || isEarly(asked.path, answer)) return reply(503, { outcome: "later" });
-    // It can never succeed. Tell yourself, not the provider, which would send it for days.
+    // A retry cannot succeed. So log it, and return 200, or the provider would send it for days.
     console.error(JSON.stringify({ level: "error", refused: asked.path, code: answer?.error?.code }));
     return reply(200, { outcome: "refused", code: answer?.error?.code });
   });

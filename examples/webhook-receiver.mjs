@@ -1,5 +1,5 @@
 /**
- * An endpoint for Purser's messages: it verifies each, takes it once, and prints it. Run it with
+ * An endpoint for Purser's messages. It verifies each message, handles it once, and prints it. Run it with
  * `WEBHOOK_SECRET=whsec_… node examples/webhook-receiver.mjs`.
  */
 import { realpathSync } from "node:fs";
@@ -7,7 +7,7 @@ import { createServer } from "node:http";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 
-/** `take` gets each message once, as long as this process runs. A service keeps the ids in its database. */
+/** Calls `take` once for each message while this process runs. A real service stores the ids in its database. */
 export function receiver(secret, take) {
   const webhook = new Webhook(secret);
   const taken = new Set();

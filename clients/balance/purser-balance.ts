@@ -201,7 +201,7 @@ export class PurserBalance extends Base {
 
   #refreshIn(ms: number): void {
     clearTimeout(this.#timer);
-    // A test clock may be far from the browser's time: then nothing that it shows can be timed.
+    // A test clock may be far from the browser's time. Then no timer is set.
     if (ms > 0 && ms < DAY_MS) this.#timer = setTimeout(this.#refresh, ms);
   }
 
@@ -256,7 +256,7 @@ export class PurserBalance extends Base {
     return this.#fill("text-next", { date: [this.#date(at)], pack: [apart(packName)] });
   }
 
-  /** The row of a limit; none where the user has none. */
+  /** Returns the row of a limit; none if the limit does not apply to the user. */
   #limitRow({ name, unit, every, used, amount }: Limit): HTMLElement[] {
     if (amount === null) return [];
     const parts = used >= amount ? " reached" : "";

@@ -15,9 +15,9 @@ export class Refusal extends Error {
 const ADVICE: Readonly<Record<string, string>> = {
   invalid_key: "Give publishable-key a key of this Purser that was not revoked.",
   forbidden:
-    "Check that user-id is the user of the token, that the application has a setting for end-user tokens in the key's mode, and that the setting's origins have this page's.",
-  invalid_user_token: "Check what getToken gives, against the application's setting for end-user tokens.",
-  rate_limited: "It reads again when it may.",
+    "Check that user-id is the user of the token, that the application has a setting for end-user tokens in the key's mode, and that the setting's origins include this page's origin.",
+  invalid_user_token: "Compare the token that getToken returns with the application's setting for end-user tokens.",
+  rate_limited: "The element reads again when the limit allows it.",
 };
 
 const said = new Set<string>();

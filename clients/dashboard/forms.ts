@@ -63,7 +63,7 @@ export function startForms(): void {
     if (button?.dataset.add !== undefined) addRow(button);
     if (button?.dataset.remove !== undefined) removeRow(button);
   });
-  // A form that is being sent is not sent a second time.
+  // Prevents a second submission of the same form.
   addEventListener("submit", (event) => {
     const form = event.target as HTMLFormElement;
     if (form.method !== "post") return;

@@ -117,8 +117,8 @@ async function alertsPage(c: Context<DashboardEnv>, refusal?: PurserError) {
       <form method="post" action={pathIn(c, "alerts/notices")} class="card">
         <h2>Notices of expiry</h2>
         <p class="soft">
-          Sends <code>balance.expiring</code> this many days before unused credits expire. Enter up to ten numbers, or
-          none. <code>balance.expired</code> needs no setting.
+          Warn this many days before unused credits expire. Sends <code>balance.expiring</code>. Enter up to ten
+          numbers, or none. <code>balance.expired</code> needs no setting.
         </p>
         <FormToken c={c} />
         <div class="row">

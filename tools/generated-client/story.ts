@@ -1,7 +1,7 @@
 /**
- * The story, told by a client that is generated from openapi.json: `node story.ts <url>`, with the administrator's token in
- * ADMIN_TOKEN. It makes an application of its own, and prints what came of each step as JSON. No cast, no `any`: whatever does
- * not fit the types of the document does not compile.
+ * Runs an example story with a client that is generated from openapi.json: `node story.ts <url>`, with the administrator's token
+ * in ADMIN_TOKEN. It creates an application, and prints the results of the steps as JSON. It has no cast and no `any`, so a call
+ * that does not fit the document's types does not compile.
  */
 import { createHmac, randomUUID } from "node:crypto";
 import createClient from "openapi-fetch";
@@ -13,13 +13,13 @@ type Answer<Data> = { readonly data?: Data; readonly error?: Schemas["Error"]; r
 const [, , baseUrl = ""] = process.argv;
 const clientWith = (key: string) => createClient<paths>({ baseUrl, headers: { authorization: `Bearer ${key}` } });
 
-/** What a call that must succeed answered. */
+/** Returns the result of a call that must succeed. */
 function ok<Data>({ data, error, response }: Answer<Data>): Data {
   if (data === undefined) throw new Error(`${response.url} answered ${response.status} ${error?.error.message}`);
   return data;
 }
 
-/** What a call that must be refused was told. */
+/** Returns the error of a call that must be refused. */
 function refused({ error }: Answer<unknown>): Schemas["ErrorDetail"] {
   if (error === undefined) throw new Error("This should have been refused.");
   return error.error;
@@ -27,7 +27,7 @@ function refused({ error }: Answer<unknown>): Schemas["ErrorDetail"] {
 
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 
-/** A user's JWT, as the integrator's sign-in makes it. */
+/** Returns a user's JWT, as an integrator's sign-in would. */
 function jwt(sub: string, expiresInSeconds: number): string {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const exp = Math.floor(Date.now() / 1_000) + expiresInSeconds;
@@ -114,7 +114,7 @@ async function reserve(backend: ReturnType<typeof clientWith>, userId: string) {
   };
 }
 
-/** What a page in a browser does with the publishable key: the user's own token is a parameter of the call. */
+/** Calls what a page in a browser calls, with the publishable key and the user's own token as a parameter. */
 async function browse(browser: ReturnType<typeof clientWith>, publishable: string, userId: string) {
   const asUser = (token: string) => ({ "X-User-Token": token });
   const list = (token: string) =>

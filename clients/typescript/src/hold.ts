@@ -68,7 +68,7 @@ export async function holdUsage<Result>(
   const { reservationId, holds } = await purser.createReservation(reservation);
   const last: { used?: Quantities } = {};
   const commit = (quantities: Quantities) =>
-    // The work is done, so the balances pay what they can, and `uncovered` tells the rest.
+    // The work is done, so the balances pay what they can. `uncovered` has the rest.
     purser.commitReservation({
       reservationId,
       eventId,
