@@ -1,7 +1,7 @@
 /**
  * Fails when a comment, or a page of documentation, cites a rule that docs/decisions.md does not define: `(C13)`, `W3a`,
- * `U1 to U4`. Codes of the letter D are not looked at: D1 is the database far more often than a rule. Fails as well when the index of
- * that page is not that of its headings; `node scripts/check-codes.mjs --write` writes it.
+ * `U1 to U4`. `D1` is not checked, because it is the database more often than a rule. Fails also when the index of that page differs
+ * from its headings; `node scripts/check-codes.mjs --write` writes the index.
  */
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { extname, join } from "node:path";
@@ -13,8 +13,8 @@ const FOLDERS = ["src", "test", "scripts", "bench", "drizzle", "clients", "examp
 /** Generated from Cloudflare's own types. */
 const FOREIGN = new Set(["src/env.d.ts"]);
 
-/** Not a part of a longer word, an escape (`%E2`) or bytes (`C3:A9`); not a percentile (`P90`) or a storage (`S3 bucket`). */
-const CODE = /(?<![\w%:+\\/.<-])(?!P[5-9]\d|S3 (?:storage|bucket))[WCUPHSEL][1-9]\d?[a-z]?(?![\w%>-]|:\w)/g;
+/** A code alone: not part of a longer word, an escape (`%E2`), bytes (`C3:A9`), a percentile (`P90`) or a storage (`S3 bucket`). */
+const CODE = /(?<![\w%:+\\/.<-])(?!P[5-9]\d|S3 (?:storage|bucket))(?:[WCUPHSELQRANT][1-9]\d?|D[2-9])[a-z]?(?![\w%>-]|:\w)/g;
 
 // A comment follows white space or punctuation, because URLs contain `//` and globs contain `/*`.
 const SCRIPT = /(?<=^|[\s({[,;)}])(?:\/\*[\s\S]*?\*\/|\/\/.*)/gm;
@@ -68,7 +68,7 @@ if (at === -1 || decisions.slice(at) !== index) {
   if (process.argv.includes("--write")) {
     writeFileSync(join(root, DECISIONS), (at === -1 ? decisions : decisions.slice(0, at)) + index);
   } else {
-    console.error(`${DECISIONS}: its index is not that of its headings. node scripts/check-codes.mjs --write`);
+    console.error(`${DECISIONS}: its index differs from its headings. Run: node scripts/check-codes.mjs --write`);
     process.exitCode = 1;
   }
 }
