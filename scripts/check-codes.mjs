@@ -14,7 +14,8 @@ const FOLDERS = ["src", "test", "scripts", "bench", "drizzle", "clients", "examp
 const FOREIGN = new Set(["src/env.d.ts"]);
 
 /** A code alone: not part of a longer word, an escape (`%E2`), bytes (`C3:A9`), a percentile (`P90`) or a storage (`S3 bucket`). */
-const CODE = /(?<![\w%:+\\/.<-])(?!P[5-9]\d|S3 (?:storage|bucket))(?:[WCUPHSELQRANT][1-9]\d?|D[2-9])[a-z]?(?![\w%>-]|:\w)/g;
+const CODE =
+  /(?<![\w%:+\\/.<-])(?!P[5-9]\d|S3 (?:storage|bucket))(?:[WCUPHSELQRANT][1-9]\d?|D[2-9])[a-z]?(?![\w%>-]|:\w)/g;
 
 // A comment follows white space or punctuation, because URLs contain `//` and globs contain `/*`.
 const SCRIPT = /(?<=^|[\s({[,;)}])(?:\/\*[\s\S]*?\*\/|\/\/.*)/gm;

@@ -128,6 +128,13 @@ for (const room of [...rooms("src"), ...rooms("src/books")]) {
 for (const [, room] of (tree ?? "").matchAll(/^ {2,4}(\w+)\/ /gm)) {
   if (!existsSync(`src/${room}`) && !existsSync(`src/books/${room}`)) flaws.push(`${ARCHITECTURE}: no room ${room}`);
 }
+for (const folder of rooms(".").filter((name) => !/^(?:\.|docs$|node_modules$|dist$)/.test(name))) {
+  if (!tree?.includes(`\n${folder}/`) && folder !== "src")
+    flaws.push(`${ARCHITECTURE}: the folder ${folder} is missing`);
+}
+for (const [, folder] of (tree ?? "").matchAll(/^(\w+)\/ /gm)) {
+  if (!existsSync(folder)) flaws.push(`${ARCHITECTURE}: no folder ${folder}`);
+}
 const prose = architecture.replace(/^```[\s\S]*?^```/gm, "");
 for (const [, code] of prose.matchAll(/`([^`\n]+)`/g)) {
   const isPath = /^[\w./-]+\.(?:tsx?|mjs|sql|md|json)$/.test(code);
