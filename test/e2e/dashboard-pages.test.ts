@@ -19,10 +19,10 @@ const WIDTHS = [1_440, 768, 390] as const;
 const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
 
 const dayIn = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10);
-/** A last day for lists of what is to come: the pack of the world expires after 30 days. */
+/** The last day for lists of expiries: the pack of this application expires after 30 days. */
 const AHEAD = dayIn(31);
 
-/** Every page of an application, and pages that refuse a form. */
+/** All pages of an application, and pages that refuse a form. */
 function pagesOf({ userId, ids }: DashboardWorld): Readonly<Record<string, readonly string[]>> {
   const { packId, archivedId, balanceId, eventId, webhookId, erasureId } = ids;
   const user = query({ userId });
@@ -138,8 +138,8 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
   });
 
   /**
-   * Looks at a page at both widths, each in a scheme of its own: nothing spills out, axe finds nothing, and no script ran. The second
-   * look is by the rules that looks may break; in the soak each is by all rules and in both schemes.
+   * Checks a page at each size, each in its own color scheme: the page fits, axe finds nothing, and no script ran. Only the first check
+   * uses all of axe's rules. The soak uses all rules and both schemes at each size.
    */
   async function inspect(url: string): Promise<void> {
     const { page, complaints } = watched;
@@ -161,7 +161,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
   }
 
   it.each(GROUPS)(
-    "%s: all can be read, nothing is cut, and no script in any field runs",
+    "the pages %s are accessible, fit the screen, and run no script from any field",
     { timeout: 180_000 },
     async (group) => {
       const at = `${server.url}/admin/apps/${world.app.appId}/live`;
@@ -217,7 +217,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         await page.getByLabel("URL").fill(receiver.url);
         await press("Create endpoint");
         const secret = await page.getByLabel("Signing secret").inputValue();
-        // The cron sends it other messages as well.
+        // The cron also sends other messages to this endpoint.
         const tests = () => receiver.attempts.filter(({ message }) => message.type === "purser.test");
         const arrived = (attempts: number) => expect.poll(() => tests().length, { timeout: 20_000 }).toBe(attempts);
         await press("Send a test");
@@ -232,7 +232,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         await sent.getByRole("button", { name: /^Resend msg_/ }).click();
         await sees("Message sent once more");
         await arrived(2);
-        // A repeated form takes effect once.
+        // The same form again takes effect once.
         await page.reload();
         await expectAccessible(page);
         await press("Replay");
@@ -293,9 +293,9 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     });
   });
 
-  // In the soak each task is done at each width.
+  // The soak does each task at each width.
   describe.each(IS_SOAK ? WIDTHS : [null])(
-    "the questions of an operator's day, by keyboard alone (at %s pixels)",
+    "an operator's daily tasks, by keyboard only (at %s pixels)",
     (widthOfAll) => {
       let root = "";
       beforeAll(async () => {
@@ -316,7 +316,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       const { activeElement: e } = document;
       return (e.getAttribute("aria-label") ?? e.labels?.[0]?.textContent ?? e.textContent).replaceAll(/\\s+/g, " ").trim();
     })()`;
-      /** Moves the focus by Tab to what has a name. */
+      /** Moves the focus with Tab to the element of this name. */
       const tabTo = async (name: string) => {
         const passed: unknown[] = [];
         for (let n = 0; n < 120; n++) {
@@ -327,7 +327,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         }
         throw new Error(`Tab reaches no ${name} on ${watched.page.url()}, but ${passed.join(", ")}`);
       };
-      /** Presses Enter on what has a name, and waits for the page that it opens. */
+      /** Presses Enter on the element of each name, and waits for the page that it opens. */
       const open = async (...names: readonly string[]) => {
         for (const name of names) {
           await tabTo(name);
@@ -346,7 +346,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       const timeline = () => watched.page.getByRole("region", { name: "Timeline" }).locator("tbody tr");
       const rowsOf = (name: string) => watched.page.getByRole("region", { name }).locator("tbody tr");
 
-      it("says who was charged twice, and who got a 402 and why", async () => {
+      it("shows who was charged twice, and who got a 402 and why", async () => {
         await start(1_440);
         await search("twice");
         await open("twice");
@@ -366,7 +366,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         expect(await timeline().first().textContent()).toMatch(/Refused \(402\): chat · large, 60 tokens missing/);
       });
 
-      it("says who runs out tomorrow and who burns most, and closes the month", async () => {
+      it("shows whose credits end tomorrow and who spends most, and closes the month", async () => {
         await start(768);
         const { page } = watched;
         if (await page.getByRole("button", { name: "Menu" }).isVisible()) {
@@ -427,7 +427,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     },
   );
 
-  it("without an application: the list, the sessions, administration keys, an unknown page, and the sign-in", async () => {
+  it("the pages outside of an application are accessible, fit the screen, and run no script from any field", async () => {
     for (const path of ["apps", "apps/sessions", "apps/admin-keys", "nothing/here", "apps/app_none/live/overview"]) {
       await inspect(`${server.url}/admin/${path}`);
     }

@@ -8,7 +8,7 @@ import { type Server, startServer } from "./support/server.ts";
 const EVIL = `"><img src=x onerror=alert(1)><script>alert(2)</script>'`;
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const USER = `ada ${EVIL}`;
-/** A publishable key may link only an id in the form of a device id. */
+/** A publishable key may link only an id that has the form of a device's id. */
 const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 
 describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${withoutChromium}`, () => {
@@ -126,14 +126,14 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await notice()).toContain("Pack created");
     await page.reload();
     expect(await page.locator(".notice").count()).toBe(0);
-    // The refused form before it is left for its page: nothing is to be sent again.
+    // Leaves the page of the refused form, so that a reload sends no form again.
     await page.goBack();
     await page.getByRole("heading", { name: "New pack" }).waitFor();
     await page.goForward();
     await page.getByText(`Starter ${EVIL}`).waitFor();
   });
 
-  it("edits a pack, keeps its items' identity, and says that existing balances do not change", async () => {
+  it("edits a pack, keeps its items' ids, and says that existing balances do not change", async () => {
     await page.getByRole("link", { name: "Starter" }).click();
     await page.getByText("Existing balances do not change").waitFor();
     const before = await server.db.prepare("SELECT id FROM credit_pack_items ORDER BY position").all();
@@ -154,7 +154,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await submit("Continue");
     await page.getByRole("heading", { name: "Confirm grant" }).waitFor();
     await page.getByLabel("I have checked this").check();
-    // As an impatient double click does, or a browser that sends a form again.
+    // A double click sends the form twice, and so may a browser.
     await page.evaluate(`(async () => {
       const form = document.querySelector("main form");
       const send = () => fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
@@ -174,7 +174,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(await page.locator("article").count()).toBe(2);
   });
 
-  it("asks twice before a large amount, and shows the user's balance afterwards", async () => {
+  it("asks twice before it grants a large amount, and then shows the user's balance", async () => {
     await page.getByRole("link", { name: "Adjust" }).first().click();
     await page.getByLabel(/Amount to add/).fill("+12,345,678");
     await page.getByLabel(/^Reason \(kept/).fill("by mistake");
@@ -204,7 +204,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await page.getByRole("heading", { name: /^Balance Starter/ }).waitFor();
     await toUser();
     await page.getByRole("link", { name: "All balances, by status, pack and reference" }).click();
-    // The page before has a region of that name too.
+    // The previous page also has a region with this name.
     await page.getByRole("heading", { name: /^Balances of/ }).waitFor();
     expect(await page.getByRole("region", { name: "Balances" }).locator("tbody tr").count()).toBe(2);
     await toUser();
@@ -257,7 +257,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     expect(lines).toHaveLength(5);
     expect(lines[2]).toContain(`,-500.5,"tokens",1499.5,"admin_adjust","adjustment","admin",,,"'=1+1"`);
 
-    // A list that the browser saves guards the same beginnings.
+    // The CSV that the browser makes escapes the same first characters.
     const begins = ["=", "+", "-", "@"];
     await page.evaluate(
       `for (const [n, begin] of ${JSON.stringify(begins)}.entries()) document.querySelector("#timeline tbody tr").cells[n].textContent = begin + "1|calc"`,
@@ -321,7 +321,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
         { timeout: 20_000, interval: 1_000 },
       )
       .toMatch(/Granted, 30 days\s*2K[\s\S]*Export links created\s+1[\s\S]*Export links opened\s+1/);
-    // A figure leads to what it is made up of, and that to whom it is about.
+    // A figure links to its events, and each event links to its user.
     await page.locator(".plot canvas").first().waitFor();
     await page.getByRole("link", { name: "+2,000", exact: true }).click();
     await page.getByRole("heading", { name: "Granted" }).waitFor();
@@ -363,7 +363,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await phone.context.close();
   });
 
-  it("creates, finds and grants without JavaScript too", async () => {
+  it("creates an application and a pack, finds a user and grants without JavaScript", async () => {
     const plain = await openPage(browser, { javaScriptEnabled: false });
     const at = plain.page;
     await signIn(at, server.url);
@@ -373,7 +373,7 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await at.getByRole("link", { name: "New pack" }).click();
     await at.getByLabel("Amount", { exact: true }).first().fill("1,000");
     await at.getByLabel("Name", { exact: true }).fill("Any");
-    // Enter does what the page is for.
+    // Enter submits the main form of the page.
     await at.getByLabel("Name", { exact: true }).press("Enter");
     await at.getByText("Pack created.").waitFor();
     await at.getByRole("navigation").getByRole("link", { name: "Users" }).click();
@@ -389,14 +389,14 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
     await plain.context.close();
   });
 
-  it("signs out, and then opens no page", async () => {
+  it("opens no page after the sign-out", async () => {
     const inside = page.url();
     await submit("Sign out");
     await page.goto(inside);
     expect(page.url()).toContain("/admin/sign-in");
   });
 
-  it("runs no foreign script, loads nothing from outside, and logs no error on all of these pages", () => {
+  it("runs no foreign script, loads nothing from other servers, and logs no error on all these pages", () => {
     expect(watched.complaints).toEqual([]);
   });
 });

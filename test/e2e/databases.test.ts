@@ -18,7 +18,7 @@ async function send(key: string, method: string, path: string, body?: object) {
   return (await answer.json()) as Record<string, unknown> & { key: string; appId: string };
 }
 
-it("the deployed form of the Worker serves applications of both its databases", async () => {
+it("the built Worker serves applications in both of its databases", async () => {
   for (const [database, digit] of [
     ["DB", "0"],
     ["DB_1", "1"],

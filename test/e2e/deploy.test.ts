@@ -40,7 +40,7 @@ async function wrangler(text: string, ...args: string[]): Promise<string> {
   return stdout + stderr;
 }
 
-/** How many balances each local database has that was migrated. */
+/** Returns the number of balances in each migrated local database. */
 function balancesOfEach(): unknown[] {
   const folder = join(directory, ".wrangler/state/v3/d1/miniflare-D1DatabaseObject");
   const files = readdirSync(folder).filter((name) => /^[0-9a-f]{64}\.sqlite$/.test(name));
@@ -53,12 +53,12 @@ function balancesOfEach(): unknown[] {
   });
 }
 
-const bindings = (said: string) => [...said.matchAll(/^env\.(.*?) {2,}/gm)].map(([, binding]) => binding);
+const bindings = (output: string) => [...output.matchAll(/^env\.(.*?) {2,}/gm)].map(([, binding]) => binding);
 
-/** Wrangler builds the Worker twice in one of them. */
+/** In one test Wrangler builds the Worker twice. */
 const MS_MAX = 180_000;
 
-describe("what docs/deployment.md has wrangler do", { timeout: MS_MAX }, () => {
+describe("Wrangler, used as docs/deployment.md says,", { timeout: MS_MAX }, () => {
   it("binds the same in staging as in production, with a separate database", async () => {
     const production = bindings(inject("buildLog"));
     expect(production).toContain("DB (purser)");
@@ -70,12 +70,12 @@ describe("what docs/deployment.md has wrangler do", { timeout: MS_MAX }, () => {
   it("migrates each database by its binding, whatever its name", async () => {
     const renamed = withDatabases(config, 2).replaceAll(/^database_name = ".*"$/gm, 'database_name = "renamed"');
     for (const [index, binding] of ["DB", "DB_1"].entries()) {
-      const said = await wrangler(renamed, "d1", "migrations", "apply", binding, "--local");
-      expect(said).toContain("0001_invariants.sql");
-      expect(said).toContain("✅");
+      const output = await wrangler(renamed, "d1", "migrations", "apply", binding, "--local");
+      expect(output).toContain("0001_invariants.sql");
+      expect(output).toContain("✅");
       expect(balancesOfEach()).toEqual(Array(index + 1).fill(0));
     }
-    // By the name that it had the same command fails: nothing here may use it.
+    // The same command with the old name fails, so the commands above did not use it.
     await expect(wrangler(renamed, "d1", "migrations", "apply", "purser", "--local")).rejects.toThrow("purser");
   });
 });

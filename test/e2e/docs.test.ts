@@ -10,13 +10,13 @@ const LOOKS: Readonly<Record<string, BrowserContextOptions>> = {
   "on a phone": { viewport: { width: 390, height: 844 } },
 };
 
-/** All but two operations of each group, which have every colour and layout that the others have. */
+/** Matches all operations of each group except two. These two have all colours and layouts of the others. */
 const MOST = "main section > section:nth-of-type(n + 3)";
 
-/** Reports axe's findings: rule, count, first element. */
+/** A script that shortens each of axe's findings: rule, count, first element. */
 const SAY = "(found) => found.violations.map((one) => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 200)])";
 
-/** axe's options, without one of its rules. */
+/** Returns axe's options without one rule. */
 const without = (rule: string) =>
   JSON.stringify({ resultTypes: ["violations"], rules: { [rule]: { enabled: false } } });
 
@@ -42,16 +42,16 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
       page.on("request", (request) => requests.push(request.url()));
 
       await page.goto(`${server.url}/docs`);
-      // A browser asks for the icon of every site by itself.
+      // The browser itself requests each site's icon.
       expect(requests.filter((url) => !url.endsWith("/favicon.ico"))).toEqual([`${server.url}/docs`]);
       expect(await page.evaluate("document.documentElement.scrollWidth <= innerWidth")).toBe(true);
 
       // Folded parts are checked too.
       await page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true");
       await page.evaluate(axe.source);
-      // axe builds a tree of all that is there, whatever it is told to leave out.
+      // axe reads all elements, even those that it is configured to leave out, so they are removed.
       await page.evaluate(`for (const each of document.querySelectorAll("${MOST}")) each.remove()`);
-      // Links of the contents lead to what was removed.
+      // Some links of the contents now have no target.
       const flaws = await page.evaluate(`axe.run(${without("skip-link")}).then(${SAY})`);
       expect(flaws).toEqual([]);
       expect(complaints.filter((text) => !text.includes("404"))).toEqual([]);
@@ -59,7 +59,7 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
     },
   );
 
-  // Contrast takes axe most of the time, and is judged in each look.
+  // The test of each look checks the contrast, which takes axe most of the time.
   it("is accessible in every operation", async () => {
     const page = await (await browser.newContext(LOOKS["on a light screen"] ?? {})).newPage();
     await page.goto(`${server.url}/docs`);

@@ -11,7 +11,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Asks as a browser does: with the publishable key, and the end-user's token. */
+/** Sends a request as a browser does, with the publishable key and the end-user's token. */
 async function ask(key: string, token: string | undefined, userId = "u1"): Promise<string> {
   const headers = { authorization: `Bearer ${key}`, ...(token === undefined ? {} : { "x-user-token": token }) };
   const answer = await fetch(`${server.url}/api/v1/credits?userId=${userId}`, { headers });
@@ -106,7 +106,7 @@ describe("end-user tokens by published keys", () => {
     }
   });
 
-  it("never verify as a shared secret made of the public key", async () => {
+  it("are refused if they are signed with the public key as a shared secret", async () => {
     const key = await open();
     for (const guess of [await publicPem(first), JSON.stringify(first.jwk), first.jwk.n ?? ""]) {
       const privateKey = new TextEncoder().encode(guess);
@@ -116,7 +116,7 @@ describe("end-user tokens by published keys", () => {
     await keys.close();
   });
 
-  it("follow a rotation, also one right after the keys were fetched", async () => {
+  it("verify after a rotation, also one right after the keys were fetched", async () => {
     const key = await open();
     expect(await ask(key, await signToken(first))).toBe("200");
     const second = await makeSigningKey("second");
@@ -141,7 +141,7 @@ describe("end-user tokens by published keys", () => {
     await keys.close();
   });
 
-  it("without a kid are tried with each key that fits, however often", async () => {
+  it("without a kid verify with each published key, without another fetch", async () => {
     const [a, b] = [await makeSigningKey("a"), await makeSigningKey("b")];
     const key = await open([a.jwk, b.jwk]);
     for (let n = 0; n < 10; n++) {
@@ -155,7 +155,7 @@ describe("end-user tokens by published keys", () => {
     await keys.close();
   });
 
-  it("answer temporarily_unavailable while the key server is down, and verify when it is back", async () => {
+  it("cause temporarily_unavailable while the key server is down, and verify when it is back", async () => {
     const key = await open();
     const DOWN = "503 temporarily_unavailable";
     const token = await signToken(first);
@@ -175,7 +175,7 @@ describe("end-user tokens by published keys", () => {
     expect(await ask(key, await signToken(await makeSigningKey("later")))).toBe(DOWN);
   });
 
-  it("answer temporarily_unavailable when nothing listens at the key server's address", async () => {
+  it("cause temporarily_unavailable when nothing listens at the key server's address", async () => {
     const key = await open();
     await keys.close();
     expect(await ask(key, await signToken(first))).toBe("503 temporarily_unavailable");
@@ -184,7 +184,7 @@ describe("end-user tokens by published keys", () => {
 
 describe("a key that was replaced under the same kid, or has none", () => {
   const SECOND_MS = 1_000;
-  /** By the same function that the Worker calls, at a time that the test sets. */
+  /** Verifies with the Worker's own function, at a time that the test sets. */
   const verifying = (url: string) => {
     const isolate = {};
     return async (token: string, atMs: number) => {
@@ -213,7 +213,7 @@ describe("a key that was replaced under the same kid, or has none", () => {
     }
   });
 
-  it("is fetched among several keys that a token without a kid may refer to", async () => {
+  it("is fetched when several keys fit a token without a kid", async () => {
     const [a, b, c] = [await makeSigningKey("a"), await makeSigningKey("b"), await makeSigningKey("c")];
     const keys = await startKeyServer([a.jwk, b.jwk]);
     const verify = verifying(keys.url);
@@ -224,7 +224,7 @@ describe("a key that was replaced under the same kid, or has none", () => {
     await keys.close();
   });
 
-  it("costs the key server a request in 30 seconds, however many forged tokens come", async () => {
+  it("causes at most one request to the key server in 30 seconds, however many forged tokens arrive", async () => {
     const [real, forger] = [await makeSigningKey("same"), await makeSigningKey("same")];
     const keys = await startKeyServer([real.jwk]);
     const verify = verifying(keys.url);
@@ -241,7 +241,7 @@ describe("a key that was replaced under the same kid, or has none", () => {
     await keys.close();
   });
 
-  it("leaves the known keys in force while the key server is down", async () => {
+  it("does not disable the known keys while the key server is down", async () => {
     const [real, other] = [await makeSigningKey("same"), await makeSigningKey("same")];
     const keys = await startKeyServer([real.jwk]);
     const verify = verifying(keys.url);

@@ -6,15 +6,15 @@ import { type KillableServer, startKillableServer } from "./support/killable-ser
 import { type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
-// The whole server is killed while it erases somebody, over and over, and others write for the same person meanwhile. The
-// erasure ends complete, once, and nothing of the person is left in the file of the database (E1, E7).
+// The whole server is killed repeatedly while it erases a person, and other callers write for this person meanwhile. The erasure
+// completes once, and nothing of the person remains in the file of the database (E1, E7).
 
 const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
 const ROUNDS = SOAK === 0 ? 1 : Math.min(20, Math.ceil(SOAK / 2_000));
 const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const KILLS_OF_ONE = SOAK === 0 ? 2 : 3;
 const WRITERS = 6;
-/** It is in every id and every text of every person here. */
+/** A part of every id and every text of every person in this test. */
 const MARK = "Zq7-marked";
 const DEVICE = "0194685f-1b2c-7d3e-8f40-";
 
@@ -49,12 +49,12 @@ interface Person {
   readonly key: string;
   readonly packId: string;
   readonly environmentId: number;
-  /** The id that is asked for, a device that it claims, and an alias. */
+  /** The erased id, a device that it claims, and an alias. */
   readonly ids: readonly [string, string, string];
 }
 
 /** The allowed responses to the writers, besides `person_erased`. */
-const LAWFUL = new Set([200, 402, 503]);
+const ALLOWED = new Set([200, 402, 503]);
 const EVENTS = 150_000;
 const USAGE = 1_500;
 
@@ -98,7 +98,7 @@ async function makePerson(round: number): Promise<Person> {
     .bind(appId)
     .first<{ id: number }>();
   const environmentId = row?.id ?? 0;
-  // Her device's events are many, and were sent long ago.
+  // The device has many old events.
   await db.batch([
     db
       .prepare(
@@ -146,7 +146,7 @@ const hasBegun = async ({ environmentId }: Person) =>
   (await (await server.db()).prepare("SELECT 1 FROM erasures WHERE environment_id = ?").bind(environmentId).first()) !==
   null;
 
-/** By unit, what was granted and what was used: an erasure changes neither. */
+/** Returns the granted and the used amount by unit. An erasure changes neither. */
 async function books({ environmentId }: Person): Promise<unknown> {
   const { results } = await (await server.db())
     .prepare(
@@ -162,7 +162,7 @@ async function books({ environmentId }: Person): Promise<unknown> {
   return results;
 }
 
-/** No balance differs from the sum of its entries, and nothing remains of any. */
+/** Expects that every balance is the sum of its entries, and that nothing remains of it. */
 async function expectClosed({ environmentId }: Person): Promise<void> {
   const { results } = await (await server.db())
     .prepare(
@@ -180,19 +180,19 @@ async function expectClosed({ environmentId }: Person): Promise<void> {
 
 interface Count {
   kills: number;
-  amid: number;
+  unfinished: number;
   answers: number;
   unanswered: number;
 }
 
-/** Erases one person, with kills of the server while that goes on. */
-async function eraseAmidKills(round: number, by: "call" | "cron", count: Count): Promise<void> {
+/** Erases one person, and kills the server meanwhile. */
+async function eraseDuringKills(round: number, by: "call" | "cron", count: Count): Promise<void> {
   const random = createRandom(SEED + round);
   const person = await makePerson(round);
   const [ana] = person.ids;
   const before = await running();
   expect(before).toEqual([]);
-  const unlawful: string[] = [];
+  const disallowed: string[] = [];
   let kept: unknown = null;
   for (let kills = 0; kills < KILLS_OF_ONE; kills++) {
     let isOver = false;
@@ -204,9 +204,9 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
         if (told === null) count.unanswered++;
         else {
           count.answers++;
-          // A reference can be refunded once in all: then the refund is refused.
-          const isLawful = told.status === 409 ? told.text.includes("person_erased") : LAWFUL.has(told.status);
-          if (!isLawful && !path.endsWith("refund")) unlawful.push(`${path} ${told.status} ${told.text}`);
+          // A reference can be refunded completely only once. A later refund is refused.
+          const isAllowed = told.status === 409 ? told.text.includes("person_erased") : ALLOWED.has(told.status);
+          if (!isAllowed && !path.endsWith("refund")) disallowed.push(`${path} ${told.status} ${told.text}`);
         }
       }
     });
@@ -215,7 +215,7 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
     };
     const others = by === "cron" ? [cron()] : [];
     await pause(200);
-    // The first call begins it. Later ones go on with it, or the cron does.
+    // The first call starts the erasure. Later calls or the cron continue it.
     const begun =
       by === "call" || kills === 0
         ? [post("/api/v1/erase-person", person.key, { distinctId: ana }).catch(() => null)]
@@ -226,8 +226,8 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
     count.kills++;
     await Promise.all([...writers, ...others, ...begun]);
     await server.start();
-    if ((await running()).length > 0) count.amid++;
-    // From the beginning of the erasure, grants and usage stay as they are.
+    if ((await running()).length > 0) count.unfinished++;
+    // After the start of the erasure, grants and usage do not change.
     if (await hasBegun(person)) kept ??= await books(person);
     if (kept !== null) expect(await books(person)).toEqual(kept);
   }
@@ -236,7 +236,7 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
   for (let calls = 0; calls < 20 && (await running()).length > 0; calls++) {
     await done("/api/v1/erase-person", person.key, { distinctId: ana });
   }
-  expect(unlawful).toEqual([]);
+  expect(disallowed).toEqual([]);
   const db = await server.db();
   const receipts = await db
     .prepare("SELECT id FROM erasures WHERE environment_id = ?")
@@ -245,7 +245,7 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
   expect(receipts.results).toEqual([{ id: told.erasureId }]);
   const messages = await db
     .prepare(
-      // An export that was asked for since is told under the hash.
+      // A later export sends a message that names only the hash.
       "SELECT type, subject, data FROM webhook_messages WHERE environment_id = ? AND type <> 'person.exported'",
     )
     .bind(person.environmentId)
@@ -256,19 +256,19 @@ async function eraseAmidKills(round: number, by: "call" | "cron", count: Count):
   await expectClosed(person);
 }
 
-describe(`erasures during kills, from PROOF_SEED=${SEED} on`, () => {
-  it("complete once, by call and by cron, and leave no byte of a person", {
+describe(`erasures while the server is killed, from PROOF_SEED=${SEED}`, () => {
+  it("complete once, by call and by cron, and leave nothing of a person in the database's file", {
     timeout: 120_000 * ROUNDS,
   }, async () => {
-    const count: Count = { kills: 0, amid: 0, answers: 0, unanswered: 0 };
+    const count: Count = { kills: 0, unfinished: 0, answers: 0, unanswered: 0 };
     for (let round = 0; round < 2 * ROUNDS; round++) {
-      await eraseAmidKills(round, round % 2 === 0 ? "call" : "cron", count);
+      await eraseDuringKills(round, round % 2 === 0 ? "call" : "cron", count);
       await server.kill();
       expect(findInCopies(server.state, [MARK, MARK.replaceAll("-", ""), DEVICE])).toEqual([]);
       await server.start();
     }
-    const told = `${count.kills} kills, ${count.amid} of them amid an erasure, ${count.answers} answers, ${count.unanswered} lost`;
-    console.info(`soak: kills amid erasures: ${told}, PROOF_SEED=${SEED}`);
-    expect(count.amid).toBeGreaterThan(0);
+    const told = `${count.kills} kills, ${count.unfinished} of them during an erasure, ${count.answers} answers, ${count.unanswered} lost`;
+    console.info(`soak: kills during erasures: ${told}, PROOF_SEED=${SEED}`);
+    expect(count.unfinished).toBeGreaterThan(0);
   });
 });

@@ -3,7 +3,7 @@ import { findInCopies } from "./support/copies.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
-// E7: nothing of an erased person is left in the file of the database, once freed pages are left out.
+// E7: nothing of an erased person remains in the used pages of the database's file.
 
 const ANA = "Zq7-ana@example.com";
 const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
@@ -29,7 +29,7 @@ async function post(path: string, key: string, body: object) {
   return JSON.parse(text);
 }
 
-it("leaves no id and no text of an erased person in a copy made by VACUUM INTO", async () => {
+it("an erasure leaves no id and no text of its person in a copy made by VACUUM INTO", async () => {
   const { appId } = await post("/api/v1/admin/apps", ADMIN_TOKEN, { name: "Shop" });
   const { key } = await post(`/api/v1/admin/apps/${appId}/keys`, ADMIN_TOKEN, { kind: "secret", mode: "live" });
   const items = [{ unit: "cents", amount: 60 }];

@@ -18,11 +18,11 @@ interface Sent {
   readonly path: string;
   readonly headers?: Record<string, string>;
   readonly body?: Uint8Array;
-  /** In pieces and without a length told beforehand. */
+  /** Whether the body is sent in pieces, without a Content-Length. */
   readonly isChunked?: boolean;
 }
 
-/** Over a plain socket: what goes out is what is written here, the path's escapes and the body's framing included. */
+/** Sends over a plain socket, so that the path's escapes and the body's framing arrive unchanged. */
 function send({ method = "GET", path, headers = {}, body, isChunked = false }: Sent) {
   return new Promise<{ status: number; headers: Record<string, unknown>; text: string }>((resolve, reject) => {
     const { hostname, port } = new URL(server.url);
@@ -51,7 +51,7 @@ const bytes = (text: string) => new TextEncoder().encode(text);
 const padded = (length: number) => bytes(`{"balanceId":"crb_none"}${" ".repeat(length - 24)}`);
 const codeOf = (answer: { text: string }): string => JSON.parse(answer.text).error.code;
 
-describe("over a real connection", () => {
+describe("the built Worker", () => {
   const revoke = (sent: Partial<Sent>) =>
     send({
       method: "POST",
@@ -61,7 +61,7 @@ describe("over a real connection", () => {
     });
 
   it.each([false, true])(
-    "a body of 1 MiB is read and one that is larger answered with 413 (chunked: %s)",
+    "reads a body of 1 MiB, and answers a larger one with 413 (chunked: %s)",
     async (isChunked) => {
       const exact = await revoke({ body: padded(MIB), isChunked });
       expect([exact.status, codeOf(exact)]).toEqual([404, "credit_balance_not_found"]);
@@ -73,14 +73,14 @@ describe("over a real connection", () => {
     },
   );
 
-  it("a large body without a key is answered with 401, not cut off", async () => {
+  it("answers a large body without a valid key with 401, and does not cut the connection", async () => {
     for (const isChunked of [false, true]) {
       const answer = await revoke({ body: padded(8 * MIB), isChunked, headers: { authorization: "Bearer none" } });
       expect([answer.status, codeOf(answer)]).toEqual([401, "invalid_key"]);
     }
   });
 
-  it("a path is taken as it was sent: its escapes, its dots and its slashes", async () => {
+  it("answers 404 to a path with an invalid escape or an extra slash", async () => {
     for (const path of ["/api/v1/credits%FF", "/%", "/api/v1/%zz", "/api/v1//credits", "/api/v1/credits/", "/%00"]) {
       const answer = await send({ path });
       expect([path, answer.status, codeOf(answer)]).toEqual([path, 404, "not_found"]);
@@ -89,14 +89,14 @@ describe("over a real connection", () => {
   });
 
   it.each(["PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"])(
-    "%s on a path that takes POST is 405 with Allow",
+    "answers %s on a path that only takes POST with 405 and Allow",
     async (method) => {
       const answer = await send({ method, path: "/api/v1/credits/grant" });
       expect([answer.status, codeOf(answer), answer.headers.allow]).toEqual([405, "method_not_allowed", "POST"]);
     },
   );
 
-  it("HEAD has GET's status and headers, and no body", async () => {
+  it("answers HEAD with GET's status, and no body", async () => {
     const headers = { authorization: `Bearer ${app.keys.sk_live}` };
     for (const [path, status] of [
       ["/api/v1/credits?userId=u", 200],
@@ -109,7 +109,7 @@ describe("over a real connection", () => {
     }
   });
 
-  it("a body on a GET is ignored", async () => {
+  it("ignores the body of a GET", async () => {
     const headers = { authorization: `Bearer ${app.keys.sk_live}` };
     const answer = await send({ path: "/api/v1/credits?userId=u", headers, body: bytes("{") });
     expect([answer.status, answer.text]).toEqual([200, '{"credits":[]}']);

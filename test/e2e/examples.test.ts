@@ -3,18 +3,18 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { freePort } from "./support/free-port.ts";
 import { node20 } from "./support/runtimes.ts";
 
-/** Runs an example as a reader does, until the test ends. Resolves with what it said first, or how it failed. */
+/** Runs an example until the test ends. Resolves with its first output, or with its failure. */
 function start(name: string, env: Readonly<Record<string, string>>): Promise<string> {
-  // A type of Workers gives `env` the Worker's variables as well.
+  // The types of Workers also add the Worker's variables to `env`.
   const child = spawn(node20.command ?? "", [`examples/${name}.mjs`], { env: env as NodeJS.ProcessEnv });
   onTestFinished(() => void child.kill());
   return new Promise((resolve) => {
-    let said = "";
+    let output = "";
     child.stdout.once("data", (chunk) => resolve(String(chunk)));
     child.stderr.on("data", (chunk) => {
-      said += chunk;
+      output += chunk;
     });
-    child.once("exit", (code) => resolve(`ended with ${code}: ${said}`));
+    child.once("exit", (code) => resolve(`ended with ${code}: ${output}`));
   });
 }
 
@@ -30,14 +30,14 @@ describe.skipIf(node20.command === null)(`the examples on Node 20${node20.withou
     ["payments-webhook", 400],
     ["webhook-receiver", 400],
   ] as const) {
-    it(`${name}.mjs says where it listens, and answers there`, async () => {
+    it(`${name}.mjs prints its address, and answers there`, async () => {
       const PORT = String(await freePort());
       expect(await start(name, { ...settings, PORT })).toContain(`http://localhost:${PORT}`);
       const answer = await fetch(`http://localhost:${PORT}`, { method: "POST", body: "{}" });
       expect(answer.status).toBe(status);
     });
 
-    it(`${name}.mjs says what it needs`, async () => {
+    it(`${name}.mjs prints the settings that it lacks`, async () => {
       expect(await start(name, {})).toMatch(/ended with 1: [\s\S]*Set [A-Z_, and]+\./);
     });
   }

@@ -38,7 +38,7 @@ async function mint(distinctId: string): Promise<string> {
   return downloadUrl;
 }
 
-it("sends a small document with its length, and answers HEAD without one", async () => {
+it("an export sends a small document with its length, and answers HEAD without a body", async () => {
   await makePerson("small", 3);
   const link = await mint("small");
   const head = await fetch(link, { method: "HEAD" });
@@ -49,7 +49,7 @@ it("sends a small document with its length, and answers HEAD without one", async
   expect(response.headers.get("content-encoding")).toBe("identity");
 });
 
-it("streams a large document whole, and records it in the audit", async () => {
+it("an export streams a large document completely, and is recorded in the audit", async () => {
   await makePerson("large", 30_000);
   const response = await fetch(await mint("large"));
   expect(response.headers.get("content-length")).toBeNull();
@@ -63,7 +63,7 @@ it("streams a large document whole, and records it in the audit", async () => {
   expect(results.map(({ action }) => action)).toEqual(["minted", "opened", "completed"]);
 });
 
-it("cannot be parsed when its person is erased while a slow reader takes it", async () => {
+it("an export cannot be parsed if its person is erased during a slow download", async () => {
   await makePerson("erased", 60_000);
   const response = await fetch(await mint("erased"));
   const reader = response.body?.getReader();

@@ -14,17 +14,17 @@ import { ADMIN_TOKEN, type Server, startServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
-/** Node 20 where it is here, as the page says. */
+/** Node 20 if this machine has it, because the page requires Node 20. */
 const NODE = node20.command ?? process.execPath;
 
 let server: Server;
 let directory: string;
 let shop: ChildProcess;
 let url: string;
-let said = "";
+let output = "";
 let settings: Readonly<Record<string, string>>;
 
-/** Writes each file of docs/first-product.md, by the name in its first line. */
+/** Writes each file of docs/first-product.md. The file's first line has its name. */
 function writeFiles(): void {
   const text = readFileSync(join(root, "docs/first-product.md"), "utf8");
   for (const [, name = "", code = ""] of text.matchAll(/^```js\n\/\/ (\S+)\n([\s\S]*?)^```$/gm)) {
@@ -42,7 +42,7 @@ beforeAll(async () => {
   const port = await freePort();
   url = `http://localhost:${port}`;
   const env = { PATH: process.env.PATH, PURSER_URL: server.url, ADMIN_TOKEN, SHOP_URL: `http://127.0.0.1:${port}` };
-  // A type of Workers gives `env` the Worker's variables as well.
+  // The types of Workers also add the Worker's variables to `env`.
   const { stdout } = await run(NODE, ["setup.mjs"], { cwd: directory, env: env as unknown as NodeJS.ProcessEnv });
   writeFileSync(join(directory, ".env"), stdout);
   settings = Object.fromEntries(
@@ -57,10 +57,10 @@ beforeAll(async () => {
   });
   for (const stream of [shop.stdout, shop.stderr]) {
     stream?.on("data", (chunk) => {
-      said += chunk;
+      output += chunk;
     });
   }
-  await vi.waitFor(() => expect(said).toContain(`Shop at ${url}`), { timeout: 10_000 });
+  await vi.waitFor(() => expect(output).toContain(`Shop at ${url}`), { timeout: 10_000 });
 });
 afterAll(async () => {
   shop.kill();
@@ -81,14 +81,14 @@ function pay(payment: object, secret = settings.PROVIDER_SECRET ?? "") {
 }
 
 describe("the product of docs/first-product.md", () => {
-  it("grants a payment once, and nothing for an unsigned payment", async () => {
+  it("grants once for a payment, and nothing for an unsigned event", async () => {
     const payment = { paymentId: "pay-1", userId: "grace", pack: "Starter" };
     expect((await pay(payment, "another")).status).toBe(400);
     for (let n = 0; n < 2; n++) expect(await (await pay(payment)).text()).toBe("Granted 2 balances.");
     expect(await remaining()).toEqual([1_000, 500]);
   });
 
-  it("debits a chat with a known price, and says when credits do not suffice", async () => {
+  it("debits a chat with a known price, and reports when credits do not suffice", async () => {
     expect(await (await post("/chat")).text()).toBe("Hello!");
     expect(await remaining()).toEqual([990, 500]);
     const poor = await post("/chat", { headers: { cookie: "user=nobody" } });
@@ -129,8 +129,8 @@ describe("the product of docs/first-product.md", () => {
     expect(JSON.stringify(receipt)).not.toContain("grace");
     expect(await remaining()).toEqual([]);
     const types = ["credits.granted", "usage.recorded", "person.exported", "person.erased"];
-    await vi.waitFor(() => expect(types.filter((type) => !said.includes(type))).toEqual([]), { timeout: 20_000 });
+    await vi.waitFor(() => expect(types.filter((type) => !output.includes(type))).toEqual([]), { timeout: 20_000 });
     expect((await post("/purser", { body: "{}" })).status).toBe(400);
-    expect(said).not.toContain("Error");
+    expect(output).not.toContain("Error");
   });
 });

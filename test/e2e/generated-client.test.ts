@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 describe("a client that is generated from openapi.json", () => {
-  it("compiles under TypeScript's strictest settings, and runs the whole story", async () => {
+  it("compiles with TypeScript's strictest settings, and makes every call of the story", async () => {
     // Generates the types, and checks the story against them.
     await run("npm", ["run", "--silent", "check", "--workspace", "tools/generated-client"]);
     const env = { ...process.env, ADMIN_TOKEN };

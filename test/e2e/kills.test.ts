@@ -2,13 +2,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WRONG_COUNTERS, wrongDaySums } from "../support/sums-sql.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
+import { BELOW_CENTS, expectMessages } from "./support/messages.ts";
 import { type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 import { isDecided, type Sent, Storm, send } from "./support/storm.ts";
-import { BELOW_CENTS, expectTold } from "./support/told.ts";
 
-// Storms over the built Worker, whose process is killed while they run. Acknowledged writes exist exactly once; others are sent
-// again, and are then stored once. An endpoint gets a message for every effect, and no other message (H3, H5).
+// Many random requests to the built Worker, whose process is killed meanwhile. Acknowledged writes exist exactly once. The others
+// are repeated, and then exist exactly once too. An endpoint gets one message for every effect, and no other message (H3, H5).
 
 const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
 const KILLS = SOAK === 0 ? 2 : Math.max(2, Math.round(SOAK / 500));
@@ -22,7 +22,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => server.close());
 
-/** A storm, and its receiver. */
+/** A storm of requests, and the receiver of its messages. */
 interface World {
   readonly storm: Storm;
   readonly environmentId: number;
@@ -32,9 +32,9 @@ interface World {
 
 async function enter(cycle: number, seed: number): Promise<World> {
   const admin = async (path: string, body: object) => {
-    const told = await send(server.url(), { kind: "grant", path: `/api/v1/admin/${path}`, body, key: ADMIN_TOKEN });
-    expect(told.status, told.body).toBe(200);
-    return JSON.parse(told.body);
+    const response = await send(server.url(), { kind: "grant", path: `/api/v1/admin/${path}`, body, key: ADMIN_TOKEN });
+    expect(response.status, response.body).toBe(200);
+    return JSON.parse(response.body);
   };
   const { appId } = await admin("apps", { name: `Storm ${cycle}` });
   const { key } = await admin(`apps/${appId}/keys`, { kind: "secret", mode: "live" });
@@ -44,7 +44,7 @@ async function enter(cycle: number, seed: number): Promise<World> {
   ];
   await admin(`apps/${appId}/packs`, { packName: `Wallet ${appId}`, items });
   const users = Array.from({ length: 5 }, (_, index) => `user-${cycle}-${index}`);
-  // It closes a connection, or fails, now and then.
+  // The receiver sometimes fails or closes the connection.
   let attempts = 0;
   const receiver = await startReceiver((response) => {
     attempts++;
@@ -60,18 +60,18 @@ async function enter(cycle: number, seed: number): Promise<World> {
     .prepare("SELECT id FROM environments WHERE app_id = ? AND mode = 'live'")
     .bind(appId)
     .first<{ id: number }>();
-  // A period of each user begins amid the storm.
+  // A period of each user begins during the storm.
   for (const userId of users) {
     const startsAt = new Date(Date.now() + 500).toISOString();
     const body = { recurringId: `rec_${userId}`, userId, packId: `Wallet ${appId}`, every: "day", startsAt };
-    const told = await send(server.url(), { kind: "grant", path: "/api/v1/credits/recurring", body, key });
-    expect(told.status, told.body).toBe(200);
+    const response = await send(server.url(), { kind: "grant", path: "/api/v1/credits/recurring", body, key });
+    expect(response.status, response.body).toBe(200);
   }
   const storm = new Storm(seed, { url: server.url(), appId, key, users });
   return { storm, environmentId: environment?.id ?? 0, receiver, secret };
 }
 
-/** Runs the cron to send pending messages. Then the receiver has every message, and no other. */
+/** Runs the cron to send pending messages. Then expects that the receiver has every message, and no other. */
 async function expectHeard({ environmentId, receiver, secret }: World): Promise<number> {
   const db = await server.db();
   const pending = `status = 'pending' AND endpoint_id IN (SELECT id FROM webhook_endpoints WHERE environment_id = ?)`;
@@ -89,20 +89,20 @@ async function expectHeard({ environmentId, receiver, secret }: World): Promise<
       .run();
     await server.cron();
   }
-  const messages = await expectTold(db, environmentId);
+  const messages = await expectMessages(db, environmentId);
   receiver.verifyAll(secret);
-  const told = (some: readonly { id: string; type: string; data: object }[]) =>
+  const comparable = (some: readonly { id: string; type: string; data: object }[]) =>
     some.map(({ id, type, data }) => [id, type, data]).sort();
-  expect(told(receiver.messages())).toEqual(told(messages));
+  expect(comparable(receiver.messages())).toEqual(comparable(messages));
   await receiver.close();
   return messages.length;
 }
 
-/** Repeats a request until the response is final: a kill does not block it for long. */
-async function sendAgain({ request }: Sent): Promise<Sent["told"]> {
+/** Repeats a request until its response is final. A kill does not block a request for long. */
+async function sendAgain({ request }: Sent): Promise<Sent["response"]> {
   for (let attempt = 1; attempt <= 20; attempt++) {
-    const told = await send(server.url(), request);
-    if (isDecided(told)) return told;
+    const response = await send(server.url(), request);
+    if (isDecided(response)) return response;
   }
   throw new Error(`a ${request.kind} is not decided after 20 attempts`);
 }
@@ -118,8 +118,8 @@ interface Result {
 }
 
 /** The parts of a response that a repeat must contain: all except a grant's remaining amounts, and refusals that may be tried again. */
-function kept({ request, told }: Sent): unknown {
-  const answer: Result = JSON.parse(told?.body ?? "null");
+function kept({ request, response }: Sent): unknown {
+  const answer: Result = JSON.parse(response?.body ?? "null");
   if (request.kind === "grant") return answer.balances?.map(({ balanceId }) => balanceId);
   if (request.kind === "list") return answer.results?.map((result) => (result.error === undefined ? result : null));
   return answer;
@@ -139,7 +139,9 @@ function expectSame(first: Sent, again: Sent): void {
 
 /** How often each acknowledged object is in the database, with the amount of its ledger entries. */
 async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> {
-  const answers = all.flatMap(({ told }): Result[] => (told?.status === 200 ? [JSON.parse(told.body)] : []));
+  const answers = all.flatMap(({ response }): Result[] =>
+    response?.status === 200 ? [JSON.parse(response.body)] : [],
+  );
   const results = answers.flatMap((answer) => answer.results ?? [answer]).filter(({ error }) => error === undefined);
   const stepsOf = (legs: Result["debits"] = []) => Math.round(legs.reduce((sum, { amount }) => sum + amount, 0) * 1e6);
   type Effect = readonly [id: string, reason: string, steps: number, times: 1];
@@ -163,12 +165,12 @@ async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> 
     expected.map(([id, , steps, times]) => [id, steps, times]),
   );
   const ids = answers.flatMap(({ balances }) => balances ?? []).map(({ balanceId }) => balanceId);
-  const uuids = all.flatMap(({ request, told }) =>
-    request.kind === "capture" && told?.status === 200
+  const uuids = all.flatMap(({ request, response }) =>
+    request.kind === "capture" && response?.status === 200
       ? (request.body as { batch: { uuid: string }[] }).batch.map(({ uuid }) => uuid)
       : [],
   );
-  const adjusted = all.filter(({ request, told }) => request.kind === "adjust" && told?.status === 200);
+  const adjusted = all.filter(({ request, response }) => request.kind === "adjust" && response?.status === 200);
   const counted = await db
     .prepare(
       `SELECT (SELECT count(*) FROM credit_balances WHERE id IN (SELECT value FROM json_each(?1))) AS balances,
@@ -184,7 +186,7 @@ async function expectThere(db: D1Database, all: readonly Sent[]): Promise<void> 
   expect(counted).toEqual({ balances: new Set(ids).size, captured: uuids.length, adjusted: adjusted.length });
 }
 
-/** No balance differs from the sum of its entries, none is below zero, and no account's entries have a gap. */
+/** Expects that every balance is the sum of its entries and not below zero, and that no account's entries have a gap. */
 async function expectSound(db: D1Database): Promise<void> {
   const { results } = await db
     .prepare(
@@ -197,7 +199,7 @@ async function expectSound(db: D1Database): Promise<void> {
   expect(results).toEqual([]);
 }
 
-/** The sums of days are those of the events once the cron has caught up, and the limits' counters are those of what counts. */
+/** Expects correct daily sums once the cron has made them, and correct counters of the limits. */
 async function expectSummed({ environmentId }: World): Promise<void> {
   const db = await server.db();
   const marks = () =>
@@ -216,7 +218,7 @@ async function expectSummed({ environmentId }: World): Promise<void> {
   expect(counted).toBeGreaterThan(0);
 }
 
-/** Every user got the one period that has begun, exactly once, by a write or by the cron. */
+/** Expects that every user got the one period that has begun, exactly once, by a write or by the cron. */
 async function expectPeriods({ environmentId }: World): Promise<void> {
   await sleep(1_000);
   await server.cron();
@@ -235,12 +237,12 @@ async function expectPeriods({ environmentId }: World): Promise<void> {
 interface Count {
   readonly requests: number;
   readonly messages: number;
-  /** The repeated requests without a response, and how many of them were already stored. */
+  /** The number of requests without a response, which were repeated, and how many of them were already stored. */
   readonly unanswered: number;
   readonly landed: number;
 }
 
-const isAcknowledged = ({ told }: Sent): boolean => told !== null && isDecided(told);
+const isAcknowledged = ({ response }: Sent): boolean => response !== null && isDecided(response);
 
 /** Compares the database with the acknowledged requests. Then repeats the others, and some of the acknowledged ones. */
 async function settle(world: World): Promise<Count> {
@@ -249,19 +251,19 @@ async function settle(world: World): Promise<Count> {
   const acknowledged = storm.sent.filter(isAcknowledged);
   expect(acknowledged.length).toBeGreaterThan(0);
   await expectThere(db, acknowledged);
-  await expectTold(db, environmentId);
+  await expectMessages(db, environmentId);
   const others = storm.sent.filter((sent) => !acknowledged.includes(sent));
-  for (const sent of others) sent.told = await sendAgain(sent);
+  for (const sent of others) sent.response = await sendAgain(sent);
   const repeated = storm.sent
-    .filter(({ request, told }) => told?.status === 200 && request.kind !== "release")
+    .filter(({ request, response }) => response?.status === 200 && request.kind !== "release")
     .slice(-60);
-  for (const sent of repeated) expectSame(sent, { request: sent.request, told: await sendAgain(sent) });
+  for (const sent of repeated) expectSame(sent, { request: sent.request, response: await sendAgain(sent) });
   await expectThere(db, storm.sent);
   await expectSound(db);
   await expectPeriods(world);
   await expectSummed(world);
   const messages = await expectHeard(world);
-  const landed = others.filter(({ told }) => told?.isReplay === true).length;
+  const landed = others.filter(({ response }) => response?.isReplay === true).length;
   return { requests: storm.sent.length, messages, unanswered: others.length, landed };
 }
 
@@ -274,22 +276,22 @@ function tell(counts: readonly Count[], count: number, isImpatient: boolean): vo
   );
 }
 
-/** Storms one after another, each cut by `cut`. */
+/** Runs storms one after another, and interrupts each with `cut`. */
 async function play(count: number, isImpatient: boolean, cut: () => Promise<void>): Promise<void> {
   const counts: Count[] = [];
   for (let cycle = 0; cycle < count; cycle++) {
-    // Ids are random, and each storm needs ids of its own.
+    // Each storm needs different ids, which come from its seed.
     const world = await enter(cycle, SEED + cycle + (isImpatient ? 1_000 : 0));
     let isOver = false;
     const callers = Array.from({ length: CALLERS }, () => world.storm.run(server.url(), () => isOver, isImpatient));
     const stormMs = STORM_MS.min + (((SEED + cycle) * 7_919) % (STORM_MS.max - STORM_MS.min));
     await new Promise((resolve) => setTimeout(resolve, stormMs));
-    // On a busy machine nothing may be acknowledged by then, and there would be nothing to count.
+    // On a busy machine no request may have a response yet, so the storm continues until one has.
     for (let waits = 0; waits < 600 && !world.storm.sent.some(isAcknowledged); waits++) {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
     isOver = true;
-    // The cut also meets the cron at work.
+    // The cut also interrupts the cron.
     const cron = server.cron().catch(() => {});
     await cut();
     await Promise.all([...callers, cron]);
@@ -298,11 +300,11 @@ async function play(count: number, isImpatient: boolean, cut: () => Promise<void
   }
 }
 
-describe(`storms over the built Worker, from PROOF_SEED=${SEED} on`, () => {
+describe(`many random requests to the built Worker, from PROOF_SEED=${SEED}`, () => {
   const timeout = 120_000 + KILLS * 60_000;
 
   it(
-    `lose and double nothing in ${KILLS} kills of the whole server, and repeated calls take effect once`,
+    `lose and duplicate nothing when the whole server is killed ${KILLS} times, and take effect once when repeated`,
     { timeout },
     () =>
       play(KILLS, false, async () => {
@@ -311,7 +313,9 @@ describe(`storms over the built Worker, from PROOF_SEED=${SEED} on`, () => {
       }),
   );
 
-  it("lose and double nothing when callers leave at any moment, and the next request is served", { timeout }, () =>
-    play(Math.ceil(KILLS / 2), true, async () => {}),
+  it(
+    "lose and duplicate nothing when callers leave at any moment, and take effect once when repeated",
+    { timeout },
+    () => play(Math.ceil(KILLS / 2), true, async () => {}),
   );
 });

@@ -32,10 +32,10 @@ describe("the packages, as they would be published", () => {
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  it("leave nothing in the tree", async () => expect(await tree()).toBe(before));
+  it("leave no file in the checkout", async () => expect(await tree()).toBe(before));
 
   it.each(PACKAGES)(
-    "%s holds what its manifest promises, with types that fit its modules",
+    "%s contains all that its manifest names, with types that match its modules",
     async (name, _, profile) => {
       const { stdout } = await run(bin("publint"), ["--strict", fileOf(name)], { cwd: root });
       expect(stdout).toContain("All good!");
@@ -43,7 +43,7 @@ describe("the packages, as they would be published", () => {
     },
   );
 
-  it("purser-client is one class of errors, by import and by require, from each of its modules", async () => {
+  it("purser-client has one PurserError class in all its modules, by import and by require", async () => {
     const text = `
       const { PurserError } = require("purser-client");
       const { PurserAdmin } = require("purser-client/admin");

@@ -6,8 +6,8 @@ import type { TestEvent } from "../support/stripe-events.ts";
 import { type KillableServer, startKillableServer } from "./support/killable-server.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
-// Stripe's events, signed by Stripe's own package, to the built Worker, whose process is killed amid them. Stripe resends events
-// that did not get a 200, in any order. In the end each payment has the state as if each of its events had come once.
+// Sends Stripe's events, signed by Stripe's own package, to the built Worker, whose process is killed meanwhile. Stripe resends
+// events that did not get a 200, in any order. In the end each payment has the same state as if each event had arrived once.
 
 const SOAK = Number(process.env.SOAK_OPERATIONS) || 0;
 const KILLS = SOAK === 0 ? 2 : Math.min(60, Math.ceil(SOAK / 500));
@@ -53,7 +53,7 @@ async function openShop(cycle: number): Promise<Shop> {
   return { appId, key };
 }
 
-/** Delivers as Stripe does. Null: no answer came. */
+/** Delivers an event as Stripe does. Null if there was no response. */
 async function deliver({ appId }: Shop, event: TestEvent): Promise<{ status: number; outcome: string } | null> {
   const payload = JSON.stringify(event);
   const signature = Stripe.webhooks.generateTestHeaderString({ payload, secret: SIGNING_SECRET });
@@ -71,12 +71,12 @@ async function deliver({ appId }: Shop, event: TestEvent): Promise<{ status: num
   }
 }
 
-/** Sends until it is answered 200, as Stripe does for three days. */
+/** Repeats a delivery until it gets a 200, as Stripe does for three days. */
 async function deliverAgain(shop: Shop, event: TestEvent): Promise<string> {
   for (let attempt = 1; attempt <= 20; attempt++) {
-    const told = await deliver(shop, event);
-    if (told?.status === 200) return told.outcome;
-    expect(told?.status ?? 503).toBe(503);
+    const delivered = await deliver(shop, event);
+    if (delivered?.status === 200) return delivered.outcome;
+    expect(delivered?.status ?? 503).toBe(503);
   }
   throw new Error(`${event.type} is not taken after 20 deliveries`);
 }
@@ -90,7 +90,7 @@ const shuffled = <Item>(items: readonly Item[], random: Random): Item[] =>
 interface Count {
   readonly deliveries: number;
   readonly unanswered: number;
-  /** Of those, which did nothing when they came again. */
+  /** The number of these that had no effect when they were repeated. */
   readonly idle: number;
 }
 
@@ -102,7 +102,7 @@ async function storm(cycle: number): Promise<Count> {
     storyOf({ nowS: 1_768_478_400, userId, id: `${cycle}_${index}`, isTied: index % 2 === 0 }),
   );
   const all = stories.flatMap((story) => STORY_EVENTS.map((name) => story[name]));
-  // Most events come once in the storm, some several times.
+  // Most events arrive once, and some twice.
   const queue = shuffled([...all, ...all.filter(() => random.chance(0.4))], random);
   const unanswered = new Set<TestEvent>();
   let [deliveries, isOver] = [0, false];
@@ -126,7 +126,7 @@ async function storm(cycle: number): Promise<Count> {
   await server.start();
   await Promise.all(callers);
 
-  // An event that was already stored is a repeat now, and an event that is older than the known state does nothing either.
+  // An event has no effect if it is already stored, or is older than the known state.
   let idle = 0;
   for (const event of unanswered) if ((await deliverAgain(shop, event)) === "ignored") idle++;
   for (const event of shuffled(all, random)) await deliverAgain(shop, event);
@@ -146,7 +146,7 @@ interface Row {
   readonly spent: number;
 }
 
-/** Each payment has one grant, of which 35 % are back, and every other grant of it is taken, but for what was spent. */
+/** Expects one valid grant for each payment, of which 35 % are taken back. Other grants of the payment are taken back except their spent part. */
 async function expectTrue({ appId }: Shop): Promise<void> {
   const db = await server.db();
   const { results } = await db
@@ -189,8 +189,8 @@ async function expectTrue({ appId }: Shop): Promise<void> {
   expect(gaps.results).toEqual([]);
 }
 
-describe(`Stripe's events to the built Worker, from PROOF_SEED=${SEED} on`, () => {
-  it(`are processed once each in ${KILLS} kills of the whole server`, {
+describe(`Stripe's events to the built Worker, from PROOF_SEED=${SEED}`, () => {
+  it(`each take effect once when the whole server is killed ${KILLS} times`, {
     timeout: 60_000 + KILLS * 60_000,
   }, async () => {
     const counts: Count[] = [];
@@ -199,7 +199,7 @@ describe(`Stripe's events to the built Worker, from PROOF_SEED=${SEED} on`, () =
       if (counts.length < KILLS && (SOAK === 0 || counts.length % 10 > 0)) continue;
       const sum = (field: keyof Count) => counts.reduce((total, one) => total + one[field], 0).toLocaleString("en");
       console.info(
-        `soak: kills amid Stripe's events: ${counts.length} of ${KILLS} kills, ${sum("deliveries")} deliveries, ` +
+        `soak: kills during Stripe's events: ${counts.length} of ${KILLS} kills, ${sum("deliveries")} deliveries, ` +
           `${sum("unanswered")} without an answer and sent again, ${sum("idle")} of them did nothing then, PROOF_SEED=${SEED}`,
       );
     }

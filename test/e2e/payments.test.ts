@@ -58,7 +58,7 @@ describe("Stripe's events, signed by Stripe's own package", () => {
     return { status: response.status, body: await response.json() };
   };
 
-  it("grant once and take back what is refunded, in the built Worker", async () => {
+  it("grant once, and take back a refund's share, in the built Worker", async () => {
     const fields = { client_reference_id: "buyer", metadata: { pack: "starter" }, payment_intent: "pi_1" };
     const paid = eventOf("checkout.session.completed", 1_768_478_400, session("cs_1", fields));
     const answers = await Promise.all([1, 2, 3].map(() => deliver(paid)));
@@ -104,7 +104,7 @@ describe("the backend for other providers", () => {
     expect(await creditsOf("ana")).toEqual([700, 3.5]);
   });
 
-  it("asks the provider to repeat a refund that came before its grant", async () => {
+  it("asks the provider to repeat a refund that arrives before its grant", async () => {
     expect(await deliver(refunded("ben", 500))).toEqual({ status: 503, body: { outcome: "later" } });
     await deliver(paid("ben"));
     expect((await deliver(refunded("ben", 500))).status).toBe(200);

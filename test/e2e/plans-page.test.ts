@@ -8,7 +8,7 @@ import { eventOf } from "../support/stripe-events.ts";
 import { invoice } from "../support/stripe-invoices.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
 
-// The code of docs/plans.md, as it stands there, in a test environment whose clock moves.
+// Runs the unchanged code of docs/plans.md in a test environment whose clock moves.
 
 const page = readFileSync(join(import.meta.dirname, "../../docs/plans.md"), "utf8");
 const signingSecret = "whsec_of_the_tests_0001";
@@ -35,7 +35,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** The code below a heading of the page. */
+/** Returns the code below a heading of the page. */
 function codeBelow(heading: string): string {
   const [, below = ""] = page.split(`## ${heading}\n`);
   const code = /^```ts\n([\s\S]*?)^```$/m.exec(below.split("\n## ")[0] ?? "")?.[1];
@@ -43,9 +43,9 @@ function codeBelow(heading: string): string {
   return code;
 }
 
-/** Runs code of the page, in which `purser` and these names are known. */
+/** Runs code of the page with `purser` and these names as variables. */
 async function runCode(code: string, names: Readonly<Record<string, unknown>>): Promise<void> {
-  // An async function's constructor has no name of its own.
+  // The constructor of async functions has no global name.
   const AsyncFunction = (async () => {}).constructor as FunctionConstructor;
   await new AsyncFunction("purser", ...Object.keys(names), code)(purser, ...Object.values(names));
 }
@@ -58,7 +58,7 @@ async function remainingOf(userId: string): Promise<number[]> {
   return credits.map(({ remaining }) => remaining).sort((a, b) => a - b);
 }
 
-it("gives a free tier by one idempotent call at sign-up, which comes again on the month's last day and never adds up", async () => {
+it("docs/plans.md grants a free tier by one idempotent call at sign-up, again on each month's last day, and never accumulates it", async () => {
   await moveTo(JANUARY_31_MS);
   for (let time = 0; time < 3; time++) await signUp("ada");
   expect(await remainingOf("ada")).toEqual([100]);
@@ -69,7 +69,7 @@ it("gives a free tier by one idempotent call at sign-up, which comes again on th
   expect(await remainingOf("ada")).toEqual([100]);
 });
 
-it("gives an annual plan its monthly credits with a rollover of one, until it ends or is cancelled", async () => {
+it("docs/plans.md grants an annual plan's monthly credits with a rollover of one month, until it ends or is cancelled", async () => {
   const paidAtMs = Date.parse("2027-03-01T12:00:00Z");
   await moveTo(paidAtMs);
   const names = { subscriptionId: "sub_1", userId: "bea", paidAtMs, paidUntilMs: Date.parse("2028-03-01T12:00:00Z") };
@@ -90,7 +90,7 @@ it("gives an annual plan its monthly credits with a rollover of one, until it en
   expect(await remainingOf("bea")).toEqual([]);
 });
 
-it("grants a Stripe subscription's invoice beside the free tier, and spends the pack of lower priority first", async () => {
+it("docs/plans.md grants for a Stripe subscription's invoice beside the free tier, and spends the pack of lower priority first", async () => {
   const startMs = Date.UTC(2027, 6, 1, 12);
   await moveTo(startMs);
   await signUp("cyd");

@@ -31,7 +31,7 @@ let shop: HttpServer;
 let shopUrl: string;
 let browser: Browser;
 
-/** A page of somebody's shop: another origin than Purser's, its script from there. */
+/** A shop's page of another origin than Purser's, with the script of that origin. */
 async function openShop(): Promise<void> {
   shop = createServer((request, response) => {
     const isScript = request.url === "/array.full.js";
@@ -40,7 +40,7 @@ async function openShop(): Promise<void> {
     response.end(isScript ? script : request.url === "/bye" ? "<!doctype html><title>Bye</title>" : page);
   });
   await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
-  // `listen` on a port gives an address, not a pipe's name.
+  // A server that listens on a TCP port has an address of this form.
   shopUrl = `http://127.0.0.1:${(shop.address() as AddressInfo).port}/`;
 }
 
@@ -67,7 +67,7 @@ interface Visit {
   readonly configured: () => Promise<void>;
 }
 
-/** A visitor with an empty profile opens the shop, whose posthog-js has nothing but Purser's address as its host. */
+/** Opens the shop as a new visitor. Its posthog-js is configured only with Purser's address as the host. */
 async function visit(options: object = {}): Promise<Visit> {
   const app = await server.makeApp();
   const context = await browser.newContext();
@@ -85,10 +85,10 @@ async function visit(options: object = {}): Promise<Visit> {
   page.on("pageerror", (error) => complaints.push(String(error)));
   await page.goto(shopUrl);
   const host = server.url;
-  // posthog-js sends nothing from a browser that a program drives, unless it is told to.
+  // By default posthog-js sends nothing from a browser that a program controls.
   const given = { api_host: host, persistence: "localStorage", opt_out_useragent_filter: true, ...options };
   await page.evaluate(([key, settings]) => posthog.init(key, settings), [app.keys.pk_live, given] as const);
-  // It comes as a script; when that has run, its `load` event has told the client.
+  // The configuration is a script. The client applies it in the script's `load` event.
   const configured = async () => {
     await page.waitForFunction(() => "_POSTHOG_REMOTE_CONFIG" in globalThis);
   };
@@ -170,7 +170,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     for (const event of events) expect(Math.abs(event.timestampMs - Date.now())).toBeLessThan(60_000);
     const person = await personIn(server.db, environmentOf(app), "ana");
     expect(person?.isIdentified).toBe(true);
-    // An alias that is no device's is for a server to make: the page's key is public.
+    // Only a server may link an alias that is not a device's id, because the page's key is public.
     expect(person?.distinctIds).toEqual(["ana", device].sort());
     expect(person?.properties).toMatchObject({ plan: "gold", first: "shop" });
     const packed = requests.filter((request) => request.url() === `${server.url}/e/`);
@@ -184,7 +184,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
     await page.context().close();
   });
 
-  it("is anonymous until it is identified, and then its earlier events are the person's", async () => {
+  it("creates no person before identify, which then gives earlier events to the person", async () => {
     const { app, page } = await visit({ person_profiles: "identified_only" });
     const device = await idOf(page);
     await page.evaluate(() => posthog.capture("looked"));
@@ -285,7 +285,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
       (found) => found.some(({ event }) => event === "after the reset"),
     );
     const last = events.find(({ event }) => event === "after the reset");
-    // The client goes on naming the device, which is cut out of what is stored.
+    // The client still sends the device's id, and Purser does not store it.
     expect(await sent("after the reset")).toContain(`"$device_id":"${device}"`);
     expect(last?.properties).not.toHaveProperty("$device_id");
     expect(await rowsThatName(app, [ana, device, "Zq7"])).toEqual([]);
@@ -300,7 +300,7 @@ describe.skipIf(chromiumPath === null)(`posthog-js on a page of another origin${
   it("finds no flag, enables no optional feature, and requests no script from Purser", async () => {
     const { app, page, requests, complaints, configured } = await visit({ request_batching: false });
     await configured();
-    // The client requests everything that the configuration starts before it sends this event.
+    // The client sends all requests of its configuration before this event.
     await page.evaluate(() => posthog.capture("looked"));
     await waitForEvents(app, [await idOf(page)], 2);
     expect(await page.evaluate(() => posthog.isFeatureEnabled("beta"))).toBeFalsy();

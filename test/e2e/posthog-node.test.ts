@@ -8,7 +8,7 @@ beforeAll(async () => {
   server = await startServer();
 });
 afterAll(() => server.close());
-// The client prints what it reports; the tests read the report.
+// The client also prints its errors. The tests read them from its events.
 beforeEach(() => {
   for (const level of ["error", "warn"] as const) vi.spyOn(console, level).mockImplementation(() => {});
 });
@@ -17,7 +17,7 @@ afterEach(() => {
   delete process.env.POSTHOG_CAPTURE_MODE;
 });
 
-/** A client that only its host sets apart from one of PostHog's own. `failed` collects what it reports. */
+/** Creates a client whose only special setting is its host. `failed` collects its errors. */
 async function connect(mode: "v0" | "v1", options: PostHogOptions = {}, kind: "pk_live" | "sk_live" = "pk_live") {
   const app = await server.makeApp();
   process.env.POSTHOG_CAPTURE_MODE = mode;
@@ -36,7 +36,7 @@ async function connect(mode: "v0" | "v1", options: PostHogOptions = {}, kind: "p
   return { app, client, failed, paths };
 }
 
-/** As posthog-js names a device. */
+/** An id as posthog-js gives it to a device. */
 const device = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
 const at = (app: ServedApp) => app.environmentIds.live;
 
@@ -135,7 +135,7 @@ describe("posthog-node", () => {
     expect(events.map((event) => event.event).sort()).toEqual([0, 1, 2, 3, 4].map((index) => `seen ${index}`));
   });
 
-  it("halves a batch that is too large, and every event arrives", async () => {
+  it("splits a batch that is too large, and every event arrives", async () => {
     const { app, client, failed } = await connect("v0", { disableCompression: true, flushAt: 40, maxBatchSize: 40 });
     const text = "x".repeat(60_000);
     for (let index = 0; index < 40; index++) client.capture({ distinctId: "ana", event: "seen", properties: { text } });
@@ -144,7 +144,7 @@ describe("posthog-node", () => {
     expect(await eventsIn(server.db, at(app), ["ana"])).toHaveLength(40);
   });
 
-  it("drops in v1 mode the one event that is malformed, and says which", async () => {
+  it("drops only the malformed event in v1 mode, and reports which", async () => {
     const { app, client, failed } = await connect("v1");
     client.capture({ distinctId: "ana", event: "seen" });
     client.capture({ distinctId: "x".repeat(201), event: "seen", uuid: "0190a5b4-1111-7abc-8def-0123456789ab" });

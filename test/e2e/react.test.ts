@@ -20,7 +20,7 @@ interface Options {
   readonly getToken: () => string;
 }
 
-/** Its types are a page's, which those of Workers exclude. */
+/** The package has a page's types, which conflict with those of Workers, so it is imported without types. */
 const REACT: string = join(root, "clients/react/src/index.ts");
 const {
   PurserBalance,
@@ -33,7 +33,7 @@ const {
   };
 } = await import(REACT);
 
-/** The server and the page render this alike. Only the page has `getToken`. */
+/** The server and the page both render this. Only the page has `getToken`. */
 const APP = `
   import { createElement as h } from "react";
   import { PurserBalance, usePurserBalance } from "purser-react";
@@ -55,7 +55,7 @@ const PAGE = `
     onRecoverableError: (error) => console.error("not hydrated", error),
   });`;
 
-/** The page's script, of the packages' sources and React's development build, which warns. */
+/** Bundles the page's script from the packages' sources and React's development build, which prints warnings. */
 async function bundlePage(): Promise<string> {
   const { outputFiles } = await build({
     stdin: { contents: PAGE, resolveDir: root },
@@ -123,7 +123,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
     ["<PurserBalance>", "element", "purser-balance[data-state=ok]", "12"],
     ["usePurserBalance", "hook", "output:has-text('ok')", "ok 12"],
   ])(
-    "%s shows what remains, after one token, one request and no warning, in strict mode",
+    "%s shows the remaining credits after one token and one request, without a warning, in strict mode",
     async (_name, way, shown, text) => {
       const props = { url: server.url, publishableKey: app.keys.pk_live, userId: "ada" };
       const options = { ...props, getToken: () => "the server's render asks for none" };
@@ -133,22 +133,22 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
       const given = JSON.stringify({ ...props, way, token: await userToken(SECRET, "ada") });
       html = `<!doctype html><html lang="en"><title>Shop</title><main>${rendered}</main><script>window.given=${given}</script><script type="module" src="/page.js"></script>`;
       const page = await browser.newPage();
-      const said: string[] = [];
-      const asked: string[] = [];
-      page.on("console", (message) => said.push(message.text()));
-      page.on("pageerror", (error) => said.push(error.message));
+      const printed: string[] = [];
+      const requested: string[] = [];
+      page.on("console", (message) => printed.push(message.text()));
+      page.on("pageerror", (error) => printed.push(error.message));
       page.on("request", (request) => {
         if (request.method() === "GET" && request.url().startsWith(server.url))
-          asked.push(new URL(request.url()).pathname);
+          requested.push(new URL(request.url()).pathname);
       });
       // A server listening on a TCP port has an address of this form.
       await page.goto(`http://127.0.0.1:${(shop.address() as AddressInfo).port}/`);
       await page.waitForSelector(shown);
       await page.waitForTimeout(300);
       expect(await page.locator(way === "hook" ? "output" : "[part~=balance]").textContent()).toContain(text);
-      expect({ said: said.filter((line) => !line.includes("React DevTools")), asked }).toEqual({
-        said: [],
-        asked: ["/api/v1/credits"],
+      expect({ printed: printed.filter((line) => !line.includes("React DevTools")), requested }).toEqual({
+        printed: [],
+        requested: ["/api/v1/credits"],
       });
       expect(await page.evaluate("window.tokens")).toBe(1);
       await page.close();

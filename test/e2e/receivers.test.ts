@@ -5,8 +5,8 @@ import { type KillableServer, startKillableServer } from "./support/killable-ser
 import { type Behaviour, type Receiver, startReceiver } from "./support/receiver.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
-// H1, H4: the built Worker with receivers that fail in every way, each over its own connection. All receivers count messages and
-// verify signatures with the `standardwebhooks` package.
+// H1, H4: the built Worker sends to receivers that fail in every way. All receivers count messages, and verify signatures with
+// the `standardwebhooks` package.
 
 let server: KillableServer;
 const receivers: Receiver[] = [];
@@ -40,7 +40,7 @@ async function until(isSo: () => boolean | Promise<boolean>, withinMs: number, w
   }
 }
 
-/** An application with a pack, and an endpoint at a receiver with this behaviour. */
+/** Creates an application with a pack, and an endpoint whose receiver behaves as given. */
 async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
   const { appId } = (await request("POST", "admin/apps", ADMIN_TOKEN, { name: "Receivers" })).body;
   const admin = (method: string, path: string, body?: object) =>
@@ -56,7 +56,7 @@ async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
     expect(status, JSON.stringify(body)).toBe(200);
     return body as { webhookId: string; secret: string };
   };
-  // No endpoint may be a loopback host over https (H1), so this one gets its address behind the API's back.
+  // The API refuses an https endpoint at a loopback host (H1), so the test writes its address directly.
   const { webhookId, secret } = await listen(isSelfSigned ? "https://receiver.example/hook" : receiver.url);
   if (isSelfSigned) {
     await db.prepare("UPDATE webhook_endpoints SET url = ? WHERE id = ?").bind(receiver.url, webhookId).run();
@@ -69,15 +69,15 @@ async function world(behave: Behaviour, { isSelfSigned = false } = {}) {
   };
   const deliveries = async (id = webhookId): Promise<Delivery[]> =>
     (await admin("GET", `/webhooks/${id}/deliveries`)).body.deliveries;
-  /** Waits until so many attempts of the only message are recorded. */
+  /** Waits until this number of attempts of the only message is recorded. */
   const attempted = async (count: number, withinMs = 20_000): Promise<Delivery> => {
     const some = async () => (await deliveries())[0]?.attempts.length ?? 0;
     await until(async () => (await some()) >= count, withinMs, `${count} attempts`);
     const [delivery] = await deliveries();
-    if (delivery === undefined) throw new Error("there is a delivery");
+    if (delivery === undefined) throw new Error("There is no delivery.");
     return delivery;
   };
-  /** The next attempt is due at once; then the cron's minute. */
+  /** Makes the next attempt due now, and runs the cron. */
   const cron = async () => {
     await db
       .prepare(
@@ -100,15 +100,15 @@ describe.concurrent("a receiver", () => {
     const granted = await Promise.all(Array.from({ length: 12 }, (_, n) => grant(`user ${n}`)));
     await until(() => receiver.messages().length === 12, 20_000, "twelve messages");
     receiver.verifyAll(secret);
-    const told = receiver.messages().map(({ data }) => data.balances[0].balanceId);
-    expect(told.sort()).toEqual(granted.map(({ balanceId }) => balanceId).sort());
+    const balanceIds = receiver.messages().map(({ data }) => data.balances[0].balanceId);
+    expect(balanceIds.sort()).toEqual(granted.map(({ balanceId }) => balanceId).sort());
     await until(async () => (await deliveries()).every(({ status }) => status === "delivered"), 20_000, "delivered");
     await server.cron();
     expect(receiver.attempts).toHaveLength(12);
     expect(() => receiver.verifyAll(`whsec_${Buffer.alloc(32).toString("base64")}`)).toThrow();
   });
 
-  it("verifies with either secret while one is being rotated", async () => {
+  it("can verify with the old and the new secret during a rotation", async () => {
     const { receiver, grant, secret, admin, webhookId } = await world(ok);
     const { body } = await admin("POST", `/webhooks/${webhookId}/rotate`, {});
     await grant();
@@ -118,7 +118,7 @@ describe.concurrent("a receiver", () => {
     expect(receiver.attempts[0]?.headers["webhook-signature"]?.split(" ")).toHaveLength(2);
   });
 
-  it("that answers slowly is waited for, and the caller is not", async () => {
+  it("that responds slowly gets its message, and does not delay the caller", async () => {
     const { grant, attempted, receiver } = await world((response) => void setTimeout(() => ok(response, 1), 4_000));
     expect((await grant()).tookMs).toBeLessThan(3_500);
     const { status, attempts } = await attempted(1);
@@ -126,7 +126,7 @@ describe.concurrent("a receiver", () => {
     expect(attempts[0]?.durationMs).toBeGreaterThanOrEqual(3_900);
   });
 
-  it("that never answers is abandoned after ten seconds, tried again by the cron, and delays no other", async () => {
+  it("that never responds is abandoned after ten seconds, tried again by the cron, and delays no other receiver", async () => {
     const silent = await world(() => {});
     const well = await startReceiver(ok);
     receivers.push(well);
@@ -135,7 +135,7 @@ describe.concurrent("a receiver", () => {
     await until(() => well.attempts.length === 1, 5_000, "the other's message");
     well.verifyAll(secret);
     const { nextAttemptAt } = await silent.attempted(1, 20_000);
-    // It gets no further attempt in the same invocation. A later run of the cron makes the next one.
+    // The same invocation makes no further attempt. A later run of the cron makes the next one.
     await sleep(Math.max(0, Date.parse(nextAttemptAt ?? "") - Date.now()) + 100);
     await server.cron();
     const { status, attempts } = await silent.attempted(2, 40_000);
@@ -196,7 +196,7 @@ describe.concurrent("a receiver", () => {
     expect([elsewhere.connections(), elsewhere.attempts.length]).toEqual([0, 0]);
   });
 
-  it("that answers with 10 MB, or without an end, is not read", async () => {
+  it("that responds with 10 MB, or without an end, is not read completely", async () => {
     let [written, isClosed] = [0, false];
     const chunk = Buffer.alloc(65_536, 120);
     const endless: Behaviour = (response) => {
@@ -224,7 +224,7 @@ describe.concurrent("a receiver", () => {
     expect(written).toBeLessThan(50_000_000);
   });
 
-  it("that closes the connection, before its answer or in the middle of its head, is tried again", async () => {
+  it("that closes the connection before or during its response is tried again", async () => {
     for (const cut of ["", "HTTP/1.1 200 OK\r\ncontent-le"]) {
       const { grant, attempted, receiver, secret } = await world((response, count) => {
         if (count > 1) return void response.writeHead(200).end();
@@ -241,7 +241,7 @@ describe.concurrent("a receiver", () => {
     }
   });
 
-  it("where nothing listens is unreachable, and gets its messages when it is back", async () => {
+  it("that does not listen is reported as unreachable, and gets its messages when it listens again", async () => {
     const { grant, attempted, receiver, admin, webhookId, cron } = await world(ok);
     await receiver.close();
     await grant();
@@ -265,7 +265,7 @@ describe.concurrent("a receiver", () => {
     expect(receiver.attempts).toEqual([]);
   });
 
-  it("that sends Retry-After gets that time, also before the second attempt", async () => {
+  it("that sends Retry-After gets the next attempt only after that time", async () => {
     const { grant, attempted, receiver } = await world(
       (response) => void response.writeHead(429, { "retry-after": "7200" }).end(),
     );
@@ -280,7 +280,7 @@ describe.concurrent("a receiver", () => {
     expect(receiver.attempts).toHaveLength(1);
   });
 
-  it("that answers 410 is disabled: its pending deliveries fail, and no more messages are written for it", async () => {
+  it("that responds with 410 is disabled: its pending deliveries fail, and it gets no more messages", async () => {
     const { grant, attempted, receiver, admin, deliveries } = await world(
       (response) => void response.writeHead(410).end(),
     );
@@ -295,7 +295,7 @@ describe.concurrent("a receiver", () => {
     expect([(await deliveries()).length, receiver.attempts.length]).toEqual([1, 1]);
   });
 
-  it("that verifies messages refuses one that was altered or is too old", async () => {
+  it("that verifies messages refuses one that is altered or too old", async () => {
     const { grant, receiver, secret } = await world(ok);
     await grant();
     await until(() => receiver.attempts.length === 1, 20_000, "a message");

@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true }));
 
-/** Seeds as `npm start` does, in a process that is gone once `writesMax` writes have landed. Answers its exit code. */
+/** Seeds as `npm start` does, in a process that exits after `writesMax` writes. Returns its exit code. */
 function seed(writesMax = Infinity): Promise<number | null> {
   const program = `
     const real = fetch;
@@ -71,7 +71,7 @@ async function expectWhole(): Promise<void> {
   expect(readdirSync(join(directory, ".purser"))).toEqual(["demo.json"]);
 }
 
-/** As in another database: no application is what this directory remembers, or has the demonstration's name. */
+/** Makes the database look like another one: it has no application with the demonstration's name or with an id in this directory. */
 async function forget(): Promise<void> {
   await server.db.prepare("UPDATE apps SET name = 'Elsewhere' WHERE name = ?").bind(NAME).run();
   const purser = join(directory, ".purser");
@@ -82,7 +82,7 @@ async function forget(): Promise<void> {
 }
 
 describe("the demonstration", () => {
-  it("is seeded once, however often it is started", async () => {
+  it("is seeded once when it is started twice", async () => {
     const before = await demonstrations();
     expect(await seed()).toBe(0);
     const first = kept();

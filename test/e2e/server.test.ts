@@ -8,7 +8,7 @@ beforeAll(async () => {
 afterAll(() => server.close());
 
 describe("the built Worker", () => {
-  it("answers on its health page, over a migrated database", async () => {
+  it("returns 200 from /health with a migrated database", async () => {
     const answer = await fetch(`${server.url}/health`);
     expect([answer.status, await answer.json()]).toEqual([200, { status: "ok" }]);
   });
@@ -27,7 +27,7 @@ describe("the built Worker", () => {
       expect(await ask(path)).toEqual([404, null, true]);
   });
 
-  it("lists what a key may see", async () => {
+  it("returns an empty list for a user without credits", async () => {
     const app = await server.makeApp();
     const answer = await fetch(`${server.url}/api/v1/credits?userId=u1`, {
       headers: { authorization: `Bearer ${app.keys.sk_test}` },

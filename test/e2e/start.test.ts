@@ -24,7 +24,7 @@ let started: Started;
 
 beforeAll(async () => {
   directory = makeCheckout();
-  appendFileSync(join(directory, LOG), "said before\n");
+  appendFileSync(join(directory, LOG), "earlier log\n");
   mkdirSync(join(directory, TRACES), { recursive: true });
   writeFileSync(join(directory, TRACES, "old.sqlite"), "a download token");
   started = await startCheckout(directory);
@@ -34,7 +34,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** The processes of this checkout, by what /proc says of them. */
+/** Returns the ids of this checkout's processes, which it finds in /proc. */
 function processes(): number[] {
   return readdirSync("/proc")
     .filter((name) => /^\d+$/.test(name))
@@ -52,17 +52,17 @@ function processes(): number[] {
 }
 
 describe("npm start", () => {
-  it("is found by npm run demo, on any port", async () => {
+  it("serves npm run demo, which finds it on any port", async () => {
     const { PORT: _port, ...env } = process.env;
     const { stdout } = await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });
     expect(stdout).toContain("delivered twice, granted once");
     expect(stdout).toContain("8. A person's data");
-    const told = stdout.slice(stdout.indexOf("10. Messages to your backend"));
+    const messages = stdout.slice(stdout.indexOf("10. Messages to your backend"));
     for (const type of ["credits.granted", "usage.recorded", "payment.taken", "person.exported"])
-      expect(told).toContain(type);
+      expect(messages).toContain(type);
   });
 
-  it("limits guesses of the administrator's token, whatever address the headers claim", async () => {
+  it("limits guesses of the admin token, whatever address the headers claim", async () => {
     const guess = async (n: number) => {
       const headers = { authorization: "Bearer wrong", "cf-connecting-ip": `192.0.2.${n}` };
       return (await fetch(`${started.url}/api/v1/admin/apps`, { headers })).status;
@@ -72,12 +72,12 @@ describe("npm start", () => {
     expect(statuses).toEqual([...Array(10).fill(401), 429, 429]);
   });
 
-  it("keeps no trace of requests, and appends to its log, in which there is no query string", async () => {
+  it("stores no traces of requests, and appends to its log, which has no query strings", async () => {
     await fetch(`${started.url}/api/v1/export-download?token=a-download-token`);
     expect(existsSync(join(directory, TRACES))).toBe(false);
     const log = readFileSync(join(directory, LOG), "utf8");
-    expect(log.startsWith("said before\n")).toBe(true);
-    expect(log.length).toBeGreaterThan("said before\n".length);
+    expect(log.startsWith("earlier log\n")).toBe(true);
+    expect(log.length).toBeGreaterThan("earlier log\n".length);
     expect(log).not.toMatch(/a-download-token|token=|GET \//);
   });
 

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { makeCheckout, type Started, startCheckout } from "./support/checkout.ts";
 import { ADMIN_TOKEN } from "./support/server.ts";
 
-// A data file that this release wrote, and a next release with migrations of its own, as `npm start` and `npm run deploy` run them.
+// This release writes a data file. The next release migrates it, as `npm start` and `npm run deploy` do.
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
@@ -27,7 +27,7 @@ DROP TRIGGER credit_ledger_no_delete;
 CREATE TRIGGER credit_ledger_no_delete BEFORE DELETE ON credit_ledger
 BEGIN SELECT RAISE(ABORT, 'made_up_no_delete'); END;
 `;
-/** Its second statement fails on the rows that stand. */
+/** A migration whose second statement fails because of existing rows. */
 const FAILING = `ALTER TABLE credit_packs ADD COLUMN never_there TEXT;
 --> statement-breakpoint
 INSERT INTO made_up_counts SELECT account_id, entries FROM made_up_counts;
@@ -44,7 +44,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Works on the data file, which no server has open. */
+/** Opens the data file while no server has it open. */
 function onFile<Answer>(work: (database: DatabaseSync) => Answer): Answer {
   const folder = join(directory, STATE);
   const file = readdirSync(folder).find((name) => /^[0-9a-f]{64}\.sqlite$/.test(name)) ?? "";
@@ -80,7 +80,7 @@ async function call(key: string, method: string, path: string, body?: object): P
   });
 }
 
-it("keeps every row over the next migration, and serves it; one that fails changes nothing", async () => {
+it("the next migration keeps every row, which the server then serves, and a failing migration changes nothing", async () => {
   running = await startCheckout(directory);
   const { PORT: _port, ...env } = process.env;
   await run(process.execPath, ["scripts/demo.mjs"], { cwd: directory, env });

@@ -8,13 +8,13 @@ import { Purser } from "../../clients/typescript/src/index.ts";
 import { node20 } from "./support/runtimes.ts";
 import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
 
-// The code of docs/usage.md, as it stands there, on Node 20 where it is here.
+// Runs the unchanged code of docs/usage.md, on Node 20 if this machine has it.
 
 const run = promisify(execFile);
 const page = readFileSync(join(import.meta.dirname, "../../docs/usage.md"), "utf8");
 const DAY_MS = 86_400_000;
 
-/** The code below a heading of the page. */
+/** Returns the code below a heading of the page. */
 function codeOf(heading: string): string {
   const [, below = ""] = page.split(`## ${heading}\n`);
   const code = /^```js\n([\s\S]*?)^```$/m.exec(below)?.[1];
@@ -47,34 +47,34 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-async function said(code: string, values: Readonly<Record<string, string>>): Promise<string[]> {
-  const told = Object.entries(values).map(([name, value]) => `const ${name} = ${JSON.stringify(value)};\n`);
-  const program = `Array.prototype.toSorted ??= function (by) { return [...this].sort(by); };\n${told.join("")}${code}`;
+async function outputOf(code: string, values: Readonly<Record<string, string>>): Promise<string[]> {
+  const constants = Object.entries(values).map(([name, value]) => `const ${name} = ${JSON.stringify(value)};\n`);
+  const program = `Array.prototype.toSorted ??= function (by) { return [...this].sort(by); };\n${constants.join("")}${code}`;
   const args = ["--input-type=module", "-e", program];
   const { stdout } = await run(node20.command ?? process.execPath, args);
   return stdout.trim().split("\n");
 }
 
-it("shows a user's usage of this week by day and model, in ten lines", async () => {
+it("docs/usage.md shows a user's usage of this week by day and model, in ten lines", async () => {
   const code = codeOf("A user's usage this week, by model").replaceAll("userId,", 'userId: "ada",');
   expect(code.trim().split("\n").length).toBeLessThanOrEqual(10);
   const dayOf = (ago: number) => new Date(Date.now() - ago * DAY_MS).toISOString().slice(0, 10);
-  expect(await said(code, { purser: server.url, key: app.keys.sk_live })).toEqual([
+  expect(await outputOf(code, { purser: server.url, key: app.keys.sk_live })).toEqual([
     `${dayOf(2)} small 2 15 0`,
     `${dayOf(1)} no model 1 0 0`,
     `${dayOf(1)} large 1 7 0`,
   ]);
 });
 
-it("shows the ten largest users of a month by tokens, once the cron has summed them", async () => {
+it("docs/usage.md shows the ten largest users of a month by tokens, once the cron has summed them", async () => {
   await server.cron();
   const values = { purser: server.url, appId: app.appId, adminToken: ADMIN_TOKEN };
-  expect(await said(codeOf("The ten largest users of a month"), values)).toEqual(
+  expect(await outputOf(codeOf("The ten largest users of a month"), values)).toEqual(
     [11, 10, 9, 8, 7, 6, 5, 4, 3, 2].map((tokens) => `user-${tokens} 1 ${tokens}`),
   );
 });
 
-it("gives the same by the client, to a secret key and to an administration key that may see people", async () => {
+it("the client returns the same usage with a secret key, and with an administration key that may read people's data", async () => {
   const week = { from: new Date(Date.now() - 7 * DAY_MS), groupBy: "day,model" };
   const { totals } = await purser.getUsageTotals({ userId: "ada", ...week });
   expect(totals).toHaveLength(3);

@@ -11,13 +11,13 @@ const FILES = [
   ...["package.json", "wrangler.toml", "tsconfig.json"],
 ];
 
-/** A checkout whose database and log are its own. Remove it after use. `own`: files that the caller makes itself. */
+/** Makes a checkout with its own database and log. Remove it after use. `own` names files that the caller makes. */
 export function makeCheckout(own: readonly string[] = []): string {
   const made = mkdtempSync(join(tmpdir(), "purser-start-"));
   for (const name of FILES.filter((each) => !own.includes(each))) symlinkSync(join(root, name), join(made, name));
   writeFileSync(join(made, ".dev.vars"), `ADMIN_TOKEN=${ADMIN_TOKEN}\n`);
   mkdirSync(join(made, ".purser"));
-  // The build makes the reference beside the real scripts.
+  // The build writes the reference next to the original scripts.
   symlinkSync(join(root, ".purser/reference"), join(made, ".purser/reference"));
   return made;
 }
@@ -25,12 +25,12 @@ export function makeCheckout(own: readonly string[] = []): string {
 /** A running `npm start`. */
 export interface Started {
   readonly url: string;
-  /** Its exit code, once it has ended. */
+  /** Resolves with the exit code. */
   readonly ended: Promise<number | null>;
   readonly stop: () => Promise<void>;
 }
 
-/** Runs `npm start` in a checkout. Throws what it said if it ends before it serves. */
+/** Runs `npm start` in a checkout. If it ends before it serves, throws an error with its output. */
 export async function startCheckout(directory: string): Promise<Started> {
   const port = await freePort();
   const child = spawn(process.execPath, ["scripts/start.mjs"], {
@@ -39,17 +39,17 @@ export async function startCheckout(directory: string): Promise<Started> {
     stdio: ["ignore", "pipe", "pipe"],
   });
   const ended = new Promise<number | null>((resolve) => child.once("exit", resolve));
-  let said = "";
+  let output = "";
   const isReady = new Promise<void>((resolve) => {
     const hear = (chunk: Buffer) => {
-      said += chunk;
-      if (said.includes("Ctrl-C")) resolve();
+      output += chunk;
+      if (output.includes("Ctrl-C")) resolve();
     };
     child.stdout.on("data", hear);
     child.stderr.on("data", hear);
   });
   const failed = ended.then(() => {
-    throw new Error(`npm start ended:\n${said}`);
+    throw new Error(`npm start ended:\n${output}`);
   });
   await Promise.race([isReady, failed]);
   failed.catch(() => {});

@@ -1,4 +1,4 @@
-// What each runtime does with the built client: `node client-story.mjs <dist/index.js> <url of Purser> <secret key>`. Prints JSON.
+// Each runtime runs this with the built client: `node client-story.mjs <dist/index.js> <url of Purser> <secret key>`. Prints JSON.
 import process from "node:process";
 import { pathToFileURL } from "node:url";
 

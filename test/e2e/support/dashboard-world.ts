@@ -6,7 +6,7 @@ import { ADMIN_TOKEN, type ServedApp, type Server } from "./server.ts";
 export const EVIL = `"><img src=x onerror=alert(1)><script>alert(2)</script>'`;
 const SIGNING_SECRET = "whsec_of_the_tests_0001";
 
-/** An application in which every field that a caller or a person fills holds a script. */
+/** Creates an application. Every field that a caller or a person can fill contains a script. */
 export interface DashboardWorld {
   readonly app: ServedApp;
   readonly userId: string;
@@ -117,7 +117,7 @@ function callsOf(server: Server, app: ServedApp) {
   return { send, admin, post, pay };
 }
 
-/** The users of an operator's day, each with a question. */
+/** Creates users for an operator's daily tasks, each with a problem. */
 export async function fillDay(server: Server): Promise<ServedApp> {
   const app = await server.makeApp();
   const { send, admin, post, pay } = callsOf(server, app);

@@ -60,16 +60,16 @@ export const RULES_OF_LOOKS = [
 
 /** Checks that axe finds nothing serious or critical on the page, by these rules or by all. */
 export async function expectAccessible(page: Page, rules?: readonly string[]): Promise<void> {
-  // A click is over once the next page has begun, which may be before it has a root element.
+  // A click resolves when the next page starts to load, which may have no root element yet.
   await page.waitForLoadState();
   // A shadow shows that a table can be scrolled. axe cannot check the contrast over a gradient.
   await page.evaluate('for (const table of document.querySelectorAll(".scroll")) table.style.background = "none"');
-  // Evaluated by the debugger, which no content policy binds; once a document, since it is half a megabyte of code.
+  // The debugger evaluates axe, because the content policy does not apply to it. Once per document, because axe is large.
   if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axeSource);
   // Passed checks are counted but not listed, which halves the work.
   const options = JSON.stringify({ resultTypes: ["violations"], ...(rules === undefined ? {} : { runOnly: rules }) });
   const results = (await page.evaluate(`axe.run(document, ${options})`)) as AxeResults;
   const serious = results.violations.filter(({ impact }) => impact === "serious" || impact === "critical");
-  const told = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
-  expect(told, `axe on ${page.url()}`).toEqual([]);
+  const findings = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);
+  expect(findings, `axe on ${page.url()}`).toEqual([]);
 }

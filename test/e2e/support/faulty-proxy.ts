@@ -3,8 +3,8 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 
 /**
- * The fault of a request: it never arrives; half of it arrives; it arrives and its sender is disconnected at once, so that a
- * retry runs concurrently; its response is lost or truncated; or this response replaces the server's.
+ * The fault of a request: the request never arrives, half of it arrives, it arrives and its sender is disconnected immediately (so
+ * that a retry runs concurrently), its response is lost or truncated, or this response replaces the server's.
  */
 export type Fault =
   | "refused"
@@ -20,12 +20,12 @@ export interface FaultyProxy {
   readonly faults: (Fault | null)[];
   /** The faults of later requests, by their content, which is the same for each retry. */
   chance: (asked: string) => Fault | null;
-  /** The requests that came, with those that met a fault. */
+  /** All requests, also those with a fault. */
   readonly seen: { readonly method: string; readonly path: string; readonly headers: IncomingMessage["headers"] }[];
   readonly close: () => Promise<void>;
 }
 
-/** Sends the head and half of the body of a request, and ends the connection. The server hears no whole request. */
+/** Sends the head and half of the body of a request, and ends the connection. The server gets no complete request. */
 function sendHalf(target: string, method: string, headers: IncomingMessage["headers"], body: Buffer): Promise<void> {
   return new Promise((resolve) => {
     const sending = request(target, { method, headers });

@@ -15,7 +15,7 @@ export async function makeSigningKey(kid: string, alg = "ES256"): Promise<Signin
   return { kid, alg, privateKey, jwk: { ...(await exportJWK(publicKey)), kid, alg, use: "sig" } };
 }
 
-/** A token as an identity provider would sign it: for `sub`, an hour from now, unless `claims` say otherwise. */
+/** Signs a token as an identity provider does. By default it is for `sub` and valid for an hour. */
 export function signToken(
   key: Pick<SigningKey, "alg" | "kid"> & { privateKey: CryptoKey | Uint8Array },
   claims: Record<string, unknown> = {},

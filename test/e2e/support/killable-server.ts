@@ -7,7 +7,7 @@ import { migrate } from "../../../bench/serve.ts";
 import { SETTINGS_SECRET } from "../../support/end-user-setting.ts";
 import { ADMIN_TOKEN } from "./server.ts";
 
-/** The built Worker in a workerd of its own, over a database on disk, which outlives the process. */
+/** The built Worker in its own workerd process. Its database is on disk and survives the process. */
 export interface KillableServer {
   readonly url: () => string;
   readonly db: () => Promise<D1Database>;
@@ -17,7 +17,7 @@ export interface KillableServer {
   readonly kill: () => Promise<void>;
   /** Starts it again, over the same database. */
   readonly start: () => Promise<void>;
-  /** Where its databases are on the disk. */
+  /** The directory of the databases. */
   readonly state: string;
   readonly close: () => Promise<void>;
 }
@@ -25,7 +25,7 @@ export interface KillableServer {
 const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
 const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
 
-/** The processes that this one started. */
+/** Returns the ids of the child processes. */
 function children(): number[] {
   const threads = readdirSync("/proc/self/task");
   return threads.flatMap((id) => readFileSync(`/proc/self/task/${id}/children`, "utf8").split(" ").map(Number));
@@ -55,7 +55,7 @@ export async function startKillableServer(): Promise<KillableServer> {
   });
   let running: { readonly miniflare: Miniflare; readonly pid: number; readonly url: string } | null = null;
   const now = () => {
-    if (running === null) throw new Error("the server was killed and not started again");
+    if (running === null) throw new Error("The server was killed, and not started again.");
     return running;
   };
   const start = async () => {
@@ -63,7 +63,7 @@ export async function startKillableServer(): Promise<KillableServer> {
     const miniflare = new Miniflare(options);
     const url = (await miniflare.unsafeGetDirectURL("purser")).origin;
     const pid = children().find((one) => !before.has(one) && isWorkerd(one));
-    if (pid === undefined) throw new Error("workerd is a child of this process");
+    if (pid === undefined) throw new Error("No workerd process was found.");
     running = { miniflare, pid, url };
   };
   const kill = async () => {
@@ -79,7 +79,7 @@ export async function startKillableServer(): Promise<KillableServer> {
     db: () => now().miniflare.getD1Database("DB", "purser"),
     cron: async () => {
       const found: unknown = await now().miniflare.getWorker("purser");
-      // A Worker's fetcher has this method too, which Miniflare's own types leave out.
+      // Miniflare's types do not have this method of a Worker's fetcher.
       const worker = found as { scheduled: (options: object) => Promise<{ outcome: string }> };
       const { outcome } = await worker.scheduled({ cron: "* * * * *" });
       if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);

@@ -8,7 +8,7 @@ export interface StoredEvent {
   readonly properties: Record<string, unknown>;
 }
 
-/** The events under some distinct ids, in order of arrival, id after id. */
+/** Returns the events of these distinct ids, id by id, in order of arrival. */
 export async function eventsIn(db: D1Database, environmentId: number, ids: readonly string[]): Promise<StoredEvent[]> {
   const { results } = await db
     .prepare(
@@ -23,9 +23,9 @@ export async function eventsIn(db: D1Database, environmentId: number, ids: reado
 export interface StoredPerson {
   readonly isIdentified: boolean;
   readonly properties: Record<string, unknown>;
-  /** The id itself, and what it claims directly. Sorted. */
+  /** The id itself and the ids that it claims directly, sorted. */
   readonly distinctIds: readonly string[];
-  /** Who claims the id: `ana`, or `ana!` where the claim is verified. */
+  /** The id that claims this one: `ana`, or `ana!` if the claim is verified. */
   readonly claimedBy: string | null;
 }
 

@@ -21,17 +21,17 @@ export interface Attempt {
   readonly message: Message;
 }
 
-/** How a receiver answers an attempt; `count` is how many attempts of this message came, with this one. */
+/** Responds to an attempt. `count` is the number of attempts of this message so far, including this one. */
 export type Behaviour = (response: ServerResponse, count: number) => void;
 
 export interface Receiver {
   readonly url: string;
   readonly attempts: Attempt[];
-  /** Each message once, in the order in which they came first. */
+  /** Each message once, in order of its first arrival. */
   readonly messages: () => readonly Message[];
-  /** How many connections were opened, also those that never became a request. */
+  /** The number of connections, also of those without a request. */
   readonly connections: () => number;
-  /** Throws unless every attempt is signed under the secret, as `standardwebhooks` reads it. */
+  /** Throws unless `standardwebhooks` verifies every attempt with the secret. */
   readonly verifyAll: (secret: string) => void;
   readonly close: () => Promise<void>;
 }
@@ -42,7 +42,7 @@ export async function startReceiver(behave: Behaviour, { isSelfSigned = false } 
   let connections = 0;
   const take = async (request: import("node:http").IncomingMessage, response: ServerResponse) => {
     const body = await text(request);
-    // A header that came twice is not what Purser sends.
+    // Purser sends no header twice.
     const headers = Object.fromEntries(Object.entries(request.headers).map(([name, value]) => [name, String(value)]));
     attempts.push({ atMs: Date.now(), headers, text: body, message: JSON.parse(body) });
     behave(response, attempts.filter(({ message }) => message.id === headers["webhook-id"]).length);

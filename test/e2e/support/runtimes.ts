@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** A runtime of this machine that the client is run on, with its arguments before a script; no command when there is none. */
+/** A runtime that tests the client, with the arguments before a script. The command is null if this machine does not have it. */
 export interface ClientRuntime {
   readonly name: string;
   readonly command: string | null;
@@ -11,7 +11,7 @@ export interface ClientRuntime {
   readonly without: string;
 }
 
-// The tests themselves run on the newer Node of node_modules, which npm puts first.
+// npm puts the newer Node of node_modules first in the PATH, and the tests run on it.
 const PLACES = [...(process.env.PATH ?? "").split(delimiter).filter((place) => !place.includes("node_modules"))];
 
 const places = (name: string, set: string): string[] =>
@@ -42,6 +42,6 @@ export const node20 = runtime("Node 20", "node", "NODE20_PATH", /^v20\./, []);
 export const clientRuntimes: readonly ClientRuntime[] = [
   node20,
   runtime("Bun", "bun", "BUN_PATH", /^\d/, []),
-  // It can access only the network, and the two files that it runs.
+  // Deno may access only the network and these two files.
   runtime("Deno", "deno", "DENO_PATH", /^deno/, ["run", "--quiet", "--no-config", "--allow-net", "--allow-read"]),
 ];

@@ -11,11 +11,11 @@ import { randomId } from "../../../src/lib/ids.ts";
 import type { Mode } from "../../../src/runtime.ts";
 import { SETTINGS_SECRET, storedSettingOf } from "../../support/end-user-setting.ts";
 
-/** Secrets of every Worker that these tests start. */
+/** The secrets of every Worker that these tests start. */
 export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
 const EXPORT_SECRET = "export-secret-of-the-tests";
 
-/** An application of a test's own, with a key of each kind in each mode. */
+/** An application for one test, with a key of each kind in each mode. */
 export interface ServedApp {
   readonly appId: string;
   readonly environmentIds: Readonly<Record<Mode, number>>;
@@ -23,11 +23,11 @@ export interface ServedApp {
 }
 
 export interface Server {
-  /** Without a slash at its end. */
+  /** The address, without a slash at its end. */
   readonly url: string;
   /** The Worker's own database, for a test's direct reads and writes. */
   readonly db: D1Database;
-  /** Writes directly into the tables; `endUserAuth` is the end-user token setting. */
+  /** Creates an application directly in the tables. `endUserAuth` is its setting of end-user tokens. */
   readonly makeApp: (endUserAuth?: object) => Promise<ServedApp>;
   /** The lines that the Worker logged since it started. */
   readonly logs: () => string[];
@@ -39,7 +39,7 @@ export interface Server {
 export interface ServerOptions {
   readonly vars?: Readonly<Record<string, string>>;
   readonly secrets?: Readonly<Record<string, string>>;
-  /** How many databases are bound; 1 unless set. */
+  /** The number of bound databases. Default 1. */
   readonly databases?: number;
 }
 

@@ -1,7 +1,7 @@
 import { createRandom, type Random } from "../../support/random.ts";
 import { ADMIN_TOKEN } from "./server.ts";
 
-/** A request that may be repeated, because it has ids of the caller. */
+/** A request that may be repeated, because the caller gives its ids. */
 export interface StormRequest {
   readonly kind: "grant" | "event" | "list" | "reserve" | "commit" | "release" | "adjust" | "capture";
   readonly path: string;
@@ -9,18 +9,18 @@ export interface StormRequest {
   readonly key: string;
 }
 
-export interface Told {
+export interface StormResponse {
   readonly status: number;
-  /** As text, without the id of the request. */
+  /** The text of the body, without the request's id. */
   readonly body: string;
   /** Whether the response is a replay. */
   readonly isReplay: boolean;
 }
 
-/** A request and its response. Null if there was no response, so that its effect is unknown. */
+/** A request and its response. Without a response (null), the effect is unknown. */
 export interface Sent {
   readonly request: StormRequest;
-  told: Told | null;
+  response: StormResponse | null;
 }
 
 interface World {
@@ -30,7 +30,11 @@ interface World {
   readonly users: readonly string[];
 }
 
-export async function send(url: string, { path, body, key }: StormRequest, patienceMs = 20_000): Promise<Told> {
+export async function send(
+  url: string,
+  { path, body, key }: StormRequest,
+  patienceMs = 20_000,
+): Promise<StormResponse> {
   const answer = await fetch(`${url}${path}`, {
     method: "POST",
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
@@ -43,11 +47,12 @@ export async function send(url: string, { path, body, key }: StormRequest, patie
 }
 
 /** Whether the response is final: a 503 may be repeated. */
-export const isDecided = ({ status, body }: Told): boolean => status < 500 && !body.includes("temporarily_unavailable");
+export const isDecided = ({ status, body }: StormResponse): boolean =>
+  status < 500 && !body.includes("temporarily_unavailable");
 
 const KINDS = { grant: 3, event: 8, list: 4, reserve: 5, commit: 4, release: 1, adjust: 2, capture: 3 } as const;
 
-/** Requests on a few users, at random. Reservations are settled that were acknowledged before. */
+/** Sends random requests for a few users. It settles only reservations that were acknowledged. */
 export class Storm {
   readonly sent: Sent[] = [];
   readonly #random: Random;
@@ -63,22 +68,22 @@ export class Storm {
   /** Sends one request after another until `isOver`. An impatient caller often leaves after some milliseconds. */
   async run(url: string, isOver: () => boolean, isImpatient = false): Promise<void> {
     while (!isOver()) {
-      const sent: Sent = { request: this.#someRequest(), told: null };
+      const sent: Sent = { request: this.#someRequest(), response: null };
       this.sent.push(sent);
       try {
-        sent.told = await send(
+        sent.response = await send(
           url,
           sent.request,
           isImpatient && this.#random.chance(0.5) ? this.#random.integer(1, 60) : undefined,
         );
-        this.#note(sent.request, sent.told);
+        this.#note(sent.request, sent.response);
       } catch {
-        // Its effect is unknown.
+        // The effect is unknown.
       }
     }
   }
 
-  #note({ kind }: StormRequest, { status, body }: Told): void {
+  #note({ kind }: StormRequest, { status, body }: StormResponse): void {
     if (status !== 200) return;
     const answer = JSON.parse(body);
     if (kind === "reserve") this.#open.push(answer.reservationId);

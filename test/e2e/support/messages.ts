@@ -1,7 +1,7 @@
 import { expect } from "vitest";
 import type { Message } from "./receiver.ts";
 
-/** An alert of the storm on all credits of a user. */
+/** The threshold of the storm's alert on all credits of a user. */
 export const BELOW_CENTS = 95;
 const STEPS_OF_CENT = 1_000_000;
 
@@ -15,7 +15,7 @@ interface Entry {
   readonly reservationId: string | null;
 }
 
-/** How often a user's credits, including holds, fell below a number of steps and were raised again since. */
+/** Counts how often a user's credits, including holds, fell below a number of steps. Each fall counts once until the credits rise again. */
 function crossings(entries: readonly Entry[], steps: number): number {
   let [total, count, isArmed] = [0, 0, true];
   for (const { reason, delta } of entries) {
@@ -40,7 +40,7 @@ const statements = {
   expired: "SELECT id FROM reservations WHERE environment_id = ? AND state = 'expired'",
 };
 
-/** In one batch, because requests may still be running. */
+/** Reads in one batch, because requests may still be running. */
 async function read(db: D1Database, environmentId: number) {
   const found = await db.batch(Object.values(statements).map((sql) => db.prepare(sql).bind(environmentId)));
   const [messages, entries, events, expired] = found.map(({ results }) => results);
@@ -55,23 +55,23 @@ async function read(db: D1Database, environmentId: number) {
 }
 
 /**
- * Every effect of an environment has exactly one message, and every message its effect: grants, events, adjustments, reservations
- * that expired, and the crossings of alerts. A message's `seq` is that of the last entry that its effect wrote.
+ * Expects exactly one message for every effect of an environment, and no other message. Effects are grants, events, adjustments,
+ * expired reservations and crossed alerts. A message's `seq` is that of the last entry of its effect.
  */
-export async function expectTold(db: D1Database, environmentId: number): Promise<readonly Message[]> {
+export async function expectMessages(db: D1Database, environmentId: number): Promise<readonly Message[]> {
   const { messages, entries, events, expired } = await read(db, environmentId);
   const of = (type: string) => messages.filter((message) => message.type === type);
   const lastSeq = (some: readonly Entry[]) => some.at(-1)?.seq ?? null;
   const sorted = (rows: readonly unknown[]) => rows.map((row) => JSON.stringify(row)).sort();
 
   const granted = entries.filter(({ reason }) => reason === "grant");
-  const toldBalances = of("credits.granted").flatMap(({ data }) => {
+  const messageBalances = of("credits.granted").flatMap(({ data }) => {
     const ids: string[] = data.balances.map(({ balanceId }: { balanceId: string }) => balanceId);
     const own = granted.filter(({ balanceId }) => ids.includes(balanceId));
     expect(data.seq).toBe(lastSeq(own));
     return ids.map((id) => [data.userId, id]);
   });
-  expect(sorted(toldBalances)).toEqual(sorted(granted.map(({ userId, balanceId }) => [userId, balanceId])));
+  expect(sorted(messageBalances)).toEqual(sorted(granted.map(({ userId, balanceId }) => [userId, balanceId])));
 
   const byEvent = Map.groupBy(entries, ({ eventId }) => eventId);
   expect(sorted(of("usage.recorded").map(({ data }) => [data.userId, data.eventId, data.seq]))).toEqual(
