@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { alias, identify, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
+import { alias, identify, makeClaimsWorld, newDevice, seen, WITH_SECRET_KEY } from "../support/claims-world.ts";
 
 describe("a claim by a publishable key", () => {
   it.each([
@@ -28,7 +28,7 @@ describe("a claim", () => {
   it.each(["anonymous", "null", "UNDEFINED", " guest ", "0", "[object Object]", '"none"'])(
     "on or by the shared id %j links nothing, not even with a secret key",
     async (shared) => {
-      for (const rest of [{}, SECRETLY]) {
+      for (const rest of [{}, WITH_SECRET_KEY]) {
         const world = await makeClaimsWorld();
         const device = newDevice();
         await world.send([identify("ana", shared, rest), alias("ana", shared, rest), alias(shared, device, rest)]);

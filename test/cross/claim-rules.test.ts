@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { flushActivity } from "../../src/db/activity.ts";
-import { alias, identify, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
+import { alias, identify, makeClaimsWorld, newDevice, seen, WITH_SECRET_KEY } from "../support/claims-world.ts";
 import { bound } from "../support/world.ts";
 
 const LATER_MS = 1_000;
@@ -71,7 +71,7 @@ describe("a claim by a publishable key", () => {
   });
 
   it("made by a personless event links nothing and sets nothing", async () => {
-    for (const rest of [{}, SECRETLY]) {
+    for (const rest of [{}, WITH_SECRET_KEY]) {
       const world = await makeClaimsWorld();
       const device = newDevice();
       const personless = { ...rest, isPersonless: true, set: { plan: "none" } };
@@ -91,9 +91,9 @@ describe("a claim by a publishable key", () => {
       const personless = { isPersonless: true };
       const claims = [identified, other, set, untouched].map((device) => identify("ana", device));
       await world.send([
-        identify(other, newDevice(), { ...SECRETLY, ...personless }),
-        seen(set, { ...SECRETLY, ...personless, set: { plan: "gold" } }),
-        seen(untouched, { ...SECRETLY, ...personless }),
+        identify(other, newDevice(), { ...WITH_SECRET_KEY, ...personless }),
+        seen(set, { ...WITH_SECRET_KEY, ...personless, set: { plan: "gold" } }),
+        seen(untouched, { ...WITH_SECRET_KEY, ...personless }),
       ]);
       const first = [
         identify(identified, newDevice(), personless),
@@ -117,7 +117,7 @@ describe("a claim by a publishable key", () => {
     const world = await makeClaimsWorld();
     const [byPage, byServer, bySdk] = [newDevice(), newDevice(), newDevice()];
     const devices = [newDevice(), newDevice(), newDevice()] as const;
-    await world.send([seen(byServer, SECRETLY)]);
+    await world.send([seen(byServer, WITH_SECRET_KEY)]);
     await world.send([identify(byPage, devices[0]), alias(byServer, devices[1])]);
     await world.send([seen(bySdk, { isSignedIn: true }), alias(bySdk, devices[2])]);
     for (const [index, user] of [byPage, byServer, bySdk].entries()) {
@@ -129,7 +129,7 @@ describe("a claim by a publishable key", () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([seen(device), seen(device, { isSignedIn: false })]);
-    await world.send([seen(device, { ...SECRETLY, isPersonless: true })]);
+    await world.send([seen(device, { ...WITH_SECRET_KEY, isPersonless: true })]);
     const consentId = await world.consent(device, "secret key, of a device");
     await world.exportOf(device);
     await world.wouldErase(device);
@@ -176,10 +176,10 @@ describe("a warning", () => {
       for (const hidden of [user, linked, device]) expect(await warned(link("eve", hidden))).toBe("ok");
     }
     expect(await warned(alias(device, newDevice()))).toBe("ok");
-    await world.send([alias("ana", linked, SECRETLY)]);
-    expect(await warned(alias("bob", linked, SECRETLY))).toBe("warning");
-    expect(await warned(alias("bob", "anonymous", SECRETLY))).toBe("warning");
-    expect(await warned(alias("bob", "crm-7", SECRETLY))).toBe("ok");
+    await world.send([alias("ana", linked, WITH_SECRET_KEY)]);
+    expect(await warned(alias("bob", linked, WITH_SECRET_KEY))).toBe("warning");
+    expect(await warned(alias("bob", "anonymous", WITH_SECRET_KEY))).toBe("warning");
+    expect(await warned(alias("bob", "crm-7", WITH_SECRET_KEY))).toBe("ok");
   });
 
   it("that a publishable key does not get is counted for the dashboard", async () => {
@@ -212,7 +212,7 @@ describe("data that a page sends for another user's id", () => {
 
   it("is marked as unverified, unlike data that a secret key sends", async () => {
     const world = await makeClaimsWorld();
-    const [byPage, byServer] = [seen("ana"), seen("ana", SECRETLY)];
+    const [byPage, byServer] = [seen("ana"), seen("ana", WITH_SECRET_KEY)];
     await world.send([byPage]);
     await world.send([byServer], "v1");
     const { events } = await world.exportOf("ana");

@@ -7,8 +7,8 @@ import {
   identify,
   makeClaimsWorld,
   newDevice,
-  SECRETLY,
   seen,
+  WITH_SECRET_KEY,
 } from "../support/claims-world.ts";
 import { createRandom } from "../support/random.ts";
 
@@ -60,7 +60,7 @@ describe("a circle of claims", () => {
     "of %s cannot be closed by a secret key in one batch, in either direction or by an id that claims itself",
     async (_, some) => {
       const world = await makeClaimsWorld();
-      const [ids, rest] = [some(12), SECRETLY];
+      const [ids, rest] = [some(12), WITH_SECRET_KEY];
       const forwards = ringOf(ids, rest);
       await world.send([...ids.map((id) => alias(id, id, rest)), ...forwards, ...ringOf(ids.toReversed(), rest)]);
       const shown = await claimsShown(world, ids);
@@ -73,7 +73,9 @@ describe("a circle of claims", () => {
     const world = await makeClaimsWorld();
     for (const size of [2, 3, 9]) {
       const ids = users(size);
-      await Promise.all(ringOf(ids, SECRETLY).map((link, index) => world.send([link], index % 2 === 0 ? "v0" : "v1")));
+      await Promise.all(
+        ringOf(ids, WITH_SECRET_KEY).map((link, index) => world.send([link], index % 2 === 0 ? "v0" : "v1")),
+      );
       expect((await claimsShown(world, ids)).size, `a ring of ${size}`).toBe(size - 1);
     }
   });
@@ -85,7 +87,7 @@ describe("a circle of claims", () => {
       const ids = [...devices(4), ...users(2)];
       const links = Array.from({ length: 24 }, () => {
         const [id, other] = [random.pick(ids), random.pick(ids)];
-        return random.chance(0.5) ? alias(id, other) : alias(id, other, SECRETLY);
+        return random.chance(0.5) ? alias(id, other) : alias(id, other, WITH_SECRET_KEY);
       });
       await Promise.all(links.map((link) => world.send([link])));
       await claimsShown(world, ids);
@@ -118,7 +120,7 @@ describe("a device in concurrent claims", () => {
       (id: string) => world.use(id, "marker"),
       (id: string) => world.consent(id, "user token", "marker"),
       (id: string) => world.send([identify(id, undefined, { set: { name: "marker" } })]),
-      (id: string) => world.send([seen(id, { ...SECRETLY, set: { name: "marker" } })]),
+      (id: string) => world.send([seen(id, { ...WITH_SECRET_KEY, set: { name: "marker" } })]),
       (id: string) => world.send([seen(id, { isSignedIn: true, set: { name: "marker" } })]),
     ];
     for (const [index, become] of waysToBecomeUser.entries()) {

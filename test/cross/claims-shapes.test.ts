@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { ClaimsModel } from "../support/claims-model.ts";
-import { alias, type ClaimsWorld, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
+import { alias, type ClaimsWorld, makeClaimsWorld, newDevice, seen, WITH_SECRET_KEY } from "../support/claims-world.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { createRandom } from "../support/random.ts";
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
@@ -39,7 +39,7 @@ describe("a chain of verified claims", () => {
       const counting = countingD1(env.DB);
       const world = await makeClaimsWorld({ DB: counting.d1 });
       const ids = Array.from({ length: LENGTH }, (_, index) => `link-${index}`);
-      const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, SECRETLY));
+      const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, WITH_SECRET_KEY));
       const random = createRandom(SEED);
       if (order === "from the bottom") links.reverse();
       if (order === "in any order") {
@@ -62,9 +62,9 @@ describe("a chain of verified claims", () => {
   it("of 300 ids gives each property the value of the nearest id", async () => {
     const world = await makeClaimsWorld();
     const ids = Array.from({ length: 300 }, (_, index) => `link-${index}`);
-    const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, SECRETLY));
+    const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, WITH_SECRET_KEY));
     const set = (at: number, value: string) =>
-      seen(ids[at] ?? "", { ...SECRETLY, set: { [value]: value, name: value } });
+      seen(ids[at] ?? "", { ...WITH_SECRET_KEY, set: { [value]: value, name: value } });
     await world.send([...links, set(299, "last"), set(150, "middle"), set(10, "near")]);
     expect((await world.exportOf(ids[0] ?? "")).person?.properties).toEqual({
       ...{ last: "last", middle: "middle", near: "near", name: "near" },
@@ -79,7 +79,7 @@ describe("a person with many claimed ids", () => {
     const world = await makeClaimsWorld({ DB: counting.d1 });
     const ids = Array.from({ length: count }, (_, index) => `alias-${index}`);
     for (let start = 0; start < count; start += 2_500) {
-      await world.send(ids.slice(start, start + 2_500).map((id) => alias("many", id, SECRETLY)));
+      await world.send(ids.slice(start, start + 2_500).map((id) => alias("many", id, WITH_SECRET_KEY)));
     }
     await world.send([seen(ids[count - 1] ?? "", { set: { name: "Ana" } })]);
     const balanceId = await world.grant(ids[7] ?? "");

@@ -7,8 +7,8 @@ import {
   identify,
   makeClaimsWorld,
   newDevice,
-  SECRETLY,
   seen,
+  WITH_SECRET_KEY,
 } from "../support/claims-world.ts";
 import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeKey } from "../support/world.ts";
@@ -82,14 +82,14 @@ function eventsFor(state: State, victim: Victim): ClaimsEvent[] {
 /** The server's events that put somebody into a state. */
 function serversEventsFor(state: State, victim: Victim): ClaimsEvent[] {
   const { id, marker } = victim;
-  if (state === "an event of a server") return [seen(id, { ...SECRETLY, properties: { note: marker } })];
-  if (state === "a $set of a server") return [seen(id, { ...SECRETLY, ...marked(victim) })];
-  if (state === "an $identify of a server") return [identify(id, undefined, { ...SECRETLY, ...marked(victim) })];
+  if (state === "an event of a server") return [seen(id, { ...WITH_SECRET_KEY, properties: { note: marker } })];
+  if (state === "a $set of a server") return [seen(id, { ...WITH_SECRET_KEY, ...marked(victim) })];
+  if (state === "an $identify of a server") return [identify(id, undefined, { ...WITH_SECRET_KEY, ...marked(victim) })];
   if (state === "a verified claim of its own") {
-    const other = seen(`crm-${id}`, { ...SECRETLY, properties: { note: marker } });
-    return [identify(id, other.id, SECRETLY), other];
+    const other = seen(`crm-${id}`, { ...WITH_SECRET_KEY, properties: { note: marker } });
+    return [identify(id, other.id, WITH_SECRET_KEY), other];
   }
-  if (state === "a verified claim on it") return [alias(`owner-${id}`, id, SECRETLY)];
+  if (state === "a verified claim on it") return [alias(`owner-${id}`, id, WITH_SECRET_KEY)];
   return [];
 }
 

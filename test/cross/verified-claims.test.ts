@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { alias, identify, makeClaimsWorld, newDevice, SECRETLY, seen } from "../support/claims-world.ts";
+import { alias, identify, makeClaimsWorld, newDevice, seen, WITH_SECRET_KEY } from "../support/claims-world.ts";
 import { expectError } from "../support/refusals.ts";
 
 const DIALECTS = ["v0", "v1"] as const;
@@ -8,7 +8,7 @@ describe("a secret key in analytics", () => {
   it.each(DIALECTS)("is refused in a page's request (%s), and nothing is stored", async (dialect) => {
     const world = await makeClaimsWorld();
     for (const origin of ["https://shop.example", "null"]) {
-      const answer = await world.post([alias("ana", "bob", SECRETLY)], dialect, {
+      const answer = await world.post([alias("ana", "bob", WITH_SECRET_KEY)], dialect, {
         origin,
         "sec-fetch-site": "cross-site",
       });
@@ -19,7 +19,7 @@ describe("a secret key in analytics", () => {
 
   it.each(DIALECTS)("is accepted from a server, which sends no origin (%s)", async (dialect) => {
     const world = await makeClaimsWorld();
-    await world.send([alias("ana", "crm-7", SECRETLY)], dialect);
+    await world.send([alias("ana", "crm-7", WITH_SECRET_KEY)], dialect);
     const { person, events } = await world.exportOf("ana");
     expect(person?.distinctIds).toContainEqual(
       expect.objectContaining({ distinctId: "crm-7", via: "alias", claimedBy: "ana", isVerified: true }),
@@ -46,7 +46,7 @@ describe("a verified claim", () => {
       await world.use("old-ana"),
       await world.consent("old-ana", "user token"),
     ];
-    await world.send([identify("ana", "old-ana", SECRETLY)], "v1");
+    await world.send([identify("ana", "old-ana", WITH_SECRET_KEY)], "v1");
     const { person, events, consentLog } = await world.exportOf("ana");
     expect(person?.properties).toEqual({ city: "Ghent" });
     expect(events.analytics.map(({ uuid }) => uuid)).toContain(event.uuid);
@@ -60,9 +60,9 @@ describe("a verified claim", () => {
     const world = await makeClaimsWorld();
     const [right, wrong, claimer] = [newDevice(), newDevice(), newDevice()];
     await world.send([
-      alias("ana", right, SECRETLY),
-      alias(wrong, "bob", SECRETLY),
-      identify(claimer, "eve", SECRETLY),
+      alias("ana", right, WITH_SECRET_KEY),
+      alias(wrong, "bob", WITH_SECRET_KEY),
+      identify(claimer, "eve", WITH_SECRET_KEY),
     ]);
     await world.send([identify("mallory", right), identify("mallory", wrong), identify("mallory", claimer)]);
     expect(await world.idsOf("mallory")).toEqual(["mallory"]);
@@ -73,7 +73,7 @@ describe("a verified claim", () => {
   it("still counts after the claimed id becomes a user, unlike a claim by a publishable key", async () => {
     const world = await makeClaimsWorld();
     const [verified, unverified] = [newDevice(), newDevice()];
-    await world.send([alias("ana", verified, SECRETLY)]);
+    await world.send([alias("ana", verified, WITH_SECRET_KEY)]);
     await world.send([alias("ana", unverified)]);
     await world.grant(verified);
     await world.grant(unverified);
@@ -84,7 +84,7 @@ describe("a verified claim", () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([seen(device), identify("mallory", device)]);
-    await world.send([identify("ana", device, SECRETLY)]);
+    await world.send([identify("ana", device, WITH_SECRET_KEY)]);
     expect(await world.idsOf("mallory")).toEqual(["mallory"]);
     expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
     await world.send([identify("mallory", device), alias("mallory", device)]);
@@ -96,7 +96,7 @@ describe("a verified claim", () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([alias("ana", device)]);
-    await world.send([identify("ana", device, SECRETLY)]);
+    await world.send([identify("ana", device, WITH_SECRET_KEY)]);
     await world.grant(device);
     expect((await world.exportOf("ana")).person?.distinctIds).toContainEqual(
       expect.objectContaining({ distinctId: device, via: "identify", claimedBy: "ana", isVerified: true }),
@@ -109,14 +109,14 @@ describe("a verified claim", () => {
     const visit = seen(device);
     await world.send([visit, identify(device), identify("ana", device)]);
     expect(await world.idsOf("ana")).toEqual(["ana"]);
-    await world.send([identify("ana", device, SECRETLY)]);
+    await world.send([identify("ana", device, WITH_SECRET_KEY)]);
     expect(await world.idsOf("ana")).toEqual([device, "ana"].sort());
     expect((await world.exportOf("ana")).events.analytics.map(({ uuid }) => uuid)).toContain(visit.uuid);
   });
 
   it("is not replaced by another verified claim: the first keeps the id", async () => {
     const world = await makeClaimsWorld();
-    await world.send([alias("ana", "crm-7", SECRETLY), alias("bob", "crm-7", SECRETLY)]);
+    await world.send([alias("ana", "crm-7", WITH_SECRET_KEY), alias("bob", "crm-7", WITH_SECRET_KEY)]);
     expect(await world.idsOf("ana")).toEqual(["ana", "crm-7"]);
     expect(await world.idsOf("bob")).toEqual(["bob"]);
   });
@@ -125,7 +125,7 @@ describe("a verified claim", () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
     await world.send([identify("ana", device)]);
-    await world.send([identify(device, "ana", SECRETLY)]);
+    await world.send([identify(device, "ana", WITH_SECRET_KEY)]);
     expect(await world.idsOf(device)).toEqual([device, "ana"].sort());
     expect(await world.idsOf("ana")).toEqual(["ana"]);
   });
@@ -133,7 +133,7 @@ describe("a verified claim", () => {
   it("is kept when a publishable key tries to close a circle of claims", async () => {
     const world = await makeClaimsWorld();
     const device = newDevice();
-    await world.send([identify(device, "crm-7", SECRETLY)]);
+    await world.send([identify(device, "crm-7", WITH_SECRET_KEY)]);
     await world.send([alias("crm-7", device), identify("crm-7", device)]);
     expect(await world.idsOf(device)).toEqual([device, "crm-7"].sort());
     expect(await world.idsOf("crm-7")).toEqual(["crm-7"]);

@@ -199,7 +199,7 @@ export const identify = (id: string, other?: string, rest: Rest = {}): ClaimsEve
   asEvent("identify", id, other, rest);
 export const alias = (id: string, other: string, rest: Rest = {}): ClaimsEvent => asEvent("alias", id, other, rest);
 
-export const SECRETLY = { key: "secret" } as const;
+export const WITH_SECRET_KEY = { key: "secret" } as const;
 
 /** An id in the form of a device id. */
 export const newDevice = (): string => crypto.randomUUID();
