@@ -14,7 +14,7 @@ import { oldLinkEndsPart } from "./exports/end-links.ts";
 import { randomId } from "./lib/ids.ts";
 import { MINUTE_MS } from "./lib/time.ts";
 import { oldStripeEventsPart } from "./payments/log.ts";
-import { unmatchedPart } from "./payments/tell-unmatched.ts";
+import { unmatchedPart } from "./payments/report-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
 import { sizePart } from "./people/limits/limits.ts";
 import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";

@@ -4,7 +4,7 @@ import { clockOf } from "../db/features.ts";
 import { computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { apiKeys, environments } from "../db/schema.ts";
 import { isAsLateAs, openSession, type Session, type SessionStart } from "../db/session.ts";
-import type { Db, RowsOf, Statement } from "../db/sql.ts";
+import type { Db, Statement, StatementRow } from "../db/sql.ts";
 import { guards } from "../db/views.ts";
 import { clockMoved, isRefusal, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
@@ -31,7 +31,7 @@ const selectCheckedKey = query((value: ValueOf<KeyValues>) =>
     .crossJoin(environments)
     .where(and(isKeyInForce(value), eq(environments.id, apiKeys.environmentId))),
 );
-export type CheckedKeyRow = RowsOf<[ReturnType<typeof selectCheckedKey>]>[0][number];
+export type CheckedKeyRow = StatementRow<typeof selectCheckedKey>;
 
 /** Aborts the batch with `guard_key` if the key is not valid. */
 const guardKey = query((value: ValueOf<KeyValues>) =>

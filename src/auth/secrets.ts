@@ -1,7 +1,7 @@
 import { sql } from "drizzle-orm";
 import { asInteger, computed, drizzle, fields, names, query, read, type ValueOf } from "../db/query.ts";
 import { environments, stripeSettings, webhookEndpoints } from "../db/schema.ts";
-import { all, batch, type RowsOf } from "../db/sql.ts";
+import { all, batch, type StatementRow } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { openSealed, sealedTexts, sealMarkOf, sealText } from "../lib/seal.ts";
 import type { CronCtx, CronPart, Environment, SystemCtx } from "../runtime.ts";
@@ -92,7 +92,7 @@ const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: n
     () => sql`${sql.join(parts, sql` UNION ALL `)} LIMIT ${asInteger(value("limit"))} OFFSET ${value("offset")}`,
   );
 });
-type StoredSecret = RowsOf<[ReturnType<typeof selectOld>]>[0][number];
+type StoredSecret = StatementRow<typeof selectOld>;
 
 /** Writes the new text only if the column has not changed meanwhile. */
 const update = (column: ColumnName) =>

@@ -2,7 +2,7 @@ import { and, desc, eq, lt } from "drizzle-orm";
 import { mayName } from "../auth/scopes.ts";
 import { boundLimit, drizzle, fields, optional, query, scalar, type ValueOf } from "../db/query.ts";
 import { accounts, adminAudit, environments } from "../db/schema.ts";
-import { all, type RowsOf } from "../db/sql.ts";
+import { all, type StatementRow } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
@@ -58,7 +58,7 @@ const selectAbout = query((value: ValueOf<AuditOfUser & { beforeSeq: number; lim
     .orderBy(desc(adminAudit.seq))
     .limit(boundLimit(value("limit"))),
 );
-export type AuditRow = RowsOf<[ReturnType<typeof selectAuditEntries>]>[0][number];
+export type AuditRow = StatementRow<typeof selectAuditEntries>;
 
 /**
  * Returns the audit log of an existing application, or of no application (`NO_APP`), newest first, of all users or about one.

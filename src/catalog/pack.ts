@@ -4,7 +4,7 @@ import { fromSteps, toSteps } from "../books/amounts/amount.ts";
 import { readStoredRules } from "../books/amounts/match.ts";
 import { asInteger, drizzle, fields, insertFrom, optional, query, type ValueOf } from "../db/query.ts";
 import { creditPackItems, creditPacks } from "../db/schema.ts";
-import { all, type RowsOf } from "../db/sql.ts";
+import { all, type StatementRow } from "../db/sql.ts";
 import { assert, PurserError } from "../errors.ts";
 import { nearest } from "../http/wrong-names.ts";
 import { iso } from "../lib/time.ts";
@@ -43,7 +43,7 @@ const selectPackRows = () =>
 const itemsOfPack = () => and(eq(creditPackItems.appId, creditPacks.appId), eq(creditPackItems.packId, creditPacks.id));
 
 /** A pack with one of its items, or none. */
-export type PackRow = RowsOf<[ReturnType<typeof packsOfRows>]>[0][number];
+export type PackRow = StatementRow<typeof packsOfRows>;
 
 /** Returns the packs of some rows, in the order of the rows. */
 export function readPacks(rows: readonly PackRow[]): Pack[] {

@@ -1,5 +1,5 @@
 import { eq, sql } from "drizzle-orm";
-import { type NextExpiry, selectNextExpiry, tellExpiries } from "../books/alerts/find-expiries.ts";
+import { type NextExpiry, selectNextExpiry, sendNotices } from "../books/alerts/find-expiries.ts";
 import { settleDueHolds } from "../books/ledger/write.ts";
 import { type NextPeriod, selectNextPeriod } from "../books/recurring/grant-due.ts";
 import { type NextHold, selectNextHold } from "../books/usage/expire.ts";
@@ -11,7 +11,7 @@ import { environments } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
 import { refusalIn } from "../errors.ts";
 import { MINUTE_MS } from "../lib/time.ts";
-import { type NextUnmatched, selectNextUnmatched, tellOne } from "../payments/tell-unmatched.ts";
+import { type NextUnmatched, reportPayment, selectNextUnmatched } from "../payments/report-unmatched.ts";
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
 /** An event that is due in an environment: a period begins, a hold ends, a balance expires or will, a payment is still unmatched. */
@@ -41,8 +41,8 @@ async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | 
 /** Processes a due event at the environment's time. It does nothing if another call has processed it. */
 async function processDue(ctx: TenantCtx, due: DueEvent): Promise<void> {
   if (due.kind === "hold" || due.kind === "period") await settleDueHolds(ctx, { accountId: due.row.accountId });
-  else if (due.kind === "expiry") return tellExpiries(ctx, due.row);
-  else return tellOne(ctx, due.row);
+  else if (due.kind === "expiry") return sendNotices(ctx, due.row);
+  else return reportPayment(ctx, due.row);
 }
 
 /** The usual queries of a step, including its messages. */

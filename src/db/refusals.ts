@@ -6,7 +6,7 @@ import { readSettings } from "../settings.ts";
 import { asInteger, assignments, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "./query.ts";
 import { environments, erasureIds, refusals, tombstones } from "./schema.ts";
 import { databaseAt } from "./session.ts";
-import { all, type RowsOf } from "./sql.ts";
+import { all, type StatementRow } from "./sql.ts";
 import { hashesOf } from "./tombstones.ts";
 
 /**
@@ -203,7 +203,7 @@ export async function readRefusalsOfUser(ctx: TenantCtx, userId: string) {
   return (await all(ctx.db, selectRefusalsOfUser({ environmentId: ctx.environment.id, userId }))).map(presentNoted);
 }
 
-type RefusalRow = RowsOf<[ReturnType<typeof selectRefusals>]>[0][number];
+type RefusalRow = StatementRow<typeof selectRefusals>;
 
 const presentNoted = ({ reason, lastAtMs, userId, model, ...row }: RefusalRow) => ({
   ...row,

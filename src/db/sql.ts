@@ -23,6 +23,10 @@ export interface Db {
   readonly check?: () => Promise<void>;
 }
 
+/** The row of a statement that a function makes: `StatementRow<typeof selectUser>`. */
+export type StatementRow<Make extends (...values: never[]) => Statement> =
+  ReturnType<Make> extends Statement<infer Row> ? Row : never;
+
 /** The rows of each statement, in order. */
 export type RowsOf<Statements extends readonly Statement[]> = {
   -readonly [Index in keyof Statements]: Statements[Index] extends Statement<infer Row> ? Row[] : never;

@@ -2,7 +2,7 @@ import { and, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { asInteger, computed, drizzle, fields, insertFrom, names, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, environments, erasureIds, erasures, tombstones } from "../db/schema.ts";
-import type { RowsOf, Statement } from "../db/sql.ts";
+import type { Statement, StatementRow } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones.ts";
 import { guards } from "../db/views.ts";
 import { jsonChunks } from "../lib/json.ts";
@@ -39,7 +39,7 @@ const foundId = () => ({
   ...fields(idsTable, "distinctId"),
   ...computed({ isVerified: isVerifiedId.mapWith(Boolean) }),
 });
-export type FoundId = RowsOf<[ReturnType<typeof selectIds>]>[0][number];
+export type FoundId = StatementRow<typeof selectIds>;
 
 /** The person's ids, nearest first: at most one more than a response lists. */
 export const selectIds = query((value: ValueOf<PersonKey>) =>

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { counterOf, presentUserLimits } from "../books/limits/user-limits.ts";
-import { presentStored } from "../books/recurring/recurring.ts";
+import { presentRecurringJson } from "../books/recurring/recurring.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { idProperties } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
@@ -165,7 +165,7 @@ async function* withCommas(pieces: AsyncIterable<Utf8>): AsyncGenerator<Utf8> {
 
 /** The recurring grants of all ids, without brackets. */
 async function* recurringPieces({ recurring }: Snapshot["ids"], exportedAtMs: number): AsyncGenerator<Utf8> {
-  for (const stored of recurring) yield utf8(JSON.stringify(presentStored(stored, exportedAtMs)).slice(1, -1));
+  for (const stored of recurring) yield utf8(JSON.stringify(presentRecurringJson(stored, exportedAtMs)).slice(1, -1));
 }
 
 /** The end of the document. The sender writes it last. It is a new array each time, because a reader may detach it. */

@@ -1,6 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { storedRecurring } from "../books/recurring/recurring.ts";
+import { recurringJson } from "../books/recurring/recurring.ts";
 import { asInteger, computed, query, read, type ValueOf } from "../db/query.ts";
 import { accounts, consentLog, creditLedger, exportAudit, idProperties, usageEvents } from "../db/schema.ts";
 import { assert } from "../errors.ts";
@@ -38,7 +38,7 @@ export interface PersonIds {
   readonly propertiesCount: number;
   /** The properties of the first ids. Null for an id that has none, or very large ones. */
   readonly firstProperties: readonly (string | null)[];
-  /** The recurring grants of ids: lists for `presentStored`, separated by commas. */
+  /** The recurring grants of ids: lists for `presentRecurringJson`, separated by commas. */
   readonly recurring: readonly string[];
   readonly each: () => Generator<PersonId>;
 }
@@ -136,7 +136,7 @@ export const findFewIds = query((value: ValueOf<PersonKey>) => {
     propertiesBytes: sql<number | null>`octet_length(${idProperties.properties})`,
     propertiesCount: sql<number>`${idProperties.version} IS NOT NULL`,
     properties: sql<string | null>`iif(${isSmallOrOwn(value)}, ${idProperties.properties}, NULL)`,
-    recurring: storedRecurring(),
+    recurring: recurringJson(),
   });
   return read(
     row,
@@ -167,7 +167,7 @@ export const findManyIds = query((value: ValueOf<PersonKey>) => {
       ${personTable.firstSeenAtMs} AS earliest, ${personTable.lastSeenAtMs} AS latest, ${personTable.eventBytes} AS analytics,
       octet_length(${properties}) AS heavy,
       iif(row_number() OVER w <= ${first} AND ${isSmallOrOwn(value)}, ${properties}, NULL) AS shown,
-      ${storedRecurring()} AS recurring
+      ${recurringJson()} AS recurring
     ${fromPerson()} WINDOW w AS (ROWS UNBOUNDED PRECEDING)`;
   return read(
     row,

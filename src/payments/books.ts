@@ -88,20 +88,19 @@ export function readBooks({ change, credited = [] }: Move, [rows, customers, deb
 }
 
 /** Whether the user must still be stored. A grant's account has its user, and an erased person is not named again (E4). */
-const isForSomebody = ({ status, reason }: PaymentStanding): boolean =>
-  status !== "granted" && reason !== "person_erased";
+const needsUser = ({ status, reason }: PaymentStanding): boolean => status !== "granted" && reason !== "person_erased";
 
 /** The customer to store. */
-export const customerToKeep = ({ customer }: PaymentState, standing: PaymentStanding): string | null =>
-  isForSomebody(standing) ? customer : null;
+export const customerToStore = ({ customer }: PaymentState, standing: PaymentStanding): string | null =>
+  needsUser(standing) ? customer : null;
 
 /** The amounts to store, for filters and sums. */
-export function moneyToKeep({ money: { currency, captured, refunded, withheld } }: PaymentState) {
+export function moneyToStore({ money: { currency, captured, refunded, withheld } }: PaymentState) {
   return { currency, captured: Number(captured), refunded: Number(refunded), withheld: Number(withheld) };
 }
 
 /** The facts to store. */
-export function factsToKeep({ facts }: PaymentState, standing: PaymentStanding): PaymentState["facts"] {
-  if (isForSomebody(standing)) return facts;
+export function factsToStore({ facts }: PaymentState, standing: PaymentStanding): PaymentState["facts"] {
+  if (needsUser(standing)) return facts;
   return facts.map((fact) => (fact.userId === null ? fact : { ...fact, userId: null }));
 }

@@ -44,8 +44,8 @@ export interface IgnoredEvent {
   readonly asked: AskedGrant;
 }
 
-type SaidOf = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
-type Said = (SaidOf | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<AskedGrant> };
+type ReadParts = Partial<Pick<PaymentChange, "names" | "facts" | "customer" | "credits" | "link">>;
+type EventReading = (ReadParts | { readonly ignored: IgnoredReason }) & { readonly asked?: Partial<AskedGrant> };
 
 /** The change of a payment by an event, or the reason why the event is ignored. */
 export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
@@ -56,15 +56,15 @@ export function readChange(event: StripeEvent): PaymentChange | IgnoredEvent {
   if (typeof event.account === "string") return { ignored: "connect", asked };
   const reader = READERS.get(event.type);
   if (reader === undefined) return { ignored: "another_type", asked };
-  const said = reader(object, event);
-  const all = { ...asked, ...said.asked };
-  if ("ignored" in said) return { ignored: said.ignored, asked: all };
+  const reading = reader(object, event);
+  const all = { ...asked, ...reading.asked };
+  if ("ignored" in reading) return { ignored: reading.ignored, asked: all };
   const { id: objectId } = parse(z.object({ id: z.string() }), object);
   const common = { eventId: event.id, type: event.type, at: event.created, note: `Stripe ${event.type}: ${objectId}` };
-  return { names: [], facts: [], customer: null, credits: [], link: null, ...said, ...common, asked: all };
+  return { names: [], facts: [], customer: null, credits: [], link: null, ...reading, ...common, asked: all };
 }
 
-type EventReader = (object: unknown, event: StripeEvent) => Said;
+type EventReader = (object: unknown, event: StripeEvent) => EventReading;
 
 const readSession: EventReader = (object, { created: at }) => {
   const found = parse(session, object);

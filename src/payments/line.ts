@@ -1,4 +1,4 @@
-import { addFractions, type Fraction, reduceFraction } from "../books/amounts/amount.ts";
+import { addFractions, type Fraction, fraction, reduceFraction, ZERO } from "../books/amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { type Fact, factsOf, type InvoiceLine } from "./facts.ts";
 
@@ -46,36 +46,11 @@ export interface DebtPayer {
 /** An exact fraction as it is stored: a double would round it. */
 export type FractionText = readonly [numerator: string, denominator: string];
 
-export const ZERO: Fraction = { numerator: 0n, denominator: 1n };
-export const ONE_LINE: Fraction = { numerator: 1n, denominator: 1n };
-
 export const fractionText = ({ numerator, denominator }: Fraction): FractionText => [`${numerator}`, `${denominator}`];
 export const readFraction = ([numerator, denominator]: FractionText): Fraction => ({
   numerator: BigInt(numerator),
   denominator: BigInt(denominator),
 });
-export const fraction = (numerator: number | bigint, denominator: number | bigint = 1n): Fraction => ({
-  numerator: BigInt(numerator),
-  denominator: BigInt(denominator),
-});
-
-const isLess = (a: Fraction, b: Fraction): boolean => a.numerator * b.denominator < b.numerator * a.denominator;
-export const leastOf = (a: Fraction, b: Fraction): Fraction => (isLess(b, a) ? b : a);
-export const mostOf = (a: Fraction, b: Fraction): Fraction => (isLess(a, b) ? b : a);
-/** May be below 0, so it is not reduced. */
-export const minus = (a: Fraction, b: Fraction): Fraction => ({
-  numerator: a.numerator * b.denominator - b.numerator * a.denominator,
-  denominator: a.denominator * b.denominator,
-});
-export const times = (a: Fraction, b: Fraction): Fraction => ({
-  numerator: a.numerator * b.numerator,
-  denominator: a.denominator * b.denominator,
-});
-export const roundUp = ({ numerator, denominator }: Fraction): number => {
-  const down = numerator / denominator;
-  return Number(numerator > down * denominator ? down + 1n : down);
-};
-
 /** The invoice of a line's key. It is one of its payment's names. */
 export const invoiceOf = (key: string): string => key.slice(0, key.indexOf(":"));
 
@@ -159,7 +134,7 @@ export function moneyOf(facts: readonly Fact[]): MoneyState {
   taken += least(unknown, ofUnknown);
   const captured = known + unknown;
   const whole = worthOf(facts, captured);
-  const share = whole === 0n ? NO_CREDIT : { numerator: taken, denominator: whole };
+  const share = whole === 0n ? ZERO : { numerator: taken, denominator: whole };
   return { currency: currencyOf(facts), captured, refunded, withheld, whole, share: reduceFraction(share) };
 }
 
@@ -167,8 +142,6 @@ export function moneyOf(facts: readonly Fact[]): MoneyState {
 export function dueOf(initialSteps: Steps, { numerator, denominator }: Fraction): Steps {
   return Number((BigInt(initialSteps) * numerator) / denominator) as Steps;
 }
-
-const NO_CREDIT: Fraction = { numerator: 0n, denominator: 1n };
 
 /** The total value of a payment. Parts that credits or a customer's balance paid are not refunded. */
 function worthOf(facts: readonly Fact[], captured: bigint): bigint {

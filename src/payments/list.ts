@@ -1,5 +1,5 @@
 import { and, count, desc, eq, sql } from "drizzle-orm";
-import { fromSteps } from "../books/amounts/amount.ts";
+import { fraction, fromSteps } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
 import { asInteger, boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf } from "../db/query.ts";
 import { payments, type Steps, stripeLog } from "../db/schema.ts";
@@ -9,7 +9,7 @@ import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { factsOf } from "./facts.ts";
-import { dueOf, fraction, moneyOf } from "./line.ts";
+import { dueOf, moneyOf } from "./line.ts";
 import type { LogReason, Reason } from "./reasons.ts";
 import type { ListPaymentsOutput, ListStripeEventsOutput, PaymentOutput } from "./responses.ts";
 import { type ListPaymentsInput, type ListStripeEventsInput, OUTCOMES } from "./schemas.ts";

@@ -62,20 +62,26 @@ export const newestAt = (environmentId: SQL) => {
 /** The rank of outcomes. If an event has two, the lower rank stays. */
 const outcomeRank = (outcome: SQL) => sql`instr(${OUTCOMES.join(" ")}, ${outcome})`;
 
-const said = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
+const excluded = (column: SQLiteColumn) => sql`excluded.${names(column)}`;
 /** Whether a repeated event has a more important outcome than before. */
-const isMoreThanLogged = (): SQL => {
+const isMoreImportant = (): SQL => {
   const { outcome, reason, hint } = stripeLog;
-  const [before, after] = [outcomeRank(sql`${outcome}`), outcomeRank(said(outcome))];
-  return sql`${after} < ${before} OR ${after} = ${before} AND ${said(reason)} <> 'nothing_new'
-    AND (${said(reason)}, ${said(hint)}) IS NOT (${reason}, ${hint})`;
+  const [before, after] = [outcomeRank(sql`${outcome}`), outcomeRank(excluded(outcome))];
+  return sql`${after} < ${before} OR ${after} = ${before} AND ${excluded(reason)} <> 'nothing_new'
+    AND (${excluded(reason)}, ${excluded(hint)}) IS NOT (${reason}, ${hint})`;
 };
-const more = () => {
+const updates = () => {
   const { atMs, ordinal, outcome, reason, askedPack, askedUser, hint, paymentKey } = stripeLog;
   return {
-    ...{ atMs: said(atMs), ordinal: said(ordinal), outcome: said(outcome), reason: said(reason), hint: said(hint) },
-    ...{ askedPack: said(askedPack), askedUser: said(askedUser) },
-    paymentKey: sql`coalesce(${said(paymentKey)}, ${paymentKey})`,
+    ...{
+      atMs: excluded(atMs),
+      ordinal: excluded(ordinal),
+      outcome: excluded(outcome),
+      reason: excluded(reason),
+      hint: excluded(hint),
+    },
+    ...{ askedPack: excluded(askedPack), askedUser: excluded(askedUser) },
+    paymentKey: sql`coalesce(${excluded(paymentKey)}, ${paymentKey})`,
   };
 };
 
@@ -98,8 +104,8 @@ const upsert = query((value: ValueOf<LogValues>) =>
     })
     .onConflictDoUpdate({
       target: [stripeLog.environmentId, stripeLog.eventId],
-      set: more(),
-      setWhere: isMoreThanLogged(),
+      set: updates(),
+      setWhere: isMoreImportant(),
     }),
 );
 
@@ -119,7 +125,7 @@ const upsertWhere = (value: ValueOf<LogValues>, { atMs, ordinal, where }: { atMs
     paymentKey: sql`${value("paymentKey")}`,
   };
   return sql`${insertFrom(stripeLog, row, sql`WHERE ${where}`)} ON CONFLICT (${names(stripeLog.environmentId, stripeLog.eventId)})
-    DO UPDATE SET ${assignments(stripeLog, more())} WHERE ${isMoreThanLogged()}`;
+    DO UPDATE SET ${assignments(stripeLog, updates())} WHERE ${isMoreImportant()}`;
 };
 /** Each ignored event gets a later time than the previous one, so that ordinals and times have the same order. */
 const upsertIgnored = query((value: ValueOf<LogValues>) => {
@@ -154,7 +160,7 @@ const deleteBeyond = query((value: ValueOf<{ environmentId: number; kept: number
 });
 
 const TEXT_MAX = 200;
-const cut = (text: string | null): string | null => text?.slice(0, TEXT_MAX) ?? null;
+const truncate = (text: string | null): string | null => text?.slice(0, TEXT_MAX) ?? null;
 
 /** The statement that logs an event's outcome. An earlier, more important outcome stays. */
 export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link?: NewestLink): Statement {
@@ -163,8 +169,8 @@ export function logStatement(ctx: TenantCtx, { asked, ...entry }: LogEntry, link
     ...entry,
     environmentId: ctx.environment.id,
     nowMs: ctx.realNow(),
-    objectId: cut(entry.objectId),
-    askedPack: cut(asked.pack),
+    objectId: truncate(entry.objectId),
+    askedPack: truncate(asked.pack),
     // Ignored events store no user (S5).
     askedUser: isIgnored ? null : asked.user,
   };

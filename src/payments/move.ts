@@ -12,11 +12,11 @@ import { personGuards } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import {
   type BooksRows,
-  customerToKeep,
+  customerToStore,
   type EventBooks,
-  factsToKeep,
+  factsToStore,
   linesAfter,
-  moneyToKeep,
+  moneyToStore,
   paymentsToStore,
   readBooks,
   selectBooks,
@@ -67,7 +67,7 @@ export const stronger = (a: PaymentOutcome, b: PaymentOutcome): PaymentOutcome =
  */
 export async function movePayment(ctx: TenantCtx, move: Move): Promise<Moved> {
   const run = new Run(ctx, move);
-  return attempt(ctx, () => run.toItsEnd());
+  return attempt(ctx, () => run.finish());
 }
 
 /** The further rows that a grant reads. */
@@ -105,7 +105,7 @@ class Run {
     this.#move = move;
   }
 
-  async toItsEnd(): Promise<Moved> {
+  async finish(): Promise<Moved> {
     this.#refusal = null;
     for (;;) {
       const eventId = this.#move.change.eventId ?? "";
@@ -115,7 +115,7 @@ class Run {
       const books = this.#booksOf(rows);
       const terms = { nowMs: this.#ctx.now(), newDebtId: this.#newDebtId };
       const step = nextStep(books, offersNow(books.own, this.#move), this.#refusal, terms);
-      if (await this.#isEnd(books, step)) {
+      if (await this.#take(books, step)) {
         const isTrialOver = this.#refusal === "trial_over";
         const paymentKey = shownKey(books.own.names);
         return { outcome: this.#outcome, paymentKey, isLogged: this.#isLogged, isTrialOver };
@@ -123,14 +123,14 @@ class Run {
     }
   }
 
-  /** Executes a step. Returns whether nothing more is known to be done. */
-  async #isEnd(books: EventBooks, step: Step): Promise<boolean> {
+  /** Takes a step. Returns whether it was the last one. */
+  async #take(books: EventBooks, step: Step): Promise<boolean> {
     switch (step.kind) {
       case "grant":
         await this.#grant(step.userId, step.offers);
         return this.#outcome === "granted";
-      case "bring":
-        await this.#bring(step);
+      case "adjust":
+        await this.#adjust(step);
         return step.isLast && this.#outcome !== "ignored";
       case "read":
         for (const name of step.names) this.#more.add(name);
@@ -150,12 +150,12 @@ class Run {
   #booksOf(rows: BooksRows): EventBooks {
     const books = readBooks(this.#move, rows);
     const written = books.payments.flatMap((payment) => payment.known.map(({ writtenBy }) => writtenBy));
-    if (this.#sent !== null && written.includes(this.#sent.nonce)) this.#landed();
+    if (this.#sent !== null && written.includes(this.#sent.nonce)) this.#confirm();
     this.#sent = null;
     return books;
   }
 
-  #landed(): void {
+  #confirm(): void {
     if (this.#sent !== null) this.#outcome = stronger(this.#outcome, this.#sent.outcome);
     this.#sent = null;
   }
@@ -180,7 +180,7 @@ class Run {
     if (eventId === null || asked === null) return [];
     const { objectId, pack } = asked;
     // The batch aborts if these users were erased (E4). It names no others.
-    const guarded = [grantee, ...factsToKeep(own, standing).map(({ userId }) => userId)];
+    const guarded = [grantee, ...factsToStore(own, standing).map(({ userId }) => userId)];
     const user = guarded.includes(asked.user) ? asked.user : null;
     const why = outcome === "unmatched" ? (standing.reason as Reason | null) : null;
     const hint = why === null ? this.#remark : hintOf(why, type, asked.hint);
@@ -200,14 +200,14 @@ class Run {
     const tellAtMs = unmatched === undefined ? now() + TELL_AFTER_MS : unmatched.tellAtMs;
     return {
       ...{ environmentId: environment.id, nowMs: now(), writtenBy: nonce, ...standing, outcome },
-      ...{ known: state.known, names: state.names, facts: factsToKeep(state, standing) },
-      ...{ customer: customerToKeep(state, standing), lines: linesAfter(state, plan) },
+      ...{ known: state.known, names: state.names, facts: factsToStore(state, standing) },
+      ...{ customer: customerToStore(state, standing), lines: linesAfter(state, plan) },
       id: this.#idOf(state),
       settledBy: (isOwn ? settle?.stamp : undefined) ?? kept?.settledBy ?? null,
       tellAtMs: standing.status === "unmatched" ? tellAtMs : null,
       surplus: state.grants.flatMap(({ balanceId, isSurplus }) => (isSurplus === 1 ? [balanceId] : [])),
       event: change.eventId === null ? null : { ...change, eventId: change.eventId },
-      ...moneyToKeep(state),
+      ...moneyToStore(state),
     };
   }
 
@@ -225,9 +225,9 @@ class Run {
     // Another event may name the customer's user meanwhile.
     const isForNobody = standing.reason === "no_user" && customer !== null && customerUser === null;
     const guard = isForNobody ? [guardNoCustomer({ environmentId: environment.id, customer })] : [];
-    const userOfCustomer = customerToKeep(books.own, standing) === null ? null : customerUser;
+    const userOfCustomer = customerToStore(books.own, standing) === null ? null : customerUser;
     const named = paymentsToStore(books, NOTHING, standing, true).flatMap(({ payment, standing: own }) =>
-      factsToKeep(payment, own).map(({ userId }) => userId),
+      factsToStore(payment, own).map(({ userId }) => userId),
     );
     const ids = [userOfCustomer, ...named].filter((userId) => userId !== null);
     const send = async (guards: readonly Statement[]) =>
@@ -235,7 +235,7 @@ class Run {
     // Users who were erased since the read are not named (E4).
     if (ids.length === 0) await send([]);
     else await withTombstones(ctx, async (known, first) => send([first, ...(await personGuards(ctx, known, ids))]));
-    this.#landed();
+    this.#confirm();
   }
 
   /** Decides on the state that was read together with the account. */
@@ -260,7 +260,7 @@ class Run {
         }),
       refusals: grantRefusals(ctx),
     });
-    this.#landed();
+    this.#confirm();
   }
 
   async #grant(userId: string, offers: readonly Offer[]): Promise<void> {
@@ -302,7 +302,7 @@ class Run {
 
   readonly #newDebtId = (): string => this.#ctx.newId("dbt_");
 
-  async #bring({ accountId, deficits, isLast }: Extract<Step, { kind: "bring" }>): Promise<void> {
+  async #adjust({ accountId, deficits, isLast }: Extract<Step, { kind: "adjust" }>): Promise<void> {
     await this.#write({ accountId }, { packs: [], trials: [] }, (books, account) => {
       const of = { books, state: books.own, account, deficits, isLast, newDebtId: this.#newDebtId };
       return decideMotions(this.#ctx, this.#move, of, this.#storing(books, standingOfKnown(books.own)));

@@ -12,7 +12,7 @@ export type Step =
   | { readonly kind: "grant"; readonly userId: string; readonly offers: readonly Offer[] }
   /** Adjusts an account's balances, lines and debts to the amounts due. `isLast`: it is the last step. */
   | {
-      readonly kind: "bring";
+      readonly kind: "adjust";
       readonly accountId: number;
       readonly deficits: ReadonlyMap<string, number>;
       readonly isLast: boolean;
@@ -63,10 +63,10 @@ export function nextStep(books: Books, offers: readonly Offer[], refusal: Refusa
   const [first] = others;
   if (first !== undefined) {
     const isLast = others.length === 1 && offers.length === 0;
-    return { kind: "bring", accountId: first.accountId, deficits: new Map(), isLast };
+    return { kind: "adjust", accountId: first.accountId, deficits: new Map(), isLast };
   }
   if (userId !== null) return { kind: "grant", userId, offers };
-  return own === undefined ? { kind: "none" } : storeNews(own, books, offers, refusal);
+  return own === undefined ? { kind: "none" } : storeChanges(own, books, offers, refusal);
 }
 
 /** Before a debt decreases, other accounts' lines must get back the part that they paid. */
@@ -74,11 +74,11 @@ function stepFor(books: Books, { needs, deficits }: AccountPlan): Step {
   const lines = books.payments.flatMap(({ grants }) => grants);
   const payer = lines.find(({ line }) => line !== null && needs.includes(line));
   if (payer === undefined) return { kind: "read", names: needs.map(invoiceOf) };
-  return { kind: "bring", accountId: payer.accountId, deficits, isLast: false };
+  return { kind: "adjust", accountId: payer.accountId, deficits, isLast: false };
 }
 
 /** Stores news that move no credits. */
-function storeNews(own: PaymentState, books: Books, offers: readonly Offer[], refusal: Refusal | null): Step {
+function storeChanges(own: PaymentState, books: Books, offers: readonly Offer[], refusal: Refusal | null): Step {
   const standing = paymentStandingOf(own, offers, refusal);
   const [before] = own.known;
   const isNews = standing.status !== before?.status || standing.reason !== before.reason;

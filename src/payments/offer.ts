@@ -1,4 +1,4 @@
-import { type Fraction, fromSteps, toSteps, type Unit } from "../books/amounts/amount.ts";
+import { type Fraction, fromSteps, ONE, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { USER_BALANCES_MAX } from "../books/credits/grant.ts";
 import { type NewBalances, planGrant } from "../books/ledger/new-balances.ts";
 import type { Pack } from "../catalog/pack.ts";
@@ -38,8 +38,6 @@ export interface OfferPart {
 /** The reference of a payment's grants. References from callers must not begin like it (C21). */
 export const refOf = (...parts: readonly string[]): string => ["stripe", ...parts].join(":");
 
-export const ONCE: Fraction = { numerator: 1n, denominator: 1n };
-
 const TIMES_MAX = 100n;
 /** A quantity in a session's metadata. Longer numbers could be rounded. */
 const DECIMAL = /^\d{1,13}(\.\d{1,6})?$/;
@@ -72,7 +70,7 @@ export function offersOf(
 function ofSession({ userId, data }: SessionFact | IntentFact): Offer {
   const part = {
     externalRef: refOf(data.ref),
-    ...{ line: null, isTrial: false, pack: data.pack, times: ONCE },
+    ...{ line: null, isTrial: false, pack: data.pack, times: ONE },
     quantity: data.quantity === null ? { amount: data } : { units: data.quantity },
     ...{ expiresAtMs: undefined, elseExpiresAtMs: undefined },
   };
@@ -87,17 +85,17 @@ function ofInvoice(
 ): Offer | null {
   const { lines, hasMore, isSubscription } = invoice.data;
   const parts: OfferPart[] = [];
-  let isUntold = false;
+  let isShareUnknown = false;
   for (const line of lines) {
     const price = setting.prices.find((candidate) => candidate.price === line.price);
     const times = price === undefined ? null : timesOfLine(invoice, line, price, setting.currency);
     if (price === undefined || times === null) continue;
-    if (times === "proration") isUntold = true;
+    if (times === "proration") isShareUnknown = true;
     else parts.push(partOf(invoice, line, price, times));
   }
-  if (parts.length === 0 && !isUntold && !(hasMore && setting.prices.length > 0)) return null;
+  if (parts.length === 0 && !isShareUnknown && !(hasMore && setting.prices.length > 0)) return null;
   const userId = invoice.userId ?? (isSubscription ? customerUser : null);
-  return { userId, parts, flaw: isUntold ? "proration" : hasMore ? "lines_missing" : null };
+  return { userId, parts, flaw: isShareUnknown ? "proration" : hasMore ? "lines_missing" : null };
 }
 
 /** How many times a line buys its price's pack. Null for nothing. `proration` when the share is unknown. */

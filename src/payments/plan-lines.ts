@@ -1,22 +1,25 @@
-import { addFractions, type Fraction } from "../books/amounts/amount.ts";
+import {
+  addFractions,
+  type Fraction,
+  fraction,
+  leastOf,
+  mostOf,
+  multiplyFractions,
+  ONE,
+  roundUp,
+  subtractFractions,
+  ZERO,
+} from "../books/amounts/amount.ts";
 import type { Steps } from "../db/schema.ts";
 import { assert } from "../errors.ts";
 import {
   creditOf,
   type DebtPayer,
   dueOf,
-  fraction,
   fractionText,
-  leastOf,
-  minus,
-  mostOf,
-  ONE_LINE,
   readFraction,
-  roundUp,
   type StoredDebt,
   type StoredLine,
-  times,
-  ZERO,
 } from "./line.ts";
 import type { PaymentState } from "./state.ts";
 import type { StoredGrant } from "./stored-payment.ts";
@@ -47,7 +50,7 @@ export interface PlannedLine {
 
 /** The share of a payment that Stripe returned, for its balances (S4). */
 export const shareOfGrant = ({ money }: Pick<PaymentState, "money">, { isSurplus }: Pick<MovingGrant, "isSurplus">) =>
-  isSurplus === 1 ? ONE_LINE : money.share;
+  isSurplus === 1 ? ONE : money.share;
 
 /** The share of a line that paid debts: `p` of S6. */
 const paidShare = ({ paid, net }: StoredLine): Fraction => fraction(paid, net);
@@ -56,7 +59,7 @@ const paidShare = ({ paid, net }: StoredLine): Fraction => fraction(paid, net);
 export function dueOfGrant(share: Fraction, grant: Pick<MovingGrant, "initialSteps">, line: StoredLine | null): Steps {
   if (line === null) return dueOf(grant.initialSteps, share);
   const all = addFractions(addFractions(share, readFraction(line.returned)), paidShare(line));
-  return dueOf(grant.initialSteps, leastOf(all, ONE_LINE));
+  return dueOf(grant.initialSteps, leastOf(all, ONE));
 }
 
 /** A balance after the given amount is due, computed like insert-takings.ts does. */
@@ -78,15 +81,15 @@ export function settleLine({ payment, grants, line }: Pick<PlannedLine, "payment
   if (first === undefined) return line;
   const share = shareOfGrant(payment, first);
   const credited = creditOf(payment.facts, line);
-  const news = minus(credited, readFraction(line.credited));
+  const news = subtractFractions(credited, readFraction(line.credited));
   let returned = readFraction(line.returned);
   if (news.numerator > 0n) {
     const has = grants.map((grant) => {
       const { remaining } = moved(grant, dueOfGrant(share, grant, line));
       return fraction(remaining + ofOperator(grant), grant.initialSteps);
     });
-    const part = times(news, fraction(1, line.net));
-    returned = addFractions(returned, has.reduce(leastOf, leastOf(part, minus(ONE_LINE, returned))));
+    const part = multiplyFractions(news, fraction(1, line.net));
+    returned = addFractions(returned, has.reduce(leastOf, leastOf(part, subtractFractions(ONE, returned))));
   }
   const after = { ...line, credited: fractionText(credited), returned: fractionText(returned) };
   return { ...after, owed: owedOf(share, grants, after) };
@@ -102,10 +105,10 @@ function owedOf(share: Fraction, grants: readonly MovingGrant[], line: StoredLin
       return fraction(Math.max(0, due - moved(grant, due).taken - ofOperator(grant)), grant.initialSteps);
     })
     .reduce(mostOf, ZERO);
-  const beyond = mostOf(ZERO, minus(addFractions(share, credited), ONE_LINE));
+  const beyond = mostOf(ZERO, subtractFractions(addFractions(share, credited), ONE));
   const refunded = leastOf(addFractions(lack, beyond), credited);
-  const spent = minus(readFraction(line.credited), times(returned, fraction(line.net)));
-  return roundUp(addFractions(spent, times(refunded, fraction(line.net))));
+  const spent = subtractFractions(readFraction(line.credited), multiplyFractions(returned, fraction(line.net)));
+  return roundUp(addFractions(spent, multiplyFractions(refunded, fraction(line.net))));
 }
 
 /** Whether a line's amounts depend on its balances. Then the batch aborts if those have changed. */

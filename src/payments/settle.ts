@@ -1,6 +1,6 @@
 import { and, not, sql } from "drizzle-orm";
 import type * as z from "zod";
-import { fromSteps, reduceFraction, type Unit } from "../books/amounts/amount.ts";
+import { fromSteps, ONE, reduceFraction, type Unit } from "../books/amounts/amount.ts";
 import { presentGrant } from "../books/credits/grant.ts";
 import type { GrantOutput } from "../books/credits/responses.ts";
 import type { shareAtMostOne } from "../books/credits/schemas.ts";
@@ -21,7 +21,7 @@ import { factsOf } from "./facts.ts";
 import { least, lineKey } from "./line.ts";
 import { noPayment } from "./list.ts";
 import { movePayment } from "./move.ts";
-import { ONCE, quantityOf, refOf } from "./offer.ts";
+import { quantityOf, refOf } from "./offer.ts";
 import { planAccount, withReturn } from "./plan.ts";
 import { moved } from "./plan-lines.ts";
 import type { SettlePaymentInput } from "./schemas.ts";
@@ -46,7 +46,7 @@ export async function settlePayment(
   const ctx = inEnvironmentOf(admin, environment);
   const stamp = await stampRequest(ctx, ["settle"], input, ["userId", "packId", "quantity"]);
   const [stored] = await all(admin.db, selectSetting({ environmentId: environment.id }));
-  const setting = selectSettleSetting(stored);
+  const setting = settingOf(stored);
   const plan = (state: PaymentState, terms: SettleTerms) => [
     { line: settledLine(state), grant: planSettlement(input, state, setting, terms) },
   ];
@@ -90,9 +90,10 @@ function planSettlement(
   if (state.known.length === 0) throw noPayment();
   const pack = packOf(packId);
   const [session] = [...factsOf(state.facts, "session"), ...factsOf(state.facts, "intent")];
-  const said = session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
+  const stripeQuantity =
+    session?.data.quantity === null ? { amount: session.data } : { units: session?.data.quantity ?? "" };
   const unit = pack?.unit ?? null;
-  const ofStripe = unit === null ? null : quantityOf({ quantity: said, times: ONCE }, unit, currency);
+  const ofStripe = unit === null ? null : quantityOf({ quantity: stripeQuantity, times: ONE }, unit, currency);
   const key = shownKey(state.names);
   const given = quantity ?? (typeof ofStripe === "number" ? ofStripe : null);
   const notes = `Stripe ${key}: settled by the administrator`;
@@ -106,7 +107,7 @@ function settledLine({ facts }: PaymentState): string | null {
   return invoice === undefined ? null : lineKey(invoice.id, "");
 }
 
-const selectSettleSetting = (stored: { readonly setting: string | null } | undefined) =>
+const settingOf = (stored: { readonly setting: string | null } | undefined) =>
   stored?.setting == null ? { currency: "", prices: [] } : readStoredSetting(stored.setting);
 
 function outputOf({ grants }: StoredPayment): GrantOutput {
@@ -127,7 +128,7 @@ export async function previewSettlement(ctx: TenantCtx, paymentKey: string, inpu
   const state = stateOf(rows.map(readPayment), { names, facts: [], customer: null }, null);
   const packOf = () => choosePack(input.packId, packs);
   const terms = { nowMs: ctx.now(), newId: String, packOf };
-  const { packName, balances, expiresAtMs } = planSettlement(input, state, selectSettleSetting(stored), terms);
+  const { packName, balances, expiresAtMs } = planSettlement(input, state, settingOf(stored), terms);
   return {
     packName,
     ignoresQuantity: (packOf()?.items.length ?? 0) > 0 && typeof input.quantity === "number",

@@ -29,7 +29,7 @@ export async function takeEvent(
   const change = { ...read, credits: read.credits.filter(({ price }) => isSet(setting, price)) };
   const { link, facts, credits, asked } = change;
   const credited = credits.length === 0 ? [] : await creditedBy(ctx, credits);
-  if (credited.length === 0 && isOfAnother(change, setting)) {
+  if (credited.length === 0 && hasNoSetPrice(change, setting)) {
     const hint = { ...asked.hint, unset: unsetPrices(change, setting), hasFree: hasFreeLine(change, setting) };
     return ignore(ctx, event, "price_not_set", { ...asked, hint });
   }
@@ -104,7 +104,7 @@ const hasFreeLine = ({ facts }: PaymentChange, setting: StripeSetting): boolean 
 const isSet = ({ prices }: StripeSetting, price: string): boolean => prices.some((one) => one.price === price);
 
 /** Whether it is an invoice without a price of the setting. */
-function isOfAnother({ facts }: PaymentChange, setting: StripeSetting): boolean {
+function hasNoSetPrice({ facts }: PaymentChange, setting: StripeSetting): boolean {
   const isInvoice = facts.some(({ kind }) => kind === "invoice");
   return isInvoice && offersOf(facts, setting, null).length === 0;
 }

@@ -18,7 +18,7 @@ import {
 } from "../db/query.ts";
 import { environments, webhookDeliveries, webhookEndpoints } from "../db/schema.ts";
 import { databaseIndexOf } from "../db/session.ts";
-import { all, type Db, type RowsOf } from "../db/sql.ts";
+import { all, type Db, type StatementRow } from "../db/sql.ts";
 import { invalid, PurserError } from "../errors.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
@@ -57,7 +57,7 @@ export const selectEndpoint = query((value: ValueOf<EndpointKey>) =>
       ),
     ),
 );
-export type EndpointRow = RowsOf<[ReturnType<typeof selectEndpoint>]>[0][number];
+export type EndpointRow = StatementRow<typeof selectEndpoint>;
 
 /** An application's endpoint. Throws `not_found` and `forbidden`. */
 export async function requireEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { unmatchedPart } from "../../src/payments/tell-unmatched.ts";
+import { unmatchedPart } from "../../src/payments/report-unmatched.ts";
 import { done, type Operation, type Scene } from "./operation.ts";
 import { PRICES } from "./payment-story.ts";
 import { SIGNING_SECRET, signatureOf } from "./payments.ts";

@@ -79,7 +79,7 @@ export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChan
       store(books, read, EMPTY, step, true);
       return;
     }
-    if (step.kind === "bring") {
+    if (step.kind === "adjust") {
       const plan = planAccount(read, { ...terms, accountId: step.accountId, deficits: step.deficits });
       bring(books, plan.motions);
       store(books, read, plan, standingOfKnown(read.own), step.isLast);

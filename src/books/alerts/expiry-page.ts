@@ -24,7 +24,7 @@ import {
 import { guards } from "../../db/views.ts";
 import { amountOf } from "../amounts/amount.ts";
 import { isOpen } from "../ledger/hold.ts";
-import { goOff } from "../ledger/judge-alerts.ts";
+import { insertFiredAlerts } from "../ledger/judge-alerts.ts";
 import { found, noMotion } from "../ledger/watched.ts";
 
 const PAGE_MAX = 1_000;
@@ -178,13 +178,13 @@ export const insertNotices = query((value: ValueOf<ExpiryPage & { messageId: str
 });
 
 /** Writes the messages of alerts that fire because the balances of the page expired (H5). */
-export const goOffByExpiries = query((value: ValueOf<ExpiryPage & { messageId: string; endpoints: string }>) => {
+export const insertAlertsOfExpiries = query((value: ValueOf<ExpiryPage & { messageId: string; endpoints: string }>) => {
   const { accountId, hasRemaining } = creditBalances;
   const hasHold = hasRow(reservations, and(eq(reservations.accountId, accountId), isOpen()));
   // The users of balances that expired with something left or held.
   const watched = sql`SELECT DISTINCT ${accountId} ${fromPage(sql`${expiryPage}`)} WHERE ${hasRemaining} = 1 OR ${hasHold}`;
-  return goOff(value, {
+  return insertFiredAlerts(value, {
     from: sql`${expiryPage} AS MATERIALIZED (${selectExpiryPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noMotion}`,
-    leaves: sql`(${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) <= (${lastOfPage(sql`${expiryPage}`)})`,
+    expiresNow: sql`(${found.expiresAtMs}, ${found.accountId}, ${found.grantSeq}) <= (${lastOfPage(sql`${expiryPage}`)})`,
   });
 });

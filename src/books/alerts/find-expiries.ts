@@ -5,18 +5,18 @@ import { cronIn } from "../../db/cron-work.ts";
 import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, fields, query, read, type ValueOf } from "../../db/query.ts";
 import { balanceExpiries, environments, expiryNotices } from "../../db/schema.ts";
-import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
+import { all, batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message-data.ts";
 import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
-import { ALERT_TYPES, keepGoneOff } from "../ledger/judge-alerts.ts";
+import { ALERT_TYPES, insertAlertStates } from "../ledger/judge-alerts.ts";
 import { deliverOwn, endpointsByType, messagesAmong } from "../ledger/messages.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 import {
   advance,
   type ExpiryPage,
-  goOffByExpiries,
   guardPage,
+  insertAlertsOfExpiries,
   insertNotices,
   isAfter,
   selectUsersToGrant,
@@ -90,14 +90,14 @@ const selectNextNotice = query((value: ValueOf<ExpiriesUntil & { environmentId: 
 );
 
 /** The next page of an environment's notices, with the features that decide how they are sent. */
-export type NextExpiry = RowsOf<[ReturnType<typeof selectNextNotice>]>[0][number];
+export type NextExpiry = StatementRow<typeof selectNextNotice>;
 
 /** Returns the query of the next moment up to `untilMs` at which an environment has a notice to send, seen from `nowMs`. */
 export const selectNextExpiry = (environmentId: number, nowMs: number, untilMs: number): Statement<NextExpiry> =>
   selectNextNotice({ environmentId, nowMs, untilMs, limit: 1 });
 
 /** Sends the due notices of a page, at the environment's time. */
-export async function tellExpiries(
+export async function sendNotices(
   ctx: TenantCtx,
   { id, appId: _, mode: __, features, momentMs: ___, ...page }: NextExpiry,
 ): Promise<void> {
@@ -160,7 +160,7 @@ async function findPage(
   await sendPage(ctx, features, { ...page, waits: 0 });
 }
 
-/** Answers whether the page was sent. */
+/** Returns whether the page was sent. */
 async function sendPage(
   ctx: TenantCtx,
   features: string | null,
@@ -178,16 +178,16 @@ async function sendPage(
     ...deliveryTimes(ctx),
   });
   const notices = told && insertNotices({ ...page, messageId: told.id });
-  const goneOff = alert && goOffByExpiries({ ...page, ...own(alert.id, alerts) });
+  const fired = alert && insertAlertsOfExpiries({ ...page, ...own(alert.id, alerts) });
   const statements: Statement[] = [
     guardPage({ ...page, features }),
     ...(told && notices ? [notices, deliverOwn(own(told.id, [told]))] : []),
-    ...(alert && goneOff ? [goneOff, deliverOwn(own(alert.id, alerts)), keepGoneOff(own(alert.id, alerts))] : []),
+    ...(alert && fired ? [fired, deliverOwn(own(alert.id, alerts)), insertAlertStates(own(alert.id, alerts))] : []),
     advance(page),
   ];
   try {
     const rows = await batch(ctx.db, statements);
-    for (const returning of [notices, goneOff]) {
+    for (const returning of [notices, fired]) {
       if (returning !== undefined) noteMessages(ctx, messagesAmong({ returning }, statements, rows));
     }
   } catch (error) {

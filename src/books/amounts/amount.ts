@@ -149,3 +149,29 @@ export function addFractions(a: Fraction, b: Fraction): Fraction {
     denominator: a.denominator * b.denominator,
   });
 }
+
+export const ZERO: Fraction = { numerator: 0n, denominator: 1n };
+export const ONE: Fraction = { numerator: 1n, denominator: 1n };
+
+export const fraction = (numerator: number | bigint, denominator: number | bigint = 1n): Fraction => ({
+  numerator: BigInt(numerator),
+  denominator: BigInt(denominator),
+});
+
+const isLess = (a: Fraction, b: Fraction): boolean => a.numerator * b.denominator < b.numerator * a.denominator;
+export const leastOf = (a: Fraction, b: Fraction): Fraction => (isLess(b, a) ? b : a);
+export const mostOf = (a: Fraction, b: Fraction): Fraction => (isLess(a, b) ? b : a);
+/** May be below 0, so it is not reduced. */
+export const subtractFractions = (a: Fraction, b: Fraction): Fraction => ({
+  numerator: a.numerator * b.denominator - b.numerator * a.denominator,
+  denominator: a.denominator * b.denominator,
+});
+export const multiplyFractions = (a: Fraction, b: Fraction): Fraction => ({
+  numerator: a.numerator * b.numerator,
+  denominator: a.denominator * b.denominator,
+});
+/** The least whole number that is not below the fraction. */
+export const roundUp = ({ numerator, denominator }: Fraction): number => {
+  const down = numerator / denominator;
+  return Number(numerator > down * denominator ? down + 1n : down);
+};

@@ -13,7 +13,7 @@ import {
   type Steps,
 } from "../../db/schema.ts";
 import { databaseIndexOf } from "../../db/session.ts";
-import { all, type RowsOf } from "../../db/sql.ts";
+import { all, type StatementRow } from "../../db/sql.ts";
 import { assert, invalid, PurserError } from "../../errors.ts";
 import type { AdminCtx, TenantCtx } from "../../runtime.ts";
 import { amountRule, amountStepsMax, fromSteps, toSteps, type Unit } from "../amounts/amount.ts";
@@ -138,7 +138,7 @@ const selectAdjustedBalance = accountQuery((value: ValueOf<{ balanceId: string }
     .from(creditBalances)
     .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
 );
-type BalanceToAdjust = RowsOf<[ReturnType<typeof selectAdjustedBalance>]>[0][number];
+type BalanceToAdjust = StatementRow<typeof selectAdjustedBalance>;
 
 const selectAdjustment = query((value: ValueOf<{ environmentId: number; adjustmentId: string }>) => {
   const { environmentId, id, accountId, seq } = creditAdjustments;

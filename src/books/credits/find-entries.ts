@@ -1,7 +1,7 @@
 import { and, eq, gte, inArray, isNotNull, lt, type SQL, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, balanceExpiries, creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
-import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { DAY_MS } from "../../lib/time.ts";
@@ -89,7 +89,7 @@ const entryStatements = {
     and(inArray(creditLedger.cause, ["refund", "payment_taken"]), lt(creditLedger.deltaSteps, 0 as Steps)),
   ),
 };
-type FoundEntry = RowsOf<[ReturnType<typeof entryStatements.granted>]>[0][number];
+type FoundEntry = StatementRow<typeof entryStatements.granted>;
 
 /**
  * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although others

@@ -8,7 +8,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
 import { BALANCE_FIELDS, type BalanceRow, presentBalance } from "../ledger/balance.ts";
-import { heldStepsOfBalance } from "../ledger/hold.ts";
+import { heldStepsOfBalance, isOpen } from "../ledger/hold.ts";
 import { isSpendable } from "../ledger/spendable-balances.ts";
 
 export function balanceNotFound(): PurserError {
@@ -106,7 +106,7 @@ const selectUserTotals = accountQuery((value: ValueOf<{ nowMs: number }>, accoun
 /** Selects the amounts that open reservations hold, by unit. */
 const selectUserHeld = accountQuery((_value: ValueOf<OfUser>, account) => {
   const open = sql`SELECT ${reservations.legs} FROM ${reservations} INDEXED BY reservations_open
-    WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open' LIMIT ${SUMMED_MAX}`;
+    WHERE ${reservations.accountId} = ${account} AND ${isOpen()} LIMIT ${SUMMED_MAX}`;
   return drizzle
     .select({
       ...computed({ unit: sql<Unit>`leg.value ->> 'unit'`, balances: count() }),

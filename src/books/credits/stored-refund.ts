@@ -1,8 +1,8 @@
 import { and, between, eq, sql } from "drizzle-orm";
 import { asInteger, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger, creditRefunds, type Steps } from "../../db/schema.ts";
-import type { RowsOf } from "../../db/sql.ts";
-import { addFractions, type Fraction } from "../amounts/amount.ts";
+import type { StatementRow } from "../../db/sql.ts";
+import { addFractions, type Fraction, ONE, ZERO } from "../amounts/amount.ts";
 import { accountOfWrite, accountQuery, type WriteContext } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 
@@ -25,9 +25,6 @@ export interface DueShare<Balance> {
   readonly wasWhole: boolean;
 }
 
-const NO_SHARE: Fraction = { numerator: 0n, denominator: 1n };
-const WHOLE_SHARE: Fraction = { numerator: 1n, denominator: 1n };
-
 /**
  * Returns the amount that a refund takes from each balance after the earlier refunds: the difference between both sums of
  * shares, each rounded down to a step (C21). So a balance's refunds add up exactly to its share. Returns null when a sum would
@@ -41,7 +38,7 @@ export function planRefund<Balance extends { readonly packId: string; readonly i
   const due: DueShare<Balance>[] = [];
   for (const balance of balances) {
     const shares = earlier.filter(({ packIds }) => packIds.has(balance.packId)).map((refund) => refund.share);
-    const before = shares.reduce(addShare, NO_SHARE);
+    const before = shares.reduce(addShare, ZERO);
     const after = addShare(before, share);
     if (after.numerator > after.denominator) return null;
     const dueSteps = roundDown(balance.initialSteps, after) - roundDown(balance.initialSteps, before);
@@ -56,7 +53,7 @@ export function planRefund<Balance extends { readonly packId: string; readonly i
 }
 
 function addShare(sum: Fraction, share: Share): Fraction {
-  if (share === null) return WHOLE_SHARE;
+  if (share === null) return ONE;
   return addFractions(sum, { numerator: BigInt(share.part), denominator: BigInt(share.of) });
 }
 
@@ -82,7 +79,7 @@ export const selectIssued = accountQuery((value: ValueOf<RefundsKey>, account) =
     .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))))
     .orderBy(grantSeq);
 });
-export type IssuedRow = RowsOf<[ReturnType<typeof selectIssued>]>[0][number];
+export type IssuedRow = StatementRow<typeof selectIssued>;
 
 /** Selects the refunds of a reference, in their order. */
 export const selectRefunds = accountQuery((value: ValueOf<RefundsKey>, account) => {
@@ -93,7 +90,7 @@ export const selectRefunds = accountQuery((value: ValueOf<RefundsKey>, account) 
     .where(and(eq(accountId, account), eq(externalRef, value("externalRef"))))
     .orderBy(ordinal);
 });
-export type RefundRow = RowsOf<[ReturnType<typeof selectRefunds>]>[0][number];
+export type RefundRow = StatementRow<typeof selectRefunds>;
 
 /** Selects the amounts that one refund took from the balances, by its ledger entries. */
 export const selectTaken = accountQuery((value: ValueOf<RefundsKey & { refundRef: string }>, account) => {
@@ -114,7 +111,7 @@ export const selectTaken = accountQuery((value: ValueOf<RefundsKey & { refundRef
       ),
     );
 });
-export type TakenRow = RowsOf<[ReturnType<typeof selectTaken>]>[0][number];
+export type TakenRow = StatementRow<typeof selectTaken>;
 
 type NewRefund = Omit<typeof creditRefunds.$inferInsert, "accountId" | "firstSeq" | "lastSeq"> & { entries: number };
 

@@ -12,7 +12,7 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
-import { all, type RowsOf } from "../../db/sql.ts";
+import { all, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
@@ -83,7 +83,7 @@ const selectUsers = query(
       .orderBy(userId);
   },
 );
-type UserBalanceRow = RowsOf<[ReturnType<typeof selectUsers>]>[0][number];
+type UserBalanceRow = StatementRow<typeof selectUsers>;
 /** A user's sum of balances in one unit. */
 type UnitRow = UserBalanceRow & { readonly unit: Unit };
 

@@ -11,6 +11,7 @@ import {
 } from "../../db/schema.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser, type User } from "../ledger/account.ts";
+import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { LedgerStretch, Standing } from "./verify-entries.ts";
 
@@ -167,7 +168,7 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
   const held = sql`(
     SELECT ${reservations.madeSeq} AS since, leg.value ->> 'balanceId' AS balance, leg.value ->> 'amountSteps' AS steps
     FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
-    WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open'
+    WHERE ${reservations.accountId} = ${account} AND ${isOpen()}
   ) AS held`;
   return drizzle
     .selectDistinct(fields(refundOwed, "balanceId"))
@@ -191,7 +192,7 @@ const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, accoun
   const events = sql`(SELECT ${usageEvents.counted} FROM ${usageEvents}
     WHERE ${usageEvents.accountId} = ${account} AND ${usageEvents.counted} IS NOT NULL) AS ${usageEvents}`;
   const holds = sql`(SELECT ${reservations.counted} FROM ${reservations}
-    WHERE ${reservations.accountId} = ${account} AND ${reservations.state} = 'open') AS ${reservations}`;
+    WHERE ${reservations.accountId} = ${account} AND ${isOpen()}) AS ${reservations}`;
   return drizzle
     .select(fields(usageCounters, "limitId"))
     .from(usageLimits)

@@ -1,7 +1,7 @@
 import { and, eq, gt, gte, or, sql } from "drizzle-orm";
 import { boundLimit, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts } from "../../db/schema.ts";
-import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { all, batch, type RowsOf, type StatementRow } from "../../db/sql.ts";
 import { assert, invalidCursor } from "../../errors.ts";
 import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -184,7 +184,7 @@ const selectUsersToVerify = query((value: ValueOf<ReturnType<typeof selectedBy> 
     .orderBy(accounts.userId)
     .limit(boundLimit(value("limit"))),
 );
-type VerifiedUserRow = RowsOf<[ReturnType<typeof selectUsersToVerify>]>[0][number];
+type VerifiedUserRow = StatementRow<typeof selectUsersToVerify>;
 
 /** Returns as many users as fit in a page, at least one. */
 function takeUsers(

@@ -125,14 +125,16 @@ export function byOf({ caller }: Pick<TenantCtx, "caller">): string {
   return "keyId" in caller ? caller.keyId : caller.kind;
 }
 
-const accountOfUser = (value: ValueOf<WriteContext>) =>
+const accountOfUser = (value: ValueOf<Pick<WriteContext, "environmentId" | "userId">>) =>
   and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")));
+
+/** The account's integer of the user of a write. Null when there is none. */
+export const accountIdOfUser = (value: ValueOf<Pick<WriteContext, "environmentId" | "userId">>) =>
+  scalar(drizzle.select(fields(accounts, "id")).from(accounts).where(accountOfUser(value)));
 
 /** The account of a write. */
 export const accountOfWrite = (value: ValueOf<WriteContext>) =>
-  sql<number>`coalesce(${asInteger(value("accountId"))}, ${scalar(
-    drizzle.select(fields(accounts, "id")).from(accounts).where(accountOfUser(value)),
-  )})`;
+  sql<number>`coalesce(${asInteger(value("accountId"))}, ${accountIdOfUser(value)})`;
 
 /**
  * Creates the user's account if there is none. Repeated or concurrent calls create one account. It is also a guard, which saves a

@@ -43,6 +43,16 @@ export interface Write<Answer> {
   readonly isShort?: boolean | undefined;
 }
 
+/** A verb's decision, or its refusal instead of throwing it. */
+export function decisionOrRefusal<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError {
+  try {
+    return decide();
+  } catch (error) {
+    if (error instanceof PurserError) return error;
+    throw error;
+  }
+}
+
 export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }

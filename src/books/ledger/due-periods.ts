@@ -1,9 +1,8 @@
-import { and, eq, type SQL, sql } from "drizzle-orm";
+import { and, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { Pack } from "../../catalog/pack.ts";
-import { asInteger, computed, drizzle, fields, insertFrom, query, read, scalar, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, drizzle, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
 import {
-  accounts,
   creditBalances,
   creditLedger,
   creditPackItems,
@@ -14,7 +13,7 @@ import {
 import type { Statement } from "../../db/sql.ts";
 import { jsonChunks } from "../../lib/json.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { accountQuery, type WriteContext, writingValues } from "./account.ts";
+import { accountIdOfUser, accountQuery, type WriteContext, writingValues } from "./account.ts";
 import { lastSeqOf } from "./insert-entries.ts";
 import { creditsGranted, type LedgerMessage } from "./messages.ts";
 import { countBalances, quotaOf, type Reader } from "./new-balances.ts";
@@ -123,12 +122,7 @@ type Issue = { environmentId: number; userId: string; nowMs: number; by: string;
 
 /** Inserts balances of periods, for one account or many. A trigger writes their ledger entries, at `writtenAtMs`. */
 const insertPeriodsSql = query((value: ValueOf<Issue>) => {
-  const account = sql`coalesce(issued.value ->> 'accountId', ${scalar(
-    drizzle
-      .select(fields(accounts, "id"))
-      .from(accounts)
-      .where(sql`${eq(accounts.environmentId, value("environmentId"))} AND ${eq(accounts.userId, value("userId"))}`),
-  )})`;
+  const account = sql`coalesce(issued.value ->> 'accountId', ${accountIdOfUser(value)})`;
   const position = sql`row_number() OVER (PARTITION BY issued.value ->> 'accountId' ORDER BY issued.key)`;
   const seq = sql`coalesce(${lastPeriodEntry.seq}, 0) + ${position}`;
   return insertFrom(

@@ -100,10 +100,10 @@ export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"
 export const isDue = (value: ValueOf<DueAt>, account: SQL | SQLiteColumn): SQL =>
   sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
 
-/** Returns the steps that open reservations hold of a balance. */
+/** The steps that open reservations hold of a row of `creditBalances`. */
 export const heldStepsOfBalance = () => sql<Steps>`coalesce((
   SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
-  WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${reservations.state} = 'open'
+  WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${isOpen()}
     AND leg.value ->> 'balanceId' = ${creditBalances.id}
 ), 0)`;
 

@@ -52,7 +52,7 @@ export interface Motion {
   /** How many of the batch's last entries they are. Ignored with `eventIds`. */
   readonly entries: number;
   /** Whether they add credits. */
-  readonly lifts: boolean;
+  readonly raises: boolean;
   /** The events that settle reservations. Their debits are not together at the end of the batch. */
   readonly eventIds?: readonly string[];
 }
@@ -169,6 +169,6 @@ export function insertEntries(
   const insert = returningEntries(insertEntriesSql(values));
   const rest = insertEntries(writing, all.slice(entriesMax), of);
   if (entries.every(({ reason }) => reason === "reservation_held")) return [insert, ...rest];
-  const lifts = entries.some(({ deltaSteps }) => deltaSteps > 0);
-  return [moving(insert, { entries: entries.length, lifts, ...of }), ...rest];
+  const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
+  return [moving(insert, { entries: entries.length, raises, ...of }), ...rest];
 }

@@ -135,15 +135,6 @@ const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string 
     AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,
 );
 
-/** The messages of a write that an endpoint wants. If no endpoint wants any, they are not even built. */
-export function wantedOf(
-  ctx: TenantCtx,
-  account: { readonly features: string | null },
-  messages: () => readonly LedgerMessage[],
-): readonly Outgoing<LedgerMessage>[] {
-  return wantedMessages(ctx, account.features, messages);
-}
-
 /** The statements that write and send a user's messages. They come after all entries of the batch. */
 export function ledgerMessageWrites(
   ctx: TenantCtx,
@@ -165,9 +156,9 @@ const paymentKey = () => sql`(
     iif(${paymentNames.name} GLOB 'in_*', 2, 3))), ${paymentNames.name} LIMIT 1
 )`;
 
-type ToldWrite = WriteContext & { settled: string; endpoints: string; messageId: string };
+type TakingMessages = WriteContext & { settled: string; endpoints: string; messageId: string };
 
-const tell = query((value: ValueOf<ToldWrite>) => {
+const insertTakingMessages = query((value: ValueOf<TakingMessages>) => {
   const { balanceId, unit, deltaSteps, balanceAfterSteps, isRevoked, note, seq, reason, reservationId } = creditLedger;
   const type = sql`iif(${paymentGrants.balanceId} IS NULL, 'credits.adjusted', 'payment.taken')`;
   const moved = sql`'balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${amountOf(deltaSteps, unit)},
@@ -210,6 +201,6 @@ export function takingMessages(
   if (first === undefined) return { statements: [] };
   const { environmentId } = account;
   const own = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
-  const told = tell({ ...writingValues(account), ...own, settled: JSON.stringify(settledIds) });
-  return { statements: [told, deliverOwn({ ...own, ...deliveryTimes(ctx) })], returning: told };
+  const written = insertTakingMessages({ ...writingValues(account), ...own, settled: JSON.stringify(settledIds) });
+  return { statements: [written, deliverOwn({ ...own, ...deliveryTimes(ctx) })], returning: written };
 }

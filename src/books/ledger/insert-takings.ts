@@ -1,11 +1,11 @@
 import { type SQL, sql } from "drizzle-orm";
 import { asInteger, drizzle, fields, insertFrom, query, returning, type ValueOf } from "../../db/query.ts";
-import { creditBalances, creditLedger, paymentGrants, reservations, type Steps } from "../../db/schema.ts";
+import { creditBalances, creditLedger, paymentGrants, type Steps } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { guards } from "../../db/views.ts";
 import { amountStepsMax, type Unit } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
-import { isOpen } from "./hold.ts";
+import { heldStepsOfBalance } from "./hold.ts";
 import { type Cause, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
@@ -47,7 +47,7 @@ const insertReversalSql = query((value: ValueOf<Reversal>) =>
 
 /** The only entry of a revoke: it takes the remaining amount, even if that is 0. */
 export const insertReversal = (reversal: Reversal): Statement =>
-  moving(insertReversalSql(reversal), { entries: 1, lifts: false });
+  moving(insertReversalSql(reversal), { entries: 1, raises: false });
 
 /** Aborts the batch with `guard_balance` when one of these balances was revoked meanwhile. */
 export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
@@ -88,7 +88,7 @@ const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings:
 /** Writes the entries of a refund, one for each balance, in order. The available amount is read as each is written. */
 export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement {
   const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), ...taken });
-  return moving(insert, { entries: takings.length, lifts: false });
+  return moving(insert, { entries: takings.length, raises: false });
 }
 
 /** The change that a payment's state requires of a balance that it granted (S4, S6). */
@@ -132,11 +132,7 @@ const markRevoked = query((value: ValueOf<Motions>) =>
 const room = () => sql`${asInteger(
   sql`iif(${creditBalances.unit} = 'cents', ${amountStepsMax.cents}, ${amountStepsMax.tokens})`,
 )}
-  - ${creditBalances.remainingSteps} - coalesce((
-    SELECT sum(leg.value ->> 'amountSteps') FROM ${reservations}, json_each(${reservations.legs}) AS leg
-    WHERE ${reservations.accountId} = ${creditBalances.accountId} AND ${isOpen()}
-    AND leg.value ->> 'balanceId' = ${creditBalances.id}
-  ), 0)`;
+  - ${creditBalances.remainingSteps} - ${heldStepsOfBalance()}`;
 
 const insertMotions = query((value: ValueOf<Motions>) => {
   const { remainingSteps, revokedAtMs } = creditBalances;
@@ -194,10 +190,10 @@ export function insertPaymentMotions(
   if (motions.length === 0) return [];
   const rows = motions.map(({ balanceId, dueSteps, isWhole, isMore }) => ({ balanceId, dueSteps, isWhole, isMore }));
   const values = { ...writingValues(writing), motions: JSON.stringify(rows), note };
-  const lifts = motions.some(({ isMore }) => !isMore);
+  const raises = motions.some(({ isMore }) => !isMore);
   return [
     markRevoked(values),
-    moving(insertMotions(values), { entries: motions.length, lifts }),
+    moving(insertMotions(values), { entries: motions.length, raises }),
     markMoved(values),
     ...replacePaymentOwed(writing, values.motions),
   ];

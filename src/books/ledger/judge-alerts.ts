@@ -55,10 +55,13 @@ function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
 
 const typeOfAlert = sql`iif(${judged.id} = '', 'credits.depleted', 'credits.low')`;
 
-type GoingOff = { environmentId: number; nowMs: number; endpoints: string; messageId: string };
+type FiredAlerts = { environmentId: number; nowMs: number; endpoints: string; messageId: string };
 
-/** Writes the messages of alerts that fire, and returns their ids. `from` and `leaves` as in `watched`. */
-export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "from" | "leaves">) {
+/** Writes the messages of alerts that fire, and returns their ids. `from` and `expiresNow` as in `watched`. */
+export function insertFiredAlerts(
+  value: ValueOf<FiredAlerts>,
+  { from, expiresNow }: Pick<Watch, "from" | "expiresNow">,
+) {
   const isAsked = sql`${value("endpoints")} -> ('$."' || ${typeOfAlert} || '"') IS NOT NULL`;
   const crossesLive = sql`(judged.live_before >= judged.of_live AND judged.live_after < judged.of_live)`;
   const { id, name, unit } = judged;
@@ -67,7 +70,7 @@ export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "f
     'remaining', ${amountOf(sql`judged.live_after`, unit)},
     'threshold', ${amountOf(sql`iif(${crossesLive}, judged.of_live, judged.of_all)`, unit)})`;
   const data = sql`iif(${id} = '', json_object('userId', ${userId}), ${ofAlert})`;
-  const wentOff = and(
+  const hasFiredBefore = and(
     eq(alertStates.environmentId, value("environmentId")),
     eq(alertStates.alertId, id),
     sql`${alertStates.accountId} = judged.account`,
@@ -84,11 +87,11 @@ export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "f
     },
     sql`FROM crossed AS ${judged} CROSS JOIN ${accounts} ON ${accounts.id} = judged.account
       WHERE (${crossesLive} OR (judged.all_before >= judged.of_all AND judged.all_after < judged.of_all))
-      AND NOT ${hasRow(alertStates, wentOff)}`,
+      AND NOT ${hasRow(alertStates, hasFiredBefore)}`,
   );
   return returning(
     fields(webhookMessages, "id"),
-    (list) => sql`WITH ${watched(value, { from, leaves, isAsked })},
+    (list) => sql`WITH ${watched(value, { from, expiresNow, isAsked })},
       crossed AS (
         SELECT ${judged}.*, ${threshold(sql`judged.live_issued`)} AS of_live, ${threshold(sql`judged.all_issued`)} AS of_all
         FROM ${judged}
@@ -97,12 +100,12 @@ export function goOff(value: ValueOf<GoingOff>, { from, leaves }: Pick<Watch, "f
   );
 }
 
-const goOffByEntries = query((value: ValueOf<EntriesOfWrite & GoingOff>) =>
-  goOff(value, { from: motionOfUser(value), leaves: sql`0` }),
+const insertAlertsOfEntries = query((value: ValueOf<EntriesOfWrite & FiredAlerts>) =>
+  insertFiredAlerts(value, { from: motionOfUser(value), expiresNow: sql`0` }),
 );
 
 /** Stores which alerts fired, from their messages, whose ids begin with `messageId`. */
-export const keepGoneOff = query((value: ValueOf<Own>) =>
+export const insertAlertStates = query((value: ValueOf<Own>) =>
   insertFrom(
     alertStates,
     {
@@ -133,33 +136,33 @@ const hasFired = (value: ValueOf<{ environmentId: number }>, account: SQL): SQL 
   );
 
 /** Re-arms the alerts of the accounts `watched` whose threshold is reached again. */
-function liftOf(value: ValueOf<{ environmentId: number; nowMs: number }>, accounts: SQL, isAsked: SQL) {
+function rearmAmong(value: ValueOf<{ environmentId: number; nowMs: number }>, accounts: SQL, isAsked: SQL) {
   const from = sql`watched (account) AS MATERIALIZED (${accounts}), ${noMotion}`;
   const isNotBelow = sql`judged.live_after > 0 AND judged.live_after >= ${threshold(sql`judged.issued_after`)}`;
   const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
   return drizzle
     .delete(alertStates)
     .where(sql`${ofEnvironment} AND (${alertStates.alertId}, ${alertStates.accountId}) IN (
-    WITH ${watched(value, { from, leaves: sql`0`, isAsked })}
+    WITH ${watched(value, { from, expiresNow: sql`0`, isAsked })}
     SELECT ${judged.id}, judged.account FROM ${judged} WHERE ${isNotBelow}
   )`);
 }
 
-const lift = query((value: ValueOf<WriteContext>) => {
+const rearm = query((value: ValueOf<WriteContext>) => {
   const hasFiredForUser = hasFired(value, sql`(${judgedAccount(value)})`);
   const accounts = sql`${judgedAccount(value)} AND EXISTS (SELECT 1 FROM ${alertIds(value)} WHERE ${hasFiredForUser})`;
-  return liftOf(value, accounts, hasFiredForUser);
+  return rearmAmong(value, accounts, hasFiredForUser);
 });
 
-const liftMany = query((value: ValueOf<{ environmentId: number; nowMs: number; accountIds: string }>) => {
+const rearmMany = query((value: ValueOf<{ environmentId: number; nowMs: number; accountIds: string }>) => {
   const hasFiredForAccount = hasFired(value, sql`account.value`);
   const accounts = sql`SELECT account.value FROM json_each(${value("accountIds")}) AS account
     WHERE EXISTS (SELECT 1 FROM ${alertIds(value)} WHERE ${hasFiredForAccount})`;
-  return liftOf(value, accounts, sql`1`);
+  return rearmAmong(value, accounts, sql`1`);
 });
 
-/** As `liftAlerts`, of several accounts. */
-export function liftAlertsOfMany(
+/** Re-arms the alerts of several accounts, like `rearmAlerts`. */
+export function rearmAlertsOfMany(
   {
     environmentId,
     nowMs,
@@ -168,12 +171,12 @@ export function liftAlertsOfMany(
   accountIds: readonly number[],
 ): Statement[] {
   if (endpointsOf(features).length === 0) return [];
-  return [liftMany({ environmentId, nowMs, accountIds: JSON.stringify(accountIds) })];
+  return [rearmMany({ environmentId, nowMs, accountIds: JSON.stringify(accountIds) })];
 }
 
 /** Re-arms a user's alerts whose threshold is reached again at this point of the batch. */
-export const liftAlerts = (account: WriteContext & { readonly features: string | null }): Statement[] =>
-  endpointsOf(account.features).length === 0 ? [] : [lift(writingValues(account))];
+export const rearmAlerts = (account: WriteContext & { readonly features: string | null }): Statement[] =>
+  endpointsOf(account.features).length === 0 ? [] : [rearm(writingValues(account))];
 
 export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" }] as const;
 
@@ -192,13 +195,13 @@ export function alertWrites(
   const isSettling = settledIds.length > 0;
   if ((motions.length === 0 && !isSettling) || endpointsOf(account.features).length === 0) return NO_MESSAGES;
   const values = writingValues(account);
-  const lifts = motions.some((motion) => motion.lifts) ? [lift(values)] : [];
+  const rearms = motions.some((motion) => motion.raises) ? [rearm(values)] : [];
   const wanted = wantedMessages(ctx, account.features, () => ALERT_TYPES);
   const [first] = wanted;
-  if (first === undefined || (motions.every((motion) => motion.lifts) && !isSettling)) return { statements: lifts };
+  if (first === undefined || (motions.every((motion) => motion.raises) && !isSettling)) return { statements: rearms };
   const own = { environmentId: account.environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
   const eventIds = motions.flatMap((motion) => motion.eventIds ?? []);
-  const written = goOffByEntries({
+  const written = insertAlertsOfEntries({
     ...values,
     ...own,
     entries: motions.reduce((sum, motion) => sum + motion.entries, 0),
@@ -206,7 +209,7 @@ export function alertWrites(
     settled: isSettling ? JSON.stringify(settledIds) : null,
   });
   return {
-    statements: [written, deliverOwn({ ...own, ...deliveryTimes(ctx) }), keepGoneOff(own), ...lifts],
+    statements: [written, deliverOwn({ ...own, ...deliveryTimes(ctx) }), insertAlertStates(own), ...rearms],
     returning: written,
   };
 }

@@ -75,7 +75,7 @@ export function reservationExpired(userId: string, { id, event, legs }: DueHold)
   };
 }
 
-/** `credits.granted`. The batch has `after` more entries behind the grant's. A period's entries can be anywhere in it. */
+/** `credits.granted`. The batch has `after` more entries after those of the grant. The entries of a period can be anywhere in it. */
 export function creditsGranted(
   userId: string,
   grant: NewBalances,

@@ -166,7 +166,7 @@ export function insertBalances(writing: WriteContext, { balances, ...grant }: Ne
   // Numbers are sent in JSON, because D1 binds them as REAL.
   const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
   const insert = returningEntries(insertBalancesSql({ ...writingValues(writing), ...values }));
-  return moving(insert, { entries: balances.length, lifts: true });
+  return moving(insert, { entries: balances.length, raises: true });
 }
 
 export type Reader = Pick<TenantCtx, "environment" | "settings">;

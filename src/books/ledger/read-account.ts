@@ -97,7 +97,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
           features: stored?.features ?? null,
           ...(isErased
             ? NOTHING_DUE
-            : whatIsDue(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
+            : dueOf(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
           counters: readCounters(stored?.counters ?? null),
         };
@@ -107,8 +107,8 @@ export async function readAccount<const Reads extends readonly Statement[]>(
 
 export const NOTHING_DUE = { due: [], periods: NO_PERIODS };
 
-/** Holds that end behind a period which waits for the next batch wait for it too. */
-function whatIsDue(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
+/** If a period is left for the next batch, holds that end after it are left too. */
+function dueOf(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
   const { nextMs } = periods;
   return { periods, due: nextMs === null ? holds : holds.filter(({ endsAtMs }) => endsAtMs < nextMs) };
 }

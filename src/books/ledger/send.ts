@@ -8,15 +8,15 @@ import { batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { noteMessages } from "../../webhooks/outbox.ts";
+import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
 import { amountJson } from "../amounts/amount.ts";
 import { accountOfWrite, createAccount, type WriteContext, writingValues } from "./account.ts";
 import type { Write } from "./decision.ts";
 import { inOrderOfMoments, insertPeriods, periodChanges, periodMessages } from "./due-periods.ts";
 import { settleHolds } from "./hold.ts";
 import { motionsOf, selectSettled, type WrittenEntry, writesEntries } from "./insert-entries.ts";
-import { ledgerMessageWrites, takingMessages, wantedOf } from "./insert-messages.ts";
-import { alertWrites, liftAlerts } from "./judge-alerts.ts";
+import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
+import { alertWrites, rearmAlerts } from "./judge-alerts.ts";
 import { afterWrite, guardAccount, memoryOf, type StateBefore, type StateChanges } from "./memory.ts";
 import { limitMessages, messagesAmong, reservationExpired } from "./messages.ts";
 import { countGranted } from "./new-balances.ts";
@@ -45,7 +45,7 @@ export async function send<Answer>(
     ...(await personGuards(ctx, standingIn(features), [account.userId])),
     ...settleAllDue(ctx, account),
   ];
-  const messages = wantedOf(ctx, account, () => [
+  const messages = wantedMessages(ctx, account.features, () => [
     ...periodMessages(account.userId, account.periods),
     ...account.due.map((hold) => reservationExpired(account.userId, hold)),
     ...(decision.messages?.() ?? []),
@@ -100,7 +100,7 @@ export function grantPeriods(
   account: WriteContext & { readonly features: string | null },
   periods: readonly DuePeriod[],
 ): Statement[] {
-  return periods.length === 0 ? [] : [...insertPeriods(account, periods), ...liftAlerts(account)];
+  return periods.length === 0 ? [] : [...insertPeriods(account, periods), ...rearmAlerts(account)];
 }
 
 type OfPeriods = Pick<AccountAtRead, "periods" | "nowMs">;

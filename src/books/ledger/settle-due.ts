@@ -8,7 +8,7 @@ import { all, batch, type Statement } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { noteMessages } from "../../webhooks/outbox.ts";
+import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
@@ -26,7 +26,7 @@ import {
   settleHolds,
 } from "./hold.ts";
 import type { Motion } from "./insert-entries.ts";
-import { ledgerMessageWrites, takingMessages, wantedOf } from "./insert-messages.ts";
+import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
 import { alertWrites } from "./judge-alerts.ts";
 import { type LedgerMessage, messagesAmong, reservationExpired, usageRecorded } from "./messages.ts";
 import { OwedPlan } from "./owed.ts";
@@ -142,7 +142,7 @@ async function sendSettlement(
   statements: readonly Statement[],
   settled: readonly SettledHold[],
 ): Promise<void> {
-  const messages = wantedOf(ctx, account, () => [
+  const messages = wantedMessages(ctx, account.features, () => [
     ...periodMessages(account.userId, account.periods),
     ...settled.map((one) => messageOf(account.userId, one)),
   ]);
@@ -167,7 +167,7 @@ async function sendSettlement(
 function chargesOf(settled: readonly SettledHold[]): Motion[] {
   const eventIds = settled.flatMap(({ hold, charged }) => (charged === null ? [] : [hold.id]));
   if (eventIds.length === 0) return [];
-  return [{ entries: 0, lifts: false, eventIds }];
+  return [{ entries: 0, raises: false, eventIds }];
 }
 
 function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessage {

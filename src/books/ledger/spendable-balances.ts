@@ -10,9 +10,7 @@ import {
   type ValueOf,
 } from "../../db/query.ts";
 import { creditBalances, creditLedger, reservations, type Steps } from "../../db/schema.ts";
-import type { Statement } from "../../db/sql.ts";
-import type { TenantCtx } from "../../runtime.ts";
-import { accountQuery, type User } from "./account.ts";
+import { accountQuery } from "./account.ts";
 import {
   asSpendable,
   BALANCE_FIELDS,
@@ -25,6 +23,7 @@ import {
 import { spendingOrder } from "./burn-down.ts";
 import { type DueHold, dueFields, type Hold, isDue } from "./hold.ts";
 import { OwedPlan } from "./owed.ts";
+import { balancesOfPeriods, type PeriodPlan } from "./plan-periods.ts";
 
 /** Whether a balance can pay now. It repeats the condition of the partial index, so only balances that can pay are read. */
 export const isSpendable = (
@@ -104,10 +103,10 @@ export const selectUnderReferenceAsOf = accountQuery((value: ValueOf<AsOf & OfRe
 );
 
 /** The most balances that cannot pay and are read. */
-const deadBalancesMax = 100;
+const unspendableBalancesMax = 100;
 
 /** The newest balances that cannot pay now. */
-export const selectNewestDead = accountQuery((value: ValueOf<AtNow>, account) =>
+export const selectNewestUnspendable = accountQuery((value: ValueOf<AtNow>, account) =>
   drizzle
     .select(fields(creditBalances, ...PAYING_FIELDS))
     .from(sql`${creditBalances} NOT INDEXED`)
@@ -118,7 +117,7 @@ export const selectNewestDead = accountQuery((value: ValueOf<AtNow>, account) =>
       ),
     )
     .orderBy(desc(creditBalances.grantSeq))
-    .limit(deadBalancesMax),
+    .limit(unspendableBalancesMax),
 );
 
 const listedBalanceFields = () => drizzle.select(fields(creditBalances, ...BALANCE_FIELDS));
@@ -153,11 +152,13 @@ const payingWhere = (condition: SQL) =>
     .from(creditBalances)
     .where(condition);
 
-const selectPaying = accountQuery((value: ValueOf<AtNow>, account) =>
+/** The balances that can pay now, and those that due holds return to. Some may occur twice. */
+export const selectPayingBalances = accountQuery((value: ValueOf<AtNow>, account) =>
   payingWhere(isSpendable(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
 );
 
-const selectPayingCommit = accountQuery(
+/** For a commit: also the balances that its reservation holds credits of. */
+export const selectBalancesForCommit = accountQuery(
   (value: ValueOf<AtNow & { reservationId: string; environmentId: number }>, account) =>
     payingWhere(isSpendable(value, account))
       .unionAll(payingWhere(isReservedBy(account, isDue(value, account))))
@@ -204,16 +205,6 @@ export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
     ),
 );
 
-/** The balances that can pay now, and those that due holds return to. Some may occur twice. */
-export function selectPayingBalances(ctx: TenantCtx, user: User, atMs: number): Statement<PayingRow> {
-  return selectPaying(ctx, user, { nowMs: atMs });
-}
-
-/** The balances for a commit: of the reservation's owner as above, and those that the reservation holds. */
-export function selectBalancesForCommit(ctx: TenantCtx, reservationId: string, atMs: number): Statement<PayingRow> {
-  return selectPayingCommit(ctx, { reservationId }, { nowMs: atMs, reservationId });
-}
-
 /** Each balance once, after `holds` are returned and have paid owed amounts. A revoked balance stays at 0 (U9). */
 export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
@@ -241,6 +232,22 @@ export function spendableBalances(rows: readonly PayingRow[], atMs: number): Spe
     .filter((row) => row.revokedAtMs === null && row.expiresAtMs > atMs && row.remainingSteps > 0)
     .map(asSpendable)
     .sort(spendingOrder);
+}
+
+/** A write's account, whose due periods are granted, and whose due holds are returned, before the write. */
+interface DueOfAccount {
+  readonly periods: PeriodPlan;
+  readonly due: readonly DueHold[];
+  readonly nowMs: number;
+}
+
+/** The balances that can pay for a write, in spending order (C13), once what is due is settled and `released` is returned. */
+export function spendableAfterDue(
+  rows: readonly PayingRow[],
+  { periods, due, nowMs }: DueOfAccount,
+  released: readonly Hold[] = [],
+): SpendableBalance[] {
+  return spendableBalances(withReturns([...rows, ...balancesOfPeriods(periods)], [...due, ...released]), nowMs);
 }
 
 /** The balances of a hold first, then the others, each group in its previous order (U6). */

@@ -13,7 +13,7 @@ export interface Watch {
   /** CTEs `watched (account)` and `motion (account, balance, delta, was_revoked)`: whose entries, and which. */
   readonly from: SQL;
   /** Whether the expiry of the balance `found` is processed now. */
-  readonly leaves: SQL;
+  readonly expiresNow: SQL;
   /** Whether the alert `judged` must be evaluated. */
   readonly isAsked: SQL;
 }
@@ -53,7 +53,7 @@ const alertColumns = ({
  */
 export function watched(
   value: ValueOf<{ environmentId: number; nowMs: number }>,
-  { from, leaves, isAsked }: Watch,
+  { from, expiresNow, isAsked }: Watch,
 ): SQL {
   const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
   return sql`
@@ -84,7 +84,7 @@ export function watched(
       ${found.expiresAtMs} > ${value("nowMs")},
       iif(coalesce(motion.was_revoked, ${found.revokedAtMs} IS NOT NULL), 0,
         ${found.remainingSteps} - coalesce(motion.delta, 0) + coalesce(held.steps, 0)),
-      iif(${found.revokedAtMs} IS NOT NULL OR ${leaves}, 0, ${found.remainingSteps} + coalesce(held.steps, 0))
+      iif(${found.revokedAtMs} IS NOT NULL OR ${expiresNow}, 0, ${found.remainingSteps} + coalesce(held.steps, 0))
     FROM done CROSS JOIN ${found}
     LEFT JOIN motion ON motion.account = ${found.accountId} AND motion.balance = ${found.id}
     LEFT JOIN held ON held.account = ${found.accountId} AND held.balance = ${found.id}

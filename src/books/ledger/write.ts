@@ -4,7 +4,7 @@ import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { byOf, type User } from "./account.ts";
 import type { PayingRow } from "./balance.ts";
-import type { Decision } from "./decision.ts";
+import { type Decision, decisionOrRefusal } from "./decision.ts";
 import { DUE_HOLDS_MAX } from "./hold.ts";
 import { type AccountState, memoryOf, type StateBefore } from "./memory.ts";
 import { type AccountAtRead, type AccountRead, NOTHING_DUE, type ReadResult, readAccount } from "./read-account.ts";
@@ -80,15 +80,6 @@ async function readAfterCharges<const Reads extends readonly Statement[]>(ctx: T
   return reading;
 }
 
-function decide<Answer>(decision: () => Decision<Answer>): Decision<Answer> | PurserError {
-  try {
-    return decision();
-  } catch (error) {
-    if (error instanceof PurserError) return error;
-    throw error;
-  }
-}
-
 type Result<Answer> = { readonly answer: Answer };
 
 async function decideAndSend<const Reads extends readonly Statement[], Answer>(
@@ -96,7 +87,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   verb: UserWrite<Reads, Answer>,
   { account, found, isOld }: { account: AccountAtRead; found: RowsOf<Reads>; isOld: boolean },
 ): Promise<Result<Answer> | PurserError> {
-  const decision = decide(() => verb.decide(found, account));
+  const decision = decisionOrRefusal(() => verb.decide(found, account));
   if (decision instanceof PurserError) return decision;
   if (decision.kind === "replay") {
     await settleDue(ctx, account);
@@ -147,7 +138,7 @@ async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
   const { accountId, userId, features, recurringDueAtMs, seq: lastSeq } = state;
   const writing = { environmentId: ctx.environment.id, userId, accountId, nowMs: atMs, by: byOf(ctx) };
   const account = { ...writing, lastSeq, features, recurringDueAtMs, ...NOTHING_DUE, counters: null };
-  const decision = decide(() => verb.decide(found, account));
+  const decision = decisionOrRefusal(() => verb.decide(found, account));
   if (decision instanceof PurserError || decision.kind === "replay" || decision.isShort === true) return null;
   try {
     return await send(ctx, account, decision, { before: state, isOld: true });

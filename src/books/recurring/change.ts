@@ -146,7 +146,7 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId }]),
           ...countBalances(ctx, plan.newlyCounted),
-          ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, lifts: true })),
+          ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, raises: true })),
         ],
         () => {
           for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);

@@ -25,7 +25,7 @@ import { countBalances, countGranted, planGrant } from "../ledger/new-balances.t
 import { grantOfPeriod, planPeriods, type RecurringOfPack } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { asMade, presentRecurring, type StoredRecurring, selectRecurring } from "./recurring.ts";
+import { asCreated, presentRecurring, type StoredRecurring, selectRecurring } from "./recurring.ts";
 import type { RecurringOutput } from "./responses.ts";
 import type { CreateRecurringInput } from "./schemas.ts";
 
@@ -100,13 +100,13 @@ function decideCreate(
   };
   grantOfPeriod(ctx.environment, row, 1);
   const plan = planPeriods(ctx.environment, [row], { nowMs: account.nowMs, quota: null, isWhole: true });
-  const made = asMade(row);
+  const made = asCreated(row);
   const { pack: _, accountId: __, ordinal: ___, ...stored } = { ...row, ...made };
   return writeAll(
     [
       insertRecurring({ ...writingValues(account), ...stored }),
       ...countBalances(ctx, balances.length),
-      ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, lifts: true })),
+      ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, raises: true })),
     ],
     () => {
       for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
@@ -132,7 +132,7 @@ function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: St
     throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
   }
   // Repeats the first response.
-  const output = presentRecurring(body.userId, asMade(stored), stored.createdAtMs);
+  const output = presentRecurring(body.userId, asCreated(stored), stored.createdAtMs);
   return { output, replayed: whose === "replay", warning: warningOf(body, stored) };
 }
 

@@ -3,9 +3,10 @@ import { cronIn, workOnEach } from "../../db/cron-work.ts";
 import { clockOf, guardFeatures } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
-import { all, batch, type RowsOf, type Statement } from "../../db/sql.ts";
+import { all, batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import { personGuards, standingIn } from "../../db/tombstones.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
+import { wantedMessages } from "../../webhooks/outbox.ts";
 import {
   changeRecurring,
   dueRecurring,
@@ -16,8 +17,8 @@ import {
   writeForMany,
 } from "../ledger/due-periods.ts";
 import { isDue } from "../ledger/hold.ts";
-import { ledgerMessageWrites, wantedOf } from "../ledger/insert-messages.ts";
-import { liftAlertsOfMany } from "../ledger/judge-alerts.ts";
+import { ledgerMessageWrites } from "../ledger/insert-messages.ts";
+import { rearmAlertsOfMany } from "../ledger/judge-alerts.ts";
 import { countBalances, countGranted } from "../ledger/new-balances.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
@@ -51,7 +52,7 @@ const selectUsersDue = query((value: ValueOf<DuePlace>) => {
     .crossJoin(environments)
     .where(eq(environments.id, accounts.environmentId));
 });
-type UserDue = RowsOf<[ReturnType<typeof selectUsersDue>]>[0][number];
+type UserDue = StatementRow<typeof selectUsersDue>;
 
 /**
  * Grants the due periods of all applications (R3), up to 200 users of an environment in one batch. Users are granted one by one when
@@ -72,7 +73,7 @@ export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]
       failures.push(...(await grantInEnvironment(root, ofEnvironment)));
     }
     if (users.length < USERS_A_PAGE_MAX) break;
-    // Lets requests in between pages: a local D1 answers without waiting for anything outside.
+    // Gives waiting requests a turn between pages. A local D1 answers without any real wait.
     await scheduler.wait(1);
   }
   return failures;
@@ -99,7 +100,9 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
     ...{ accountId, userId, plan: readDuePeriods(ctx, due, { nowMs }) },
   }));
   const counted = plans.reduce((sum, { plan }) => sum + plan.newlyCounted, 0);
-  const messages = wantedOf(ctx, { features }, () => plans.flatMap(({ userId, plan }) => periodMessages(userId, plan)));
+  const messages = wantedMessages(ctx, features, () =>
+    plans.flatMap(({ userId, plan }) => periodMessages(userId, plan)),
+  );
   const issued = plans.flatMap(({ accountId, plan }) => issuedBy(accountId, plan.periods));
   const changes = plans.flatMap(({ accountId, plan }) => plan.changes.map((change) => ({ ...change, accountId })));
   try {
@@ -113,7 +116,7 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
       ...changeRecurring(changes),
       ...insertPeriodsOfMany(writing, issued),
       ...countBalances(ctx, counted),
-      ...liftAlertsOfMany(
+      ...rearmAlertsOfMany(
         { ...writing, features },
         users.map(({ accountId }) => accountId),
       ),

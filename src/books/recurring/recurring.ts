@@ -125,8 +125,8 @@ export async function listSuspended(
   return rows.map(({ userId, ...row }) => presentRecurring(userId, row, ctx.now()));
 }
 
-/** SQL: the recurring grants of a row of `accounts`, as JSON for `presentStored`. Null when there are none. */
-export const storedRecurring = () => {
+/** SQL: the recurring grants of a row of `accounts`, as JSON for `presentRecurringJson`. Null when there are none. */
+export const recurringJson = () => {
   const columns = Object.entries(getTableColumns(recurringGrants)).map(([name, column]) => sql`${name}, ${column}`);
   const row = sql`json_object('userId', ${accounts.userId}, ${sql.join(columns, sql`, `)})`;
   // Without an account it reads no row.
@@ -136,8 +136,8 @@ export const storedRecurring = () => {
   ))`;
 };
 
-/** The recurring grants from lists of `storedRecurring`, separated by commas, as the API returns them without due periods. */
-export function presentStored(stored: string, nowMs: number): RecurringOutput[] {
+/** The recurring grants from lists of `recurringJson`, separated by commas, as the API returns them without due periods. */
+export function presentRecurringJson(stored: string, nowMs: number): RecurringOutput[] {
   const lists = JSON.parse(`[${stored}]`) as readonly (readonly (StoredRecurring & { readonly userId: string })[])[];
   return lists.flat().map((row) => presentRecurring(row.userId, row, nowMs));
 }
@@ -151,7 +151,7 @@ export function withChange<Row extends StoredRecurring>(row: Row, changes: reado
 }
 
 /** A recurring grant as it was at creation. */
-export function asMade(row: StoredRecurring): StoredRecurring {
+export function asCreated(row: StoredRecurring): StoredRecurring {
   const { lastN } = duePeriods({ ...row, lastN: 0 }, row.createdAtMs);
   return { ...row, lastN, ...afterPeriod(row, lastN), reason: null, finalN: null };
 }

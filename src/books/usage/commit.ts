@@ -14,13 +14,7 @@ import {
   writeReturning,
 } from "../ledger/decision.ts";
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
-import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import {
-  reservedFirst,
-  selectBalancesForCommit,
-  spendableBalances,
-  withReturns,
-} from "../ledger/spendable-balances.ts";
+import { reservedFirst, selectBalancesForCommit, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/judge.ts";
 import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
@@ -60,7 +54,7 @@ export async function commitReservation(
       read: (nowMs) => [
         selectReservation(ctx, reservationId),
         selectEvent(ctx, eventId),
-        selectBalancesForCommit(ctx, reservationId, nowMs),
+        selectBalancesForCommit(ctx, { reservationId }, { nowMs, reservationId }),
       ],
       recall: ({ balances, reservations }) => {
         const reservation = reservations.get(reservationId);
@@ -75,10 +69,7 @@ export async function commitReservation(
         if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
         const own = asHold(reservation);
         const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
-        const spendable = spendableBalances(
-          withReturns([...rows, ...balancesOfPeriods(account.periods)], isLate ? account.due : [...account.due, own]),
-          account.nowMs,
-        );
+        const spendable = spendableAfterDue(rows, account, isLate ? [] : [own]);
         const { event, model } = reservation;
         const payment = burnDown(isLate ? spendable : reservedFirst(spendable, own), {
           event,
@@ -166,10 +157,7 @@ export async function extendReservation(
   const extended = await writeForUser(ctx, {
     user: { reservationId },
     read: () => [selectReservation(ctx, reservationId)],
-    recall: ({ reservations }) => {
-      const reservation = reservations.get(reservationId);
-      return reservation === undefined ? null : [[reservation]];
-    },
+    recall: ({ reservations }) => recallReservation(reservations.get(reservationId)),
     decide: ([[reservation]], account) => {
       assert(reservation !== undefined, "the account was found by this reservation");
       if (reservation.state !== "open" || account.due.some((hold) => hold.id === reservationId)) {

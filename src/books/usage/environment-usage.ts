@@ -4,7 +4,7 @@ import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, hasRow, query, type RowOf, read, type ValueOf } from "../../db/query.ts";
 import { accounts, apps, usageDays, usageToSum } from "../../db/schema.ts";
-import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { assert, invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../../runtime.ts";
@@ -131,7 +131,7 @@ export const selectSumState = query((value: ValueOf<{ appId: string; environment
 export function summedUntil(
   root: SystemCtx,
   clock: Parameters<typeof timesOf>[0],
-  state: RowsOf<[ReturnType<typeof selectSumState>]>[0][number] | undefined,
+  state: StatementRow<typeof selectSumState> | undefined,
 ): string {
   assert(state !== undefined, "an application with an environment is there");
   const { createdAtMs, isSummed, oldestMs } = state;

@@ -3,7 +3,7 @@ import { cronIn, workOnEach } from "../../db/cron-work.ts";
 import { clockOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
-import { all, type RowsOf, type Statement } from "../../db/sql.ts";
+import { all, type Statement, type StatementRow } from "../../db/sql.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
@@ -66,7 +66,7 @@ const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; untilMs
     .orderBy(expiresAtMs, accountId)
     .limit(1);
 });
-export type NextHold = RowsOf<[ReturnType<typeof selectNextHoldEnd>]>[0][number];
+export type NextHold = StatementRow<typeof selectNextHoldEnd>;
 
 /** The query for the user whose hold ends next in an environment, up to `untilMs`. Erasures release the holds of erased users. */
 export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>

@@ -17,7 +17,7 @@ import { planDue } from "../ledger/settle-due.ts";
 import {
   selectBalancesOfDue,
   selectDueLegs,
-  selectNewestDead,
+  selectNewestUnspendable,
   selectPayingNow,
   spendableBalances,
 } from "../ledger/spendable-balances.ts";
@@ -32,12 +32,12 @@ const REFUSED = ["exhausted", "wrong_unit", "no_match"] as const;
 
 /**
  * `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does not
- * cover them (U12). `live` is in spending order.
+ * cover them (U12). `spendable` is in spending order.
  */
 export function insufficientCredits(
   uncovered: Quantities,
   { legs }: PlannedPayment,
-  live: readonly SpendableBalance[],
+  spendable: readonly SpendableBalance[],
   { event, model }: Pick<Usage, "event" | "model">,
 ): PurserError {
   const paying = new Set(legs.map(({ balance }) => balance.id));
@@ -46,7 +46,7 @@ export function insufficientCredits(
     if (paying.has(id)) return "exhausted";
     return rulesCover(rules, event, model) ? "wrong_unit" : "no_match";
   };
-  const all = live.map((balance) => ({
+  const all = spendable.map((balance) => ({
     balanceId: balance.id,
     packName: balance.packName,
     unit: balance.unit,
@@ -55,7 +55,7 @@ export function insufficientCredits(
   }));
   const skipped = REFUSED.flatMap((refused) => all.filter(({ reason }) => reason === refused));
   const message =
-    live.length === 0
+    spendable.length === 0
       ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, expired or revoked."
       : "The user's balances do not cover the usage. `details.skipped` says why, of each.";
   return new PurserError("insufficient_credits", message, {
@@ -105,20 +105,20 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   const readWith = (selectPaying: typeof selectPayingNow) =>
     batch(ctx.db, [
       selectPaying(ctx, user, { nowMs }),
-      selectNewestDead(ctx, user, { nowMs }),
+      selectNewestUnspendable(ctx, user, { nowMs }),
       selectDueLegs(ctx, user, { nowMs }),
       selectUserLimits(ctx, input.userId),
       selectDuePeriods(ctx, user, { nowMs }),
     ]);
-  let [paying, dead, due, limits, [begun]] = await readWith(selectPayingNow);
+  let [paying, unspendable, due, limits, [begun]] = await readWith(selectPayingNow);
   // A charge may be paid by balances that have expired since the reservation's end.
   if (due.some(({ isToCharge }) => isToCharge === 1))
-    [paying, dead, due, limits, [begun]] = await readWith(selectBalancesOfDue);
+    [paying, unspendable, due, limits, [begun]] = await readWith(selectBalancesOfDue);
   const granted = balancesOfPeriods(readDuePeriods(ctx, begun?.due ?? null, { nowMs, isWhole: true }));
   due.sort(inOrderOfEnds);
   const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
-  const after = planDue([...paying, ...dead, ...due, ...granted], [...holds.values()]);
-  const listed = new Set([...dead, ...due].map(({ id }) => id));
+  const after = planDue([...paying, ...unspendable, ...due, ...granted], [...holds.values()]);
+  const listed = new Set([...unspendable, ...due].map(({ id }) => id));
   // Other expired balances were read only for a charge.
   const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);

@@ -9,6 +9,7 @@ import {
   committedFields,
   compareStamp,
   type Decision,
+  decisionOrRefusal,
   type Outcome,
   replay,
   type Stamp,
@@ -16,9 +17,8 @@ import {
   type Write,
 } from "../ledger/decision.ts";
 import type { StateChanges } from "../ledger/memory.ts";
-import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
-import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { afterCounts, countUsage } from "../limits/judge.ts";
 import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
@@ -36,16 +36,11 @@ export async function recordEvent(ctx: TenantCtx, input: EventInput): Promise<Ou
   const recorded = await noteIfRefused(ctx, input, () =>
     writeForUser(ctx, {
       user: { userId },
-      read: (nowMs) => [selectEvent(ctx, eventId), selectPayingBalances(ctx, { userId }, nowMs)],
+      read: (nowMs) => [selectEvent(ctx, eventId), selectPayingBalances(ctx, { userId }, { nowMs })],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
-      decide: ([[stored], rows], account) => {
-        const balances = spendableBalances(
-          withReturns([...rows, ...balancesOfPeriods(account.periods)], account.due),
-          account.nowMs,
-        );
-        return decideEvent(ctx, account, { input, stamp, stored, balances });
-      },
+      decide: ([[stored], rows], account) =>
+        decideEvent(ctx, account, { input, stamp, stored, balances: spendableAfterDue(rows, account) }),
     }),
   );
   assert(recorded !== null, "a user named by id is never unknown");
@@ -123,8 +118,8 @@ export function decideEvents(
   let left = balances;
   let { counters } = account;
   const counts: NewCount[] = [];
-  const hasLanded = events.some(({ input, stamp }) => stored.get(input.eventId)?.requestHash === stamp.stored);
-  const stands = new Map(hasLanded ? refused : []);
+  const wasWritten = events.some(({ input, stamp }) => stored.get(input.eventId)?.requestHash === stamp.stored);
+  const stillRefused = new Map(wasWritten ? refused : []);
   refused.clear();
   for (const [place, event] of events.entries()) {
     const { input, stamp } = event;
@@ -134,8 +129,8 @@ export function decideEvents(
       continue;
     }
     const decision =
-      stands.get(event) ??
-      decideOne(() =>
+      stillRefused.get(event) ??
+      decisionOrRefusal(() =>
         decideEvent(ctx, { ...account, counters }, { input, stamp, stored: stored.get(input.eventId), balances: left }),
       );
     if (decision instanceof PurserError) {
@@ -185,15 +180,6 @@ function repeatOf(earlier: { readonly place: number; readonly stamp: Stamp }, st
     assert(first !== undefined, "the first of two events with one id comes before the second");
     return first;
   };
-}
-
-function decideOne<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError {
-  try {
-    return decide();
-  } catch (error) {
-    if (error instanceof PurserError) return error;
-    throw error;
-  }
 }
 
 /** The balances that can still pay. Their order does not depend on the remaining amounts. */

@@ -1,8 +1,7 @@
 import { assert, PurserError, refusalIn } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
-import { balancesOfPeriods } from "../ledger/plan-periods.ts";
 import { type AccountAtRead, readTogether } from "../ledger/read-account.ts";
-import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { noteRefusedUsage, warnOfCount } from "./plan.ts";
 import { decideEvents, type EventResult, type StampedEvent, stampEvent } from "./record-event.ts";
@@ -154,7 +153,7 @@ async function recordPart(
   afterHeavy: InTurn,
 ): Promise<readonly ElementResult[]> {
   const { events } = part;
-  const found = await landPart(ctx, part, read, afterHeavy).catch((error: unknown) => {
+  const found = await writePart(ctx, part, read, afterHeavy).catch((error: unknown) => {
     const refusal = refusalIn(error);
     if (refusal === null) throw error;
     return events.map(() => refusal);
@@ -170,7 +169,7 @@ async function recordPart(
   });
 }
 
-async function landPart(
+async function writePart(
   ctx: TenantCtx,
   { userId, events }: Part,
   read: PartsRead | undefined,
@@ -187,23 +186,20 @@ async function landPart(
         together === undefined || user === undefined
           ? undefined
           : { account: asOfNow(ctx, user.account), found: [together.rows, user.balances] },
-      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), selectPayingBalances(ctx, { userId }, nowMs)],
+      read: (nowMs) => [selectEvents(ctx, eventIdsOf(events)), selectPayingBalances(ctx, { userId }, { nowMs })],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([stored, rows], account) =>
         decideEvents(ctx, account, {
           events,
           stored: new Map(stored.map((row) => [row.eventId, row])),
-          balances: spendableBalances(
-            withReturns([...rows, ...balancesOfPeriods(account.periods)], account.due),
-            account.nowMs,
-          ),
+          balances: spendableAfterDue(rows, account),
           refused,
         }),
     });
-  const landed = await (isApart ? afterHeavy(write) : write());
-  assert(landed !== null, "a user named by id is never unknown");
-  return landed;
+  const written = await (isApart ? afterHeavy(write) : write());
+  assert(written !== null, "a user named by id is never unknown");
+  return written;
 }
 
 /** An account that was read before other users' batches, at the time of its own batch. */

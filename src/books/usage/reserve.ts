@@ -20,8 +20,7 @@ import {
 } from "../ledger/decision.ts";
 import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
-import { balancesOfPeriods } from "../ledger/plan-periods.ts";
-import { selectPayingBalances, spendableBalances, withReturns } from "../ledger/spendable-balances.ts";
+import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
 import { countUsage } from "../limits/judge.ts";
 import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
@@ -42,7 +41,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
   const reserved = await noteIfRefused(ctx, body, () =>
     writeForUser(ctx, {
       user: { userId },
-      read: (atMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, atMs)],
+      read: (nowMs) => [selectReservation(ctx, reservationId), selectPayingBalances(ctx, { userId }, { nowMs })],
       recall: ({ balances }) => [[], [...balances.values()]],
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], writing) => {
@@ -52,12 +51,9 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
           return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
         const counts = countUsage(writing, body, true);
-        const live = spendableBalances(
-          withReturns([...rows, ...balancesOfPeriods(writing.periods)], writing.due),
-          writing.nowMs,
-        );
-        const payment = burnDown(live, body);
-        if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, live, body);
+        const spendable = spendableAfterDue(rows, writing);
+        const payment = burnDown(spendable, body);
+        if (payment.uncovered !== null) throw insufficientCredits(payment.uncovered, payment, spendable, body);
         const entries = payment.legs.map(({ balance, amountSteps }) => ({
           balanceId: balance.id,
           deltaSteps: -amountSteps,

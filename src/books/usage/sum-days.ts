@@ -3,7 +3,7 @@ import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { isConflict } from "../../db/attempt.ts";
 import { assignments, boundLimit, drizzle, fields, insertFrom, names, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageEvents, usageToSum, usageTotals } from "../../db/schema.ts";
-import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
@@ -55,7 +55,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPlace & { limit: number }>
     .orderBy(environmentId, accountId, byMs, n)
     .limit(boundLimit(value("limit")));
 });
-type Event = RowsOf<[ReturnType<typeof selectUnsummedEvents>]>[0][number];
+type Event = StatementRow<typeof selectUnsummedEvents>;
 
 /** Deletes the marks of the page, or moves them to the first later event. Aborts when a mark has moved since it was read. */
 const moveMarks = query((value: ValueOf<{ marks: string }>) =>

@@ -1,5 +1,5 @@
 import { type SQL, sql } from "drizzle-orm";
-import { asInteger, computed, read, type ValueOf } from "../../db/query.ts";
+import { asInteger, computed, drizzle, type ValueOf } from "../../db/query.ts";
 import { usageEvents } from "../../db/schema.ts";
 import { all } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
@@ -67,17 +67,7 @@ const selectGroupSums = accountQuery((value: ValueOf<AskedTotals>, account) => {
     ...groupSumsOf(`${unit}Used`, used),
     ...groupSumsOf(`${unit}Debited`, debited),
   ]);
-  return read(
-    computed({
-      isAsked: sql<0 | 1>`span.asked`,
-      time: sql<number | null>`span.at`,
-      event: sql<string | null>`span.what`,
-      model: sql<string | null>`span.engine`,
-      events: sql<number>`count(*)`,
-      // The object has exactly the keys of its type.
-      ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
-    }),
-    (list) => sql`SELECT ${list} FROM (
+  const span = sql`(
       SELECT ${isAsked} AS asked,
         CASE asked.time WHEN 'hour' THEN ${occurredAtMs} - ${occurredAtMs} % 3600000
           WHEN 'day' THEN ${occurredAtMs} - ${occurredAtMs} % 86400000
@@ -91,8 +81,23 @@ const selectGroupSums = accountQuery((value: ValueOf<AskedTotals>, account) => {
       ) AS asked CROSS JOIN ${usageEvents} INDEXED BY usage_events_occurred
       WHERE ${accountId} = ${account} AND ${occurredAtMs} >= ${value("from")} AND ${occurredAtMs} < ${value("to")}
       LIMIT ${asInteger(value("limit"))}
-    ) AS span GROUP BY 1, 2, 3, 4 ORDER BY 2, 3, 4 LIMIT ${GROUPS_MAX + 1}`,
-  );
+  ) AS span`;
+  return drizzle
+    .select(
+      computed({
+        isAsked: sql<0 | 1>`span.asked`,
+        time: sql<number | null>`span.at`,
+        event: sql<string | null>`span.what`,
+        model: sql<string | null>`span.engine`,
+        events: sql<number>`count(*)`,
+        // The object has exactly the keys of its type.
+        ...(Object.fromEntries(sums) as Record<SumName, SQL<number | null>>),
+      }),
+    )
+    .from(span)
+    .groupBy(sql`1, 2, 3, 4`)
+    .orderBy(sql`2, 3, 4`)
+    .limit(GROUPS_MAX + 1);
 });
 
 /** The sums of one group. */

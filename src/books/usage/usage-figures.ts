@@ -3,7 +3,7 @@ import { requireEnvironment } from "../../catalog/apps.ts";
 import { timesOf } from "../../db/features.ts";
 import { boundLimit, drizzle, fields, query, type ValueOf } from "../../db/query.ts";
 import { accounts, usageDays, usageTotals } from "../../db/schema.ts";
-import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalid } from "../../errors.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { SystemCtx } from "../../runtime.ts";
@@ -45,10 +45,10 @@ const selectNewestSums = query((value: ValueOf<FigureSpan>) =>
     .orderBy(desc(usageDays.day))
     .limit(boundLimit(value("limit"))),
 );
-type TotalRow = RowsOf<[ReturnType<typeof selectNewestTotals>]>[0][number];
-type DaySumRow = RowsOf<[ReturnType<typeof selectNewestSums>]>[0][number];
+type TotalRow = StatementRow<typeof selectNewestTotals>;
+type DaySumRow = StatementRow<typeof selectNewestSums>;
 
-/** The rows of the newest days that are whole, of a list with one row more than `max` where there are more. */
+/** The rows of the newest complete days. `rows` has one row more than `max` when the list is truncated. */
 function wholeDays<Row extends TotalRow>(rows: readonly Row[], max: number, span: FigureSpan) {
   const isCut = rows.length > max;
   const [newest, oldest] = [rows[0]?.day ?? 0, rows.at(-1)?.day ?? 0];
@@ -75,7 +75,7 @@ const selectFigureNames = query((value: ValueOf<{ ids: string }>) =>
 
 /** The usage of a group: of a day, an event, a model or a user. */
 interface FigureGroup<Row extends TotalRow = TotalRow> {
-  /** A row of the group; only what the group is about is the same in all its rows. */
+  /** A row of the group. All its rows agree only in the fields by which they are grouped. */
   readonly row: Row;
   firstDay: number;
   events: number;
@@ -127,7 +127,7 @@ function largestUsers(users: readonly FigureGroup<DaySumRow>[]): FigureGroup<Day
 
 /**
  * The usage of an environment's users in a span, from the cron's sums (U18), for the dashboard: by day, model, event, day and model,
- * and of the largest users. Each list is of the newest days whose sums fit. Throws `not_found`, and `invalid_request` for a span
+ * and of the largest users. Each list has the newest days whose sums fit. Throws `not_found`, and `invalid_request` for a span
  * that ends before it begins.
  */
 export async function readUsageFigures(

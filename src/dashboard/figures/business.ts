@@ -16,7 +16,7 @@ import {
 } from "../../db/query.ts";
 import { deleteOldRefusals } from "../../db/refusals.ts";
 import { accounts, businessFigures, businessWalks, creditBalances, environments, refusals } from "../../db/schema.ts";
-import { all, batch, type RowsOf } from "../../db/sql.ts";
+import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 
@@ -214,7 +214,7 @@ const selectFigures = query((value: ValueOf<{ environmentId: number }>) =>
     .where(and(eq(businessFigures.environmentId, value("environmentId")), eq(businessFigures.beganAtMs, lastBegan())))
     .limit(BUSINESS_ROWS_MAX),
 );
-type FigureRow = RowsOf<[ReturnType<typeof selectFigures>]>[0][number];
+type FigureRow = StatementRow<typeof selectFigures>;
 
 const stepsOf = ({ whole, rest }: FigureRow): bigint => BigInt(whole) * BigInt(STEPS_APART) + BigInt(rest);
 

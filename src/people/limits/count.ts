@@ -2,7 +2,7 @@ import { and, eq, not, type SQL, sql } from "drizzle-orm";
 import { constraintOf } from "../../db/attempt.ts";
 import { asInteger, computed, fields, hasRow, insertFrom, query, read, type ValueOf } from "../../db/query.ts";
 import { analyticsDays, analyticsEvents, databaseSize, distinctIds, environments } from "../../db/schema.ts";
-import type { RowsOf, Statement } from "../../db/sql.ts";
+import type { Statement, StatementRow } from "../../db/sql.ts";
 import { analyticsCounts, guards } from "../../db/views.ts";
 import { utf8Length } from "../../lib/encoding.ts";
 import { jsonChunks } from "../../lib/json.ts";
@@ -174,7 +174,7 @@ const selectIdUse = query((value: ValueOf<{ environmentId: number; ids: string; 
     WHERE ${environments.id} = ${value("environmentId")}`,
   );
 });
-export type IdUse = RowsOf<[ReturnType<typeof selectIdUse>]>[0][number];
+export type IdUse = StatementRow<typeof selectIdUse>;
 
 /** The parts of an event that are counted. */
 export interface CountedEvent {

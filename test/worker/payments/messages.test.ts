@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../../src/lib/ids.ts";
-import { tellUnmatched } from "../../../src/payments/tell-unmatched.ts";
+import { reportUnmatched } from "../../../src/payments/report-unmatched.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
@@ -36,7 +36,7 @@ async function messagesOf(w: PaymentsWorld): Promise<[string, Record<string, unk
 }
 
 /** Runs the part of the cron that reports unmatched payments. */
-const cron = async (w: PaymentsWorld) => expect(await runPart(tellUnmatched, makeAdminCtx(w.clock))).toEqual([]);
+const cron = async (w: PaymentsWorld) => expect(await runPart(reportUnmatched, makeAdminCtx(w.clock))).toEqual([]);
 const fields = { client_reference_id: "u", metadata: { pack: "wallet" }, payment_intent: "pi_1" };
 
 describe("the messages of a payment", () => {

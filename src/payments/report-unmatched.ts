@@ -84,11 +84,11 @@ const updateTold = query((value: ValueOf<Told>) =>
 );
 
 /** Sends one message for each payment that has been unmatched for ten minutes (S3), for the cron. Returns errors. */
-export async function tellUnmatched(root: CronCtx): Promise<readonly unknown[]> {
+export async function reportUnmatched(root: CronCtx): Promise<readonly unknown[]> {
   const found = await all(root.db, selectDue({ nowMs: root.now(), limit: PAYMENTS_A_RUN_MAX }));
   return workOnEach(root, found, QUERIES_A_PAYMENT, (due) => {
     const { environmentId: id, appId, mode } = due;
-    return tellOne(cronIn(root, { id, appId, mode, database: root.database }, null), due);
+    return reportPayment(cronIn(root, { id, appId, mode, database: root.database }, null), due);
   });
 }
 
@@ -96,11 +96,11 @@ export const unmatchedPart: CronPart = {
   code: "payments_not_told",
   weight: 2,
   queriesOfStep: QUERIES_A_PAYMENT + 1,
-  work: tellUnmatched,
+  work: reportUnmatched,
 };
 
 /** Sends the message of one payment, at the environment's time. */
-export async function tellOne(ctx: TenantCtx, due: Due): Promise<void> {
+export async function reportPayment(ctx: TenantCtx, due: Due): Promise<void> {
   const { environmentId, features, id, version, reason } = due;
   // SQLite built this JSON.
   const data = { paymentKey: shownKey(JSON.parse(due.namesJson) as string[]), reason };
