@@ -186,7 +186,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       await follow("unmatched");
       await follow(`pi_${EVIL}`);
       await page.getByLabel("User id").fill("settled");
-      await page.getByLabel("Pack", { exact: true }).selectOption("Wallet");
+      await page.getByLabel("Pack", { exact: true }).selectOption("Wallet (any quantity of cents)");
       await page.getByLabel("Quantity").fill("100,5");
       await press("Continue");
       await sees("Quantity must be a number such as");
@@ -230,7 +230,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         };
         await expect.poll(shown, { timeout: 20_000 }).toMatch(/delivered.*204/);
         await sent.getByRole("button", { name: /^Resend msg_/ }).click();
-        await sees("Message sent once more");
+        await sees("Message sent again");
         await arrived(2);
         // The same form again takes effect once.
         await page.reload();
@@ -282,7 +282,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
       await page.getByLabel(/^Type the id to confirm/).fill(distinctId);
       await press("Erase person");
       await page.getByRole("heading", { name: "Erasure", exact: true }).waitFor();
-      for (const text of ["completed", "objection", "This receipt names nobody"]) await sees(text);
+      for (const text of ["completed", "objection", "This receipt contains no personal data"]) await sees(text);
       expect(await page.getByRole("main").textContent()).not.toContain("bob");
       const receipt = page.url();
       await go(`people${query({ distinctId })}`);
@@ -422,7 +422,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
         await type("leaver");
         await expectAccessible(watched.page);
         await open("Erase person");
-        await sees("This receipt names nobody");
+        await sees("This receipt contains no personal data");
       });
     },
   );
