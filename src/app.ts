@@ -38,6 +38,7 @@ export function createWorkerApp(runtime: Runtime = realRuntime, deliver: Deliver
       const warnings = new Set<string>();
       c.set("runtime", { ...runtime, outbox, warn: (sentence) => warnings.add(sentence) });
       c.set("requestId", runtime.newId("req_"));
+      // Hono's `requestId` would take over a caller's id.
       c.header("x-request-id", c.get("requestId"));
       // Responses hold data of one caller. A route that may be cached, such as a page's assets, overwrites this header.
       c.header("cache-control", "no-store");

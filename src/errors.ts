@@ -158,7 +158,7 @@ export function invalid(param: string, message: string): PurserError {
 export function invalidCursor(): PurserError {
   return invalid(
     "cursor",
-    "is not a cursor of this list. Send the `nextCursor` of its page before, with the same other arguments",
+    "is not a cursor of this list. Send the `nextCursor` of the previous page, with all other arguments unchanged",
   );
 }
 

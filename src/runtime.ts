@@ -73,7 +73,7 @@ export interface OpenDatabase {
   readonly index: number;
   readonly name: string;
   readonly db: Db;
-  /** Asks how large its file is, in bytes. */
+  /** Returns the size of its file in bytes. */
   readonly readSize: () => Promise<number>;
 }
 

@@ -6,7 +6,7 @@ import { decodeBase64url, encodeBase64url, signHmac, verifyHmac } from "../lib/e
 import type { SystemCtx } from "../runtime.ts";
 
 /** How long a sign-in lasts. */
-export const sessionSeconds = 8 * 60 * 60;
+export const SESSION_SECONDS = 8 * 60 * 60;
 
 export interface AdminSession {
   readonly sessionId: string;
@@ -42,11 +42,14 @@ const deleteSession = query((value: ValueOf<{ sessionId: string }>) =>
   drizzle.delete(dashboardSessions).where(sessionRow(value)),
 );
 
-/** Begins a session and returns its cookie: the id, signed with the administrator's token. A new token ends all sessions. */
+/**
+ * Begins a session and returns its cookie: the id, signed with the administrator's token. A new token ends all sessions. Hono's
+ * signed cookies do not bind the signature to its purpose.
+ */
 export async function beginSession(root: SystemCtx, adminToken: string, by: string): Promise<string> {
   const sessionId = root.newId("ses_");
   const nowMs = root.now();
-  const endsAtMs = nowMs + sessionSeconds * 1_000;
+  const endsAtMs = nowMs + SESSION_SECONDS * 1_000;
   await batch(root.db, [deleteEnded({ nowMs }), insertSession({ sessionId, by, endsAtMs })]);
   return `${sessionId}.${encodeBase64url(await signHmac(adminToken, sessionText(sessionId)))}`;
 }
@@ -87,12 +90,15 @@ export async function listSessions(root: SystemCtx, limit: number) {
   const rows = await all(root.db, selectSessions({ nowMs: root.now(), limit }));
   return rows.map(({ endsAtMs, ...session }) => ({
     ...session,
-    beganAtMs: endsAtMs - sessionSeconds * 1_000,
+    beganAtMs: endsAtMs - SESSION_SECONDS * 1_000,
     endsAtMs,
   }));
 }
 
-/** Returns the token that every form of a session carries, so that no other site can send the form. */
+/**
+ * Returns the token that every form of a session carries, so that no other site can send the form. Hono's `csrf` trusts the
+ * `Origin` header alone.
+ */
 export async function formToken(adminToken: string, sessionId: string): Promise<string> {
   return encodeBase64url(await signHmac(adminToken, formText(sessionId)));
 }

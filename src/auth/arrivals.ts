@@ -44,7 +44,7 @@ export function networkOf(address: string): string {
 }
 
 /** A request of which nothing has been read yet. */
-type Arrived = Sent & { readonly var: { readonly runtime: Runtime } };
+type IncomingRequest = Sent & { readonly var: { readonly runtime: Runtime } };
 
 /**
  * How many requests an address may send in a minute. The limit holds for each location of the platform where the platform
@@ -79,12 +79,12 @@ const arrivalsOf = rememberPerObject(() => new Arrivals());
  * Counts a request for its address. Returns the seconds to wait before the next try, or null when the request is within the
  * share.
  */
-async function takeShare(c: Arrived, share: AddressShare): Promise<number | null> {
+async function takeShare(c: IncomingRequest, share: AddressShare): Promise<number | null> {
   const { isolate, now } = c.var.runtime;
   const { binding, aMinuteMax } = SHARES[share];
   const address = addressOf(c);
-  const isLetThrough = await mayPass(c.env[binding], address);
-  if (isLetThrough !== null) return isLetThrough ? null : MINUTE_MS / 1_000;
+  const isAllowed = await mayPass(c.env[binding], address);
+  if (isAllowed !== null) return isAllowed ? null : MINUTE_MS / 1_000;
   const counts = arrivalsOf(isolate).counts[share];
   const nowMs = now();
   return counts.add(address, nowMs) > aMinuteMax ? counts.secondsLeft(address, nowMs) : null;
@@ -92,13 +92,13 @@ async function takeShare(c: Arrived, share: AddressShare): Promise<number | null
 
 /** Returns the refusal of a request over the limit. PostHog's clients retry a 503, and drop their events on a 429. */
 function tooMany(seconds: number, isCapture: boolean): PurserError {
-  const message = "Too many requests of this address without a secret key that is in force. Try again in a minute.";
+  const message = "Too many requests from this address without a valid secret key. Try again in a minute.";
   const code = isCapture ? "temporarily_unavailable" : "rate_limited";
   return new PurserError(code, message, { headers: { "Retry-After": String(seconds) } });
 }
 
 /** Counts a request against the public share of its address. Throws when the share is used up (L2). */
-export async function countArrival(c: Arrived, isCapture = false): Promise<void> {
+export async function countArrival(c: IncomingRequest, isCapture = false): Promise<void> {
   const seconds = await takeShare(c, "public");
   const { isolate, now } = c.var.runtime;
   const { beyond } = arrivalsOf(isolate);
@@ -126,13 +126,13 @@ export const limitStripe = factory.createMiddleware(async (c, next) => {
  * Counts a capture whose key stands in its body, unless the isolate knows the address by a server's key. Returns whether it
  * counted the request.
  */
-export async function countCapture(c: Arrived): Promise<boolean> {
+export async function countCapture(c: IncomingRequest): Promise<boolean> {
   if (isOfServer(c)) return false;
   await countArrival(c, true);
   return true;
 }
 
-function isOfServer(c: Arrived): boolean {
+function isOfServer(c: IncomingRequest): boolean {
   const { isolate, now } = c.var.runtime;
   return arrivalsOf(isolate).servers.has(addressOf(c), now());
 }
@@ -143,7 +143,7 @@ function isOfServer(c: Arrived): boolean {
  * whether it counted the request. Throws the errors of `countArrival`.
  */
 export async function countKey(
-  c: Arrived,
+  c: IncomingRequest,
   key: CountedArrival | null,
   text: string,
   isCapture: boolean,
@@ -164,17 +164,17 @@ export async function countKey(
 }
 
 /** Returns whether the primary did not know a key in the last minute, so that it need not be asked again. */
-export function isFoundUnknown(c: Arrived, text: string): boolean {
+export function isKnownInvalid(c: IncomingRequest, text: string): boolean {
   const { isolate, now } = c.var.runtime;
   return arrivalsOf(isolate).unknownKeys.has(text, now());
 }
 
 /** Remembers for a minute that a key is valid, or that the primary does not know it. A refusal from memory changes nothing. */
-export function noteFound(c: Arrived, key: CountedArrival, text: string, isInForce: boolean): void {
+export function noteKeyCheck(c: IncomingRequest, key: CountedArrival, text: string, isValid: boolean): void {
   const { isolate, now } = c.var.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);
   const untilMs = now() + MINUTE_MS;
-  if (!isInForce) {
+  if (!isValid) {
     validKeys.forget(text);
     if (!unknownKeys.has(text, now())) unknownKeys.note(text, untilMs);
   } else if (key.kind !== "publishable") {

@@ -12,7 +12,7 @@ const FETCH_EVERY_MS = 20;
 const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
 /** A counter for the minute that began at `startMs`. */
-class FailureMinute {
+class EventsOfMinute {
   #startMs = 0;
   #count = 0;
 
@@ -27,11 +27,14 @@ class FailureMinute {
   }
 }
 
-/** The keys of one URL that this isolate has. */
+/**
+ * The keys of one URL that this isolate has. jose's `createRemoteJWKSet` is not used: it does not share keys through the platform's
+ * cache, and does not limit requests to a server that fails.
+ */
 class KeySet {
   readonly #url: string;
-  readonly #reloads = new FailureMinute();
-  readonly #failures = new FailureMinute();
+  readonly #reloads = new EventsOfMinute();
+  readonly #failures = new EventsOfMinute();
   #keys: PublishedKeys | null = null;
   #fetchedAtMs = 0;
   /** How many requests are fetching the keys now. */
@@ -50,11 +53,11 @@ class KeySet {
 
   /** Forgets keys that are too old to trust. */
   expire(nowMs: number): void {
-    if (nowMs - this.#fetchedAtMs >= keySetFreshMs) this.#keys = null;
+    if (nowMs - this.#fetchedAtMs >= KEY_SET_FRESH_MS) this.#keys = null;
   }
 
   /**
-   * Takes one of the minute's reloads; returns false when none is left, so that made-up keys do not flood the server. Keys may
+   * Takes one of the minute's reloads; returns false when none is left, so that tokens with invented keys do not flood the server. Keys may
    * rotate at any moment, also right after they were fetched. A new key may also have the kid of the old key, or none.
    */
   #takeReload(flaw: TokenFlaw, nowMs: number): boolean {
@@ -67,23 +70,23 @@ class KeySet {
   /** Waits for the fetches of other requests, up to a limit: a cancelled request never reports that its fetch ended. */
   async #waitForOthers(): Promise<void> {
     for (let waitedMs = 0; this.#fetching >= KEY_SERVER_FAILURES_MAX; waitedMs += FETCH_EVERY_MS) {
-      if (waitedMs >= fetchMsMax) this.#fetching = 0;
+      if (waitedMs >= KEY_SERVER_MS_MAX) this.#fetching = 0;
       else await scheduler.wait(FETCH_EVERY_MS);
     }
   }
 
   /**
    * Loads the keys. Requests on Workers cannot await each other's fetch. So when as many fetch already as may fail, the others
-   * poll for the result. A server that hangs thus gets no more requests than one that is down.
+   * poll for the result. So a server that hangs gets no more requests than a server that is down.
    */
-  async #load(nowMs: number, isAnew: boolean): Promise<PublishedKeys> {
+  async #load(nowMs: number, isReload: boolean): Promise<PublishedKeys> {
     await this.#waitForOthers();
-    if (!isAnew && this.#keys !== null) return this.#keys;
+    if (!isReload && this.#keys !== null) return this.#keys;
     if (this.#failures.count(nowMs) >= KEY_SERVER_FAILURES_MAX) throw keyServerFault("It failed a moment ago.");
     let fetched: FetchedKeySet;
     this.#fetching++;
     try {
-      fetched = await fetchKeySet(this.#url, nowMs, isAnew);
+      fetched = await fetchKeySet(this.#url, nowMs, isReload);
     } catch (error) {
       this.#failures.add(nowMs);
       throw keyServerFault(error);
@@ -133,12 +136,12 @@ function keyServerFault(cause: unknown): PurserError {
 }
 
 /** How long published keys are trusted after they were fetched, in the platform's cache and in an isolate. */
-const keySetFreshMs = 600_000;
+const KEY_SET_FRESH_MS = 600_000;
 
 const JWKS_BYTES_MAX = 256 * 1024;
 const JWKS_KEYS_MAX = 100;
 /** How long a key server may take to answer. */
-const fetchMsMax = 5_000;
+const KEY_SERVER_MS_MAX = 5_000;
 /** The header that stores, in the platform's cache, when an answer was fetched. */
 const FETCHED_AT = "x-fetched-at-ms";
 
@@ -150,16 +153,16 @@ export interface FetchedKeySet {
 
 /**
  * Returns the keys published at `url`: from the platform's cache, if an isolate in the same location stored them in the last ten
- * minutes, otherwise from the key server. `isAnew` skips the cache. Throws for an answer other than 200 with at most 256 KiB and
+ * minutes, otherwise from the key server. `isReload` skips the cache. Throws for an answer other than 200 with at most 256 KiB and
  * 100 keys.
  */
-async function fetchKeySet(url: string, nowMs: number, isAnew: boolean): Promise<FetchedKeySet> {
-  const cached = isAnew ? null : await readCache(url, nowMs);
+async function fetchKeySet(url: string, nowMs: number, isReload: boolean): Promise<FetchedKeySet> {
+  const cached = isReload ? null : await readCache(url, nowMs);
   if (cached !== null) return cached;
   const response = await fetch(url, {
     redirect: "manual",
     headers: { accept: "application/json, application/jwk-set+json" },
-    signal: AbortSignal.timeout(fetchMsMax),
+    signal: AbortSignal.timeout(KEY_SERVER_MS_MAX),
   });
   if (response.status !== 200) {
     await response.body?.cancel();
@@ -207,7 +210,7 @@ async function readCache(url: string, nowMs: number): Promise<FetchedKeySet | nu
     const found = await platformCache()?.match(cacheKey(url));
     if (found === undefined) return null;
     const fetchedAtMs = Number(found.headers.get(FETCHED_AT));
-    if (!(nowMs - fetchedAtMs < keySetFreshMs)) return null;
+    if (!(nowMs - fetchedAtMs < KEY_SET_FRESH_MS)) return null;
     return { keys: readKeys(await found.text()), fetchedAtMs };
   } catch {
     return null;
@@ -215,7 +218,7 @@ async function readCache(url: string, nowMs: number): Promise<FetchedKeySet | nu
 }
 
 async function writeCache(url: string, text: string, nowMs: number): Promise<void> {
-  const headers = { "cache-control": `max-age=${keySetFreshMs / 1_000}`, [FETCHED_AT]: String(nowMs) };
+  const headers = { "cache-control": `max-age=${KEY_SET_FRESH_MS / 1_000}`, [FETCHED_AT]: String(nowMs) };
   try {
     await platformCache()?.put(cacheKey(url), new Response(text, { headers }));
   } catch {}

@@ -98,7 +98,7 @@ async function flawOf(verifying: Promise<unknown>): Promise<TokenFlaw | null> {
 }
 
 /** How far the clock of the token's issuer may differ from Purser's. */
-const clockToleranceSeconds = 60;
+const CLOCK_TOLERANCE_SECONDS = 60;
 /** The year 5138. A larger value was written in milliseconds. */
 const EXP_SECONDS_MAX = 1e11;
 
@@ -170,8 +170,8 @@ export function refuseToken(flaw: TokenFlaw, setting: EndUserSetting, token: str
 export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: number): TokenFlaw | null {
   const { exp, nbf, iat, iss, aud } = claims;
   const nowSeconds = Math.floor(nowMs / 1_000);
-  if (typeof exp === "number" && exp <= nowSeconds - clockToleranceSeconds) return "expired";
-  if (typeof nbf === "number" && nbf > nowSeconds + clockToleranceSeconds) return "not_yet_valid";
+  if (typeof exp === "number" && exp <= nowSeconds - CLOCK_TOLERANCE_SECONDS) return "expired";
+  if (typeof nbf === "number" && nbf > nowSeconds + CLOCK_TOLERANCE_SECONDS) return "not_yet_valid";
   if (setting.issuer !== undefined && iss !== setting.issuer) return "issuer";
   const audiences: unknown[] = Array.isArray(aud) ? aud : [aud];
   if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";

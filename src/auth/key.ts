@@ -8,7 +8,10 @@ import type { Environment, Mode } from "../runtime.ts";
 
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
-/** Returns the bearer token of the request. Throws `invalid_key` when there is none. */
+/**
+ * Returns the bearer token of the request. Throws `invalid_key` when there is none. Hono's `bearerAuth` is not used: its refusals
+ * have neither advice nor the form of the API.
+ */
 export function bearerToken(c: Context<AppEnv>): string {
   const header = c.req.header("authorization");
   const token = BEARER.exec(header ?? "")?.[1];
@@ -113,7 +116,7 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [/^["'`]|["'`]$/, "The key has quotes around it. Send it without them."],
   [
     /\.\.\.|…|\u00e2\u0080\u00a6|\*\*/,
-    "This is the hint of a key, which was cut. The key itself is shown once, when it is created.",
+    "This is the hint of a key, which is not the whole key. The key itself is shown once, when it is created.",
   ],
   [
     /^ey[\w-]+\.[\w-]+\.[\w-]*$/,
@@ -131,7 +134,7 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   ],
   [
     /^[spr]k_(live|test)_/,
-    "The key is mistyped or cut, or is not one that Purser made (Stripe's begin alike). Copy the whole key again.",
+    "The key is mistyped or incomplete, or is not a key of Purser (Stripe's keys begin alike). Copy the whole key again.",
   ],
   [
     /^[spr]k[-_]/i,
@@ -144,11 +147,11 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [/^[a-z]{3}_[0-9A-Za-z]{22}/, "This is an id, not a key. A key begins with `sk_` or `pk_`."],
 ];
 
-const LONGEST_KEY = 1_000;
+const ADVISED_CHARACTERS_MAX = 1_000;
 
-/** Returns the advice for a text. A text longer than anything sent by mistake gets none. */
+/** Returns the advice for a text. Returns none for a text that is longer than anything sent by mistake. */
 const formOf = (text: string): string | undefined =>
-  text.length > LONGEST_KEY ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
+  text.length > ADVISED_CHARACTERS_MAX ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
 
 /** Returns what to change when another text was sent instead of an application's key. */
 export function keyAdvice(text: string): string {
@@ -163,7 +166,7 @@ export function keyAdvice(text: string): string {
 
 /** Returns what to change when another text was sent instead of the admin token. */
 export function adminTokenAdvice(text: string): string {
-  if (/^ak_/.test(text)) return "The administration key is mistyped or cut. Copy the whole key again.";
+  if (/^ak_/.test(text)) return "The administration key is mistyped or incomplete. Copy the whole key again.";
   if (/^[spr]k_(live|test)_/.test(text)) {
     return "This is a key of an application. The administration takes the admin token, which the deployment sets in `ADMIN_TOKEN`.";
   }
@@ -175,7 +178,7 @@ const HOW = "Send the key as `Authorization: Bearer <key>`";
 /** Returns what to change about an `Authorization` header without a bearer key. */
 function headerAdvice(header: string): string {
   if (/^(Bearer\b[\s:]*)?$/i.test(header)) return `${HOW}: the header has no key. Is the variable that holds it set?`;
-  if (/^Bearer\s+Bearer\b/i.test(header)) return `${HOW}: \`Bearer\` stands there twice.`;
+  if (/^Bearer\s+Bearer\b/i.test(header)) return `${HOW}: \the header has \`Bearer\` twice.`;
   if (/^Bearer\s*[:=]/i.test(header)) return `${HOW}: after \`Bearer\` comes a space and nothing else.`;
   if (/,\s*Bearer\b/i.test(header)) return `${HOW}, in one header: it was sent twice.`;
   if (/^(Basic|Digest|Token|ApiKey|Api-Key|Key|JWT)\s/i.test(header)) return `${HOW}: the scheme is \`Bearer\`.`;
@@ -195,7 +198,7 @@ function absentKeyAdvice(
   const other = OTHER_HEADERS.find((name) => header(name) !== undefined);
   if (other !== undefined) return `${HOW}, not in the header \`${other}\`.`;
   if (OTHER_PARAMETERS.some((name) => query(name) !== undefined)) {
-    return `${HOW}: a key in an address is not read, because addresses are logged. Replace a secret key that was sent so.`;
+    return `${HOW}: a key in a URL is not read, because URLs are logged. Replace a secret key that was sent in a URL.`;
   }
   if (header("x-user-token") !== undefined) return `${HOW}, a publishable key beside the \`X-User-Token\`.`;
   return `${HOW}.`;
@@ -212,7 +215,7 @@ const PAGE_HEADERS = {
  * Refuses a browser's request with a key that must stay secret: `forbidden` (W11). Browsers send both headers; the servers of
  * some frameworks send `Origin` alone.
  */
-export function refusePage(c: Context<AppEnv>, kind: keyof typeof PAGE_HEADERS): void {
+export function refuseBrowserPage(c: Context<AppEnv>, kind: keyof typeof PAGE_HEADERS): void {
   if (c.req.header("origin") === undefined || c.req.header("sec-fetch-site") === undefined) return;
   const name = PAGE_HEADERS[kind];
   throw new PurserError(

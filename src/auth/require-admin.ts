@@ -12,8 +12,8 @@ import { equalSecrets, sha256 } from "../lib/encoding.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import type { AdminRights, Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
-import { addressOf, countArrival, countKey, isFoundUnknown, noteFound, type Sent } from "./arrivals.ts";
-import { adminTokenAdvice, invalidKey, isAdminKey, readKey, refusePage } from "./key.ts";
+import { addressOf, countArrival, countKey, isKnownInvalid, noteKeyCheck, type Sent } from "./arrivals.ts";
+import { adminTokenAdvice, invalidKey, isAdminKey, readKey, refuseBrowserPage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
 import { judgeRoute } from "./scopes.ts";
 import { keyInHeader } from "./serve-key.ts";
@@ -41,13 +41,13 @@ function routeOf(c: Context<AppEnv>): string {
  */
 async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): Promise<AdminRights> {
   await countKey(c, KIND, key, false);
-  const [found] = isFoundUnknown(c, key) ? [] : await all(root.db, selectRights({ hash: await sha256(key) }));
-  noteFound(c, KIND, key, found !== undefined);
+  const [found] = isKnownInvalid(c, key) ? [] : await all(root.db, selectRights({ hash: await sha256(key) }));
+  noteKeyCheck(c, KIND, key, found !== undefined);
   if (found === undefined) {
     await countArrival(c);
     throw invalidKey("The administration key is unknown or was revoked. Send one that this deployment has.");
   }
-  refusePage(c, "adminKey");
+  refuseBrowserPage(c, "adminKey");
   return { ...found, route: routeOf(c) };
 }
 
@@ -138,10 +138,10 @@ export const requireAdmin = factory.createMiddleware(async (c, next) => {
   if (!(await isAdminToken(c, token, adminToken))) {
     await countArrival(c);
     const kind = readKey(token)?.kind;
-    if (kind === "secret" || kind === "relay") refusePage(c, kind);
+    if (kind === "secret" || kind === "relay") refuseBrowserPage(c, kind);
     throw invalidKey(adminTokenAdvice(token));
   }
-  refusePage(c, "admin");
+  refuseBrowserPage(c, "admin");
   c.set("admin", { ...inDatabaseOf(root, id), caller: { kind: "admin", by: "api" } });
   await next();
 });

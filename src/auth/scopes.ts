@@ -158,7 +158,7 @@ function judgeFacts(rights: AdminRights, { scope, mode }: ScopeDemand, facts: Re
   if (typeof scope !== "string") requireScope(rights, isChosen(scope, facts) ? scope.needs : scope.otherwise);
   if (mode !== "argument" && mode !== "row") return;
   const found = MODES.find((each) => each === facts.mode);
-  assert(found !== undefined, "what has a mode names it");
+  assert(found !== undefined, "an argument or a row with a mode names it");
   requireMode(rights, found);
 }
 

@@ -5,9 +5,9 @@ import { databaseAt, isBookmark } from "../db/session.ts";
 import { invalid, isRefusal, PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
 import { readSettings } from "../settings.ts";
-import { countArrival, countCapture, countKey, isFoundUnknown, noteFound } from "./arrivals.ts";
+import { countArrival, countCapture, countKey, isKnownInvalid, noteKeyCheck } from "./arrivals.ts";
 import { admitEndUser } from "./end-user.ts";
-import { bearerToken, invalidKey, type Key, keyAdvice, readKey, refusePage } from "./key.ts";
+import { bearerToken, invalidKey, type Key, keyAdvice, readKey, refuseBrowserPage } from "./key.ts";
 import { openKeySession } from "./key-session.ts";
 
 /**
@@ -73,11 +73,11 @@ export async function serveCounted<Answer>(
   const key = readKey(text);
   if (key === null) throw invalidKey(keyAdvice(text));
   const noteUnknown = async () => {
-    noteFound(c, key, text, false);
+    noteKeyCheck(c, key, text, false);
     if (!isCounted) await countUnknown(c, requirements.isCapture === true);
   };
   try {
-    if (isFoundUnknown(c, text)) throw invalidKey();
+    if (isKnownInvalid(c, text)) throw invalidKey();
     const answer = await serveWellFormedKey(c, { key, text }, requirements, next);
     // Hono has turned errors of the inner handlers into a response by now.
     if (isUnknownKey(c.error)) await noteUnknown();
@@ -144,7 +144,7 @@ async function serveWellFormedKey<Answer>(
   c.set("ctx", { ...runtime, ...times, db: session, settings: readSettings(c.env), environment, caller });
   c.set("checkKey", session.checkKey);
   try {
-    if (key.kind !== "publishable") refusePage(c, key.kind);
+    if (key.kind !== "publishable") refuseBrowserPage(c, key.kind);
     const refusal = refuse(key);
     if (refusal !== null) throw refusal;
     const answer = await next();
@@ -160,7 +160,7 @@ async function serveWellFormedKey<Answer>(
     if (isRefusal(error)) await session.checkKey();
     throw error;
   } finally {
-    if (session.isInForce()) noteFound(c, key, text, true);
+    if (session.isInForce()) noteKeyCheck(c, key, text, true);
     setBookmark(c, session.bookmark());
   }
 }

@@ -96,8 +96,8 @@ async function readNames(root: SystemCtx): Promise<ReadonlyMap<string, string>> 
 }
 
 /**
- * Returns a function that prepares acts for people: beside the `ak:` and id of an administration key stands its name, as
- * `Deploys (ak:adk_…)`. It reads the keys, from the first database, once, and only when an act is a key's.
+ * Returns a function that adds the name of an administration key to the acts of that key, as `Deploys (ak:adk_…)`. It reads the keys
+ * from the first database once, and only if an act is a key's.
  */
 export function nameActors(root: SystemCtx) {
   let names: ReturnType<typeof readNames> | undefined;

@@ -87,7 +87,7 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
       selectPackById({ appId, packId }),
     ]);
     const [created] = readPacks(rows);
-    assert(created !== undefined, "a pack that was written is there");
+    assert(created !== undefined, "a pack that was written exists");
     return presentPack(created);
   } catch (error) {
     throw constraintOf(error) === "credit_packs_name_key" ? packNameTaken(error) : error;

@@ -62,8 +62,7 @@ export type AuditRow = StatementRow<typeof selectAuditEntries>;
 
 /**
  * Returns the audit log of an existing application, or of no application (`NO_APP`), newest first, of all users or about one.
- * Throws `invalid_request` for a cursor of
- * another list.
+ * Throws `invalid_request` for a cursor of another list.
  */
 export async function listAudit(root: SystemCtx, appId: string, input: ListAuditInput): Promise<ListAuditOutput> {
   const { mode, userId, limit } = input;

@@ -24,7 +24,7 @@ const shownActFields = () => {
 };
 
 /** How many entries one page of a search examines. Only the target has an index. */
-export const searchedActsMax = 1_000;
+export const SEARCHED_ACTS_MAX = 1_000;
 
 export interface AuditFilters {
   readonly by: string | undefined;
@@ -49,7 +49,7 @@ const startsWith = (value: ValueOf<{ action: string }>) =>
   sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
 /** Returns the newest of some entries, under the name `admin_audit`. */
 const newestOf = (entries: SQL) =>
-  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${searchedActsMax}) AS ${adminAudit}`;
+  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${SEARCHED_ACTS_MAX}) AS ${adminAudit}`;
 const ofTarget = sql`INDEXED BY admin_audit_target`;
 
 /** The entries that a search looks at: of the application, or by an index of one target, or about one user. */
@@ -106,7 +106,7 @@ export interface AuditSearch {
 }
 
 /**
- * Returns the entries that pass the filters, newest first, among the next `searchedActsMax`. A page may have fewer than `limit`,
+ * Returns the entries that pass the filters, newest first, among the next `SEARCHED_ACTS_MAX`. A page may have fewer than `limit`,
  * or none, although others follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function searchAudit(
@@ -127,7 +127,7 @@ export async function searchAudit(
   const { rows: selectRows, end: selectEnd } = searches[kind];
   const [rows, [end]] = await batch(root.db, [selectRows(values), selectEnd(values)]);
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
-  const isMore = rows.length === limit || end?.searched === searchedActsMax;
+  const isMore = rows.length === limit || end?.searched === SEARCHED_ACTS_MAX;
   const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
   const entries = rows.map((row) => ({ ...presentAuditEntry(root, row), reason: mayName(root) ? row.reason : null }));
   return { entries, nextCursor: next };
@@ -146,10 +146,10 @@ const selectActs = query((value: ValueOf<{ appId: string; targets: string; actio
       ),
     )
     .orderBy(desc(adminAudit.seq))
-    .limit(searchedActsMax),
+    .limit(SEARCHED_ACTS_MAX),
 );
 
-/** Returns the acts on some targets, newest first: at most `searchedActsMax` acts. */
+/** Returns the acts on some targets, newest first: at most `SEARCHED_ACTS_MAX` acts. */
 export async function listActs(
   root: Pick<SystemCtx, "db" | "rights">,
   appId: string,

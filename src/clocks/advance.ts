@@ -78,7 +78,7 @@ export async function advanceClock(
     const clock = row?.clock ?? null;
     if (clock === null || readClock(clock).atMs === undefined) return "ready";
     if (!mayStep(root, allowance)) return "advancing";
-    await unlessFaster(() => step(cronIn(root, environment, clock), readClock(clock)));
+    await ignoreConflict(() => step(cronIn(root, environment, clock), readClock(clock)));
   }
 }
 
@@ -108,12 +108,12 @@ async function processAllDue(
   while (mayStep(root, allowance)) {
     const due = await findNextDue(ctx, ctx.now());
     if (due === null) return;
-    await unlessFaster(() => processDue(ctx, due));
+    await ignoreConflict(() => processDue(ctx, due));
   }
 }
 
 /** Ignores a conflict with another call that advanced the clock. The caller then reads the clock again. */
-async function unlessFaster(step: () => Promise<void>): Promise<void> {
+async function ignoreConflict(step: () => Promise<void>): Promise<void> {
   try {
     await step();
   } catch (error) {

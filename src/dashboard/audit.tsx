@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/responses.ts";
-import { type ShownAct, searchAudit, searchedActsMax } from "../catalog/search-audit.ts";
+import { SEARCHED_ACTS_MAX, type ShownAct, searchAudit } from "../catalog/search-audit.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
@@ -69,7 +69,7 @@ async function auditPage(c: Context<DashboardEnv>) {
           empty="No acts here."
         />
         {isFiltered && list.nextCursor !== null && (
-          <p class="soft">This page searched {amountText(searchedActsMax)} acts. Older pages may have more.</p>
+          <p class="soft">This page searched {amountText(SEARCHED_ACTS_MAX)} acts. Older pages may have more.</p>
         )}
       </section>
     </>,

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { invalid, type PurserError } from "../errors.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
-import { listDeliveries, lookedAtDeliveriesMax } from "../webhooks/list-deliveries.ts";
+import { listDeliveries, SEARCHED_DELIVERIES_MAX } from "../webhooks/list-deliveries.ts";
 import { replayMessages, resendMessage } from "../webhooks/resend.ts";
 import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/responses.ts";
 import { listDeliveriesInput, replayInput } from "../webhooks/schemas.ts";
@@ -122,7 +122,7 @@ export const Deliveries = ({ c, webhook, listed: { deliveries, nextCursor } }: D
         )}
       </form>
       {status !== "" && nextCursor !== null && (
-        <p class="soft">A page searches {amountText(lookedAtDeliveriesMax)} deliveries. Older pages may have more.</p>
+        <p class="soft">A page searches {amountText(SEARCHED_DELIVERIES_MAX)} deliveries. Older pages may have more.</p>
       )}
       <Pager
         first={cursor === undefined ? null : `${at}${queryString({ status })}`}

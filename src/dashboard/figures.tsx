@@ -11,7 +11,7 @@ import {
 } from "../books/credits/find-entries.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
-import { findLinks, lookedAtLinksMax } from "../exports/audit.ts";
+import { findLinks, SEARCHED_LINKS_MAX } from "../exports/audit.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import { Empty, type NumberHead, numbers, Pager, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
@@ -93,7 +93,7 @@ export const figurePath = (figure: FigureName, { unit, packId, from, to }: Figur
   `figures${queryString({ figure, unit: unit ?? undefined, packId, from, to })}`;
 
 function linksAbout(): string {
-  return `The audit of exports, by distinct id, which is exact. A page searches ${amountText(lookedAtLinksMax)} of its rows.
+  return `The audit of exports, by distinct id, which is exact. A page searches ${amountText(SEARCHED_LINKS_MAX)} of its rows.
     Where a person was erased, the id is a hash.`;
 }
 

@@ -3,7 +3,7 @@ import type { Child } from "hono/jsx";
 import { countedSuspendedMax } from "../books/recurring/recurring.ts";
 import { countedUnmatchedMax } from "../payments/list.ts";
 import { SHARE_OF_PUBLIC_KEYS, SHARE_OF_SECRET_KEYS } from "../people/limits/count.ts";
-import { countedDeliveriesMax, type EndpointHealth } from "../webhooks/list-deliveries.ts";
+import { COUNTED_DELIVERIES_MAX, type EndpointHealth } from "../webhooks/list-deliveries.ts";
 import type { DashboardEnv } from "./form.ts";
 import { amountText, moneyText, queryString, span, Time } from "./format.tsx";
 import { Icon } from "./icons.tsx";
@@ -132,7 +132,8 @@ const failingText = (endpoint: EndpointHealth, waits: string): Child => (
 
 function waitingText(waiting: number, oldestAt: string | null, nowMs: number): string {
   if (waiting === 0 || oldestAt === null) return "No message is waiting.";
-  const count = waiting > countedDeliveriesMax ? `More than ${amountText(countedDeliveriesMax)}` : amountText(waiting);
+  const count =
+    waiting > COUNTED_DELIVERIES_MAX ? `More than ${amountText(COUNTED_DELIVERIES_MAX)}` : amountText(waiting);
   return `${count} waiting, the oldest for ${span(nowMs - Date.parse(oldestAt))}.`;
 }
 

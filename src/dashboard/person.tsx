@@ -203,7 +203,7 @@ const Events = ({ c, events }: { c: Context<DashboardEnv>; events: Profile["even
         <details>
           <summary>Show</summary>
           <code>{event.properties}</code>
-          {event.isCut && (
+          {event.isTruncated && (
             <>
               … <a href={`${pathIn(c, "people/properties")}${queryString({ uuid: event.uuid })}`}>All properties</a>
             </>

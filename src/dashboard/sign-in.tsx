@@ -7,8 +7,8 @@ import {
   endSession,
   formToken,
   isFormToken,
+  SESSION_SECONDS,
   sessionIdOf,
-  sessionSeconds,
 } from "../auth/admin-session.ts";
 import { isAdminToken } from "../auth/require-admin.ts";
 import { invalid, PurserError } from "../errors.ts";
@@ -198,7 +198,7 @@ export const signInRoutes = createDashboardRoutes()
       for (const [name, value] of Object.entries(error.headers)) c.header(name, value);
       return signInPage(c, { next, kept, name, refusal: error });
     }
-    setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: sessionSeconds });
+    setCookie(c, COOKIE, cookie, { ...cookieOptions(c), maxAge: SESSION_SECONDS });
     return kept === null ? c.redirect(destination(next), 303) : keptFormPage(c, kept, sessionIdOf(cookie));
   })
   .post("/sign-out", requireSignIn, async (c) => {

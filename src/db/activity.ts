@@ -14,14 +14,14 @@ import { databaseAt } from "./session.ts";
  */
 export type ActivityKind =
   | "granted"
-  /** Of what was granted: for a purchase. */
+  /** The part of `granted` that was granted for a purchase. */
   | "sold"
   | "spent"
   | "refunded"
   /** Given back to a payment that Stripe refunded or disputed. */
   | "restored"
   | "revoked"
-  /** Up less down, so it may be negative. */
+  /** Increases minus decreases, so it may be negative. */
   | "adjusted"
   | "erased"
   | "expiring"
@@ -159,7 +159,7 @@ const isAnySeen = (): boolean => noted.length > 0;
 
 type CountRows = { rows: string; day: number };
 
-const setKeys = query((value: ValueOf<CountRows>) => {
+const updateKeyDays = query((value: ValueOf<CountRows>) => {
   const { hash, environmentId, id, lastUsedDay } = apiKeys;
   const used = sql`(SELECT ${hash} FROM json_each(${value("rows")}) AS s CROSS JOIN ${apiKeys}
     ON ${environmentId} = s.value ->> 0 AND ${id} = s.value ->> 1)`;
@@ -169,7 +169,7 @@ const setKeys = query((value: ValueOf<CountRows>) => {
     .where(and(sql`coalesce(${lastUsedDay}, 0) < ${value("day")}`, inArray(hash, used)));
 });
 
-const setUsers = query((value: ValueOf<CountRows>) => {
+const updateUserDays = query((value: ValueOf<CountRows>) => {
   const { id, environmentId, userId, lastActiveDay } = accounts;
   const active = sql`(SELECT ${id} FROM json_each(${value("rows")}) AS s CROSS JOIN ${accounts}
     ON ${environmentId} = s.value ->> 0 AND ${userId} = s.value ->> 1)`;
@@ -183,7 +183,7 @@ const setUsers = query((value: ValueOf<CountRows>) => {
  * An upsert of existing rows, because an UPDATE that joins a list would read all ids. Devices without an identified user are left
  * out, because they are many and tell an operator nothing.
  */
-const setPersons = query((value: ValueOf<CountRows>) => {
+const updatePersonDays = query((value: ValueOf<CountRows>) => {
   const { environmentId, distinctId, isDeviceForm, lastSeenAtMs, lastActiveDay } = distinctIds;
   const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs: firstSeenOfKnownId, lastSeenAtMs };
   const set = assignments(distinctIds, { lastActiveDay: sql`excluded.${names(lastActiveDay)}` });
@@ -195,7 +195,7 @@ const setPersons = query((value: ValueOf<CountRows>) => {
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
-const seen = { key: setKeys, user: setUsers, person: setPersons };
+const updates = { key: updateKeyDays, user: updateUserDays, person: updatePersonDays };
 
 /** Writes the noted days, one statement for each database, kind and day. After a failed write they are missing for a day. */
 async function flushSeen(env: object): Promise<void> {
@@ -209,7 +209,7 @@ async function writeCounts(env: object, group: typeof noted): Promise<void> {
   if (first === undefined) return;
   const [database, kind, , , day] = first;
   const rows = JSON.stringify(group.map(([, , environmentId, id]) => [environmentId, id]));
-  const { text, params } = seen[kind]({ rows, day });
+  const { text, params } = updates[kind]({ rows, day });
   await databaseAt(env, database)
     ?.d1.prepare(text)
     .bind(...params)

@@ -128,16 +128,16 @@ const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
 
 /** Thrown to repeat an attempt that no constraint refused. */
-export class MakeAgain extends Error {}
+export class RetryAttempt extends Error {}
 
 /** Whether a write failed because another one came first. A refusal is final, whatever caused it. */
 export function isConflict(error: unknown): boolean {
-  return error instanceof MakeAgain || (!(error instanceof PurserError) && CONFLICTS.has(constraintOf(error)));
+  return error instanceof RetryAttempt || (!(error instanceof PurserError) && CONFLICTS.has(constraintOf(error)));
 }
 
 /**
  * Makes an attempt at a write: `once` reads, decides and sends one batch. While the batch fails because another write came first,
- * the attempt is made again; later ones wait longer, each call differently. Other errors are thrown, and `temporarily_unavailable`
+ * the attempt is made again; later repeats wait a random time that grows. Other errors are thrown, and `temporarily_unavailable`
  * after 64 attempts.
  */
 export async function attempt<Answer>({ newId }: Pick<Runtime, "newId">, once: () => Promise<Answer>): Promise<Answer> {

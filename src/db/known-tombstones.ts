@@ -7,12 +7,18 @@ import { readFeatures, requireClock } from "./features.ts";
 import { drizzle, fields, insertFrom, query, type ValueOf } from "./query.ts";
 import { environments } from "./schema.ts";
 import { all, batch, type Db, type RowsOf, type Statement } from "./sql.ts";
-import { findErased, personGuards, standingIn, type TombstoneCtx, type TombstoneSecrets } from "./tombstones.ts";
+import {
+  findErased,
+  personGuards,
+  type TombstoneCtx,
+  type TombstoneSecrets,
+  tombstoneSecretsIn,
+} from "./tombstones.ts";
 import { guards } from "./views.ts";
 
 /** The tombstones of each environment as this isolate last read them. A batch with outdated ones aborts. */
 const memoryOf = rememberPerObject(() => new Map<string, Known>());
-const environmentsMax = 1_000;
+const REMEMBERED_ENVIRONMENTS_MAX = 1_000;
 const TOMBSTONE_ATTEMPTS_MAX = 8;
 
 interface Known {
@@ -25,13 +31,14 @@ const KNOWN_NOTHING: Known = { standing: [], text: "[null,null]", lifts: null };
 
 function knownIn(features: string | null): Known {
   const { tombstones = null, lifts = null } = readFeatures(features);
-  return { standing: standingIn(features), text: JSON.stringify([tombstones, lifts]), lifts };
+  return { standing: tombstoneSecretsIn(features), text: JSON.stringify([tombstones, lifts]), lifts };
 }
 
-type Of = { appId: string; mode: Environment["mode"] };
+type OfApp = { appId: string; mode: Environment["mode"] };
 type Remembered = { standing: string; clock: string | null };
 
-const isOf = (value: ValueOf<Of>) => and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
+const isEnvironmentOfApp = (value: ValueOf<OfApp>) =>
+  and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
 
 /** Aborts the batch with `guard_tombstones` when the environment's tombstones differ from the remembered ones. */
 const guard = (value: ValueOf<Remembered>, which: SQL | undefined): SQL => {
@@ -40,13 +47,13 @@ const guard = (value: ValueOf<Remembered>, which: SQL | undefined): SQL => {
   const holds = sql`${standing} = ${value("standing")} AND ${features} -> '$.clock' IS ${value("clock")}`;
   return insertFrom(guards, { name: sql`'tombstones'`, holds }, sql`FROM ${environments} WHERE ${which}`);
 };
-const guardStanding = query((value: ValueOf<Remembered & { id: number }>) =>
+const guardTombstones = query((value: ValueOf<Remembered & { id: number }>) =>
   guard(value, eq(environments.id, value("id"))),
 );
-const guardStandingOf = query((value: ValueOf<Remembered & Of>) => guard(value, isOf(value)));
+const guardTombstonesOf = query((value: ValueOf<Remembered & OfApp>) => guard(value, isEnvironmentOfApp(value)));
 
-const selectFeatures = query((value: ValueOf<Of>) =>
-  drizzle.select(fields(environments, "features")).from(environments).where(isOf(value)),
+const selectFeatures = query((value: ValueOf<OfApp>) =>
+  drizzle.select(fields(environments, "features")).from(environments).where(isEnvironmentOfApp(value)),
 );
 
 const tombstonesKey = ({ environment: { appId, mode } }: TombstoneCtx): string => `${appId} ${mode}`;
@@ -72,7 +79,8 @@ export async function withTombstones<Answer>(
     const { standing, text, lifts } = known.get(key) ?? KNOWN_NOTHING;
     try {
       const values = { standing: text, clock: ctx.clock };
-      const guard = id === undefined ? guardStandingOf({ appId, mode, ...values }) : guardStanding({ id, ...values });
+      const guard =
+        id === undefined ? guardTombstonesOf({ appId, mode, ...values }) : guardTombstones({ id, ...values });
       return await send(standing, guard, lifts);
     } catch (error) {
       // A refusal must not rely on memory: tombstones of a lost secret may have been deleted.
@@ -82,7 +90,7 @@ export async function withTombstones<Answer>(
         throw temporarilyUnavailable("Too many erasures at the same time. Try again.", error);
       const [row] = await all(ctx.db, selectFeatures({ appId, mode }));
       requireClock(ctx, row?.features ?? null);
-      if (known.size >= environmentsMax) known.clear();
+      if (known.size >= REMEMBERED_ENVIRONMENTS_MAX) known.clear();
       known.set(key, knownIn(row?.features ?? null));
       isFresh = true;
     }
@@ -90,7 +98,7 @@ export async function withTombstones<Answer>(
 }
 
 /** Sends statements after guards, and returns the rows of the statements only. */
-export async function batchBehind<const Statements extends readonly Statement[]>(
+export async function batchWithGuards<const Statements extends readonly Statement[]>(
   db: Db,
   guards: readonly Statement[],
   statements: Statements,

@@ -17,13 +17,13 @@ const REFUSAL_KINDS = ["shortage", "usage_limit", "failed_grant"] as const;
 export type RefusalKind = (typeof REFUSAL_KINDS)[number];
 
 /** How many rows of a kind an environment keeps, and how many an isolate notes between two writes. */
-const refusalsMax = 200;
+const KEPT_REFUSALS_MAX = 200;
 /** How many days refusals are kept. */
 const REFUSAL_DAYS = 30;
 /** The most characters of an event, a model or a pack that are kept. */
 const REFUSED_NAME_MAX = 200;
 
-interface Noted {
+interface NotedRefusal {
   readonly environment: Environment;
   readonly kind: RefusalKind;
   readonly userId: string;
@@ -34,7 +34,7 @@ interface Noted {
   lastAtMs: number;
 }
 
-let notedRefusals = new Map<string, Noted>();
+let notedRefusals = new Map<string, NotedRefusal>();
 
 /** Who asked, and for what: the event and model of a usage, or the pack of a grant. */
 export interface RefusedAsk {
@@ -82,7 +82,7 @@ export function noteRefusal(
   const key = JSON.stringify([environment.database, environment.id, kind, userId, subject, model]);
   const known = notedRefusals.get(key);
   if (known !== undefined) Object.assign(known, { reason, times: known.times + 1, lastAtMs });
-  else if (notedRefusals.size < refusalsMax)
+  else if (notedRefusals.size < KEPT_REFUSALS_MAX)
     notedRefusals.set(key, { environment, kind, userId, subject, model, reason, times: 1, lastAtMs });
 }
 
@@ -121,7 +121,7 @@ const addRefusals = query((value: ValueOf<RefusalRows>) => {
 });
 
 /** A write for an id ends its tombstone if that only removes mentions (E4). */
-const endRefusedCuts = query(
+const deleteNonBlockingOfRefusals = query(
   (value: ValueOf<RefusalRows>) => sql`
     DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
       SELECT r.value ->> 0, h.value FROM json_each(${value("rows")}) AS r CROSS JOIN json_each(r.value, '$[8]') AS h
@@ -137,7 +137,7 @@ const deleteOldest = query((value: ValueOf<RefusalRows>) => {
       SELECT ${environmentId}, ${userId}, ${kind}, ${subject}, ${model}
       FROM (SELECT DISTINCT value ->> 0 AS place, value ->> 2 AS sort FROM json_each(${value("rows")})) AS written
       CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${ofKind} AND ${lastAtMs} < (
-        SELECT ${lastAtMs} FROM ${refusals} WHERE ${ofKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${refusalsMax - 1}
+        SELECT ${lastAtMs} FROM ${refusals} WHERE ${ofKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${KEPT_REFUSALS_MAX - 1}
       )
     )`;
 });
@@ -167,7 +167,7 @@ export async function flushRefusals(env: object): Promise<void> {
       });
       const values = { rows: JSON.stringify(await Promise.all(rows)) };
       const database = databaseAt(env, index)?.d1;
-      const statements = [addRefusals(values), endRefusedCuts(values), deleteOldest(values)];
+      const statements = [addRefusals(values), deleteNonBlockingOfRefusals(values), deleteOldest(values)];
       await database?.batch(statements.map(({ text, params }) => database.prepare(text).bind(...params)));
     }),
   );
@@ -181,12 +181,12 @@ const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: Refu
     .from(sql`${refusals} INDEXED BY refusals_latest`)
     .where(and(eq(refusals.environmentId, value("environmentId")), eq(refusals.kind, value("kind"))))
     .orderBy(desc(refusals.lastAtMs))
-    .limit(refusalsMax),
+    .limit(KEPT_REFUSALS_MAX),
 );
 
 /** Recent refusals, the latest first, as far as isolates have written them. */
 export async function readRefusals(ctx: TenantCtx, kind: RefusalKind) {
-  return (await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }))).map(presentNoted);
+  return (await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }))).map(presentRefusalRow);
 }
 
 const selectRefusalsOfUser = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
@@ -200,12 +200,14 @@ const selectRefusalsOfUser = query((value: ValueOf<{ environmentId: number; user
 /** A user's recent refusals of every kind, the latest first. */
 export async function readRefusalsOfUser(ctx: TenantCtx, userId: string) {
   if (userId === "") return [];
-  return (await all(ctx.db, selectRefusalsOfUser({ environmentId: ctx.environment.id, userId }))).map(presentNoted);
+  return (await all(ctx.db, selectRefusalsOfUser({ environmentId: ctx.environment.id, userId }))).map(
+    presentRefusalRow,
+  );
 }
 
 type RefusalRow = StatementRow<typeof selectRefusals>;
 
-const presentNoted = ({ reason, lastAtMs, userId, model, ...row }: RefusalRow) => ({
+const presentRefusalRow = ({ reason, lastAtMs, userId, model, ...row }: RefusalRow) => ({
   ...row,
   /** Null for a person who was erased. */
   userId: userId === "" ? null : userId,

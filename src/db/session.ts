@@ -2,7 +2,7 @@ import { type Fault, PurserError, temporarilyUnavailable } from "../errors.ts";
 import type { Db, Statement } from "./sql.ts";
 
 /** A deployment may bind several databases: `DB`, then `DB_1` to `DB_9`. */
-const databasesMax = 10;
+const DATABASES_MAX = 10;
 
 export interface Database {
   /** 0 for `DB`, n for `DB_n`: the last character of every id that names its database. */
@@ -24,7 +24,7 @@ export function databaseAt(env: object, index: number): Database | null {
 
 /** All bound databases, `DB` first. */
 export function allDatabases(env: object): readonly Database[] {
-  const found = Array.from({ length: databasesMax }, (_, index) => databaseAt(env, index));
+  const found = Array.from({ length: DATABASES_MAX }, (_, index) => databaseAt(env, index));
   return found.filter((database) => database !== null);
 }
 

@@ -21,18 +21,18 @@ export interface ErasureSecret {
 }
 
 /** Imported keys of this isolate. No promises, because a request must not wait for another's promise. */
-const imported = new Map<string, ErasureSecret>();
-const importedMax = 4;
+const importedSecrets = new Map<string, ErasureSecret>();
+const IMPORTED_SECRETS_MAX = 4;
 const FINGERPRINT_LENGTH = 12;
 
 async function importSecret(secret: string): Promise<ErasureSecret> {
-  const known = imported.get(secret);
+  const known = importedSecrets.get(secret);
   if (known !== undefined) return known;
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("raw", new TextEncoder().encode(secret), algorithm, false, ["sign"]);
   const made = { key, fingerprint: (await hmac(key, ["fingerprint"])).slice(0, FINGERPRINT_LENGTH) };
-  if (imported.size >= importedMax) imported.clear();
-  imported.set(secret, made);
+  if (importedSecrets.size >= IMPORTED_SECRETS_MAX) importedSecrets.clear();
+  importedSecrets.set(secret, made);
   return made;
 }
 
@@ -66,7 +66,7 @@ export function hashName(
 /** 503: the deployment lacks a secret that hashes tombstones. */
 export function erasureUnavailable(): PurserError {
   const message =
-    "This deployment has no `ERASURE_SECRET` (32 characters or more), or another one than that which erased ids were hashed with.";
+    "This deployment has no `ERASURE_SECRET` (32 characters or more), or not the one that hashed the erased ids.";
   return new PurserError("erasure_unavailable", message, { headers: { "Retry-After": "60" }, fault: "not_set_up" });
 }
 
@@ -83,7 +83,7 @@ export type TombstoneSecrets = readonly string[];
 const NO_TOMBSTONES: TombstoneSecrets = [];
 
 /** Empty when no id of the environment is erased. */
-export function standingIn(features: string | null): TombstoneSecrets {
+export function tombstoneSecretsIn(features: string | null): TombstoneSecrets {
   // Only src/erasure writes this part.
   return (readFeatures(features).tombstones as TombstoneSecrets | undefined) ?? NO_TOMBSTONES;
 }
@@ -127,7 +127,7 @@ const guardWritten = guardPerson((value) => sql`${fromTombstones(value)} WHERE $
 const guardMentioned = guardPerson(fromTombstones);
 
 /** Deletes tombstones that do not block, because new data is now stored for their ids. */
-const endCuts = query((value: ValueOf<Hashes>) =>
+const deleteNonBlockingOf = query((value: ValueOf<Hashes>) =>
   insertFrom(
     tombstoneEnds,
     { environmentId: tombstones.environmentId, hash: tombstones.hash },
@@ -167,7 +167,7 @@ export async function personGuards(
     ...(await hashesOfIds(others)).map((hashes) => guardMentioned({ appId, mode, hashes })),
     ...(await hashesOfIds(written)).flatMap((hashes) => [
       guardWritten({ appId, mode, hashes }),
-      endCuts({ appId, mode, hashes }),
+      deleteNonBlockingOf({ appId, mode, hashes }),
     ]),
   ];
 }

@@ -17,7 +17,7 @@ import type { RowsOf, Statement } from "../db/sql.ts";
 import { type ErasureSecret, hashName } from "../db/tombstones.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { erasureNamesOf, isGiven, newName } from "./page-of-books.ts";
-import { type ErasurePage, id, ofRow, openIds, rowsMax } from "./page-rows.ts";
+import { type ErasurePage, id, idsWithOpenBooks, ofRow, rowsMax } from "./page-rows.ts";
 
 const ACCOUNTS_MAX = 10;
 const HOLDS_MAX = 200;
@@ -53,7 +53,7 @@ export const selectOpenBooks = query((value: ValueOf<ErasurePage>) => {
   return read(
     selected,
     (list) => sql`
-      SELECT ${list} FROM (SELECT ${id}.*, ${holds} AS open, ${balances} AS balances FROM ${openIds(value)}) AS ${id}
+      SELECT ${list} FROM (SELECT ${id}.*, ${holds} AS open, ${balances} AS balances FROM ${idsWithOpenBooks(value)}) AS ${id}
       WHERE i.open <> '[]' OR i.balances <> '[]' LIMIT ${ACCOUNTS_MAX}`,
   );
 });
@@ -94,7 +94,7 @@ export const selectReferences = query((value: ValueOf<ErasurePage>) => {
   const found = alias(erasureNames, "found");
   const referencesOf = (table: Referring, column: SQLiteColumn, when: SQL) => sql`
     SELECT ${ofRow(table.accountId)} AS ${names(found.accountId)}, ${ofRow(column)} AS ${names(found.oldName)}
-    FROM ${openIds(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId} WHERE ${when}`;
+    FROM ${idsWithOpenBooks(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId} WHERE ${when}`;
   const { accountId, externalRef, refundRef, requestHash } = creditRefunds;
   const ofRefunds = (column: SQLiteColumn) => {
     const isOpen = sql`${ofRow(requestHash)} <> '' AND NOT ${hasReferenceName(ofRow(accountId), ofRow(column))}`;

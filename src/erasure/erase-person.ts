@@ -5,22 +5,36 @@ import { changeFeature, guardFeatures, requireClock } from "../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
 import { erasures, tombstones } from "../db/schema.ts";
 import { all, batch, type Statement } from "../db/sql.ts";
-import { erasureSecrets, hashesOf, requireSecrets, standingIn, type TombstoneSecrets } from "../db/tombstones.ts";
+import {
+  erasureSecrets,
+  hashesOf,
+  requireSecrets,
+  type TombstoneSecrets,
+  tombstoneSecretsIn,
+} from "../db/tombstones.ts";
 import { invalid, PurserError } from "../errors.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { readCounts } from "./counts.ts";
 import { continueErasure, type ErasureBudget, selectErasureFeatures } from "./erase-running.ts";
-import { type BegunId, beginIds, type FoundId, guardIds, selectCounts, selectIds, selectIdsAmong } from "./ids.ts";
+import {
+  type FoundId,
+  guardIds,
+  type IdToErase,
+  selectCounts,
+  selectIds,
+  selectIdsAmong,
+  startErasingIds,
+} from "./ids.ts";
 import type { ErasureKey } from "./page-rows.ts";
 import { type ErasureRow, presentProgress, requireErasure, selectErasureOf } from "./receipt.ts";
 import type { ErasePersonOutput } from "./responses.ts";
-import { type ErasePersonInput, idsListedMax } from "./schemas.ts";
+import { type ErasePersonInput, LISTED_IDS_MAX } from "./schemas.ts";
 
-type BegunErasure = Pick<
+type NewErasure = Pick<
   ErasureRow,
   "environmentId" | "id" | "reason" | "keepConsent" | "actor" | "fingerprint" | "isCollected" | "startedAtMs"
 >;
-const insertErasure = query((value: ValueOf<BegunErasure>) =>
+const insertErasure = query((value: ValueOf<NewErasure>) =>
   drizzle.insert(erasures).values({
     environmentId: value("environmentId"),
     id: value("id"),
@@ -46,28 +60,28 @@ export async function erasePerson(
   await erasureSecrets(ctx);
   const erasureId = ctx.newId("era_");
   const hashes = JSON.stringify(await hashesOf(ctx, input.distinctId));
-  const begun = await attempt(ctx, () => begin(ctx, input, erasureId, hashes));
-  if (!("id" in begun)) return { output: begun, replayed: false };
-  await continueErasure(ctx, begun.id, budget);
-  const progress = presentProgress(await requireErasure(ctx, begun.id));
-  const replayed = begun.id !== erasureId;
-  const { distinctIds, notErased } = begun;
+  const started = await attempt(ctx, () => startErasure(ctx, input, erasureId, hashes));
+  if (!("id" in started)) return { output: started, replayed: false };
+  await continueErasure(ctx, started.id, budget);
+  const progress = presentProgress(await requireErasure(ctx, started.id));
+  const replayed = started.id !== erasureId;
+  const { distinctIds, notErased } = started;
   return { output: replayed ? progress : { ...progress, distinctIds, ...notErased }, replayed };
 }
 
-interface Begun {
+interface StartedErasure {
   readonly id: string;
   readonly distinctIds: string[];
   readonly notErased: { readonly notErased?: string[] };
 }
 
 /** The response of a dry run, or the erasure that this call or an earlier one started. */
-async function begin(
+async function startErasure(
   ctx: TenantCtx,
   input: ErasePersonInput,
   erasureId: string,
   hashes: string,
-): Promise<ErasePersonOutput | Begun> {
+): Promise<ErasePersonOutput | StartedErasure> {
   const { id: environmentId, appId, mode } = ctx.environment;
   const { distinctId, dryRun, keepConsent, blockIds = [] } = input;
   const key = { appId, mode, distinctId };
@@ -80,24 +94,24 @@ async function begin(
   ] as const);
   const features = stored?.features ?? null;
   requireClock(ctx, features);
-  const standing = standingIn(features);
+  const standing = tombstoneSecretsIn(features);
   await requireSecrets(ctx, standing);
   // An id that is being erased belongs to no person.
-  const isNobodys = ids.length === 0 || before !== undefined;
-  const found: readonly FoundId[] = isNobodys ? [{ distinctId, isVerified: true }] : ids.slice(0, idsListedMax);
+  const hasNoPerson = ids.length === 0 || before !== undefined;
+  const found: readonly FoundId[] = hasNoPerson ? [{ distinctId, isVerified: true }] : ids.slice(0, LISTED_IDS_MAX);
   const person = found.map((one) => one.distinctId);
   if (before !== undefined && !dryRun) {
     await blockMore(ctx, before.id, blockIds);
     return { id: before.id, distinctIds: person, notErased: {} };
   }
-  const isWhole = ids.length <= idsListedMax;
+  const isWhole = ids.length <= LISTED_IDS_MAX;
   const { erased, notErased } = dividedBy(input, found);
   const distinctIds = erased.map((one) => one.distinctId);
   const distinctIdCount = Math.max(1, held?.ids ?? 0);
   if (input.distinctIdCount !== undefined && input.distinctIdCount !== distinctIdCount) {
     throw new PurserError(
       "changed_meanwhile",
-      "The person has more or fewer ids by now. Look at them, and count again.",
+      "The number of the person's ids has changed. Count them again in a dry run.",
       {
         param: "distinctIdCount",
         details: { distinctIdCount },
@@ -105,25 +119,29 @@ async function begin(
     );
   }
   if (input.distinctIds !== undefined && !(isWhole && isSame(input.distinctIds, distinctIds))) {
-    throw new PurserError("changed_meanwhile", "The person has other ids by now. Look at them, and send those.", {
-      param: "distinctIds",
-      details: { distinctIds: person },
-    });
+    throw new PurserError(
+      "changed_meanwhile",
+      "The person's ids have changed. List them again in a dry run, and send the new list.",
+      {
+        param: "distinctIds",
+        details: { distinctIds: person },
+      },
+    );
   }
   const more = isWhole ? [] : await all(ctx.db, selectIdsAmong({ ...key, ids: JSON.stringify(blockIds) }));
   const begun = new Map([...erased, ...more].map((one) => [one.distinctId, one.isVerified]));
-  if (!blockIds.every((id) => begun.has(id))) throw notAmong();
+  if (!blockIds.every((id) => begun.has(id))) throw notAmongErased();
   if (dryRun) {
     return { distinctIds, distinctIdCount, ...notErased, ...readCounts(`[${held?.counts ?? ""}]`, keepConsent) };
   }
   const blocked = new Set(blockIds);
-  const beginsWith = Array.from(begun, ([id, isVerified]) => ({
+  const idsToErase = Array.from(begun, ([id, isVerified]) => ({
     distinctId: id,
     blocks: isVerified || blocked.has(id),
   }));
   await batch(ctx.db, [
     guardFeatures({ environmentId, features }),
-    ...(await beginning(ctx, input, { erasureId, ids: beginsWith, isWhole, standing })),
+    ...(await startStatements(ctx, input, { erasureId, ids: idsToErase, isWhole, standing })),
   ]);
   return { id: erasureId, distinctIds, notErased };
 }
@@ -137,7 +155,7 @@ function dividedBy({ distinctIds }: ErasePersonInput, found: readonly FoundId[])
   return { erased: found.filter(isErased), notErased: { notErased: leftOut } };
 }
 
-const notAmong = () => invalid("blockIds", "must be among the ids that are erased");
+const notAmongErased = () => invalid("blockIds", "must be among the ids that are erased");
 
 type BlockedHashes = ErasureKey & { hashes: string };
 const isTombstoneOf = (value: ValueOf<BlockedHashes>) =>
@@ -165,7 +183,7 @@ async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly s
   for (const id of blockIds) ofIds.push(await hashesOf(ctx, id));
   const values = { environmentId: ctx.environment.id, erasureId, hashes: JSON.stringify(ofIds.flat()) };
   const standing = new Set((await all(ctx.db, selectTombstones(values))).map(({ hash }) => hash));
-  if (!ofIds.every((hashes) => hashes.some((hash) => standing.has(hash)))) throw notAmong();
+  if (!ofIds.every((hashes) => hashes.some((hash) => standing.has(hash)))) throw notAmongErased();
   await batch(ctx.db, [raiseTombstones(values)]);
 }
 
@@ -183,12 +201,12 @@ const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
 
 const auditErasureStarted = insertAct();
 
-async function beginning(
+async function startStatements(
   ctx: TenantCtx,
   { distinctId, distinctIds, keepConsent, reason }: ErasePersonInput,
   at: {
     readonly erasureId: string;
-    readonly ids: readonly BegunId[];
+    readonly ids: readonly IdToErase[];
     readonly isWhole: boolean;
     readonly standing: TombstoneSecrets;
   },
@@ -211,7 +229,7 @@ async function beginning(
       isCollected: Number(isWhole),
       startedAtMs: ctx.realNow(),
     }),
-    ...(await beginIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
+    ...(await startErasingIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
     ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),
     ...(caller.kind === "admin" ? [auditErasureStarted(newAct({ ...ctx, caller }, act))] : []),
   ];

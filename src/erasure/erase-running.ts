@@ -15,7 +15,7 @@ import type { CronCtx, CronPart, TenantCtx } from "../runtime.ts";
 import { messageWrites, noteMessages, wantedMessages } from "../webhooks/outbox.ts";
 import { closeBooks, hashReferences, selectOpenBooks, selectReferences } from "./books.ts";
 import { readCounts } from "./counts.ts";
-import { beginIds, selectMoreIds } from "./ids.ts";
+import { selectMoreIds, startErasingIds } from "./ids.ts";
 import { erasurePageStatements } from "./page.ts";
 import { type ErasureKey, type ErasurePage, isIdOf } from "./page-rows.ts";
 import { type ErasureRow, erasureKey, isErasure, selectErasure } from "./receipt.ts";
@@ -186,7 +186,7 @@ async function collect(ctx: TenantCtx, key: ErasureKey, erasure: ErasureRow): Pr
     await batch(ctx.db, [setCollected(key)]);
     return;
   }
-  await batch(ctx.db, await beginIds(ctx, await erasureSecretOf(ctx, erasure), erasure.id, ids));
+  await batch(ctx.db, await startErasingIds(ctx, await erasureSecretOf(ctx, erasure), erasure.id, ids));
 }
 
 /** The secret with which the erasure started. Throws `erasure_unavailable` when it is no longer set. */

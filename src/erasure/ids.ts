@@ -11,7 +11,7 @@ import type { TenantCtx } from "../runtime.ts";
 import { selectCountsOf } from "./counts.ts";
 import { type ErasureKey, id, isIdOf } from "./page-rows.ts";
 import { isErasure } from "./receipt.ts";
-import { idsListedMax } from "./schemas.ts";
+import { LISTED_IDS_MAX } from "./schemas.ts";
 
 /** The most ids of a person. An export has the same limit. */
 const ERASED_IDS_MAX = 1_000_000;
@@ -43,7 +43,7 @@ export type FoundId = StatementRow<typeof selectIds>;
 
 /** The person's ids, nearest first: at most one more than a response lists. */
 export const selectIds = query((value: ValueOf<PersonKey>) =>
-  read(foundId(), (list) => sql`${withIds(value, idsListedMax + 1)} SELECT ${list} FROM ${idsTable}`),
+  read(foundId(), (list) => sql`${withIds(value, LISTED_IDS_MAX + 1)} SELECT ${list} FROM ${idsTable}`),
 );
 
 /** The given ids that belong to the person. */
@@ -152,7 +152,7 @@ const insertTombstones = query((value: ValueOf<ErasureKey>) => {
 });
 
 /** Deletes the ids' non-blocking tombstones from an earlier erasure, because the ids are erased again. */
-const endErasedCuts = query((value: ValueOf<IdRows>) =>
+const deleteNonBlockingOfErasure = query((value: ValueOf<IdRows>) =>
   drizzle
     .delete(tombstones)
     .where(
@@ -177,7 +177,7 @@ const countLift = query((value: ValueOf<{ environmentId: number }>) => {
 });
 
 /** An id that an erasure starts with, and whether its tombstone blocks (E4). */
-export interface BegunId {
+export interface IdToErase {
   readonly distinctId: string;
   readonly blocks: boolean;
 }
@@ -186,11 +186,11 @@ export interface BegunId {
  * The statements that start erasing ids: they count the ids' data, remove the names of their accounts, and add tombstones, after
  * which writes are refused. `check` runs after the ids are inserted.
  */
-export async function beginIds(
+export async function startErasingIds(
   ctx: TenantCtx,
   secret: ErasureSecret,
   erasureId: string,
-  ids: readonly BegunId[],
+  ids: readonly IdToErase[],
   check: readonly Statement[] = [],
 ): Promise<Statement[]> {
   const key = { environmentId: ctx.environment.id, erasureId };
@@ -201,7 +201,7 @@ export async function beginIds(
   }
   const chunks = jsonChunks(rows);
   return [
-    ...chunks.map((chunk) => endErasedCuts({ ...key, rows: chunk })),
+    ...chunks.map((chunk) => deleteNonBlockingOfErasure({ ...key, rows: chunk })),
     ...chunks.map((chunk) => insertIds({ ...key, rows: chunk })),
     ...check,
     addErasedCounts(key),
@@ -222,7 +222,7 @@ export const guardIds = query((value: ValueOf<PersonKey & ErasureKey & { leavesO
     sql`${personTable.distinctId} NOT IN (SELECT ${own.distinctId} FROM ${own})`,
     isFree(personTable),
   );
-  const holds = sql`(${withPerson(value, { idsMax: idsListedMax + 1 })},
+  const holds = sql`(${withPerson(value, { idsMax: LISTED_IDS_MAX + 1 })},
     ${own} (${names(own.distinctId)}) AS (SELECT ${erasureIds.distinctId} FROM ${erasureIds} WHERE ${isIdOf(value)})
     SELECT NOT EXISTS (SELECT 1 FROM ${personTable} WHERE ${isOther}) AND NOT EXISTS (
       SELECT 1 FROM ${own} WHERE ${own.distinctId} NOT IN (SELECT ${personTable.distinctId} FROM ${personTable})

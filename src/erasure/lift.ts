@@ -128,7 +128,7 @@ export async function forgetTombstones(
 ): Promise<ForgetTombstonesOutput> {
   const { id: environmentId } = await requireEnvironment(admin, appId, mode);
   if ((await fingerprintsOf(admin)).includes(fingerprint)) {
-    throw invalid("fingerprint", "is that of a secret that is set: lift its erasures one by one instead");
+    throw invalid("fingerprint", "belongs to a secret that is set. Lift its erasures one by one instead");
   }
   const key = { environmentId, fingerprint };
   const act = newAct(admin, { appId, action: "tombstones.forgotten", target: fingerprint, details: { mode } });

@@ -13,7 +13,7 @@ import {
   reservations,
   usageEvents,
 } from "../db/schema.ts";
-import { type ErasurePage, id, ofRow, openAccounts, openIds, rowsMax } from "./page-rows.ts";
+import { accountsWithOpenBooks, type ErasurePage, id, idsWithOpenBooks, ofRow, rowsMax } from "./page-rows.ts";
 
 type OfBooksPage = ValueOf<ErasurePage>;
 /** A table of the books. */
@@ -35,7 +35,7 @@ const take = (from: "ledgerFrom" | "usageFrom", to: "ledgerTo" | "usageTo", last
   UPDATE ${erasureIds} SET ${names(erasureIds[to])} = taken.upto FROM (
     SELECT ${id.accountId} AS ${names(id.accountId)}, ${id[from]} + max(0, min(todo, ${rowsMax(value)} - before)) AS upto FROM (
       SELECT *, sum(todo) OVER (ORDER BY ${id.position} ROWS UNBOUNDED PRECEDING) - todo AS before
-      FROM (SELECT ${id}.*, ${last()} - ${id[from]} AS todo FROM ${openIds(value)}) AS ${id}
+      FROM (SELECT ${id}.*, ${last()} - ${id[from]} AS todo FROM ${idsWithOpenBooks(value)}) AS ${id}
     ) AS ${id}
   ) AS ${takenRows} WHERE ${erasureIds.accountId} = ${takenRows.accountId}`,
   );
@@ -53,22 +53,22 @@ const takeUsageTimes = query((value: OfBooksPage) => {
   return drizzle
     .update(erasureIds)
     .set({ usageToMs })
-    .where(sql`${usageTo} > ${usageFrom} AND ${erasureIds.accountId} IN ${openAccounts(value)}`);
+    .where(sql`${usageTo} > ${usageFrom} AND ${erasureIds.accountId} IN ${accountsWithOpenBooks(value)}`);
 });
 
 const byLedgerSeq = (table: typeof creditLedger | typeof creditAdjustments) => (value: OfBooksPage) =>
   sql`
-  ${openIds(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId}
+  ${idsWithOpenBooks(value)} CROSS JOIN ${table} AS r ON ${ofRow(table.accountId)} = ${id.accountId}
     AND ${ofRow(table.seq)} > ${id.ledgerFrom} AND ${ofRow(table.seq)} <= ${id.ledgerTo}`;
 /** FROM: the ledger entries `r` of the page. */
 export const erasedLedgerPage = byLedgerSeq(creditLedger);
 const usagePage = (value: OfBooksPage) => {
   const place = sql`(${ofRow(usageEvents.occurredByMs)}, ${ofRow(usageEvents.seq)})`;
-  return sql`${openIds(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
+  return sql`${idsWithOpenBooks(value)} CROSS JOIN ${usageEvents} AS r ON ${ofRow(usageEvents.accountId)} = ${id.accountId}
     AND ${place} > (${id.usageFromMs}, ${id.usageFrom}) AND ${place} <= (${id.usageToMs}, ${id.usageTo})`;
 };
 const erasedReservationPage = (value: OfBooksPage) => sql`(
-    SELECT r.* FROM ${openIds(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
+    SELECT r.* FROM ${idsWithOpenBooks(value)} CROSS JOIN ${reservations} AS r INDEXED BY reservations_settled
       ON ${ofRow(reservations.accountId)} = ${id.accountId} AND ${ofRow(reservations.state)} <> 'open'
       AND ${ofRow(reservations.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
@@ -121,7 +121,7 @@ const recurringBook: Book = {
   table: recurringGrants,
   key: [recurringGrants.accountId, recurringGrants.ordinal],
   page: (value) => sql`(
-    SELECT r.* FROM ${openIds(value)} CROSS JOIN ${recurringGrants} AS r
+    SELECT r.* FROM ${idsWithOpenBooks(value)} CROSS JOIN ${recurringGrants} AS r
       ON ${ofRow(recurringGrants.accountId)} = ${id.accountId} AND ${ofRow(recurringGrants.requestHash)} <> ''
     LIMIT ${rowsMax(value)}
   ) AS r`,
@@ -220,7 +220,7 @@ export const closePage = query((value: OfBooksPage) => {
   return drizzle
     .update(erasureIds)
     .set({ ledgerFrom: sql`${ledgerTo}`, usageFrom: sql`${usageTo}`, usageFromMs: sql`${usageToMs}` })
-    .where(sql`${accountId} IN ${openAccounts(value)}`);
+    .where(sql`${accountId} IN ${accountsWithOpenBooks(value)}`);
 });
 
 /** Whether a caller gave the reference of a balance `r`. References of payments are kept. */

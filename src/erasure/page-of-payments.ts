@@ -12,7 +12,16 @@ import {
   usageLimits,
 } from "../db/schema.ts";
 import { erasedLedgerPage } from "./page-of-books.ts";
-import { id, isRowHere, type OfPage, ofRow, openAccounts, openIds, rowsMax, rowsOfIds } from "./page-rows.ts";
+import {
+  accountsWithOpenBooks,
+  id,
+  idsWithOpenBooks,
+  isOfErasedEnvironment,
+  type OfPage,
+  ofRow,
+  rowsMax,
+  rowsOfIds,
+} from "./page-rows.ts";
 
 /** The balances that the page's grants made. */
 const grantedInPage = (value: OfPage) =>
@@ -35,7 +44,7 @@ const erasePayments = query((value: OfPage) =>
     .set(asErased)
     .where(
       and(
-        isRowHere(value, payments),
+        isOfErasedEnvironment(value, payments),
         sql`${payments.id} IN (
           SELECT * FROM ${erasedPaymentPage(value)} UNION
           SELECT ${paymentGrants.paymentId} FROM ${erasedLedgerPage(value)} CROSS JOIN ${paymentGrants}
@@ -57,7 +66,7 @@ const eraseFacts = query((value: OfPage) =>
     .set({ userId: null })
     .where(
       and(
-        isRowHere(value, paymentFacts),
+        isOfErasedEnvironment(value, paymentFacts),
         sql`${paymentFacts.userId} IS NOT NULL AND ${paymentFacts.paymentId} IN ${erasedPaymentPage(value)}`,
       ),
     ),
@@ -69,7 +78,7 @@ const eraseLog = query((value: OfPage) =>
     .set({ askedPack: null, askedUser: null })
     .where(
       and(
-        isRowHere(value, stripeLog),
+        isOfErasedEnvironment(value, stripeLog),
         sql`${stripeLog.eventId} IN (
           SELECT ${ofRow(stripeLog.eventId)} FROM ${rowsOfIds(value, stripeLog, stripeLog.askedUser)}
           LIMIT ${rowsMax(value)}
@@ -82,15 +91,15 @@ const endDebts = query(
   (value: OfPage) => sql`
   UPDATE ${paymentDebts} INDEXED BY payment_debts_of
   SET ${assignments(paymentDebts, { customer: sql`NULL`, amount: sql`0` })}
-  WHERE ${isRowHere(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
-    AND ${paymentDebts.accountId} IN ${openAccounts(value)}`,
+  WHERE ${isOfErasedEnvironment(value, paymentDebts)} AND ${paymentDebts.customer} IS NOT NULL
+    AND ${paymentDebts.accountId} IN ${accountsWithOpenBooks(value)}`,
 );
 /** Deletes a user's own amounts of limits. Counted usage stays under the pseudonym (E2). */
 const endOwnAmounts = query((value: OfPage) => {
   const { environmentId, limitId, accountId, hasOwnAmount } = usageCounters;
   const ofAccounts = sql`
-    SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${openIds(value)} CROSS JOIN ${usageLimits}
-    WHERE ${isRowHere(value, usageLimits)}`;
+    SELECT ${usageLimits.environmentId}, ${usageLimits.id}, ${id.accountId} FROM ${idsWithOpenBooks(value)} CROSS JOIN ${usageLimits}
+    WHERE ${isOfErasedEnvironment(value, usageLimits)}`;
   return drizzle
     .update(usageCounters)
     .set({ hasOwnAmount: false, ownAmountSteps: null })
@@ -100,7 +109,7 @@ const endOwnAmounts = query((value: OfPage) => {
 export const erasePaymentCustomers = query(
   (value: OfPage) => sql`
   UPDATE ${payments} INDEXED BY payments_customer SET ${assignments(payments, asErased)}
-  WHERE ${isRowHere(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
+  WHERE ${isOfErasedEnvironment(value, payments)} AND ${payments.status} = 'unmatched' AND ${payments.customer} IN (
     SELECT ${ofRow(stripeCustomers.customer)} FROM ${rowsOfIds(value, stripeCustomers, stripeCustomers.userId)}
   )`,
 );

@@ -21,18 +21,18 @@ export const isIdOf = (value: ValueOf<ErasureKey>) =>
 export const id = alias(erasureIds, "i");
 
 /** The current ids, latest found first, so that an id is finished after all ids that it claims. */
-export const idsAtHand = (value: OfPage) => sql`(
+export const currentIds = (value: OfPage) => sql`(
   SELECT * FROM ${erasureIds} WHERE ${isIdOf(value)} ORDER BY ${erasureIds.position} DESC LIMIT ${IDS_OF_PAGE}
 ) AS ${id}`;
 
 /** The current ids whose books are not finished. */
-export const openIds = (value: OfPage) => sql`(
-  SELECT * FROM ${idsAtHand(value)} WHERE ${id.accountId} IS NOT NULL AND ${id.isDone} = 0
+export const idsWithOpenBooks = (value: OfPage) => sql`(
+  SELECT * FROM ${currentIds(value)} WHERE ${id.accountId} IS NOT NULL AND ${id.isDone} = 0
 ) AS ${id}`;
 
-export const distinctIdsAtHand = (value: OfPage) => sql`(SELECT ${id.distinctId} FROM ${idsAtHand(value)})`;
+export const currentDistinctIds = (value: OfPage) => sql`(SELECT ${id.distinctId} FROM ${currentIds(value)})`;
 
-export const openAccounts = (value: OfPage) => sql`(SELECT ${id.accountId} FROM ${openIds(value)})`;
+export const accountsWithOpenBooks = (value: OfPage) => sql`(SELECT ${id.accountId} FROM ${idsWithOpenBooks(value)})`;
 
 /** A column of `r`, a row of the page. */
 export const ofRow = (column: SQLiteColumn) => sql`r.${names(column)}`;
@@ -45,8 +45,9 @@ export const namesId = ({ environmentId }: Pick<TableOfIds, "environmentId">, na
   and(eq(environmentId, id.environmentId), eq(named, id.distinctId));
 
 /** FROM: the rows `r` of a table whose column `named` holds one of the current ids. */
-export const isRowHere = (value: OfPage, { environmentId }: TableOfIds) => eq(environmentId, value("environmentId"));
+export const isOfErasedEnvironment = (value: OfPage, { environmentId }: TableOfIds) =>
+  eq(environmentId, value("environmentId"));
 
 export const rowsOfIds = (value: OfPage, table: TableOfIds, named: SQLiteColumn): SQL => sql`
-  ${idsAtHand(value)} CROSS JOIN ${table} AS r
+  ${currentIds(value)} CROSS JOIN ${table} AS r
   ON ${ofRow(table.environmentId)} = ${id.environmentId} AND ${ofRow(named)} = ${id.distinctId}`;

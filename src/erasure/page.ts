@@ -24,11 +24,11 @@ import { EVENT_BYTES, recordBytes } from "../people/limits/count.ts";
 import { booksOfPage, closePage, isInBooks } from "./page-of-books.ts";
 import { erasePaymentCustomers, paymentsOfPage } from "./page-of-payments.ts";
 import {
-  distinctIdsAtHand,
+  currentDistinctIds,
+  currentIds,
   type ErasurePage,
   id,
-  idsAtHand,
-  isRowHere,
+  isOfErasedEnvironment,
   namesId,
   type OfPage,
   ofRow,
@@ -42,7 +42,7 @@ import { isErasure } from "./receipt.ts";
 const deleteOfIds = (table: TableOfIds, named: SQLiteColumn, by = sql``) =>
   query(
     (value: OfPage) =>
-      sql`DELETE FROM ${table} ${by} WHERE ${isRowHere(value, table)} AND ${named} IN ${distinctIdsAtHand(value)}`,
+      sql`DELETE FROM ${table} ${by} WHERE ${isOfErasedEnvironment(value, table)} AND ${named} IN ${currentDistinctIds(value)}`,
   );
 
 const deleteEvents = query((value: OfPage) =>
@@ -59,7 +59,7 @@ const countFreed = query((value: OfPage) => {
   const events = sql`${eventBytes} + (${eventCount} - ${deletedCount}) * ${EVENT_BYTES}`;
   const freed = sql`(
     SELECT coalesce(sum(${events} + ${recordBytes(sql`${distinctId}`)}), 0) FROM ${distinctIds}
-    WHERE ${isRowHere(value, distinctIds)} AND ${distinctId} IN ${distinctIdsAtHand(value)}
+    WHERE ${isOfErasedEnvironment(value, distinctIds)} AND ${distinctId} IN ${currentDistinctIds(value)}
   )`;
   return drizzle
     .update(databaseSize)
@@ -75,7 +75,7 @@ const messagePage = (value: OfPage) => sql`(
   LIMIT ${rowsMax(value)}
 )`;
 /** Deleted endpoints whose deliveries are kept. One index look-up finds each endpoint with deliveries. */
-const goneEndpoints = sql`(
+const deletedEndpoints = sql`(
   WITH RECURSIVE ${endpoint} (${names(webhookDeliveries.endpointId)}) AS (
     SELECT min(${webhookDeliveries.endpointId}) FROM ${webhookDeliveries}
     UNION ALL SELECT (
@@ -86,12 +86,12 @@ const goneEndpoints = sql`(
   SELECT ${endpoint.endpointId} FROM ${endpoint} WHERE ${endpoint.endpointId} IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM ${webhookEndpoints} WHERE ${webhookEndpoints.id} = ${endpoint.endpointId})
 )`;
-const deleteGoneDeliveries = query((value: OfPage) => {
+const deleteOrphanDeliveries = query((value: OfPage) => {
   const { endpointId, messageId } = webhookDeliveries;
   return drizzle.delete(webhookDeliveries).where(
     sql`(${endpointId}, ${messageId}) IN (
       SELECT gone.${names(endpointId)}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
-      CROSS JOIN ${goneEndpoints} AS gone
+      CROSS JOIN ${deletedEndpoints} AS gone
     )`,
   );
 });
@@ -100,7 +100,7 @@ const deleteErasedDeliveries = query((value: OfPage) => {
   return drizzle.delete(webhookDeliveries).where(
     sql`(${endpointId}, ${messageId}) IN (
       SELECT ${webhookEndpoints.id}, ${ofRow(webhookMessages.id)} FROM ${messagePage(value)} AS r
-      CROSS JOIN ${webhookEndpoints} WHERE ${isRowHere(value, webhookEndpoints)}
+      CROSS JOIN ${webhookEndpoints} WHERE ${isOfErasedEnvironment(value, webhookEndpoints)}
     )`,
   );
 });
@@ -149,7 +149,7 @@ const endClaims = query((value: OfPage) =>
     })
     .where(
       and(
-        isRowHere(value, distinctIds),
+        isOfErasedEnvironment(value, distinctIds),
         eq(distinctIds.claimIsVerified, false),
         sql`${distinctIds.distinctId} IN (
           SELECT ${ofRow(distinctIds.distinctId)} FROM ${rowsOfIds(value, distinctIds, distinctIds.claimedBy)}
@@ -161,7 +161,7 @@ const endClaims = query((value: OfPage) =>
 
 const hasRows = (table: TableOfIds, named: SQLiteColumn) => hasRow(table, namesId(table, named));
 /** Whether an id still has rows of the kinds that are processed row by row, which may take several pages. */
-const isLeft = () =>
+const hasRowsLeft = () =>
   sql.join(
     [
       hasRows(analyticsEvents, analyticsEvents.distinctId),
@@ -177,15 +177,15 @@ const isLeft = () =>
   );
 
 const keyOfIds = [erasureIds.environmentId, erasureIds.erasureId, erasureIds.position];
-const keysAtHand = (value: OfPage, condition: SQL) => sql`(${sql.join(keyOfIds, sql`, `)}) IN (
-  SELECT ${sql.join([id.environmentId, id.erasureId, id.position], sql`, `)} FROM ${idsAtHand(value)} WHERE ${condition}
+const currentKeys = (value: OfPage, condition: SQL) => sql`(${sql.join(keyOfIds, sql`, `)}) IN (
+  SELECT ${sql.join([id.environmentId, id.erasureId, id.position], sql`, `)} FROM ${currentIds(value)} WHERE ${condition}
 )`;
 
 const finishIds = query((value: OfPage) =>
   drizzle
     .update(erasureIds)
     .set({ isDone: 1 })
-    .where(keysAtHand(value, sql`${id.isDone} = 0 AND NOT (${isLeft()})`)),
+    .where(currentKeys(value, sql`${id.isDone} = 0 AND NOT (${hasRowsLeft()})`)),
 );
 
 const deleteNames = query((value: OfPage) => {
@@ -193,7 +193,7 @@ const deleteNames = query((value: OfPage) => {
   return drizzle.delete(erasureNames).where(
     sql`(${sql.join(key, sql`, `)}) IN (
       SELECT ${sql.join(key.map(ofRow), sql`, `)}
-      FROM (SELECT ${id.accountId} AS ${names(id.accountId)} FROM ${idsAtHand(value)} WHERE ${id.isDone} = 1) AS ${id}
+      FROM (SELECT ${id.accountId} AS ${names(id.accountId)} FROM ${currentIds(value)} WHERE ${id.isDone} = 1) AS ${id}
       CROSS JOIN ${erasureNames} AS r ON ${ofRow(erasureNames.accountId)} = ${id.accountId}
       LIMIT ${rowsMax(value)}
     )`,
@@ -201,7 +201,7 @@ const deleteNames = query((value: OfPage) => {
 });
 const deleteIds = query((value: OfPage) => {
   const hasNames = hasRow(erasureNames, eq(erasureNames.accountId, id.accountId));
-  return drizzle.delete(erasureIds).where(keysAtHand(value, sql`${id.isDone} = 1 AND NOT ${hasNames}`));
+  return drizzle.delete(erasureIds).where(currentKeys(value, sql`${id.isDone} = 1 AND NOT ${hasNames}`));
 });
 
 const PAGE = [
@@ -214,7 +214,7 @@ const PAGE = [
   deleteOfIds(stripeCustomers, stripeCustomers.userId, sql`INDEXED BY stripe_customers_user`),
   deleteOfIds(refusals, refusals.userId),
   deleteErasedDeliveries,
-  deleteGoneDeliveries,
+  deleteOrphanDeliveries,
   deleteErasedMessages,
   deleteConsent,
   moveRows(consentLog, keepsConsent),

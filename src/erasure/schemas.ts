@@ -2,7 +2,7 @@ import * as z from "zod";
 import { identifier, mode } from "../http/fields.ts";
 
 /** The most ids in a response's list and in a request. */
-export const idsListedMax = 10_000;
+export const LISTED_IDS_MAX = 10_000;
 
 export const erasureReason = z.lazy(() =>
   z
@@ -11,7 +11,7 @@ export const erasureReason = z.lazy(() =>
 );
 
 const someIds = () =>
-  z.array(identifier()).min(1, "must not be empty").max(idsListedMax, `must have at most ${idsListedMax} ids`);
+  z.array(identifier()).min(1, "must not be empty").max(LISTED_IDS_MAX, `must have at most ${LISTED_IDS_MAX} ids`);
 
 export const erasePersonInput = z.lazy(() =>
   z

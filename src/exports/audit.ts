@@ -76,24 +76,25 @@ export const exportAuditFields = {
 export const presentAuditRow = presenter(exportAuditFields);
 
 const shownAudit = () => fields(exportAudit, "distinctId", "seq", "action", "tokenHash", "keyId", "occurredAtMs");
-const isHere = (value: ValueOf<{ environmentId: number }>) => eq(exportAudit.environmentId, value("environmentId"));
+const isAuditOfEnvironment = (value: ValueOf<{ environmentId: number }>) =>
+  eq(exportAudit.environmentId, value("environmentId"));
 
 /** How many rows of the audit a page reads. */
-export const lookedAtLinksMax = 1_000;
+export const SEARCHED_LINKS_MAX = 1_000;
 
 const selectAuditRows = query((value: ValueOf<{ environmentId: number; distinctId: string; seq: number }>) => {
   const { distinctId, seq } = exportAudit;
   return drizzle
     .select(shownAudit())
     .from(exportAudit)
-    .where(and(isHere(value), sql`(${distinctId}, ${seq}) > (${value("distinctId")}, ${value("seq")})`))
+    .where(and(isAuditOfEnvironment(value), sql`(${distinctId}, ${seq}) > (${value("distinctId")}, ${value("seq")})`))
     .orderBy(distinctId, seq)
-    .limit(lookedAtLinksMax + 1);
+    .limit(SEARCHED_LINKS_MAX + 1);
 });
 
 /**
  * Export links that were created or opened in a span of time, for all people. The audit has no index by time, so a page reads
- * `lookedAtLinksMax` rows in the order of distinct ids, and may show few of them while more follow. Within a page the latest come
+ * `SEARCHED_LINKS_MAX` rows in the order of distinct ids, and may show few of them while more follow. Within a page the latest come
  * first. Throws `invalid_request` for another list's cursor.
  */
 export async function findLinks(
@@ -108,9 +109,9 @@ export async function findLinks(
   // The cursor's checksum proves that the code below wrote it.
   const [distinctId, seq] = JSON.parse(text) as [string, number];
   const rows = await all(ctx.db, selectAuditRows({ environmentId, distinctId, seq }));
-  const lookedAt = rows.slice(0, lookedAtLinksMax);
+  const lookedAt = rows.slice(0, SEARCHED_LINKS_MAX);
   const last = lookedAt.at(-1);
-  const isMore = rows.length > lookedAtLinksMax && last !== undefined;
+  const isMore = rows.length > SEARCHED_LINKS_MAX && last !== undefined;
   return {
     links: lookedAt
       .filter((row) => row.action === action && row.occurredAtMs >= fromMs && row.occurredAtMs < toMs)
@@ -124,7 +125,7 @@ export async function findLinks(
 const LISTED_EVENTS_MAX = 50;
 
 const newestOfIds = query((value: ValueOf<{ environmentId: number; ids: string }>) => {
-  const ofId = and(isHere(value), sql`${exportAudit.distinctId} = item.value`);
+  const ofId = and(isAuditOfEnvironment(value), sql`${exportAudit.distinctId} = item.value`);
   const newest = drizzle
     .select(fields(exportAudit, "seq"))
     .from(exportAudit)

@@ -7,7 +7,7 @@ import { all } from "../db/sql.ts";
 import { type Utf8, utf8 } from "../lib/encoding.ts";
 import type { PersonKey } from "../people/person-walk.ts";
 import { isOfAccount, owner, ownersOfSpans, requestedOwner } from "./lists.ts";
-import { type Bound, balanceShare, isStillThere, type Reading, type StillThere, stillThere } from "./span-cursor.ts";
+import { type Bound, isStillThere, type Reading, ROWS_OF_BALANCE, type StillThere, stillThere } from "./span-cursor.ts";
 
 const PAGE_BALANCES = 500;
 
@@ -98,7 +98,7 @@ export async function* balancePieces(
   exportedAtMs: number,
 ): AsyncGenerator<Utf8> {
   // The budget counts a balance as several rows of a list.
-  const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / balanceShare));
+  const count = Math.max(PAGE_BALANCES, Math.ceil(reading.pageRowsMin / ROWS_OF_BALANCE));
   const rest = bounds[Symbol.iterator]();
   let pageMax = PAGE_BALANCES;
   let page = first;

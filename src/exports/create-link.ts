@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { actOfOperator } from "../catalog/audit.ts";
 import { countActivity } from "../db/activity.ts";
-import { batchBehind, underName } from "../db/known-tombstones.ts";
+import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { PurserError } from "../errors.ts";
 import { identifier } from "../http/fields.ts";
 import { decodeBase64url, encodeBase64url, sha256, signHmac, verifyHmac } from "../lib/encoding.ts";
@@ -12,7 +12,7 @@ import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import type { ExportPersonOutput } from "./responses.ts";
 
 /** How long a link is valid. A token that is valid for longer is refused, even if its signature is correct. */
-export const tokenLifeMs = DAY_MS;
+export const TOKEN_LIFE_MS = DAY_MS;
 
 /** The claims of a token (P6). */
 const exportClaims = z.lazy(() =>
@@ -31,7 +31,7 @@ export interface ExportSecrets {
   readonly previous: string | null;
 }
 
-/** `base64url(payload).base64url(HMAC-SHA-256 of the first part's ASCII)` (P6). */
+/** Returns `base64url(payload).base64url(HMAC-SHA-256 of the first part's ASCII)`. The contract fixes this form, which is no JWT (P6). */
 export async function signToken(claims: ExportClaims, secret: string): Promise<string> {
   const { appId, mode, distinctId, expiresAt } = claims;
   const payload = encodeBase64url(new TextEncoder().encode(JSON.stringify({ appId, mode, distinctId, expiresAt })));
@@ -50,7 +50,7 @@ export async function openToken(token: string, secrets: ExportSecrets, nowMs: nu
   const claims = readClaims(payload);
   if (claims === null) return null;
   const expiresAtMs = parseTimestamp(claims.expiresAt);
-  if (expiresAtMs === null || nowMs > expiresAtMs || expiresAtMs > nowMs + tokenLifeMs) return null;
+  if (expiresAtMs === null || nowMs > expiresAtMs || expiresAtMs > nowMs + TOKEN_LIFE_MS) return null;
   return claims;
 }
 
@@ -85,7 +85,7 @@ export async function createLink(
   const origin = publicOrigin === "request" ? requestOrigin : publicOrigin;
   const { appId, mode } = ctx.environment;
   const nowMs = ctx.now();
-  const expiresAtMs = ctx.realNow() + tokenLifeMs;
+  const expiresAtMs = ctx.realNow() + TOKEN_LIFE_MS;
   const expiresAt = iso(expiresAtMs);
   const token = await signToken({ appId, mode, distinctId, expiresAt }, secrets.current);
   const row: ExportAuditRow = {
@@ -96,7 +96,7 @@ export async function createLink(
     occurredAtMs: nowMs,
     expiresAtMs,
   };
-  const told = await underName(
+  const messages = await underName(
     ctx,
     distinctId,
     async (name, guards) => {
@@ -106,11 +106,11 @@ export async function createLink(
         ...personExported(ctx, subject, "minted"),
         ...actOfOperator(ctx, name, { action: "export_link.created", target: row.id }),
       ] as const;
-      return (await batchBehind(ctx.db, guards, statements))[1];
+      return (await batchWithGuards(ctx.db, guards, statements))[1];
     },
     "read",
   );
-  noteMessages(ctx, told);
+  noteMessages(ctx, messages);
   countActivity(ctx.environment, "minted", nowMs);
   return { downloadUrl: `${origin}/api/v1/export-download?token=${token}`, expiresAt, format: "json" };
 }

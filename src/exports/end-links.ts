@@ -2,7 +2,7 @@ import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
 import * as z from "zod";
 import { actOfOperator } from "../catalog/audit.ts";
 import { constraintOf } from "../db/attempt.ts";
-import { batchBehind, underName } from "../db/known-tombstones.ts";
+import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
 import { environments, exportAudit, linkEnds } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";
@@ -11,7 +11,7 @@ import { identifier } from "../http/fields.ts";
 import { encodeBase64url, signHmac } from "../lib/encoding.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import type { CronCtx, CronPart, SystemCtx, TenantCtx } from "../runtime.ts";
-import { type ExportClaims, type ExportPersonInput, exportSecrets, tokenLifeMs } from "./create-link.ts";
+import { type ExportClaims, type ExportPersonInput, exportSecrets, TOKEN_LIFE_MS } from "./create-link.ts";
 import type { RevokeLinksOutput } from "./responses.ts";
 
 /** The keyed hash of an id in `link_ends`. Without the secret nobody can tell whose links were ended. */
@@ -21,7 +21,7 @@ async function hashId({ appId, mode, distinctId }: Omit<ExportClaims, "expiresAt
 
 type LinkIds = { appId: string; mode: "live" | "test"; hashes: string };
 
-const isEndOf = (value: ValueOf<LinkIds>) =>
+const isEnvironmentOf = (value: ValueOf<LinkIds>) =>
   and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
 const isEndOfId = (value: ValueOf<{ hashes: string }>) =>
   sql`${linkEnds.idHash} IN (SELECT value FROM json_each(${value("hashes")}))`;
@@ -39,13 +39,13 @@ const selectEnded = query((value: ValueOf<ExpiringLink>) =>
   drizzle
     .select(computed({ isEnded: isEnded(value).mapWith(Boolean) }))
     .from(environments)
-    .where(isEndOf(value)),
+    .where(isEnvironmentOf(value)),
 );
 const guardNotEnded = query((value: ValueOf<ExpiringLink>) =>
   insertFrom(
     guards,
     { name: sql`'link'`, holds: sql`NOT ${isEnded(value)}` },
-    sql`FROM ${environments} WHERE ${isEndOf(value)}`,
+    sql`FROM ${environments} WHERE ${isEnvironmentOf(value)}`,
   ),
 );
 
@@ -55,7 +55,7 @@ async function linkValues(
 ): Promise<ExpiringLink> {
   const { appId, mode } = subject;
   // A link's time was parsed when its signature was checked.
-  const endedFromMs = (parseTimestamp(expiresAt) ?? 0) - tokenLifeMs;
+  const endedFromMs = (parseTimestamp(expiresAt) ?? 0) - TOKEN_LIFE_MS;
   return { appId, mode, hashes: await linkHashesOf(ctx, subject), endedFromMs };
 }
 
@@ -103,7 +103,7 @@ const countValid = query((value: ValueOf<Revocation>) => {
         eq(exportAudit.distinctId, value("distinctId")),
         gte(exportAudit.expiresAtMs, value("nowMs")),
         lte(exportAudit.expiresAtMs, value("endedByMs")),
-        gt(exportAudit.expiresAtMs, sql`coalesce(${endedBefore}, 0) + ${tokenLifeMs}`),
+        gt(exportAudit.expiresAtMs, sql`coalesce(${endedBefore}, 0) + ${TOKEN_LIFE_MS}`),
       ),
     );
 });
@@ -128,13 +128,13 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
     ctx,
     distinctId,
     async (name, guards) => {
-      const values = { environmentId, appId, mode, hashes, distinctId: name, nowMs, endedByMs: nowMs + tokenLifeMs };
+      const values = { environmentId, appId, mode, hashes, distinctId: name, nowMs, endedByMs: nowMs + TOKEN_LIFE_MS };
       const statements = [
         countValid(values),
         insertEnd({ environmentId, idHash, nowMs }),
         ...actOfOperator(ctx, name, { action: "export_link.revoked", target }),
       ] as const;
-      const [[found]] = await batchBehind(ctx.db, guards, statements);
+      const [[found]] = await batchWithGuards(ctx.db, guards, statements);
       return { revoked: found?.links ?? 0 };
     },
     "read",
@@ -152,7 +152,7 @@ const deleteStep = query((value: ValueOf<{ beforeMs: number }>) => {
 
 /** Deletes ends whose links have all expired. The next run deletes more. */
 async function deleteOldEnds({ db, now, allowance }: CronCtx): Promise<readonly unknown[]> {
-  if (allowance.has(1)) await all(db, deleteStep({ beforeMs: now() - tokenLifeMs }));
+  if (allowance.has(1)) await all(db, deleteStep({ beforeMs: now() - TOKEN_LIFE_MS }));
   return [];
 }
 

@@ -77,7 +77,7 @@ const TAB = sql`char(9)`;
 const claimer = (value: ValueOf<PersonKey>) =>
   sql`iif(${personTable.claimedBy} = ${value("distinctId")}, '', coalesce(${personTable.claimedBy}, ''))`;
 
-/** SQL: an id, its claimer, and its fields in the order in which `presentLine` reads them. */
+/** SQL: an id, its claimer, and its fields in the order in which `readIdLine` reads them. */
 function idLine(value: ValueOf<PersonKey>): SQL {
   const fields = [
     personTable.claimedAtMs,

@@ -28,6 +28,7 @@ const downloadHeaders = factory.createMiddleware(async (c, next) => {
   headers.delete("Content-Disposition");
   headers.set("Content-Type", "text/html; charset=utf-8");
   const { status } = c.res;
+  // Hono adds the headers of an earlier response to the next one.
   c.res = undefined;
   c.res = new Response(c.req.method === "HEAD" ? null : EXPIRED_PAGE, { status, headers });
 });
@@ -41,7 +42,7 @@ const EXPIRED_PAGE = `<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>This link is not valid</title>
 <h1>This link is not valid</h1>
-<p>It has expired, was ended, or is incomplete. Ask whoever sent it to you for a new one.</p>
+<p>It has expired, was revoked, or is incomplete. Ask the sender for a new one.</p>
 </html>
 `;
 

@@ -1,6 +1,6 @@
 import { and, eq, sql } from "drizzle-orm";
 import { counterFields, limitFields, type UserLimitRow } from "../books/limits/user-limits.ts";
-import { batchBehind } from "../db/known-tombstones.ts";
+import { batchWithGuards } from "../db/known-tombstones.ts";
 import { computed, drizzle, fields, optional, query, type ValueOf } from "../db/query.ts";
 import { accounts, distinctIds, environments, usageCounters, usageLimits } from "../db/schema.ts";
 import { databaseIndexOf } from "../db/session.ts";
@@ -81,8 +81,8 @@ export async function takeSnapshot(
   const { db } = ctx;
   const { appId, mode, distinctId } = subject;
   const key = { appId, mode, distinctId };
-  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances, limits, told] =
-    await batchBehind(db, guards, [
+  const [, firstOwn, few, ledger, exports, analytics, metering, consent, firstOwnBalances, limits, messages] =
+    await batchWithGuards(db, guards, [
       insertAuditRow(subject, opened),
       findOwn(key),
       findFewIds(key),
@@ -95,7 +95,7 @@ export async function takeSnapshot(
       findLimits(key),
       ...personExported(ctx, subject, "opened"),
     ] as const);
-  noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, told);
+  noteMessages({ ...ctx, environment: { database: databaseIndexOf(appId) ?? 0 } }, messages);
   // For a larger person, all data that can change is read again in one batch. The first rows of lists never change.
   const [[own], idRows, balances] = isMore(few)
     ? await batch(db, [findOwn(key), findManyIds(key), firstBalances(key)] as const)

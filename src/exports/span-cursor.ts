@@ -105,7 +105,7 @@ export interface Bound {
   readonly last: number;
 }
 
-/** D1 allows 1,000 queries a request. The rest are left for retries. */
+/** D1 allows 1,000 queries a request. The others are kept for retries. */
 export const queriesMax = 900;
 /** The queries of the snapshot, the audit and the ends of lists. */
 const QUERIES_FIXED = 50;
@@ -120,7 +120,7 @@ const BALANCE_IDS = 500;
 const PROPERTIES_BYTES_MIN = HEAVY_PAGE_BYTES / 1_000;
 
 /** A balance counts like four rows of a list, because it is larger. */
-export const balanceShare = 4;
+export const ROWS_OF_BALANCE = 4;
 
 /** The weight of a list's rows: 2 when rows may be large, because a large row takes another query. */
 const WEIGHTS: Readonly<Record<ListName, number>> = { analytics: 2, metering: 2, ledger: 2, consent: 1, exports: 1 };
@@ -149,7 +149,7 @@ export function pageRowsMin(
 ): number | null {
   const heavyBytes = analyticsBytes + propertiesBytes + PROPERTIES_BYTES_MIN * propertiesCount;
   // Every balance has an entry in the ledger, so there are at most as many balances as entries.
-  let rows = balanceShare * sizes.ledger.rows;
+  let rows = ROWS_OF_BALANCE * sizes.ledger.rows;
   let fixed = QUERIES_FIXED + sizes.ledger.ids / BALANCE_IDS + heavyBytes / HEAVY_PAGE_BYTES;
   for (const name of LISTS) {
     rows += WEIGHTS[name] * sizes[name].rows;

@@ -3,9 +3,9 @@ import { invalid, PurserError } from "../errors.ts";
 import { JsonBytes, JsonSyntaxError } from "../lib/json-bytes.ts";
 import { type AppEnv, factory } from "./factory.ts";
 
-export const bodyBytesMax = 1024 * 1024;
+export const BODY_BYTES_MAX = 1024 * 1024;
 /** The most bytes that are unpacked or parsed before the key is known (L2). */
-export const unknownBytesMax = 64 * 1024;
+export const UNKNOWN_KEY_BYTES_MAX = 64 * 1024;
 
 /** Refuses an upload that the client broke off. Nobody reads this refusal, and it is not a bug of Purser. */
 function cutOff(cause: unknown): never {
@@ -18,14 +18,14 @@ function cutOff(cause: unknown): never {
  */
 async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () =>
-    new PurserError("payload_too_large", `The body is larger than ${bodyBytesMax} bytes (1 MiB). Send less at once.`);
+    new PurserError("payload_too_large", `The body is larger than ${BODY_BYTES_MAX} bytes (1 MiB). Send less at once.`);
   const announced = Number(request.headers.get("content-length") ?? Number.NaN);
-  if (announced > bodyBytesMax) throw tooLarge();
+  if (announced > BODY_BYTES_MAX) throw tooLarge();
   // Over HTTP a body is never longer than its content-length. A request from another Worker may be, so its length is checked
   // again.
   if (announced > 0) {
     const bytes = new Uint8Array(await request.arrayBuffer().catch(cutOff));
-    if (bytes.byteLength > bodyBytesMax) throw tooLarge();
+    if (bytes.byteLength > BODY_BYTES_MAX) throw tooLarge();
     return bytes;
   }
   const parts: Uint8Array<ArrayBuffer>[] = [];
@@ -36,7 +36,7 @@ async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
       const { done, value } = (await reader?.read().catch(cutOff)) ?? { done: true };
       if (done) break;
       size += value.byteLength;
-      if (size > bodyBytesMax) throw tooLarge();
+      if (size > BODY_BYTES_MAX) throw tooLarge();
       parts.push(value);
     }
   } finally {
@@ -62,7 +62,7 @@ function joinParts(parts: readonly Uint8Array[], size: number): Uint8Array<Array
 export async function readBytes(c: Context<AppEnv>): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = c.get("bodyBytes") ?? (await readWithin(c.req.raw));
   c.set("bodyBytes", bytes);
-  if (bytes.byteLength > unknownBytesMax) await c.get("checkKey")?.();
+  if (bytes.byteLength > UNKNOWN_KEY_BYTES_MAX) await c.get("checkKey")?.();
   return bytes;
 }
 
@@ -86,7 +86,7 @@ export function bodyTextOf(bytes: Uint8Array): string {
     const isGzip = bytes[0] === 0x1f && bytes[1] === 0x8b;
     throw invalid(
       "body",
-      isGzip ? "The body is compressed. Send plain JSON." : "The body is not valid UTF-8. Encode it so.",
+      isGzip ? "The body is compressed. Send plain JSON." : "The body is not valid UTF-8. Encode it as UTF-8.",
     );
   }
 }

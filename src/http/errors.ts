@@ -44,13 +44,13 @@ export function answerError(thrown: unknown, c: Context<AppEnv>): Response {
 type RoutedApp = Pick<Hono<AppEnv>, "router" | "routes">;
 
 /** The method that Hono gives to a middleware. */
-const ANY_SEGMENT = "ALL";
+const ANY_METHOD = "ALL";
 
 /** Returns the methods that a path supports, in alphabetical order. */
 function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
-  const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY_SEGMENT));
+  const known = new Set(routes.map((route) => route.method).filter((method) => method !== ANY_METHOD));
   const matched = [...known].flatMap((method) => router.match(method, path)[0].map(([[, route]]) => route));
-  const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY_SEGMENT));
+  const methods = new Set(matched.map((route) => route.method).filter((method) => method !== ANY_METHOD));
   if (methods.size === 0) return [];
   if (methods.has("GET")) methods.add("HEAD");
   if (matched.some((route) => route.handler === allowBrowsers)) methods.add("OPTIONS");
@@ -77,7 +77,7 @@ export function answerUnknownPath(app: RoutedApp) {
     const methods = methodsAt(app, c.req.path);
     if (methods.length === 0) {
       // An integrator never means a page of the dashboard.
-      const routes = app.routes.filter(({ method, path }) => method !== ANY_SEGMENT && !path.startsWith("/admin"));
+      const routes = app.routes.filter(({ method, path }) => method !== ANY_METHOD && !path.startsWith("/admin"));
       throw nothingHere(
         pathMeant(
           routes.map((route) => route.path),
@@ -131,7 +131,7 @@ function variantsOf(path: string): string[][] {
 }
 
 /** Returns whether a path resembles a route, in which parameters stand for any text. */
-const isAlike = (route: readonly string[], path: readonly string[]): boolean =>
+const resembles = (route: readonly string[], path: readonly string[]): boolean =>
   route.length === path.length &&
   route.every((segment, index) => segment.startsWith(":") || plainSegment(segment) === plainSegment(path[index] ?? ""));
 
@@ -143,7 +143,7 @@ function pathMeant(routePaths: Iterable<string>, path: string): string | null {
   if (path.length > PATH_CHARACTERS_MAX || end === undefined) return null;
   const routes = [...new Set(routePaths)].filter((route) => !route.includes("*") && segmentsOf(route).length > 0);
   const alike = variantsOf(path)
-    .map((variant) => routes.find((route) => isAlike(segmentsOf(route), variant)))
+    .map((variant) => routes.find((route) => resembles(segmentsOf(route), variant)))
     .find((route) => route !== undefined);
   const meant = alike ?? OTHER_WORDS.find(([, words]) => words.split(" ").includes(end))?.[0];
   // The message shows a segment such as `:appId{[a-z]+}` as `{appId}`.

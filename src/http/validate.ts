@@ -47,7 +47,7 @@ interface JsonOf<Schema extends z.ZodType> {
   readonly out: { readonly json: z.output<Schema> };
 }
 
-/** Validates the text that `readBody` read. */
+/** Validates the text that `readBody` read. `zValidator` would parse the body itself, with rounded numbers. */
 function validateJson<Schema extends z.ZodType>(schema: Schema) {
   return createMiddleware<AppEnv, string, JsonOf<Schema>>(async (c, next) => {
     const value = parseBody(c.get("bodyText"));
@@ -86,7 +86,7 @@ function inQuery(c: Context, refusal: PurserError): PurserError {
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
   // The misspelt name has the same letters as the known one, so the message repeats nothing else of the caller's.
   const misspelt = Object.keys(c.req.query()).find((name) => plainName(name) === plainName(param));
-  if (misspelt !== undefined) return invalid(param, `${IS_REQUIRED}: write it so, not \`${misspelt}\``);
+  if (misspelt !== undefined) return invalid(param, `${IS_REQUIRED}: write it like this, not \`${misspelt}\``);
   const hasBody = c.req.header("content-type") !== undefined;
   return invalid(param, `${IS_REQUIRED} in the query string${hasBody ? ": the body of a GET is not read" : ""}`);
 }

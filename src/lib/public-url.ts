@@ -7,7 +7,7 @@ const octetsOf = (host: string): number[] | null => (/^\d+(\.\d+){3}$/.test(host
  * Returns whether an IPv4 address is outside the public Internet: loopback, private, shared, link-local, unspecified, benchmarks
  * (198.18/15), multicast or reserved.
  */
-function isInner([a = 0, b = 0]: readonly number[]): boolean {
+function isNonPublicV4([a = 0, b = 0]: readonly number[]): boolean {
   return (
     [0, 10, 127].includes(a) ||
     (a === 100 && b >= 64 && b < 128) ||
@@ -28,7 +28,7 @@ function groupsOf(address: string): number[] {
 }
 
 /** Returns every IPv4 address embedded in an IPv6 address, by each standard way of embedding. */
-function carriedV4(groups: readonly number[]): number[][] {
+function embeddedV4(groups: readonly number[]): number[][] {
   const v4At = (index: number, mask = 0) =>
     [groups[index] ?? 0, groups[index + 1] ?? 0].flatMap((group) => [(group ^ mask) >> 8, (group ^ mask) & 255]);
   const begins = (...start: number[]) => start.every((group, index) => groups[index] === group);
@@ -43,10 +43,10 @@ function carriedV4(groups: readonly number[]): number[][] {
   ];
 }
 
-function isInnerV6(address: string): boolean {
+function isNonPublicV6(address: string): boolean {
   const groups = groupsOf(address);
   const [a = 0, b = 0, c = 0] = groups;
-  if (carriedV4(groups).some(isInner)) return true;
+  if (embeddedV4(groups).some(isNonPublicV4)) return true;
   // These ranges only embed an IPv4 address, which is checked separately. NAT64 also has a prefix for local use, 64:ff9b:1::/48.
   if (groups.slice(0, 4).every((group) => group === 0) || (a === 0x64 && b === 0xff9b && c === 0)) return false;
   // Only 2000::/3 is public, except 2001:2::/48, which is for benchmarks.
@@ -71,6 +71,6 @@ export function urlAdvice(text: string): string | null {
     return isLoopback ? null : "must be https. Only a loopback host may be http";
   }
   if (v6 === null && (hostname.length > 253 || !HOST.test(hostname))) return "must name a host, such as `example.com`";
-  const isInside = isLocalName(hostname) || (v6 === null ? v4 !== null && isInner(v4) : isInnerV6(v6));
+  const isInside = isLocalName(hostname) || (v6 === null ? v4 !== null && isNonPublicV4(v4) : isNonPublicV6(v6));
   return isInside ? "must be a host that is reached over the Internet, not a loopback or private one" : null;
 }

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { batchBehind, underName } from "../db/known-tombstones.ts";
+import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { computed, drizzle, fields, names, query, type ValueOf } from "../db/query.ts";
 import { paymentFacts, paymentNames, payments, stripeCustomers } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
@@ -194,7 +194,7 @@ async function rememberCustomer(
   const log = logStatement(ctx, { ...entry, outcome: "remembered" }, { customer: link.customer, at });
   // The customer of an erased person is not stored (E4).
   const rows = await underName(ctx, link.userId, async (name, guards) =>
-    name === link.userId ? (await batchBehind(ctx.db, guards, [upsert, log] as const))[0] : [],
+    name === link.userId ? (await batchWithGuards(ctx.db, guards, [upsert, log] as const))[0] : [],
   );
   return rows.length > 0;
 }

@@ -106,7 +106,7 @@ export interface ClaimChange {
 }
 
 /** The most claims that an id can make with publishable keys (L1). */
-const claimsMadeMax = 1_000;
+const CLAIMS_MADE_MAX = 1_000;
 
 const SHARED = "an id that many clients share is not linked";
 const NO_DEVICE = "the other id does not have the form of a device id, so only a secret key can link it";
@@ -163,7 +163,7 @@ export class Claims {
    * The version of the claim that the link made or found, if repeating the link would change nothing. Null when the link has no
    * effect, or when an alias could now be reversed.
    */
-  standing(distinctId: string, { otherId, via }: Link): number | null {
+  settledVersion(distinctId: string, { otherId, via }: Link): number | null {
     if (via === "alias" && isDeviceForm(distinctId)) return null;
     const claim = this.#claimOn(otherId);
     if (claim?.by !== distinctId || claim.isVerified !== this.#isVerified) return null;
@@ -212,8 +212,8 @@ export class Claims {
     if (this.#isDevice(claimer)) return "neither id is known as a user's, so only a secret key can link them";
     const present = this.#claimOn(claimed);
     if (present !== null) return present.by === claimer ? null : "the other id is already linked to another id";
-    if ((this.#records.get(claimer)?.claimsMade ?? 0) + (this.#made.get(claimer) ?? 0) >= claimsMadeMax) {
-      return `this id already links ${claimsMadeMax} others, so only a secret key can link more`;
+    if ((this.#records.get(claimer)?.claimsMade ?? 0) + (this.#made.get(claimer) ?? 0) >= CLAIMS_MADE_MAX) {
+      return `this id already links ${CLAIMS_MADE_MAX} others, so only a secret key can link more`;
     }
     return null;
   }

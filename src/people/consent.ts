@@ -1,7 +1,7 @@
 import { and, desc, eq, not, type SQL, sql } from "drizzle-orm";
 import { attempt, constraintOf } from "../db/attempt.ts";
 import { dayStartOf, readClock } from "../db/features.ts";
-import { batchBehind, withTombstones } from "../db/known-tombstones.ts";
+import { batchWithGuards, withTombstones } from "../db/known-tombstones.ts";
 import { presenter, wire } from "../db/presenter.ts";
 import {
   asInteger,
@@ -160,7 +160,7 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     withTombstones(ctx, async (standing, guard) => {
       const guards = [guard, ...(await personGuards(ctx, standing, [input.distinctId]))];
       const counts = isCounted ? [countConsent({ ...entry, dayMs })] : [];
-      return batchBehind(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
+      return batchWithGuards(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });
   const refuse = (error: unknown): never => {
     if (constraintOf(error) === "limit_consents") throw tooManyConsents(OF_ENVIRONMENT, dayMs);

@@ -36,8 +36,8 @@ export function namesAt(json: JsonBytes, start: number): Members | null {
 }
 
 /** The most bytes and names of an id's properties (L1). */
-export const propertiesBytesMax = 64 * 1024;
-export const propertiesNamesMax = 1_000;
+export const ID_PROPERTIES_BYTES_MAX = 64 * 1024;
+export const ID_PROPERTIES_NAMES_MAX = 1_000;
 
 /** The changes of an id's properties by one event. Null for none. */
 export interface PropertyChanges {
@@ -132,8 +132,8 @@ export class IdProperties {
     const before = this.#texts.get(name);
     if (before === text) return true;
     const growth = utf8Length(text) - (before === undefined ? -nameBytes(name) : utf8Length(before));
-    if (growth > 0 && this.#bytes + growth > propertiesBytesMax) return false;
-    if (before === undefined && this.#texts.size >= propertiesNamesMax) return false;
+    if (growth > 0 && this.#bytes + growth > ID_PROPERTIES_BYTES_MAX) return false;
+    if (before === undefined && this.#texts.size >= ID_PROPERTIES_NAMES_MAX) return false;
     this.#texts.set(name, text);
     this.#bytes += growth;
     this.isChanged = true;

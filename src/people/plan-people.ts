@@ -8,7 +8,7 @@ import {
   type PersonEvent,
   sentLink,
 } from "./claims.ts";
-import { changesProperties, IdProperties, propertiesBytesMax, propertiesNamesMax } from "./id-properties.ts";
+import { changesProperties, ID_PROPERTIES_BYTES_MAX, ID_PROPERTIES_NAMES_MAX, IdProperties } from "./id-properties.ts";
 
 export interface StoredProperties {
   readonly distinctId: string;
@@ -61,7 +61,7 @@ export interface PeopleChange {
   readonly settled: readonly SettledId[];
 }
 
-const BEYOND = `the id's properties have at most ${propertiesNamesMax} names and ${propertiesBytesMax} bytes: what is beyond was not set`;
+const TOO_MANY_PROPERTIES = `the id's properties have at most ${ID_PROPERTIES_NAMES_MAX} names and ${ID_PROPERTIES_BYTES_MAX} bytes: the properties beyond these limits were not set`;
 
 /** The warnings for a publishable key, by UUID. They depend on the events only, so that they reveal no stored data (P2, L1, E4). */
 export function warningsAlone(events: readonly PersonEvent[]): ReadonlyMap<string, string> {
@@ -71,7 +71,7 @@ export function warningsAlone(events: readonly PersonEvent[]): ReadonlyMap<strin
     const flaw = event.link === null ? null : flawOfLink(event.distinctId, event.link);
     if (flaw !== null) warnings.set(event.uuid, flaw);
     // Changes that are short enough to be remembered never exceed the limits of an id.
-    if (event.changes === null && !new IdProperties(null).apply(event)) warnings.set(event.uuid, BEYOND);
+    if (event.changes === null && !new IdProperties(null).apply(event)) warnings.set(event.uuid, TOO_MANY_PROPERTIES);
   }
   return warnings;
 }
@@ -109,11 +109,11 @@ export function planPeople(events: readonly PersonEvent[], stored: StoredPeople,
     if (!changesProperties(event)) continue;
     const own = properties.get(distinctId) ?? new IdProperties(storedOf.get(distinctId)?.properties ?? null);
     properties.set(distinctId, own);
-    if (!own.apply(event)) warnings.set(uuid, BEYOND);
+    if (!own.apply(event)) warnings.set(uuid, TOO_MANY_PROPERTIES);
   }
   const { changes, users, made } = claims;
-  const spokenOf = [...users, ...changes.flatMap(({ distinctId, claim }) => [distinctId, claim.by])];
-  for (const id of spokenOf) update(id, false, false);
+  const otherIds = [...users, ...changes.flatMap(({ distinctId, claim }) => [distinctId, claim.by])];
+  for (const id of otherIds) update(id, false, false);
   return {
     ids: Array.from(ids.values(), (id) => ({
       ...id,
@@ -166,7 +166,7 @@ function settledIds(
   const byId = Map.groupBy(events, ({ distinctId }) => distinctId);
   return Array.from(byId, ([distinctId, ofId]) => {
     const links = ofId.flatMap(({ link }) => {
-      const version = link === null ? null : claims.standing(distinctId, link);
+      const version = link === null ? null : claims.settledVersion(distinctId, link);
       return link === null || version === null ? [] : [{ link: sentLink(link), claimed: link.otherId, version }];
     });
     const found = propertiesOf(distinctId);

@@ -87,7 +87,7 @@ const lastEvents = query((value: ValueOf<PersonKey>) => {
       ...fields(e, "uuid", "event", "distinctId", "timestampMs", "receivedAtMs", "isVerified"),
       ...computed({
         properties: sql<string>`substr(${e.properties}, 1, ${SHOWN_CHARACTERS_MAX})`,
-        isCut: sql<boolean>`length(${e.properties}) > ${SHOWN_CHARACTERS_MAX}`.mapWith(Boolean),
+        isTruncated: sql<boolean>`length(${e.properties}) > ${SHOWN_CHARACTERS_MAX}`.mapWith(Boolean),
       }),
     },
     (list) => sql`${walk(value)}
@@ -136,7 +136,7 @@ const presentClaim = (row: ProfileIdRow) => ({
   linkedAt: row.claimedAtMs === null ? null : iso(row.claimedAtMs),
   isVerified: row.isVerified,
   counts: row.counts,
-  // `idFields` wrote this JSON.
+  // `claimFlaws` wrote this JSON.
   flaws: JSON.parse(row.flaws) as ClaimFlaw[],
   eventCount: row.eventCount,
 });

@@ -6,7 +6,7 @@ import type { Statement } from "../db/sql.ts";
 import { jsonChunks } from "../lib/json.ts";
 import type { TenantCtx } from "../runtime.ts";
 import { type ClaimRecord, needsStoredPeople, type PersonEvent } from "./claims.ts";
-import { changesProperties, propertiesBytesMax } from "./id-properties.ts";
+import { changesProperties, ID_PROPERTIES_BYTES_MAX } from "./id-properties.ts";
 import type { StoredPeople } from "./plan-people.ts";
 
 type SqlPart = SQL | SQLiteColumn | Placeholder;
@@ -103,7 +103,7 @@ const propertiesOfIds = query((value: ValueOf<LinkedIds>) =>
 
 /** The most bytes of properties that are read at a time. */
 const READ_PROPERTIES_BYTES_MAX = 2 * 1024 * 1024;
-const IDS_WITHIN = READ_PROPERTIES_BYTES_MAX / propertiesBytesMax;
+const IDS_WITHIN = READ_PROPERTIES_BYTES_MAX / ID_PROPERTIES_BYTES_MAX;
 
 /** The properties of the first ids, up to `PROPERTIES_BYTES_MAX`. */
 const propertiesWithin = query((value: ValueOf<LinkedIds>) => {

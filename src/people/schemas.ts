@@ -65,4 +65,4 @@ export const setLimitsInput = z.lazy(() =>
 );
 export type SetLimitsInput = z.infer<typeof setLimitsInput>;
 
-export const readLimitsInput = z.lazy(() => z.object({ mode: mode.describe("The mode whose limits they are.") }));
+export const readLimitsInput = z.lazy(() => z.object({ mode: mode.describe("The mode of the limits.") }));

@@ -6,14 +6,17 @@ import type { LeasedDelivery } from "./lease.ts";
 import { LEASE_MS, messageText } from "./outbox.ts";
 import type { AttemptOutcome } from "./record-outcomes.ts";
 
+/** How long an endpoint may take to answer. */
 export const ATTEMPT_MS_MAX = 10_000;
 /** A failed first attempt is repeated in the same invocation if the second is due within this time. */
 const SOON_MS = 6_000;
-const SWITCH_OFF_AFTER_MS = 5 * DAY_MS;
+/** An endpoint that has failed for this long, or answers 410, is disabled. */
+const DISABLE_AFTER_MS = 5 * DAY_MS;
 const GONE = 410;
 
 type Answer = { readonly status: number; readonly retryAfterMs: number } | { readonly error: string };
 
+/** Sends a delivery once. Returns the outcome, which the caller records. No second attempt is planned after `untilMs`. */
 export async function attemptDelivery(
   ctx: SystemCtx,
   delivery: LeasedDelivery,
@@ -47,7 +50,7 @@ export async function attemptDelivery(
   const delay = nextDelayMs(tries, "error" in answer ? 0 : answer.retryAfterMs, ctx.newId(""));
   // If the deployment cannot read the secret, the endpoint is not at fault, and a quick retry does not help.
   const isOurFault = shown.error === "secrets_unavailable";
-  const disablesEndpoint = !isOurFault && (shown.status === GONE || failingSinceMs <= endMs - SWITCH_OFF_AFTER_MS);
+  const disablesEndpoint = !isOurFault && (shown.status === GONE || failingSinceMs <= endMs - DISABLE_AFTER_MS);
   const nextMs = endMs + (delay ?? 0);
   const mayFollow = shown.error !== "timeout" && !disablesEndpoint && !isOurFault;
   const isSoon = tries === 1 && delay !== null && delay <= SOON_MS && mayFollow && nextMs <= untilMs;

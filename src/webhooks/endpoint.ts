@@ -71,7 +71,7 @@ export async function requireEndpoint(root: SystemCtx, appId: string, webhookId:
 export async function requireEnabledEndpoint(root: SystemCtx, appId: string, webhookId: string): Promise<EndpointRow> {
   const row = await requireEndpoint(root, appId, webhookId);
   if (row.isEnabled) return row;
-  throw invalid("webhookId", "The endpoint is off. Switch it on first, with `isEnabled`.");
+  throw invalid("webhookId", "The endpoint is disabled. Enable it first: set `isEnabled` to true.");
 }
 
 export function environmentOf({ environmentId, appId, mode }: EndpointRow): Environment {

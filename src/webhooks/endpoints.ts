@@ -125,7 +125,9 @@ export async function changeWebhook(
 ): Promise<WebhookOutput> {
   const before = await requireEndpoint(admin, appId, webhookId);
   if (input.isEnabled === true && !before.isEnabled && !(await failAllPending(admin.db, [webhookId]))) {
-    throw temporarilyUnavailable("What was pending for the endpoint is still being given up; try again in a minute.");
+    throw temporarilyUnavailable(
+      "Earlier deliveries of the endpoint are still being marked as failed. Try again in a minute.",
+    );
   }
   const change = JSON.stringify({
     ...input,

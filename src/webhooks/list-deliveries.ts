@@ -13,7 +13,7 @@ import type { Attempt, ListDeliveriesOutput, MessageOutput } from "./responses.t
 import type { ListDeliveriesInput } from "./schemas.ts";
 
 /** How many deliveries a page of one status reads, because no index has the status. */
-export const lookedAtDeliveriesMax = 2_000;
+export const SEARCHED_DELIVERIES_MAX = 2_000;
 
 type LookedAt = { webhookId: string; before: string };
 const lookedAt = (value: ValueOf<LookedAt>) => {
@@ -66,7 +66,7 @@ export async function listDeliveries(
   const scope = ["deliveries", webhookId, wanted ?? ""];
   const before = cursor === undefined ? END : decodeTextCursor(cursor, scope);
   if (before === null) throw invalidCursor();
-  const most = wanted === undefined ? limit + 1 : lookedAtDeliveriesMax;
+  const most = wanted === undefined ? limit + 1 : SEARCHED_DELIVERIES_MAX;
   const place = { webhookId, before };
   const [rows, [lastSeen]] = await batch(root.db, [
     selectDeliveries({ ...place, most, status: wanted ?? null, isEnabled, limit: limit + 1 }),
@@ -90,7 +90,7 @@ export async function listDeliveries(
 }
 
 /** How many of its newest messages decide an endpoint's health. */
-const judgedMessagesMax = 50;
+const HEALTH_MESSAGES_MAX = 50;
 
 const newestMessages = alias(webhookDeliveries, "newest");
 
@@ -104,7 +104,7 @@ const selectNewest = query((value: ValueOf<{ environmentId: number }>) => {
     .from(webhookDeliveries)
     .where(eq(webhookDeliveries.endpointId, webhookEndpoints.id))
     .orderBy(desc(webhookDeliveries.messageId))
-    .limit(judgedMessagesMax);
+    .limit(HEALTH_MESSAGES_MAX);
   return read(
     list,
     (columns) => sql`SELECT ${columns} FROM ${webhookEndpoints}
@@ -158,7 +158,7 @@ export async function readHealth(ctx: TenantCtx): Promise<readonly EndpointHealt
 }
 
 /** The most pending deliveries that are counted for an endpoint. */
-export const countedDeliveriesMax = 1_000;
+export const COUNTED_DELIVERIES_MAX = 1_000;
 
 const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
   const { id, environmentId, createdAtMs } = webhookEndpoints;
@@ -170,7 +170,7 @@ const selectLag = query((value: ValueOf<{ environmentId: number }>) => {
   const waiting = sql`(
     SELECT json_array(count(*), min(${messageId})) FROM (
       SELECT ${messageId} FROM ${webhookDeliveries} INDEXED BY webhook_deliveries_due
-      WHERE ${endpointId} = ${id} AND ${status} = 'pending' LIMIT ${countedDeliveriesMax + 1}
+      WHERE ${endpointId} = ${id} AND ${status} = 'pending' LIMIT ${COUNTED_DELIVERIES_MAX + 1}
     ) AS ${webhookDeliveries}
   )`;
   return read(

@@ -139,7 +139,7 @@ export const messageData = {
   ],
   "payment.taken": ["A refund or dispute of a payment took back credits.", movedSchema],
   "payment.restored": ["Credits came back that a refund or dispute had taken.", movedSchema],
-  "purser.test": ["A test, which was asked for.", {}],
+  "purser.test": ["A test that an operator requested.", {}],
 } satisfies Readonly<Record<string, readonly [description: string, data: z.ZodRawShape]>>;
 export type MessageType = keyof typeof messageData;
 

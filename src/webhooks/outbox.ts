@@ -197,7 +197,7 @@ export function messageWrites(ctx: TenantCtx, messages: readonly Outgoing<NewMes
 
 type ExportedValues = { appId: string; mode: Mode; messageId: string };
 
-const wanting = (value: ValueOf<ExportedValues>) => sql`
+const fromEndpointsWithExports = (value: ValueOf<ExportedValues>) => sql`
   FROM ${environments} CROSS JOIN json_each(${environments.features}, '$.webhooks') AS w
   WHERE ${environments.appId} = ${value("appId")} AND ${environments.mode} = ${value("mode")} AND w.value ->> 'exports'`;
 
@@ -211,13 +211,13 @@ const insertExportedMessage = query(
       subject: value("distinctId"),
       data: sql`json_object('distinctId', ${value("distinctId")}, 'action', ${value("action")})`,
     };
-    const insert = insertFrom(webhookMessages, message, sql`${wanting(value)} LIMIT 1`);
+    const insert = insertFrom(webhookMessages, message, sql`${fromEndpointsWithExports(value)} LIMIT 1`);
     return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ON_REPEAT} RETURNING ${list}`);
   },
 );
 const insertExportedDeliveries = query((value: ValueOf<ExportedValues & { atMs: number; dueAtMs: number }>) => {
   const delivery = { endpointId: sql`w.value ->> 'id'`, messageId: value("messageId"), ...newDelivery(value) };
-  return sql`${insertFrom(webhookDeliveries, delivery, wanting(value))} ${ON_REPEAT}`;
+  return sql`${insertFrom(webhookDeliveries, delivery, fromEndpointsWithExports(value))} ${ON_REPEAT}`;
 });
 
 /**

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import * as z from "zod";
 import { writeKey } from "../../src/auth/key.ts";
-import { bodyBytesMax } from "../../src/http/body.ts";
+import { BODY_BYTES_MAX } from "../../src/http/body.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { operations } from "../../src/reference/api-document.ts";
 import { errorCodes, type Operation, unwrapped, wrongKindOf } from "../../src/reference/operation.ts";
@@ -13,7 +13,7 @@ import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/wo
 // fails one check and every later one, so the response shows which check comes first.
 
 const call = makeClient(new Clock());
-const tooLarge = `[${" ".repeat(bodyBytesMax)}`;
+const tooLarge = `[${" ".repeat(BODY_BYTES_MAX)}`;
 const malformed = { "no-such-field": true };
 /** The headers that a browser adds to a page's request. */
 const PAGE = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };

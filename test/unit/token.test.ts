@@ -4,7 +4,7 @@ import {
   type ExportSecrets,
   openToken,
   signToken,
-  tokenLifeMs,
+  TOKEN_LIFE_MS,
 } from "../../src/exports/create-link.ts";
 import { encodeBase64url, signHmac } from "../../src/lib/encoding.ts";
 import { iso } from "../../src/lib/time.ts";
@@ -16,7 +16,7 @@ const claims: ExportClaims = {
   appId: "app_1",
   mode: "live",
   distinctId: "Zoë 🦊",
-  expiresAt: iso(NOW_MS + tokenLifeMs),
+  expiresAt: iso(NOW_MS + TOKEN_LIFE_MS),
 };
 
 const BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -47,7 +47,7 @@ describe("an export token", () => {
     expect(rest).toEqual([]);
     const json = Buffer.from(payload, "base64url").toString();
     expect(json).toBe(
-      `{"appId":"app_1","mode":"live","distinctId":"Zoë 🦊","expiresAt":"${iso(NOW_MS + tokenLifeMs)}"}`,
+      `{"appId":"app_1","mode":"live","distinctId":"Zoë 🦊","expiresAt":"${iso(NOW_MS + TOKEN_LIFE_MS)}"}`,
     );
     const { createHmac } = await import("node:crypto");
     expect(mac).toBe(createHmac("sha256", Buffer.from(SECRET, "utf8")).update(payload, "ascii").digest("base64url"));
@@ -134,12 +134,12 @@ describe("an export token", () => {
 
   it("is valid until the millisecond that it names, and not later", async () => {
     const token = await signToken(claims, SECRET);
-    expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs)).toBe(false);
-    expect(await isRefused(token, secrets, NOW_MS + tokenLifeMs + 1)).toBe(true);
+    expect(await isRefused(token, secrets, NOW_MS + TOKEN_LIFE_MS)).toBe(false);
+    expect(await isRefused(token, secrets, NOW_MS + TOKEN_LIFE_MS + 1)).toBe(true);
   });
 
   it("is refused while it expires in more than 24 hours, even with a correct signature", async () => {
-    const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + tokenLifeMs + 1) }, SECRET);
+    const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + TOKEN_LIFE_MS + 1) }, SECRET);
     expect(await isRefused(token)).toBe(true);
     expect(await isRefused(token, secrets, NOW_MS + 1)).toBe(false);
   });

@@ -3,7 +3,7 @@ import { featuresOf, requireClock } from "../../db/features.ts";
 import { computed, drizzle, fields, hasRow, optional, query, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, environments, reservations } from "../../db/schema.ts";
 import { batch, type RowsOf, type Statement } from "../../db/sql.ts";
-import { hashesOf, isBlocked, personErased, requireSecrets, standingIn } from "../../db/tombstones.ts";
+import { hashesOf, isBlocked, personErased, requireSecrets, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, byOf, type User, type WriteContext } from "./account.ts";
 import { PAYING_FIELDS, type PayingRow } from "./balance.ts";
@@ -78,7 +78,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
   const [rows, ...rest] = await batch(ctx.db, [first, ...read(atMs)] as const);
   const [stored] = rows;
   requireClock(ctx, stored?.features ?? null);
-  await requireSecrets(ctx, standingIn(stored?.features ?? null));
+  await requireSecrets(ctx, tombstoneSecretsIn(stored?.features ?? null));
   const isErased = stored?.isErased === 1;
   // An erased account is not found by old ids of reservations and recurring grants (E4). Payments still find it by its integer.
   const isUnknown = isErased && ("reservationId" in user || "recurringId" in user);

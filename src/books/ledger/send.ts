@@ -5,7 +5,7 @@ import { guardFeatures } from "../../db/features.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";
 import { batch, type Statement } from "../../db/sql.ts";
-import { personGuards, standingIn } from "../../db/tombstones.ts";
+import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
@@ -42,7 +42,7 @@ export async function send<Answer>(
   const values = writingValues(account);
   const leading = [
     guardOf({ ...values, features, seq: account.lastSeq }, isOld),
-    ...(await personGuards(ctx, standingIn(features), [account.userId])),
+    ...(await personGuards(ctx, tombstoneSecretsIn(features), [account.userId])),
     ...settleAllDue(ctx, account),
   ];
   const messages = wantedMessages(ctx, account.features, () => [

@@ -1,11 +1,11 @@
 import { sql } from "drizzle-orm";
 import { countOfPack } from "../../db/activity.ts";
-import { constraintOf, MakeAgain } from "../../db/attempt.ts";
+import { constraintOf, RetryAttempt } from "../../db/attempt.ts";
 import { guardFeatures } from "../../db/features.ts";
 import { asInteger, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { type Steps, usageEvents } from "../../db/schema.ts";
 import { all, batch, type Statement } from "../../db/sql.ts";
-import { personGuards, standingIn } from "../../db/tombstones.ts";
+import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import { assert } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
@@ -96,7 +96,7 @@ export async function settleDue(ctx: TenantCtx, account: Account): Promise<void>
   try {
     await settleAsPlanned(ctx, account);
   } catch (error) {
-    if (isQuotaOfPeriods(error, account)) throw new MakeAgain("The quota was used meanwhile.", { cause: error });
+    if (isQuotaOfPeriods(error, account)) throw new RetryAttempt("The quota was used meanwhile.", { cause: error });
     if (constraintOf(error) !== "credit_balances_bounded" || account.periods.periods.length === 0) throw error;
     await settleAsPlanned(ctx, { ...account, periods: account.periods.refused() });
   }
@@ -151,7 +151,7 @@ async function sendSettlement(
   const alerts = alertWrites(ctx, account, chargesOf(settled), settledIds);
   const all = [
     guardFeatures(account),
-    ...(await personGuards(ctx, standingIn(account.features), [account.userId])),
+    ...(await personGuards(ctx, tombstoneSecretsIn(account.features), [account.userId])),
     ...periodChanges(ctx, account.accountId, account.periods),
     ...statements,
     ...ledgerMessageWrites(ctx, account, messages),

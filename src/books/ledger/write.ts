@@ -1,4 +1,4 @@
-import { attempt, type Constraint, constraintOf, isConflict, MakeAgain } from "../../db/attempt.ts";
+import { attempt, type Constraint, constraintOf, isConflict, RetryAttempt } from "../../db/attempt.ts";
 import type { RowsOf, Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import type { TenantCtx } from "../../runtime.ts";
@@ -100,11 +100,13 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     // Whether a period or the verb made the balances too many shows when the periods are alone.
     if (constraint === "credit_balances_bounded" && account.periods.periods.length > 0) {
       await settleDue(ctx, account);
-      throw new MakeAgain("The due periods were settled first.", { cause: error });
+      throw new RetryAttempt("The due periods were settled first.", { cause: error });
     }
     const refusal = constraint === null ? undefined : verb.refusals?.[constraint];
     if (refusal !== undefined) return refusal();
-    throw isQuotaOfPeriods(error, account) ? new MakeAgain("The quota was used meanwhile.", { cause: error }) : error;
+    throw isQuotaOfPeriods(error, account)
+      ? new RetryAttempt("The quota was used meanwhile.", { cause: error })
+      : error;
   }
 }
 

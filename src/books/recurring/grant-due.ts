@@ -4,7 +4,7 @@ import { clockOf, guardFeatures } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { accounts, environments, reservations } from "../../db/schema.ts";
 import { all, batch, type Statement, type StatementRow } from "../../db/sql.ts";
-import { personGuards, standingIn } from "../../db/tombstones.ts";
+import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import { wantedMessages } from "../../webhooks/outbox.ts";
 import {
@@ -110,7 +110,7 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
       guardFeatures({ environmentId: ctx.environment.id, features }),
       ...(await personGuards(
         ctx,
-        standingIn(features),
+        tombstoneSecretsIn(features),
         users.map(({ userId }) => userId),
       )),
       ...changeRecurring(changes),

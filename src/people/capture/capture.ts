@@ -12,8 +12,8 @@ import {
   type Arrival,
   type CapturedEvent,
   foreign,
+  IDS_OF_EVENT_MAX,
   idsNamedAt,
-  idsOfEventMax,
   type ReadEvent,
   readEvent,
 } from "./event.ts";
@@ -86,7 +86,7 @@ const IDS_MAX = 1_000;
 
 /** Throws `payload_too_large`, on which clients halve their batches, when the events name too many distinct ids. */
 function assertFewIds({ json, events }: ScannedBody): void {
-  if (events.length * idsOfEventMax <= IDS_MAX) return;
+  if (events.length * IDS_OF_EVENT_MAX <= IDS_MAX) return;
   const ids = new Set<string>();
   for (const { start } of events) {
     for (const id of idsNamedAt(json, start)) ids.add(id);

@@ -1,7 +1,7 @@
 import type { Context } from "hono";
 import { readKey } from "../../auth/key.ts";
 import { invalid, PurserError } from "../../errors.ts";
-import { readBytes, unknownBytesMax } from "../../http/body.ts";
+import { readBytes, UNKNOWN_KEY_BYTES_MAX } from "../../http/body.ts";
 import type { AppEnv } from "../../http/factory.ts";
 import { JsonBytes, JsonSyntaxError, type Names, type Span, STOPPED } from "../../lib/json-bytes.ts";
 import {
@@ -54,9 +54,9 @@ export class ClientBody {
   /** The part of the body that is unpacked before its key is known. */
   async #unpackAhead(): Promise<Unpacked> {
     const packed = await readBytes(this.#c);
-    this.#ahead = await this.#unpack(packed, unknownBytesMax);
+    this.#ahead = await this.#unpack(packed, UNKNOWN_KEY_BYTES_MAX);
     const { bytes, isWhole } = this.#ahead;
-    this.#isLarge = !isWhole || packed.length > unknownBytesMax || bytes.length > unknownBytesMax;
+    this.#isLarge = !isWhole || packed.length > UNKNOWN_KEY_BYTES_MAX || bytes.length > UNKNOWN_KEY_BYTES_MAX;
     return this.#ahead;
   }
 
@@ -84,7 +84,7 @@ export interface ScannedBody {
 }
 
 /** The most events of a batch. For more the response is 413, after which clients send half as many. */
-const batchEventsMax = 10_000;
+const BATCH_EVENTS_MAX = 10_000;
 
 const ENVELOPE = namesWithKey("batch", "sent_at");
 const BODY_KEY_NAMES = namesWithKey();
@@ -142,7 +142,7 @@ class EventSpans {
 
   add(span: Span): void {
     this.count++;
-    if (this.spans.length < batchEventsMax) this.spans.push(span);
+    if (this.spans.length < BATCH_EVENTS_MAX) this.spans.push(span);
   }
 }
 
@@ -203,8 +203,8 @@ export function findKey(bytes: Uint8Array): string | null {
 export function assertEvents({ json, envelope, eventCount }: ScannedBody): void {
   if (envelope !== null && !isListOrAbsent(json, envelope.fields)) throw invalid("batch", "must be a list of events");
   if (eventCount === 0) throw invalid("batch", "must hold at least one event");
-  if (eventCount > batchEventsMax) {
-    throw new PurserError("payload_too_large", `A request holds at most ${batchEventsMax} events.`);
+  if (eventCount > BATCH_EVENTS_MAX) {
+    throw new PurserError("payload_too_large", `A request holds at most ${BATCH_EVENTS_MAX} events.`);
   }
 }
 

@@ -170,7 +170,7 @@ function readMentions(properties: EventProperties, distinctId: string): Mention[
 }
 
 /** The most ids that an event names. */
-export const idsOfEventMax = 2 + ID_PROPERTIES.length;
+export const IDS_OF_EVENT_MAX = 2 + ID_PROPERTIES.length;
 
 const OWN_ID = new Names(["distinct_id", "$distinct_id", "properties"]);
 const OTHER_IDS = new Names(ID_PROPERTIES);

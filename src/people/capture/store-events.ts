@@ -1,5 +1,5 @@
 import { countActivity, noteSeen } from "../../db/activity.ts";
-import { attempt, constraintOf, MakeAgain } from "../../db/attempt.ts";
+import { attempt, constraintOf, RetryAttempt } from "../../db/attempt.ts";
 import { withTombstones } from "../../db/known-tombstones.ts";
 import { batch, type Statement } from "../../db/sql.ts";
 import { findErased, personGuards } from "../../db/tombstones.ts";
@@ -22,7 +22,7 @@ import {
   type CaptureBudget,
   dropAll,
   dropsOf,
-  type Landing,
+  type EventBatch,
   readStoredEvents,
   type StoredEvents,
   writeEvents,
@@ -44,7 +44,7 @@ export function storeEvents(
 ): Promise<StoredEvents> {
   const isVerified = ctx.caller.kind === "secret";
   return withTombstones(ctx, async (standing, guard) => {
-    const guards: Landing["guards"] = async (some) => [
+    const guards: EventBatch["guards"] = async (some) => [
       guard,
       ...(standing.length === 0
         ? []
@@ -69,7 +69,7 @@ async function storeAll(
   events: readonly CapturedEvent[],
   remaining: Remaining,
   budget: CaptureBudget,
-  guards: Landing["guards"],
+  guards: EventBatch["guards"],
 ): Promise<StoredEvents> {
   const warnings = new Map<string, string>();
   const drops = new Map<string, ReachedLimit>();
@@ -97,7 +97,7 @@ function onceEach(events: readonly CapturedEvent[]): readonly CapturedEvent[] {
 class PersonErased extends Error {}
 
 /** State that the attempts at one batch share. */
-interface Attempts extends Landing {
+interface Attempts extends EventBatch {
   /** The warnings of the latest plan. */
   warnings: ReadonlyMap<string, string>;
   /** Whether an id exceeded a limit. Then the next attempt first reads what the ids sent today. */
@@ -105,11 +105,11 @@ interface Attempts extends Landing {
 }
 
 /** How many of the first events are processed, and their results. */
-interface Done extends Pick<StoredEvents, "drops" | "full"> {
+interface Processed extends Pick<StoredEvents, "drops" | "full"> {
   readonly count: number;
 }
 
-const allStored = (count: number): Done => ({ count, drops: new Map(), full: null });
+const allStored = (count: number): Processed => ({ count, drops: new Map(), full: null });
 
 /** Calls `storeSome`, and drops the events when a limit of the environment is reached. */
 async function storeWithin(
@@ -117,14 +117,14 @@ async function storeWithin(
   rest: readonly CapturedEvent[],
   budget: CaptureBudget,
   attempts: Attempts,
-): Promise<Done> {
+): Promise<Processed> {
   try {
     return await storeSome(ctx, rest, budget, attempts);
   } catch (error) {
     if (constraintOf(error) === "guard_person") throw new PersonErased();
     if (isIdLimit(error)) {
       attempts.isIdOver = true;
-      throw new MakeAgain("What the ids sent today is read first.", { cause: error });
+      throw new RetryAttempt("The counts of the ids are read first.", { cause: error });
     }
     const full = environmentLimitIn(error);
     if (full === null) throw error;
@@ -137,7 +137,7 @@ async function storeWithin(
 export async function noteReached(ctx: TenantCtx, full: ReachedLimit): Promise<void> {
   const reached = reachedWrites(ctx, [full], ctx.now());
   await batch(ctx.db, reached.statements);
-  reached.landed();
+  reached.onWritten();
 }
 
 /** Stores the first events, at least one, in one batch, except those of ids that exceed a limit. */
@@ -146,7 +146,7 @@ async function storeSome(
   rest: readonly CapturedEvent[],
   budget: CaptureBudget,
   attempts: Attempts,
-): Promise<Done> {
+): Promise<Processed> {
   const isVerified = ctx.caller.kind === "secret";
   const { remaining } = attempts;
   const asked = withinLinks(rest);
@@ -175,7 +175,7 @@ async function storeSome(
   attempts.warnings = warningsOf(kept, stored, change, attempts, isVerified);
   const reached = reachedWrites(ctx, over.values(), nowMs);
   await writeEvents(ctx, attempts, kept, nowMs, { change, following: reached.statements });
-  reached.landed();
+  reached.onWritten();
   if (!isVerified && change.refusedClaims > 0) {
     countActivity(ctx.environment, "refused_claim", nowMs, "", change.refusedClaims);
   }

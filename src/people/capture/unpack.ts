@@ -1,5 +1,5 @@
 import { invalid, PurserError } from "../../errors.ts";
-import { bodyBytesMax } from "../../http/body.ts";
+import { BODY_BYTES_MAX } from "../../http/body.ts";
 
 /** The headers that may say how a body is packed. Not every client sends them. */
 export interface Packing {
@@ -30,7 +30,7 @@ export async function unpack(
   const plain = await unzipText(body, bytesMax);
   if (looksLikeJson(plain.bytes)) return plain;
   // Base64 and forms contain no further packing.
-  if (plain.bytes.length > bodyBytesMax) throw notJson();
+  if (plain.bytes.length > BODY_BYTES_MAX) throw notJson();
   const text = new TextDecoder().decode(plain.bytes);
   const inner = FORM.test(packing.contentType ?? "")
     ? formData(text, 2 * bytesMax)
@@ -94,7 +94,7 @@ function decodeBase64(text: string, isWhole: boolean): Uint8Array {
 }
 
 /** The most bytes of a decompressed body. Before that, the limit is 1 MiB, as for every body (W4). */
-const unpackedBytesMax = 10 * 1024 * 1024;
+const UNPACKED_BYTES_MAX = 10 * 1024 * 1024;
 
 /** The most bytes to which one byte of gzip can unpack. */
 const UNPACKED_A_BYTE = 1_032;
@@ -143,7 +143,7 @@ const saidLength = (bytes: Uint8Array): number =>
 
 async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array, bytesMax: number): Promise<Unpacked> {
   // Growing would keep the old buffers in memory until garbage collection.
-  const lengthMax = Math.min(unpackedBytesMax, UNPACKED_A_BYTE * packed.length, saidLength(packed), bytesMax);
+  const lengthMax = Math.min(UNPACKED_BYTES_MAX, UNPACKED_A_BYTE * packed.length, saidLength(packed), bytesMax);
   let whole = new Uint8Array(lengthMax);
   let length = 0;
   let buffer = new ArrayBuffer(READ_BYTES);
@@ -152,12 +152,12 @@ async function readAll(reader: ReadableStreamBYOBReader, packed: Uint8Array, byt
       throw invalid("body", "The body is not valid gzip.");
     });
     if (done) return { bytes: whole.subarray(0, length), isWhole: true };
-    if (length + value.length > unpackedBytesMax) {
+    if (length + value.length > UNPACKED_BYTES_MAX) {
       await reader.cancel();
-      throw new PurserError("payload_too_large", `The body unpacks to more than ${unpackedBytesMax} bytes.`);
+      throw new PurserError("payload_too_large", `The body unpacks to more than ${UNPACKED_BYTES_MAX} bytes.`);
     }
     if (length + value.length > whole.length) {
-      const wider = new Uint8Array(Math.min(unpackedBytesMax, 2 * (length + value.length)));
+      const wider = new Uint8Array(Math.min(UNPACKED_BYTES_MAX, 2 * (length + value.length)));
       wider.set(whole);
       whole = wider;
     }

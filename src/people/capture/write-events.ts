@@ -93,15 +93,15 @@ function devicesMadeUsers(ctx: TenantCtx, events: readonly CapturedEvent[]): Sta
   return [selectDevices({ environmentId: ctx.environment.id, ids: JSON.stringify(devices) })];
 }
 
-/** The guards of a batch, and which of its events are stored. */
-export interface Landing {
+/** The guards of a batch of events, and which of its events are stored. All attempts at the batch share them. */
+export interface EventBatch {
   /** The guards of a batch that stores some events. */
   readonly guards: (events: readonly CapturedEvent[]) => Promise<readonly Statement[]>;
   readonly remaining: Remaining;
 }
 
 /** The other writes of a batch of events. */
-interface Beside {
+interface OtherWrites {
   readonly change: PeopleChange;
   /** The batch's first statement. */
   readonly guard?: Statement;
@@ -113,10 +113,10 @@ interface Beside {
  */
 export async function writeEvents(
   ctx: TenantCtx,
-  { guards, remaining }: Landing,
+  { guards, remaining }: EventBatch,
   events: readonly CapturedEvent[],
   nowMs: number,
-  { change, guard, following = [] }: Beside,
+  { change, guard, following = [] }: OtherWrites,
 ): Promise<void> {
   const kept = remaining.of(events);
   const isErased = ({ distinctId }: CapturedEvent) => remaining.erased.get(distinctId)?.blocks === true;

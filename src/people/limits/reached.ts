@@ -9,21 +9,21 @@ import type { TenantCtx } from "../../runtime.ts";
 import { deliveryTimes, messageIdAt, newDelivery, noteMessages } from "../../webhooks/outbox.ts";
 import { dayOf, type ReachedLimit } from "./count.ts";
 
-type Reached = { environmentId: number; limit: ReachedLimit; nowMs: number; dayMs: number; messageId: string };
+type ReachedValues = { environmentId: number; limit: ReachedLimit; nowMs: number; dayMs: number; messageId: string };
 
-const isNew = (value: ValueOf<Reached>) => {
+const isNew = (value: ValueOf<ReachedValues>) => {
   const { environmentId, day, limitName } = limitsReached;
   const isSame = and(eq(environmentId, value("environmentId")), eq(day, dayOf(value)), eq(limitName, value("limit")));
   return not(hasRow(limitsReached, isSame));
 };
 /** The endpoints of the environment that want `limits.reached`. Only this part of a capture reads them. */
-const endpoints = (value: ValueOf<Reached>) => sql`
+const endpoints = (value: ValueOf<ReachedValues>) => sql`
   ${environments} CROSS JOIN json_each(${environments.features} -> 'webhooks') AS w
   ON ${environments.id} = ${value("environmentId")} AND (w.value ->> 'types' IS NULL OR EXISTS (
     SELECT 1 FROM json_each(w.value -> 'types') AS t WHERE ${meet(sql`'limits.reached'`, sql`t.value`)}
   ))`;
 
-const insertReachedMessage = query((value: ValueOf<Reached>) => {
+const insertReachedMessage = query((value: ValueOf<ReachedValues>) => {
   const message = {
     id: value("messageId"),
     environmentId: environments.id,
@@ -34,7 +34,7 @@ const insertReachedMessage = query((value: ValueOf<Reached>) => {
   return insertFrom(webhookMessages, message, sql`FROM ${endpoints(value)} WHERE ${isNew(value)} LIMIT 1`);
 });
 
-const insertReachedDeliveries = query((value: ValueOf<Reached & { atMs: number; dueAtMs: number }>) => {
+const insertReachedDeliveries = query((value: ValueOf<ReachedValues & { atMs: number; dueAtMs: number }>) => {
   const delivery = { endpointId: sql`w.value ->> 'id'`, messageId: webhookMessages.id, ...newDelivery(value) };
   const written = sql`${webhookMessages} ON ${webhookMessages.id} = ${value("messageId")}`;
   return insertFrom(
@@ -44,7 +44,7 @@ const insertReachedDeliveries = query((value: ValueOf<Reached & { atMs: number; 
   );
 });
 
-const insertReached = query((value: ValueOf<Reached>) => {
+const insertReached = query((value: ValueOf<ReachedValues>) => {
   const reached = {
     environmentId: asInteger(value("environmentId")),
     day: dayOf(value),
@@ -62,7 +62,7 @@ const RECORDED_MAX = 1_000;
 export interface ReachedWrites {
   readonly statements: readonly Statement[];
   /** Call it after the statements have succeeded. */
-  readonly landed: () => void;
+  readonly onWritten: () => void;
 }
 
 /** The statements that record reached limits and send their messages. None for those that this isolate has recorded. */
@@ -81,12 +81,12 @@ export function reachedWrites(ctx: TenantCtx, limits: Iterable<ReachedLimit>, no
       insertReached(values),
     ];
   });
-  const landed = () => {
+  const onWritten = () => {
     if (known.size >= RECORDED_MAX) known.clear();
     for (const { record } of fresh) known.add(record);
     noteMessages(ctx, fresh);
   };
-  return { statements, landed };
+  return { statements, onWritten };
 }
 
 const recordOf = ({ environment }: TenantCtx, limit: ReachedLimit, dayMs: number): string =>

@@ -9,7 +9,7 @@ import {
   lookedAtUsersMax,
 } from "../../../src/books/credits/find-entries.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
-import { findLinks, lookedAtLinksMax } from "../../../src/exports/audit.ts";
+import { findLinks, SEARCHED_LINKS_MAX } from "../../../src/exports/audit.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
@@ -249,7 +249,7 @@ describe("a list in pages", () => {
   it("has every link of the span once", async () => {
     const app = await makeApp();
     const { id } = app.environments.live;
-    const count = lookedAtLinksMax + 20;
+    const count = SEARCHED_LINKS_MAX + 20;
     await env.DB.prepare(
       `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
        SELECT CAST(?1 AS INTEGER), 'p' || (i / 7), 1 + i % 7, 'x' || i, iif(i % 2, 'minted', 'opened'), 'h' || i, i FROM ${UNTIL}`,

@@ -96,7 +96,7 @@ describe("the pages of webhooks", () => {
     expect((await w.send(path, form)).headers.get("location")).toBe(`${w.at}${path}?notice=changed`);
     expect(await w.rows()).toMatchObject([{ url, types: null, description: "Ours", isEnabled: false }]);
     const test = await w.send(`${path}/test`);
-    expect([test.status, (await test.text()).includes("The endpoint is off")]).toEqual([400, true]);
+    expect([test.status, (await test.text()).includes("The endpoint is disabled")]).toEqual([400, true]);
     await w.send(path, { ...form, isEnabled: "yes" });
     const { entries } = (await w.admin("GET", "/audit")).body;
     expect(entries[0].details).toEqual({ mode: "live", changed: ["isEnabled"] });

@@ -586,5 +586,5 @@ it("another user's cursor is refused, and the message says which cursor to send"
   const { nextCursor } = (await history("userId=ana&limit=1")).body;
   const answer = await history(`userId=bob&limit=1&cursor=${nextCursor}`);
   expectError(answer, "invalid_request", "cursor");
-  expect(answer.body.error.message).toContain("with the same other arguments");
+  expect(answer.body.error.message).toContain("with all other arguments unchanged");
 });

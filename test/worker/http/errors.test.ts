@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
-import { bodyBytesMax } from "../../../src/http/body.ts";
+import { BODY_BYTES_MAX } from "../../../src/http/body.ts";
 import { operations } from "../../../src/reference/api-document.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
@@ -65,14 +65,14 @@ describe("a body", () => {
 
   it("is measured in bytes: 1 MiB passes, one byte more does not, however it is sent", async () => {
     const text = JSON.stringify(found);
-    const exact = text + " ".repeat(bodyBytesMax - text.length);
+    const exact = text + " ".repeat(BODY_BYTES_MAX - text.length);
     const asStream = (body: string) => new Response(body).body;
     for (const pack of [(body: string) => body, asStream]) {
       expectError(await revoke(pack(exact)), "credit_balance_not_found");
       expectError(await revoke(pack(`${exact} `)), "payload_too_large");
     }
-    expectError(await revoke(exact, { "content-length": `${bodyBytesMax}` }), "credit_balance_not_found");
-    expectError(await revoke(`${exact} `, { "content-length": `${bodyBytesMax + 1}` }), "payload_too_large");
+    expectError(await revoke(exact, { "content-length": `${BODY_BYTES_MAX}` }), "credit_balance_not_found");
+    expectError(await revoke(`${exact} `, { "content-length": `${BODY_BYTES_MAX + 1}` }), "payload_too_large");
     for (const untrue of ["5", "abc", "", "-1"]) {
       expectError(await revoke(`${exact} `, { "content-length": untrue }), "payload_too_large");
     }
@@ -143,7 +143,7 @@ describe("a body", () => {
     expectError(await revoke(`{"balanceId":${"[".repeat(200_000)}${"]".repeat(200_000)}}`), "invalid_request", "body");
     const within = `{"balanceId":${"[".repeat(999)}${"]".repeat(999)}}`;
     expectError(await revoke(within), "invalid_request", "balanceId");
-    expectError(await revoke("[".repeat(bodyBytesMax)), "invalid_request", "body");
+    expectError(await revoke("[".repeat(BODY_BYTES_MAX)), "invalid_request", "body");
   });
 });
 
@@ -342,7 +342,7 @@ describe("a bookmark", () => {
   const FORM = /^[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{8}-[0-9a-f]{32}$/;
 
   it("is in every response to a valid key", async () => {
-    const large = "x".repeat(bodyBytesMax + 1);
+    const large = "x".repeat(BODY_BYTES_MAX + 1);
     const history = (key: string) => call("GET", "/api/v1/credits/history?userId=u", { key });
     const answers = {
       200: await list("?userId=u"),

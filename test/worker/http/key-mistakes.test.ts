@@ -42,7 +42,7 @@ describeMistakes("a key that is sent in a wrong way is refused with the right wa
     "in the query",
     ({ keys }) => ({ path: `${LIST}&api_key=${keys.sk_live}`, key: null }),
     HOW,
-    "address",
+    "URLs are logged",
     "Replace",
   ),
   mistake("in the body", ({ keys }) => ({ ...GRANT, body: { ...GRANT.body, apiKey: keys.sk_live }, key: null }), HOW),
@@ -144,12 +144,12 @@ describeMistakes("another text in place of a key is refused by what it is", [
   mistake(
     "a key that lost a character",
     key(({ keys }) => keys.sk_live.slice(0, -1)),
-    "mistyped or cut",
+    "mistyped or incomplete",
   ),
   mistake(
     "a key with a character exchanged",
     key(({ keys }) => keys.sk_live.replace(/.$/, "!")),
-    "mistyped or cut",
+    "mistyped or incomplete",
   ),
   mistake(
     "a key with the prefix in capitals",
@@ -164,7 +164,7 @@ describeMistakes("another text in place of a key is refused by what it is", [
   mistake(
     "a live key made a test key by hand",
     key(({ keys }) => keys.sk_live.replace("live", "test")),
-    "mistyped or cut",
+    "mistyped or incomplete",
   ),
   mistake(
     "the id of a key",

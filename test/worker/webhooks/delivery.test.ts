@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { deleteOldMessages } from "../../../src/webhooks/delete-old.ts";
 import { deliverDue } from "../../../src/webhooks/deliver-due.ts";
-import { lookedAtDeliveriesMax } from "../../../src/webhooks/list-deliveries.ts";
+import { SEARCHED_DELIVERIES_MAX } from "../../../src/webhooks/list-deliveries.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectError } from "../../support/refusals.ts";
@@ -508,7 +508,7 @@ describe("the log", () => {
   it("finds the few of one status among many in pages that read a bounded number of rows", async () => {
     const { app, create, clock } = await granting();
     const { webhookId } = await create();
-    const count = 2 * lookedAtDeliveriesMax + 5;
+    const count = 2 * SEARCHED_DELIVERIES_MAX + 5;
     const rows = JSON.stringify(
       Array.from({ length: count }, (_, n) => [
         `msg_${app.appId.slice(4)}${String(n).padStart(6, "0")}`,
@@ -534,7 +534,7 @@ describe("the log", () => {
         spent();
         const path = `/api/v1/admin/apps/${app.appId}/webhooks/${webhookId}/deliveries?${query}${cursor}`;
         const { body } = await call("GET", path, { key: env.ADMIN_TOKEN });
-        expect(spent().rowsRead).toBeLessThan(2.2 * lookedAtDeliveriesMax + 20);
+        expect(spent().rowsRead).toBeLessThan(2.2 * SEARCHED_DELIVERIES_MAX + 20);
         pages.push(body.deliveries.map(({ messageId }: { messageId: string }) => Number(messageId.slice(-6))));
         if (body.nextCursor === null) return pages;
         cursor = `&cursor=${body.nextCursor}`;
