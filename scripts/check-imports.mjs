@@ -34,6 +34,8 @@ const COMMON = ["errors.ts", "settings.ts", "runtime.ts"];
 const SEES_OF_COMMON = { "errors.ts": [], "settings.ts": ["lib"], "runtime.ts": ["db", "settings.ts"] };
 /** Files that may see Hono; a verb never does. */
 const SEES_HONO = /^(http|auth|dashboard|reference|app\.ts)(\/|$)|\/routes\.tsx?$/;
+/** Schemas of responses and messages. A start of the Worker must not create them. */
+const RESPONSES = /\/(?:responses|message-data)\.ts$/;
 
 const flaws = [];
 const rooms = { ...SEES, ...SEES_OF_COMMON };
@@ -61,6 +63,9 @@ for (const path of globSync("src/**/*.{ts,tsx}", { exclude: ["src/env.d.ts"] }).
     if (/^(@hono\/|hono($|\/))/.test(from) && !type && !SEES_HONO.test(file)) flaw("a verb never sees Hono");
     if (!from.startsWith(".")) continue;
     const target = relative("src", join(dirname(path), from));
+    if (!type && room !== "reference" && RESPONSES.test(target) && !RESPONSES.test(file)) {
+      flaw(`${from} is not part of the Worker; import its types only`);
+    }
     const other = roomOf(target);
     if (other === room || (room !== "lib" && COMMON.includes(other))) continue;
     // The reference tells the version.
