@@ -39,7 +39,7 @@ it("the form of an erasure shows a preview, and changes nothing unless the id is
   for (const [fields, status, says] of [
     [{ confirmation: `${ANA} ` }, 400, "type the id exactly"],
     [{ confirmation: "" }, 400, "type the id exactly"],
-    [{ distinctIds: JSON.stringify([ANA, DEVICE]) }, 409, "other ids by now"],
+    [{ distinctIds: JSON.stringify([ANA, DEVICE]) }, 409, "ids have changed"],
     [{ distinctIds: "" }, 400, "distinctIds"],
     [{ distinctIds: "[" }, 400, "distinctIds"],
     [{ reason: "boredom" }, 400, "reason"],
