@@ -70,14 +70,15 @@ const jsonEncoder = new TextEncoder();
 export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string[] {
   const chunks: string[] = [];
   let parts: string[] = [];
-  let bytes = 0;
+  // Each element counts with its comma, or the bracket behind the last. The other bracket is counted here.
+  let bytes = 1;
   for (const element of list) {
     const part = JSON.stringify(element);
     const partBytes = jsonEncoder.encode(part).length + 1;
     if (parts.length > 0 && bytes + partBytes > bytesMax) {
       chunks.push(`[${parts.join()}]`);
       parts = [];
-      bytes = 0;
+      bytes = 1;
     }
     parts.push(part);
     bytes += partBytes;

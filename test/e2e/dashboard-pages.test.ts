@@ -1,7 +1,7 @@
 import type { Browser } from "playwright-core";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
-import { expectAccessible, openPage, RULES_OF_LOOKS, signIn, type Watched } from "./support/dashboard.ts";
+import { expectAccessible, loadAxe, openPage, RULES_OF_LOOKS, signIn, type Watched } from "./support/dashboard.ts";
 import { type DashboardWorld, EVIL, fillDashboard, fillDay } from "./support/dashboard-world.ts";
 import { startReceiver } from "./support/receiver.ts";
 import { type Server, startServer } from "./support/server.ts";
@@ -129,6 +129,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     [server, browser] = await Promise.all([startServer({ secrets }), connectBrowser()]);
     world = await fillDashboard(server);
     watched = await openPage(browser);
+    await loadAxe(watched.context);
     // The name in the audit is a script as well.
     await signIn(watched.page, server.url, EVIL);
   });

@@ -65,7 +65,7 @@ it("jsonChunks keeps all elements in order, and each chunk within its bytes", ()
       expect(lists.flat()).toEqual(JSON.parse(JSON.stringify(list)));
       for (const [index, chunk] of chunks.entries()) {
         if ((lists[index]?.length ?? 0) > 1)
-          expect(new TextEncoder().encode(chunk).length).toBeLessThanOrEqual(bytesMax + 1);
+          expect(new TextEncoder().encode(chunk).length).toBeLessThanOrEqual(bytesMax);
       }
     }),
   );

@@ -32,6 +32,9 @@ export async function openPage(browser: Browser, options: Parameters<Browser["ne
   return { page, context, complaints };
 }
 
+/** Loads axe with every page of a context. Sending its half a megabyte for each check takes as long as the check. */
+export const loadAxe = (context: BrowserContext): Promise<unknown> => context.addInitScript(axeSource);
+
 export async function signIn(page: Page, url: string, name = "Ana"): Promise<void> {
   await page.goto(`${url}/admin`);
   await page.getByLabel("Your name").fill(name);
@@ -67,7 +70,11 @@ export async function expectAccessible(page: Page, rules?: readonly string[]): P
   // The debugger evaluates axe, because the content policy does not apply to it. Once per document, because axe is large.
   if (!(await page.evaluate("'axe' in globalThis"))) await page.evaluate(axeSource);
   // Passed checks are counted but not listed, which halves the work. No rule needs the style sheets loaded once more.
-  const options = JSON.stringify({ resultTypes: ["violations"], preload: false, ...(rules === undefined ? {} : { runOnly: rules }) });
+  const options = JSON.stringify({
+    resultTypes: ["violations"],
+    preload: false,
+    ...(rules === undefined ? {} : { runOnly: rules }),
+  });
   const results = (await page.evaluate(`axe.run(document, ${options})`)) as AxeResults;
   const serious = results.violations.filter(({ impact }) => impact === "serious" || impact === "critical");
   const findings = serious.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" | ")}`);

@@ -15,6 +15,8 @@ import {
 import { Clock, makeApp, type TestApp } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
+// Each test downloads a document of many pages as often as the download has trips.
+vi.setConfig({ testTimeout: 120_000 });
 
 // Retries do not wait.
 beforeEach(() => {
