@@ -1,6 +1,6 @@
 import { and, desc, eq, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn, type SQLiteTable } from "drizzle-orm/sqlite-core";
-import { amountOfSteps, UNITS, type Unit } from "../books/amounts/amount.ts";
+import { amountOfSteps, partsOf, stepsOfSum, UNITS, type Unit } from "../books/amounts/amount.ts";
 import {
   accounts,
   consentLog,
@@ -74,12 +74,8 @@ const countsOf = (): Readonly<Record<CountedKind, SQL>> => ({
   exports: countBySeq(exportAudit.seq, namesId(exportAudit, exportAudit.distinctId)),
 });
 
-/** The divisor that splits a sum. `sumsOf` repeats it as SQL text, because a bound number would divide as REAL. */
-const SPLIT = 1_000_000;
 const splitSumsOf = (steps: SQL | SQLiteColumn, from: SQL) =>
-  [sql`${steps} / 1000000`, sql`${steps} % 1000000`].map(
-    (part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`,
-  );
+  Object.values(partsOf(steps)).map((part) => sql`coalesce((SELECT sum(${part}) FROM ${from}), 0)`);
 
 /** The remaining amount of a unit, including holds of open reservations on balances that are not revoked. */
 function remainingOfUnit(unit: Unit): SQL {
@@ -91,8 +87,8 @@ function remainingOfUnit(unit: Unit): SQL {
       CROSS JOIN ${creditBalances} ON ${creditBalances.id} = leg.value ->> 'balanceId'
       WHERE ${countOfAccount(reservations)} AND ${reservations.state} = 'open' AND ${isOfUnit} AND ${creditBalances.revokedAtMs} IS NULL`,
   );
-  const [high, low] = left.map((sum, index) => sql`coalesce(sum(${sum} + ${held[index]}), 0)`);
-  return sql`json_array(${high}, ${low})`;
+  const [whole, rest] = left.map((sum, index) => sql`coalesce(sum(${sum} + ${held[index]}), 0)`);
+  return sql`json_array(${whole}, ${rest})`;
 }
 
 /** Counts the stored data about ids, as JSON for `readCounts`. The rows of `from` have the columns of `erasureIds` for an id. */
@@ -118,8 +114,8 @@ export function readCounts(stored: string, keepConsent: boolean): ErasureCounts 
     Object.fromEntries(names.map((name) => [name, sum((part) => part[name])])) as Record<Name, number>;
   const revoked: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
-    const [high, low] = [0, 1].map((index) => BigInt(sum((part) => part.revoked[unit][index] ?? 0)));
-    const steps = (high ?? 0n) * BigInt(SPLIT) + (low ?? 0n);
+    const [whole = 0, rest = 0] = [0, 1].map((index) => sum((part) => part.revoked[unit][index] ?? 0));
+    const steps = stepsOfSum({ whole, rest });
     if (steps > 0n) revoked[unit] = amountOfSteps(unit, steps);
   }
   return {

@@ -87,7 +87,6 @@ export function amountJson(steps: SQLWrapper, unit: Unit | SQLWrapper): SQL {
   return sql`iif(${steps} < 0, '-', '') || rtrim(rtrim(${digits}, '0'), '.')`;
 }
 
-// The divisors are literals in the SQL: bound numbers are REAL, and would divide as REAL.
 const digitsOf = (steps: SQLWrapper, isCents: boolean): SQL =>
   isCents
     ? sql`printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000)`
@@ -102,15 +101,20 @@ export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): S
   iif(${unit} = 'cents', printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000),
     printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)), '0'), '.'))`;
 
-/**
- * The factor that splits a sum of steps into two parts, because SQLite's integers hold only a thousand of the largest amounts.
- * The SQL below uses the same million.
- */
-const SUM_DIVISOR = 1_000_000n;
-export const sumOfSteps = (steps: Column | SQL) =>
-  computed({ whole: sql<number>`sum(${steps} / 1000000)`, rest: sql<number>`sum(${steps} % 1000000)` });
+/** The factor that splits a sum of steps into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
+const SUM_DIVISOR = 1_000_000;
+/** The two parts of an amount. Each can be summed, and `stepsOfSum` joins the sums. */
+export const partsOf = (steps: Column | SQL) => ({
+  whole: sql`${steps} / ${SUM_DIVISOR}`,
+  rest: sql`${steps} % ${SUM_DIVISOR}`,
+});
+/** The sum of amounts, in two parts. */
+export function sumOfSteps(steps: Column | SQL) {
+  const { whole, rest } = partsOf(steps);
+  return computed({ whole: sql<number>`sum(${whole})`, rest: sql<number>`sum(${rest})` });
+}
 export const stepsOfSum = ({ whole, rest }: { readonly whole: number; readonly rest: number }): bigint =>
-  BigInt(whole) * SUM_DIVISOR + BigInt(rest);
+  BigInt(whole) * BigInt(SUM_DIVISOR) + BigInt(rest);
 
 /** Amounts in steps, by unit. An absent unit, or an amount of 0, means that the event does not have the unit. */
 export type Quantities = { readonly [U in Unit]?: Steps };

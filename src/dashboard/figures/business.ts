@@ -1,5 +1,5 @@
 import { and, desc, eq, gt, isNotNull, isNull, lt, not, or, sql } from "drizzle-orm";
-import { amountOfSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { amountOfSteps, partsOf, stepsOfSum, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import {
   asInteger,
   assignments,
@@ -29,8 +29,6 @@ const BUSINESS_PAGES_A_RUN_MAX = 30;
 const BUSINESS_QUERIES_A_PAGE = 6;
 /** How many days back the figures show expired amounts. */
 const EXPIRED_DAYS = 90;
-/** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
-const STEPS_APART = 1_000_000;
 
 type Moment = { nowMs: number };
 const walkNow = (value: ValueOf<Moment>) => asInteger(value("nowMs"));
@@ -85,9 +83,9 @@ const ACTIVE_DAYS = [7, 30, 90] as const;
 function figuresOf(value: ValueOf<BusinessPage>) {
   const { id, environmentId, isErased, lastActiveDay } = accounts;
   const { packId, unit, remainingSteps, expiresAtMs } = creditBalances;
-  const [dayMs, apart] = [asInteger(sql`${DAY_MS}`), asInteger(sql`${STEPS_APART}`)];
   const isInPage = sql`${id} > ${value("afterId")} AND ${id} <= ${value("endId")}`;
-  const parts = sql`sum(${remainingSteps} / ${apart}), sum(${remainingSteps} % ${apart})`;
+  const { whole, rest } = partsOf(remainingSteps);
+  const parts = sql`sum(${whole}), sum(${rest})`;
   const balances = sql`FROM ${accounts} CROSS JOIN ${creditBalances} INDEXED BY credit_balances_remaining
     ON ${creditBalances.accountId} = ${id} AND ${creditBalances.hasRemaining} = 1 WHERE ${isInPage}`;
   // The time of the account's environment.
@@ -96,17 +94,17 @@ function figuresOf(value: ValueOf<BusinessPage>) {
     SELECT ${environmentId}, 'outstanding', ${packId}, ${unit}, ${parts}
     ${balances} AND ${expiresAtMs} > ${time} GROUP BY 1, 3, 4
     UNION ALL
-    SELECT ${environmentId}, 'expired', CAST(${expiresAtMs} / ${dayMs} AS TEXT), ${unit}, ${parts}
+    SELECT ${environmentId}, 'expired', CAST(${expiresAtMs} / ${DAY_MS} AS TEXT), ${unit}, ${parts}
     ${balances} AND ${expiresAtMs} <= ${time} AND ${expiresAtMs} > ${time} - ${EXPIRED_DAYS * DAY_MS} GROUP BY 1, 3, 4
     UNION ALL
-    SELECT ${environmentId}, 'expiring', CAST(${expiresAtMs} / ${dayMs} AS TEXT), ${unit}, ${parts}
+    SELECT ${environmentId}, 'expiring', CAST(${expiresAtMs} / ${DAY_MS} AS TEXT), ${unit}, ${parts}
     ${balances} AND ${expiresAtMs} > ${time} AND ${expiresAtMs} <= ${time} + ${AHEAD_DAYS * DAY_MS} GROUP BY 1, 3, 4
     UNION ALL
     SELECT ${environmentId}, 'users', '', '', count(*), 0 FROM ${accounts} WHERE ${isInPage} AND ${isErased} = 0 GROUP BY 1
     UNION ALL
     SELECT ${environmentId}, 'active', CAST(d.value AS TEXT), '', count(*), 0
     FROM ${accounts} CROSS JOIN json_each(${JSON.stringify(ACTIVE_DAYS)}) AS d
-    WHERE ${isInPage} AND ${isErased} = 0 AND ${lastActiveDay} > ${time} / ${dayMs} - d.value GROUP BY 1, 3`;
+    WHERE ${isInPage} AND ${isErased} = 0 AND ${lastActiveDay} > ${time} / ${DAY_MS} - d.value GROUP BY 1, 3`;
 }
 
 /**
@@ -216,8 +214,6 @@ const selectFigures = query((value: ValueOf<{ environmentId: number }>) =>
 );
 type FigureRow = StatementRow<typeof selectFigures>;
 
-const stepsOf = ({ whole, rest }: FigureRow): bigint => BigInt(whole) * BigInt(STEPS_APART) + BigInt(rest);
-
 /** Returns sums of rows by unit, in the order of units. */
 function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; readonly amount: number }[] {
   return UNITS.flatMap((unit) => {
@@ -228,7 +224,7 @@ function byUnit(rows: readonly FigureRow[]): readonly { readonly unit: Unit; rea
         unit,
         amount: amountOfSteps(
           unit,
-          own.reduce((sum, row) => sum + stepsOf(row), 0n),
+          own.reduce((sum, row) => sum + stepsOfSum(row), 0n),
         ),
       },
     ];
@@ -268,7 +264,10 @@ function byDay(rows: readonly FigureRow[], firstMs: number, count: number) {
     const days = Array.from({ length: count }, (_, index) => {
       const day = Math.floor(firstMs / DAY_MS) + index;
       const row = own.find(({ label }) => label === `${day}`);
-      return { date: iso(day * DAY_MS).slice(0, 10), value: row === undefined ? 0 : amountOfSteps(unit, stepsOf(row)) };
+      return {
+        date: iso(day * DAY_MS).slice(0, 10),
+        value: row === undefined ? 0 : amountOfSteps(unit, stepsOfSum(row)),
+      };
     });
     return days.some(({ value }) => value > 0) ? [{ unit, days }] : [];
   });

@@ -1,8 +1,8 @@
 import { and, between, eq, sql } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
-import { amountOfSteps, fromSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
+import { amountOfSteps, fromSteps, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../../books/amounts/amount.ts";
 import type { ActivityKind } from "../../db/activity.ts";
-import { asInteger, computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
+import { computed, drizzle, fields, query, read, scalar, type ValueOf } from "../../db/query.ts";
 import { accounts, creditBalances, creditPacks, dailyActivity, reservations, type Steps } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { DAY_MS, iso } from "../../lib/time.ts";
@@ -116,8 +116,6 @@ export async function readPackFigures(ctx: TenantCtx, firstMs: number, count: nu
 const USERS_MAX = 300;
 const OUTSTANDING_BALANCES_MAX = 600;
 const OUTSTANDING_HOLDS_MAX = 100;
-/** The factor that splits a sum into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
-const OUTSTANDING_STEPS_APART = 1_000_000;
 
 type OutstandingEnvironment = { environmentId: number };
 const user = alias(accounts, "user");
@@ -139,17 +137,12 @@ const countUsers = query((value: ValueOf<OutstandingEnvironment>) =>
 );
 
 const selectBalances = query((value: ValueOf<OutstandingEnvironment & { nowMs: number }>) => {
-  const steps = creditBalances.remainingSteps;
-  // D1 binds numbers as REAL, for which a division has no remainder.
-  const apart = asInteger(sql`${OUTSTANDING_STEPS_APART}`);
   const { accountId, unit, expiresAtMs, hasRemaining } = creditBalances;
   return read(
-    computed({
-      unit: sql<Unit>`${unit}`,
-      balances: sql<number>`count(*)`,
-      whole: sql<number>`sum(${steps} / ${apart})`,
-      rest: sql<number>`sum(${steps} % ${apart})`,
-    }),
+    {
+      ...computed({ unit: sql<Unit>`${unit}`, balances: sql<number>`count(*)` }),
+      ...sumOfSteps(creditBalances.remainingSteps),
+    },
     (list) => sql`SELECT ${list} FROM (
       SELECT ${creditBalances}.* FROM ${ofUsers(value)} AS ${user} CROSS JOIN ${creditBalances}
       INDEXED BY credit_balances_remaining ON ${accountId} = ${user.id} AND ${hasRemaining} = 1
@@ -196,7 +189,7 @@ export async function readOutstanding(ctx: TenantCtx) {
   const legs = holds.flatMap((row) => JSON.parse(row.legs) as readonly HeldAmount[]);
   const amounts = UNITS.flatMap((unit) => {
     const row = balances.find((each) => each.unit === unit);
-    const spendable = row === undefined ? 0n : BigInt(row.whole) * BigInt(OUTSTANDING_STEPS_APART) + BigInt(row.rest);
+    const spendable = row === undefined ? 0n : stepsOfSum(row);
     const held = legs.reduce((sum, leg) => (leg.unit === unit ? sum + BigInt(leg.amountSteps) : sum), 0n);
     if (spendable + held === 0n) return [];
     return [{ unit, amount: amountOfSteps(unit, spendable + held), held: amountOfSteps(unit, held) }];
