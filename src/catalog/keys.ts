@@ -17,7 +17,7 @@ import {
 import { apiKeys, environments } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { sha256 } from "../lib/encoding.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
@@ -194,7 +194,7 @@ interface KeyPosition {
 
 const START: KeyPosition = { afterMs: -1, afterId: "" };
 
-async function openPosition(cursor: string | undefined, scope: readonly string[]): Promise<KeyPosition> {
+function openPosition(cursor: string | undefined, scope: readonly string[]): KeyPosition {
   if (cursor === undefined) return START;
   const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
@@ -234,13 +234,11 @@ export async function listKeys(
 ): Promise<ListKeysOutput> {
   await requireApp(root, appId);
   const scope = ["api_keys", appId, mode ?? ""];
-  const position = await openPosition(cursor, scope);
+  const position = openPosition(cursor, scope);
   const rows = await all(root.db, selectKeys({ appId, mode, ...position, limit: limit + 1 }));
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
-  const isMore = last !== undefined && rows.length > limit;
+  const { page, last } = cutPage(rows, limit);
   return {
-    keys: shown.map(presentKey),
-    nextCursor: isMore ? encodeTextCursor(JSON.stringify([last.createdAtMs, last.keyId]), scope) : null,
+    keys: page.map(presentKey),
+    nextCursor: last === undefined ? null : encodeTextCursor(JSON.stringify([last.createdAtMs, last.keyId]), scope),
   };
 }

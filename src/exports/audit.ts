@@ -4,7 +4,7 @@ import { asInteger, drizzle, fields, insertFrom, query, scalar, type ValueOf } f
 import { environments, exportAudit } from "../db/schema.ts";
 import { all, type Statement } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import type { Mode, TenantCtx } from "../runtime.ts";
 
 /** The person of an audit row. */
@@ -109,15 +109,13 @@ export async function findLinks(
   // The cursor's checksum proves that the code below wrote it.
   const [distinctId, seq] = JSON.parse(text) as [string, number];
   const rows = await all(ctx.db, selectAuditRows({ environmentId, distinctId, seq }));
-  const lookedAt = rows.slice(0, SEARCHED_LINKS_MAX);
-  const last = lookedAt.at(-1);
-  const isMore = rows.length > SEARCHED_LINKS_MAX && last !== undefined;
+  const { page, last } = cutPage(rows, SEARCHED_LINKS_MAX);
   return {
-    links: lookedAt
+    links: page
       .filter((row) => row.action === action && row.occurredAtMs >= fromMs && row.occurredAtMs < toMs)
       .toSorted((a, b) => b.occurredAtMs - a.occurredAtMs)
       .map((row) => ({ ...presentAuditRow(row), seq: row.seq })),
-    nextCursor: isMore ? encodeTextCursor(JSON.stringify([last.distinctId, last.seq]), scope) : null,
+    nextCursor: last === undefined ? null : encodeTextCursor(JSON.stringify([last.distinctId, last.seq]), scope),
   };
 }
 

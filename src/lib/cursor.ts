@@ -37,3 +37,12 @@ export function decodeCursor(cursor: string, scope: CursorScope): number | null 
   const text = decodeTextCursor(cursor, scope);
   return text !== null && /^[1-9]\d{0,15}$/.test(text) ? Number(text) : null;
 }
+
+/** Cuts the rows of a query that reads one more than a page has. `last` is the page's last row if others follow. */
+export function cutPage<Row>(
+  rows: readonly Row[],
+  limit: number,
+): { readonly page: readonly Row[]; readonly last: Row | undefined } {
+  const page = rows.slice(0, limit);
+  return { page, last: rows.length > limit ? page.at(-1) : undefined };
+}

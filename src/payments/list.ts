@@ -5,7 +5,7 @@ import { asInteger, boundLimit, computed, drizzle, fields, query, type RowOf, ty
 import { payments, type Steps, stripeLog } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor, PurserError } from "../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { factsOf } from "./facts.ts";
@@ -43,15 +43,13 @@ export async function listPayments(
   const [rows, sums, debt] = isFirst
     ? await batch(root.db, [selectRows, selectSums(filters), selectDebt({ environmentId, userId: userId ?? "" })])
     : [await all(root.db, selectRows), [], []];
-  const page = rows.slice(0, limit);
-  const last = page.at(-1);
+  const { page, last } = cutPage(rows, limit);
   return {
     payments: page.map((row) => present(readPayment(row), readEvents(row))),
     // The statement leaves out payments without a currency.
     ...(isFirst ? { sums: sums.map((sum) => ({ ...sum, currency: sum.currency ?? "" })) } : {}),
     ...(isFirst && userId !== null ? { debt } : {}),
-    nextCursor:
-      rows.length > limit && last !== undefined ? encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope) : null,
+    nextCursor: last === undefined ? null : encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope),
   };
 }
 
@@ -235,10 +233,10 @@ export async function listStripeEvents(
     ),
   );
   const rows = found.flat().toSorted((a, b) => b.atMs - a.atMs);
-  const last = rows[limit - 1];
+  const { page, last } = cutPage(rows, limit);
   return {
-    events: rows.slice(0, limit).map(presentStripeEvent),
-    nextCursor: rows.length > limit && last !== undefined ? encodeTextCursor(positionOf(last), scope) : null,
+    events: page.map(presentStripeEvent),
+    nextCursor: last === undefined ? null : encodeTextCursor(positionOf(last), scope),
   };
 }
 

@@ -3,7 +3,7 @@ import { boundLimit, computed, drizzle, fields, query, type RowOf, type ValueOf 
 import { distinctIds } from "../db/schema.ts";
 import { all } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { TenantCtx } from "../runtime.ts";
 
@@ -42,10 +42,11 @@ export async function findPeople(
   if (after === null) throw invalidCursor();
   const range = { from: beginning, to: `${beginning}\u{10ffff}` };
   const rows = await all(ctx.db, selectPersonIds({ environmentId: environment.id, after, ...range, limit: limit + 1 }));
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
-  const isMore = rows.length > limit && last !== undefined;
-  return { people: shown.map(presentId), nextCursor: isMore ? encodeTextCursor(last.distinctId, scope) : null };
+  const { page, last } = cutPage(rows, limit);
+  return {
+    people: page.map(presentId),
+    nextCursor: last === undefined ? null : encodeTextCursor(last.distinctId, scope),
+  };
 }
 
 const presentId = ({ firstSeenAtMs, lastSeenAtMs, ...row }: IdRow) => ({
@@ -82,11 +83,9 @@ export async function recentPeople(ctx: TenantCtx, { limit, cursor }: { limit: n
   const end = text.indexOf(" ");
   const before = { beforeDay: Number(text.slice(0, end)), beforeId: text.slice(end + 1) };
   const rows = await all(ctx.db, selectRecent({ environmentId: environment.id, ...before, limit: limit + 1 }));
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
-  const isMore = rows.length > limit && last !== undefined;
+  const { page, last } = cutPage(rows, limit);
   return {
-    people: shown.map(({ lastActiveDay: _, ...row }) => presentId(row)),
-    nextCursor: isMore ? encodeTextCursor(`${last.lastActiveDay} ${last.distinctId}`, scope) : null,
+    people: page.map(({ lastActiveDay: _, ...row }) => presentId(row)),
+    nextCursor: last === undefined ? null : encodeTextCursor(`${last.lastActiveDay} ${last.distinctId}`, scope),
   };
 }

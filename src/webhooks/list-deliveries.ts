@@ -4,7 +4,7 @@ import { asInteger, computed, drizzle, fields, query, read, scalar, type ValueOf
 import { webhookDeliveries, webhookEndpoints, webhookMessages } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { SystemCtx, TenantCtx } from "../runtime.ts";
 import { requireEndpoint } from "./endpoint.ts";
@@ -72,8 +72,7 @@ export async function listDeliveries(
     selectDeliveries({ ...place, most, status: wanted ?? null, isEnabled, limit: limit + 1 }),
     selectLast({ ...place, others: most - 1 }),
   ]);
-  const page = rows.slice(0, limit);
-  const last = rows.length > limit ? page.at(-1) : lastSeen;
+  const { page, last = lastSeen } = cutPage(rows, limit);
   return {
     deliveries: page.map((row) => ({
       messageId: row.id,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { decodeCursor, encodeCursor } from "../../src/lib/cursor.ts";
+import { cutPage, decodeCursor, encodeCursor } from "../../src/lib/cursor.ts";
 import { decodeBase64url, encodeBase64url } from "../../src/lib/encoding.ts";
 
 const scope = [7, "user", ""] as const;
@@ -50,4 +50,10 @@ it("refuses text that is not a cursor", async () => {
   for (const text of ["", "x", "5", "AAAA", "null", "🙂", "a".repeat(100_000)]) {
     expect(decodeCursor(text, scope)).toBeNull();
   }
+});
+
+it("cuts a page from its rows, and says after which row others follow", () => {
+  expect(cutPage([1, 2, 3], 2)).toEqual({ page: [1, 2], last: 2 });
+  expect(cutPage([1, 2], 2)).toEqual({ page: [1, 2], last: undefined });
+  expect(cutPage([], 2)).toEqual({ page: [], last: undefined });
 });

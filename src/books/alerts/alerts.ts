@@ -19,7 +19,7 @@ import { accounts, alertStates, alerts, environments } from "../../db/schema.ts"
 import { all, batch } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
 import { warn } from "../../http/factory.ts";
-import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
+import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { fromSteps, toSteps } from "../amounts/amount.ts";
@@ -182,8 +182,7 @@ export async function listAlertUsers(
   const afterId = cursor === undefined ? 0 : decodeCursor(cursor, scope);
   if (afterId === null) throw invalidCursor();
   const rows = await all(root.db, selectAlertUsers({ environmentId, alertId, afterId, limit: limit + 1 }));
-  const page = rows.slice(0, limit);
-  const last = rows.length > limit ? page.at(-1) : undefined;
+  const { page, last } = cutPage(rows, limit);
   return {
     users: page.map(({ userId }) => ({ userId })),
     nextCursor: last === undefined ? null : encodeCursor(last.id, scope),

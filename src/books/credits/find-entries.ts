@@ -3,7 +3,7 @@ import { boundLimit, computed, drizzle, fields, optional, query, type ValueOf } 
 import { accounts, balanceExpiries, creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { DAY_MS } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { readFirstSeqs } from "./history.ts";
@@ -199,10 +199,8 @@ export async function listExpiries(
   const [expiresAtMs = 0, accountId = 0, grantSeq = 0] = text.split(" ").map(Number);
   const rows = await all(ctx.db, selectExpiries({ environmentId, expiresAtMs, accountId, grantSeq, toMs }));
   const nowMs = ctx.now();
-  const lookedAt = rows.slice(0, lookedAtExpiriesMax);
-  const last = lookedAt.at(-1);
-  const isMore = rows.length > lookedAtExpiriesMax && last !== undefined;
-  const wanted = lookedAt.filter(
+  const { page, last } = cutPage(rows, lookedAtExpiriesMax);
+  const wanted = page.filter(
     (row) =>
       (unit === undefined || row.unit === unit) &&
       (packId === undefined || row.packId === packId) &&
@@ -210,7 +208,8 @@ export async function listExpiries(
   );
   return {
     balances: wanted.map(({ userId, ...row }) => ({ ...showBalance(row, nowMs), userId })),
-    nextCursor: isMore ? encodeTextCursor(`${last.expiresAtMs} ${last.accountId} ${last.grantSeq}`, scope) : null,
+    nextCursor:
+      last === undefined ? null : encodeTextCursor(`${last.expiresAtMs} ${last.accountId} ${last.grantSeq}`, scope),
   };
 }
 

@@ -3,7 +3,7 @@ import { asInteger, boundLimit, computed, drizzle, fields, read, type ValueOf } 
 import { creditBalances, creditLedger, type Steps } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, invalidCursor, PurserError } from "../../errors.ts";
-import { decodeCursor, encodeCursor } from "../../lib/cursor.ts";
+import { cutPage, decodeCursor, encodeCursor } from "../../lib/cursor.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { readStoredRules, rulesPassFilter } from "../amounts/match.ts";
 import { accountQuery } from "../ledger/account.ts";
@@ -245,10 +245,9 @@ export async function balancesAsOf(
   const beforeSeq = cursor === undefined ? await firstSeqFrom(ctx, userId, asOfMs + 1) : decodeCursor(cursor, scope);
   if (beforeSeq === null) throw invalidCursor();
   const rows = await all(ctx.db, selectBalancesPage(ctx, { userId }, { asOfMs, beforeSeq, limit: limit + 1 }));
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
+  const { page, last } = cutPage(rows, limit);
   return {
-    balances: shown.map((row) => ({ balanceId: row.id, past: row.isFound ? presentBalance(row, asOfMs) : null })),
-    nextCursor: rows.length > limit && last !== undefined ? encodeCursor(last.grantSeq, scope) : null,
+    balances: page.map((row) => ({ balanceId: row.id, past: row.isFound ? presentBalance(row, asOfMs) : null })),
+    nextCursor: last === undefined ? null : encodeCursor(last.grantSeq, scope),
   };
 }

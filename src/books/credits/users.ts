@@ -14,7 +14,7 @@ import {
 import { accounts, creditBalances, creditLedger } from "../../db/schema.ts";
 import { all, type StatementRow } from "../../db/sql.ts";
 import { invalidCursor } from "../../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { amountOfSteps, stepsOfSum, sumOfSteps, UNITS, type Unit } from "../amounts/amount.ts";
@@ -190,10 +190,11 @@ export async function findUsers(
   if (after === null) throw invalidCursor();
   const values = { environmentId, nowMs: ctx.now(), after, ...rangeOf(beginning), limit: limit + 1 };
   const rows = await all(ctx.db, selectUsersByPrefix(values));
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
-  const isMore = rows.length > limit && last !== undefined;
-  return { users: shown.map(presentFoundUser), nextCursor: isMore ? encodeTextCursor(last.userId, scope) : null };
+  const { page, last } = cutPage(rows, limit);
+  return {
+    users: page.map(presentFoundUser),
+    nextCursor: last === undefined ? null : encodeTextCursor(last.userId, scope),
+  };
 }
 
 const selectRecentUsers = query((value: ValueOf<Bounds & { beforeDay: number; beforeId: number }>) =>
@@ -226,12 +227,10 @@ export async function recentUsers(
   const [beforeDay = 0, beforeId = 0] = text.split(" ").map(Number);
   const values = { environmentId, nowMs: ctx.now(), beforeDay, beforeId, limit: limit + 1 };
   const rows = await all(ctx.db, selectRecentUsers(values));
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
-  const isMore = rows.length > limit && last !== undefined;
+  const { page, last } = cutPage(rows, limit);
   return {
-    users: shown.map(presentFoundUser),
-    nextCursor: isMore ? encodeTextCursor(`${last.lastActiveDay} ${last.accountId}`, scope) : null,
+    users: page.map(presentFoundUser),
+    nextCursor: last === undefined ? null : encodeTextCursor(`${last.lastActiveDay} ${last.accountId}`, scope),
   };
 }
 

@@ -111,7 +111,7 @@ export async function listEvents(
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const scope = ["usage events", ctx.environment.id, userId];
   const first = { beforeMs: to ?? Number.MAX_SAFE_INTEGER, beforeSeq: 0 };
-  const span = { ...earlier(first, cursor === undefined ? first : await readPlace(cursor, scope)), from: from ?? 0 };
+  const span = { ...earlier(first, cursor === undefined ? first : readPlace(cursor, scope)), from: from ?? 0 };
   const user = { userId };
   const isFiltered = event !== undefined || model !== undefined;
   const lookedAtMax = isFiltered ? LOOKED_AT_MAX : limit + 1;
@@ -123,7 +123,7 @@ export async function listEvents(
   const last = isCut ? page[shown.length - 1] : rows.length === lookedAtMax ? rows.at(-1) : undefined;
   return {
     events: shown,
-    nextCursor: last === undefined ? null : await encodeTextCursor(`${last.occurredAtMs} ${last.seq}`, scope),
+    nextCursor: last === undefined ? null : encodeTextCursor(`${last.occurredAtMs} ${last.seq}`, scope),
   };
 }
 
@@ -161,8 +161,8 @@ const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: 
 const earlier = (a: EventPlace, b: EventPlace): EventPlace =>
   a.beforeMs < b.beforeMs || (a.beforeMs === b.beforeMs && a.beforeSeq < b.beforeSeq) ? a : b;
 
-async function readPlace(cursor: string, scope: readonly (string | number)[]): Promise<EventPlace> {
-  const text = await decodeTextCursor(cursor, scope);
+function readPlace(cursor: string, scope: readonly (string | number)[]): EventPlace {
+  const text = decodeTextCursor(cursor, scope);
   const [, beforeMs, beforeSeq] = /^(\d{1,15}) (\d{1,15})$/.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeSeq === undefined) throw invalidCursor();
   return { beforeMs: Number(beforeMs), beforeSeq: Number(beforeSeq) };

@@ -4,7 +4,7 @@ import { asInteger, computed, drizzle, fields, query, type RowOf, type ValueOf }
 import { accounts, reservations } from "../../db/schema.ts";
 import { all, type Statement } from "../../db/sql.ts";
 import { invalidCursor, PurserError } from "../../errors.ts";
-import { decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
+import { cutPage, decodeTextCursor, encodeTextCursor } from "../../lib/cursor.ts";
 import { iso } from "../../lib/time.ts";
 import type { TenantCtx } from "../../runtime.ts";
 import { accountQuery, type OfUser } from "../ledger/account.ts";
@@ -149,17 +149,15 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
 export async function listReservations(ctx: TenantCtx, input: ReservationsInput): Promise<ReservationsOutput> {
   const { userId, status, limit, cursor } = input;
   const scope = ["reservations", ctx.environment.id, userId, status ?? ""];
-  const before = cursor === undefined ? NEWEST : await readPosition(cursor, scope);
+  const before = cursor === undefined ? NEWEST : readPosition(cursor, scope);
   const rows = await all(
     ctx.db,
     selectReservationsPage[status ?? "all"](ctx, { userId }, { ...before, limit: limit + 1, nowMs: ctx.now() }),
   );
-  const shown = rows.slice(0, limit);
-  const last = shown.at(-1);
-  const isMore = rows.length > limit && last !== undefined;
+  const { page, last } = cutPage(rows, limit);
   return {
-    reservations: shown.map((row) => presentReservation(userId, row)),
-    nextCursor: isMore ? await encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope) : null,
+    reservations: page.map((row) => presentReservation(userId, row)),
+    nextCursor: last === undefined ? null : encodeTextCursor(`${last.createdAtMs} ${last.id}`, scope),
   };
 }
 
@@ -170,8 +168,8 @@ type ReservationPosition = {
 
 const NEWEST: ReservationPosition = { beforeMs: Number.MAX_SAFE_INTEGER, beforeId: "" };
 
-async function readPosition(cursor: string, scope: readonly (string | number)[]): Promise<ReservationPosition> {
-  const text = await decodeTextCursor(cursor, scope);
+function readPosition(cursor: string, scope: readonly (string | number)[]): ReservationPosition {
+  const text = decodeTextCursor(cursor, scope);
   const [, beforeMs, beforeId] = /^(\d{1,15}) (res_.+)$/.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeId === undefined) throw invalidCursor();
   return { beforeMs: Number(beforeMs), beforeId };
