@@ -1,16 +1,13 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { createWorkerApp } from "../../src/app.ts";
-import { randomId } from "../../src/lib/ids.ts";
-import { type Bindings, bound, Clock, type Deliver } from "./world.ts";
+import { type Bindings, bound, Clock, type Deliver, startIsolate } from "./world.ts";
 
 export const HOST = "http://purser.test";
 /** A rate limiter that never refuses. All tests would share the counts of a real one. */
 export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 
 /** A simple browser, which keeps its cookies and sends forms. */
-export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: Deliver = async () => {}) {
-  const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId }, deliver);
+export function browse(clock = new Clock(), bindings: Bindings = {}, deliver?: Deliver) {
+  const isolate = startIsolate(clock, { deliver });
   let cookie = "";
   /** The cookie with a message that the next page shows once. */
   let once = "";
@@ -18,7 +15,7 @@ export function browse(clock = new Clock(), bindings: Bindings = {}, deliver: De
     const headers = new Headers(init.headers);
     if (cookie !== "") headers.set("cookie", cookie + once);
     const ownEnv = bound({ ADMIN_TRIES, ...bindings });
-    const answer = await app.request(HOST + path, { ...init, headers }, ownEnv, createExecutionContext());
+    const answer = await isolate.request(HOST + path, { ...init, headers }, ownEnv);
     for (const set of answer.headers.getSetCookie()) {
       const [pair = ""] = set.split(";");
       if (pair.startsWith("purser_session=")) cookie = pair;

@@ -1,12 +1,9 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type Schema, Validator } from "@cfworker/json-schema";
-import { createWorkerApp } from "../../src/app.ts";
 import { signToken } from "../../src/exports/create-link.ts";
 import { type ExportDocument, exportDocumentSchema } from "../../src/exports/responses.ts";
-import { randomId } from "../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../src/lib/time.ts";
-import { bound, type Clock, type TestApp } from "./world.ts";
+import { bound, type Clock, startIsolate, type TestApp } from "./world.ts";
 
 // The schema in the form that is published, without undefined values.
 const published = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
@@ -29,8 +26,7 @@ export async function linkTo(app: TestApp, distinctId: string, clock: Clock, mod
 
 /** Opens a link without reading the response's body. */
 export async function open(link: string, clock: Clock, d1: D1Database = env.DB, method = "GET"): Promise<Response> {
-  const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
-  return app.request(link, { method }, bound({ DB: d1 }), createExecutionContext());
+  return startIsolate(clock).request(link, { method }, bound({ DB: d1 }));
 }
 
 /** The received text of a complete or an interrupted response. A client cannot distinguish them (workerd #6818). */

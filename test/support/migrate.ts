@@ -14,6 +14,8 @@ for (const db of [env.DB, env.SPARE]) {
     // Open reservations of earlier files would become due, and may be too many for one run of the cron.
     db.prepare("UPDATE reservations SET expires_at_ms = 9000000000000000 WHERE state = 'open'"),
     db.prepare("DELETE FROM balance_expiries"),
+    // The cron would send the messages of earlier files.
+    db.prepare("DELETE FROM webhook_deliveries"),
   ]);
 }
 

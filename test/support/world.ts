@@ -215,8 +215,36 @@ export function atRandom(count: number, random: Random): PickIsolate {
   };
 }
 
-/** Makes the first attempts of messages. By default, tests make none. */
+/** Makes the first attempts of messages. */
 export type Deliver = NonNullable<Parameters<typeof createWorkerApp>[1]>;
+
+/** The isolate and the way to deliver messages of each running request. */
+const isolates = new WeakMap<Env, { readonly runtime: Runtime; readonly deliver: Deliver }>();
+const isolateOf = (bindings: Env) => {
+  const own = isolates.get(bindings);
+  if (own === undefined) throw new Error("Send requests with `startIsolate`.");
+  return own;
+};
+/** All isolates share one app, because creating its router takes longer than most requests. */
+const sharedApp = createWorkerApp(
+  (bindings) => isolateOf(bindings).runtime,
+  (bindings, ...rest) => isolateOf(bindings).deliver(bindings, ...rest),
+);
+
+/** Starts an isolate, which has its own memory. It makes no first attempts of messages unless `deliver` does. */
+export function startIsolate(
+  clock: Clock,
+  { newId = randomId, deliver = async () => {} }: { newId?: Runtime["newId"]; deliver?: Deliver | undefined } = {},
+) {
+  const own = { runtime: { isolate: {}, now: clock.now, newId }, deliver };
+  return {
+    request: async (path: string, init: RequestInit = {}, bindings: Env = bound()): Promise<Response> => {
+      const ownBindings = { ...bindings };
+      isolates.set(ownBindings, own);
+      return sharedApp.request(path, init, ownBindings, createExecutionContext());
+    },
+  };
+}
 
 /**
  * Returns a function that calls the app in process, at the clock's time, in one isolate or several. `bindings` may replace the real
@@ -227,16 +255,16 @@ export function makeClient(
   bindings: Bindings = {},
   newId: Runtime["newId"] = randomId,
   pick: PickIsolate = () => 0,
-  deliver: Deliver = async () => {},
+  deliver?: Deliver,
 ): Client {
-  const apps: ReturnType<typeof createWorkerApp>[] = [];
-  const appAt = (index: number) => {
-    const app = apps[index] ?? createWorkerApp({ isolate: {}, now: clock.now, newId }, deliver);
-    apps[index] = app;
-    return app;
+  const started: ReturnType<typeof startIsolate>[] = [];
+  const isolateAt = (index: number) => {
+    const isolate = started[index] ?? startIsolate(clock, { newId, deliver });
+    started[index] = isolate;
+    return isolate;
   };
   return async (method, path, options = {}) => {
-    const app = appAt(pick());
+    const isolate = isolateAt(pick());
     const headers = new Headers(options.headers);
     if (options.key !== undefined) headers.set("authorization", `Bearer ${options.key}`);
     if (!headers.has("cf-connecting-ip")) headers.set("cf-connecting-ip", ownAddress());
@@ -244,7 +272,7 @@ export function makeClient(
     if (body !== undefined && !headers.has("content-type")) headers.set("content-type", "application/json");
     const init: RequestInit = { method, headers };
     if (body !== undefined) init.body = isRaw(body) ? body : JSON.stringify(body);
-    const response = await app.request(path, init, bound(bindings), createExecutionContext());
+    const response = await isolate.request(path, init, bound(bindings));
     const text = await response.text();
     const isJson = text !== "" && (response.headers.get("content-type") ?? "").includes("json");
     const answer = { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text };

@@ -1,8 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { createWorkerApp } from "../../../src/app.ts";
-import { randomId } from "../../../src/lib/ids.ts";
-import { bound, Clock } from "../../support/world.ts";
+import { bound, Clock, startIsolate } from "../../support/world.ts";
 
 const APPS = "/api/v1/admin/apps";
 
@@ -23,11 +21,11 @@ function deployment(bindings: Partial<Env> = {}) {
   const clock = new Clock();
   const shared = bound({ ADMIN_TRIES: platform(), ...bindings });
   const isolate = () => {
-    const app = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
+    const { request } = startIsolate(clock);
     const status = async (path: string, init: RequestInit, address: string) => {
       const headers = new Headers(init.headers);
       headers.set("cf-connecting-ip", address);
-      const answer = await app.request(`http://purser.test${path}`, { ...init, headers }, shared);
+      const answer = await request(`http://purser.test${path}`, { ...init, headers }, shared);
       const wait = answer.headers.get("retry-after");
       expect(wait === null).toBe(answer.status !== 429);
       // The API and the sign-in page also explain it in words.

@@ -1,4 +1,3 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { createWorkerApp } from "../../../src/app.ts";
@@ -8,7 +7,7 @@ import { JsonBytes } from "../../../src/lib/json-bytes.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { callKeyed, END_USER_SETTING, keyedRoutes, prepareKeyed } from "../../support/keyed-routes.ts";
 import { expectError } from "../../support/refusals.ts";
-import { bound, type Client, Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
+import { bound, type Client, Clock, makeApp, makeClient, makePack, startIsolate } from "../../support/world.ts";
 
 const LIST = "/api/v1/credits?userId=u";
 const headers = (address: string) => ({ "cf-connecting-ip": address });
@@ -73,7 +72,7 @@ describe("a request above its address's limit", () => {
     "is not unpacked, parsed or hashed, and sends no query to D1: $method $path",
     async ({ method, path }) => {
       const { d1, spent } = countingD1(env.DB);
-      const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId }, async () => {});
+      const app = startIsolate(new Clock());
       const none = bound({ DB: d1, SPARE: d1, PUBLIC_REQUESTS: full, STRIPE_REQUESTS: full });
       const work = [
         ...[
@@ -100,7 +99,7 @@ describe("a request above its address's limit", () => {
             headers: { ...sent, authorization },
             ...(text === "" ? {} : { body: text }),
           };
-          const answer = await app.request(`http://purser.test${path}`, init, none, createExecutionContext());
+          const answer = await app.request(`http://purser.test${path}`, init, none);
           for (const each of work) expect(each).not.toHaveBeenCalled();
           const { error } = await answer.json<{ error: { code: string } }>();
           vi.clearAllMocks();

@@ -1,6 +1,5 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
-import { createWorkerApp } from "../../../src/app.ts";
 import { beginSession } from "../../../src/auth/admin-session.ts";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../src/books/credits/schemas.ts";
@@ -22,6 +21,7 @@ import {
   makeCtx,
   makeLegacyPack,
   makePack,
+  startIsolate,
   type TestApp,
 } from "../../support/world.ts";
 
@@ -62,14 +62,14 @@ describe("signing in", () => {
     const plain = (await browse().signIn()).headers.get("set-cookie") ?? "";
     for (const part of ["HttpOnly", "SameSite=Strict", "Path=/admin", "Max-Age=28800"]) expect(plain).toContain(part);
     expect(plain).not.toContain("Secure");
-    const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId });
+    const app = startIsolate(new Clock());
     const init = { method: "POST", body: new URLSearchParams({ token: env.ADMIN_TOKEN, name: "Ana" }) };
     const answer = await app.request("https://purser.test/admin/sign-in", init, bound({ ADMIN_TRIES }));
     expect(answer.headers.get("set-cookie")).toContain("Secure");
   });
 
   it("may fail ten times a minute from one address, and is then refused even with the right token", async () => {
-    const app = createWorkerApp({ isolate: {}, now: new Clock().now, newId: randomId });
+    const app = startIsolate(new Clock());
     const attempt = (token: string, address: string) =>
       app.request(
         `${HOST}/admin/sign-in`,

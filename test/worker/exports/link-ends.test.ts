@@ -1,7 +1,5 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { createWorkerApp } from "../../../src/app.ts";
 import { systemCtx } from "../../../src/auth/require-admin.ts";
 import { oldLinkEndsPart } from "../../../src/exports/end-links.ts";
 import { randomId } from "../../../src/lib/ids.ts";
@@ -10,7 +8,7 @@ import { runPart } from "../../support/cron.ts";
 import { linkTo, open, readDocument } from "../../support/exports.ts";
 import { describeRefusals, expectError } from "../../support/refusals.ts";
 import { seedAnalytics, seedPerson } from "../../support/seed-rows.ts";
-import { bound, type Client, Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
+import { bound, type Client, Clock, makeApp, makeClient, startIsolate, type TestApp } from "../../support/world.ts";
 
 const PERSON = "/api/v1/export-person";
 const REVOKE = `${PERSON}/revoke`;
@@ -167,13 +165,7 @@ describe("an invalid link in a browser", () => {
   it("returns a short page that is always the same, with the refusal's status and other headers", async () => {
     const clock = new Clock();
     const path = "/api/v1/export-download?token=x";
-    const get = (accept: string, method = "GET") =>
-      createWorkerApp({ isolate: {}, now: clock.now, newId: randomId }).request(
-        path,
-        { method, headers: { accept } },
-        bound(),
-        createExecutionContext(),
-      );
+    const get = (accept: string, method = "GET") => startIsolate(clock).request(path, { method, headers: { accept } });
     const { headers: plain } = await get("*/*");
     for (const accept of ["text/html,application/xhtml+xml,*/*;q=0.8", "application/json, text/html;q=0.5"]) {
       const answer = await get(accept);

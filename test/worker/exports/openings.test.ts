@@ -1,18 +1,15 @@
-import { createExecutionContext } from "cloudflare:test";
 import { expect, it } from "vitest";
-import { createWorkerApp } from "../../../src/app.ts";
-import { randomId } from "../../../src/lib/ids.ts";
 import { auditOf, linkTo } from "../../support/exports.ts";
 import { seedPerson } from "../../support/seed-rows.ts";
-import { bound, Clock, makeApp } from "../../support/world.ts";
+import { Clock, makeApp, startIsolate } from "../../support/world.ts";
 
 it("a link opens 60 times an hour, and is then refused, with nothing recorded", async () => {
   const clock = new Clock();
   const app = await makeApp();
   await seedPerson(app.environments.live, {}, ["ana", "bo"]);
-  const purser = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
+  const purser = startIsolate(clock);
   const ask = async (link: string, method = "GET") => {
-    const response = await purser.request(link, { method }, bound(), createExecutionContext());
+    const response = await purser.request(link, { method });
     return { status: response.status, headers: response.headers, body: method === "HEAD" ? "" : await response.text() };
   };
   const link = await linkTo(app, "ana", clock);

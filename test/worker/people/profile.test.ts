@@ -1,10 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { createWorkerApp } from "../../../src/app.ts";
-import { randomId } from "../../../src/lib/ids.ts";
 import { readProfile } from "../../../src/people/profile.ts";
 import { exportOf, type SentEvent, send } from "../../support/people.ts";
-import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../support/world.ts";
+import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, startIsolate } from "../../support/world.ts";
 
 const device = (n: number): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
 const identify = (id: string, other?: string): SentEvent => ({
@@ -67,7 +65,7 @@ it("a profile shows which id claims it, and none of the claimer's data", async (
 
 it("the page of a person links every id, and gives all reasons of a claim in words", async () => {
   const { app, clock } = await ana();
-  const site = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
+  const site = startIsolate(clock);
   const limiter: RateLimit = { limit: async () => ({ success: true }) };
   const ask = (path: string, init: RequestInit = {}) =>
     site.request(`https://purser.example${path}`, init, { ...env, ADMIN_TRIES: limiter });

@@ -1,7 +1,5 @@
-import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { createWorkerApp } from "../../../../src/app.ts";
 import { systemCtx } from "../../../../src/auth/require-admin.ts";
 import { readEnvironmentUsage } from "../../../../src/books/usage/environment-usage.ts";
 import { sumDays } from "../../../../src/books/usage/sum-days.ts";
@@ -12,7 +10,15 @@ import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { ADMIN } from "../../../support/payments.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { isSoak } from "../../../support/soak.ts";
-import { type Bindings, bound, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
+import {
+  type Bindings,
+  bound,
+  Clock,
+  makeApp,
+  makeClient,
+  startIsolate,
+  type TestApp,
+} from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
@@ -138,8 +144,7 @@ describe("the usage of an environment", () => {
     const exact = '"tokens":9235897673318400.001';
     const text = async (path: string, key: string) => {
       const headers = { authorization: `Bearer ${key}` };
-      const purser = createWorkerApp({ isolate: {}, now: clock.now, newId: randomId });
-      return (await purser.request(path, { headers }, bound(), createExecutionContext())).text();
+      return (await startIsolate(clock).request(path, { headers })).text();
     };
     const ofApp = `/api/v1/admin/apps/${app.appId}/usage?mode=live&from=${FROM}&to=${TO}&groupBy`;
     for (const by of ["day", "event", "model", "user"]) expect(await text(`${ofApp}=${by}`, ADMIN)).toContain(exact);
