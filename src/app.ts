@@ -17,15 +17,14 @@ import { drainBody } from "./http/body.ts";
 import { answerError, answerUnknownPath, logBug } from "./http/errors.ts";
 import { type AppEnv, allowBrowsers, WARNING_HEADER, warningText } from "./http/factory.ts";
 import { healthRoutes } from "./http/health.ts";
-import { randomId } from "./lib/ids.ts";
 import { paymentRoutes, stripeRoutes } from "./payments/routes.ts";
 import { analyticsLimitRoutes, captureRoutes, consentRoutes } from "./people/routes.ts";
 import { docsRoutes, fileRoutes, openApiRoutes } from "./reference/routes.ts";
-import type { Outbox, Runtime } from "./runtime.ts";
+import { createRuntime, type Outbox, type Runtime } from "./runtime.ts";
 import { makeFirstAttempts } from "./webhooks/deliver-due.ts";
 import { webhookRoutes } from "./webhooks/routes.ts";
 
-const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
+const requestRuntime = createRuntime();
 
 /** A function that makes the first delivery attempts of the messages that a request wrote. */
 type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
@@ -33,7 +32,10 @@ type Deliver = (env: Env, runtime: Runtime, outbox: Outbox) => Promise<void>;
 const deliverNow: Deliver = (env, runtime, outbox) => makeFirstAttempts(systemCtx(env, runtime), outbox);
 
 /** Creates the HTTP application. Tests pass the runtime of each request, by its bindings, and their own way to deliver messages. */
-export function createWorkerApp(runtimeOf: (env: Env) => Runtime = () => realRuntime, deliver: Deliver = deliverNow) {
+export function createWorkerApp(
+  runtimeOf: (env: Env) => Runtime = () => requestRuntime,
+  deliver: Deliver = deliverNow,
+) {
   // Hono's default router first tries a faster one, which cannot tell some of these paths apart.
   const app = new Hono<AppEnv>({ router: new TrieRouter() })
     .use(async (c, next) => {

@@ -11,13 +11,13 @@ import { type QueryBudget, queryBudget } from "./db/cron-work.ts";
 import { erasuresPart } from "./erasure/erase-running.ts";
 import { refusalIn } from "./errors.ts";
 import { oldLinkEndsPart } from "./exports/end-links.ts";
-import { randomId } from "./lib/ids.ts";
+
 import { MINUTE_MS } from "./lib/time.ts";
 import { oldStripeEventsPart } from "./payments/log.ts";
 import { unmatchedPart } from "./payments/report-unmatched.ts";
 import { oldEventsPart } from "./people/capture/delete-old.ts";
 import { sizePart } from "./people/limits/limits.ts";
-import type { CronPart, OpenDatabase, Runtime, SystemCtx } from "./runtime.ts";
+import { type CronPart, createRuntime, type OpenDatabase, type Runtime, type SystemCtx } from "./runtime.ts";
 import { oldMessagesPart } from "./webhooks/delete-old.ts";
 import { deliveriesPart } from "./webhooks/deliver-due.ts";
 
@@ -50,7 +50,7 @@ export const cronParts: readonly CronPart[] = [
   deliveriesPart,
 ];
 
-const realRuntime: Runtime = { isolate: {}, now: () => Date.now(), newId: randomId };
+const cronRuntime = createRuntime();
 
 /** A part, and the databases in which it has more to do. */
 interface Work {
@@ -65,7 +65,7 @@ interface Work {
  */
 export async function scheduled(
   env: Env,
-  runtime: Runtime = realRuntime,
+  runtime: Runtime = cronRuntime,
   parts: readonly CronPart[] = cronParts,
 ): Promise<void> {
   const budget = queryBudget(QUERIES_MAX);

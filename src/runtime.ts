@@ -1,4 +1,5 @@
 import type { Db } from "./db/sql.ts";
+import { randomId } from "./lib/ids.ts";
 import type { Settings } from "./settings.ts";
 
 export type Mode = "live" | "test";
@@ -59,6 +60,9 @@ export interface Runtime {
   /** Adds a sentence to the response's warnings (http/factory.ts). Absent where there is no response. */
   readonly warn?: (sentence: string) => void;
 }
+
+/** Returns a runtime with the real time and random ids. Each has a memory of its own. */
+export const createRuntime = (): Runtime => ({ isolate: {}, now: () => Date.now(), newId: randomId });
 
 /** The written messages, each with the index of its database, and with an endpoint if only that one receives it. */
 export type Outbox = { readonly database: number; readonly messageId: string; readonly endpointId?: string }[];

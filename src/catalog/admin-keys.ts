@@ -9,7 +9,7 @@ import { sha256 } from "../lib/encoding.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, SystemCtx } from "../runtime.ts";
 import { requireApp } from "./apps.ts";
-import { insertAct, NO_APP, newAct } from "./audit.ts";
+import { insertAuditEntry, NO_APP, newAuditEntry } from "./audit.ts";
 import type { AdminKeyOutput, CreateAdminKeyOutput, ListAdminKeysOutput } from "./responses.ts";
 import type { CreateAdminKeyInput } from "./schemas.ts";
 
@@ -39,7 +39,7 @@ function presentAdminKey(row: RowOf<ReturnType<typeof shownAdminKeyFields>>): Ad
 }
 
 const isNewAdminKey = (value: ValueOf<{ hash: string }>) => not(hasRow(adminKeys, eq(adminKeys.hash, value("hash"))));
-const auditAdminKeyCreated = insertAct<{ hash: string }>(isNewAdminKey);
+const auditAdminKeyCreated = insertAuditEntry<{ hash: string }>(isNewAdminKey);
 type NewAdminKey = Omit<typeof adminKeys.$inferSelect, "revokedAtMs">;
 const insertAdminKey = query((value: ValueOf<NewAdminKey>) =>
   insertFrom(
@@ -75,8 +75,8 @@ export async function createAdminKey(
   const row = { hash, id: `adk_${hash.slice(0, 22)}`, hint: keyHint(key), name, scopes, apps, modes };
   const createdAtMs = admin.now();
   const details = { scopes, apps, modes };
-  const act = newAct(admin, { appId: NO_APP, action: "admin_key.created", target: row.id, details });
-  await batch(admin.db, [auditAdminKeyCreated({ ...act, hash }), insertAdminKey({ ...row, createdAtMs })]);
+  const auditEntry = newAuditEntry(admin, { appId: NO_APP, action: "admin_key.created", target: row.id, details });
+  await batch(admin.db, [auditAdminKeyCreated({ ...auditEntry, hash }), insertAdminKey({ ...row, createdAtMs })]);
   const { id: adminKeyId, hint } = row;
   return { adminKeyId, key, hint, name, scopes, apps, modes, createdAt: iso(createdAtMs) };
 }
@@ -90,29 +90,32 @@ export async function listAdminKeys(root: SystemCtx): Promise<ListAdminKeysOutpu
   return { keys: (await all(root.db, selectAdminKeys({}))).map(presentAdminKey) };
 }
 
-async function readNames(root: SystemCtx): Promise<ReadonlyMap<string, string>> {
+async function readAdminKeyNames(root: SystemCtx): Promise<ReadonlyMap<string, string>> {
   const { keys } = await listAdminKeys({ ...root, db: root.databases[0]?.db ?? root.db });
   return new Map(keys.map(({ adminKeyId, name }) => [`ak:${adminKeyId}`, name]));
 }
 
 /**
- * Returns a function that adds the name of an administration key to the acts of that key, as `Deploys (ak:adk_…)`. It reads the keys
- * from the first database once, and only if an act is a key's.
+ * Returns a function that adds an administration key's name to the entries of that key, as in `Deploys (ak:adk_…)`. It reads the
+ * keys from the first database once, and only if a key wrote an entry.
  */
 export function nameActors(root: SystemCtx) {
-  let names: ReturnType<typeof readNames> | undefined;
-  return async <Act extends { readonly by: string }>(acts: readonly Act[]): Promise<readonly Act[]> => {
-    if (!acts.some(({ by }) => by.startsWith("ak:"))) return acts;
-    names ??= readNames(root);
+  let names: ReturnType<typeof readAdminKeyNames> | undefined;
+  return async <Entry extends { readonly by: string }>(entries: readonly Entry[]): Promise<readonly Entry[]> => {
+    if (!entries.some(({ by }) => by.startsWith("ak:"))) return entries;
+    names ??= readAdminKeyNames(root);
     const known = await names;
-    return acts.map((act) => (known.has(act.by) ? { ...act, by: `${known.get(act.by)} (${act.by})` } : act));
+    return entries.map((entry) => {
+      const name = known.get(entry.by);
+      return name === undefined ? entry : { ...entry, by: `${name} (${entry.by})` };
+    });
   };
 }
 
 type KeyId = { adminKeyId: string };
 const adminKeyOfId = (value: ValueOf<KeyId>) => eq(adminKeys.id, value("adminKeyId"));
 const isAdminKeyInForce = (value: ValueOf<KeyId>) => and(adminKeyOfId(value), isNull(adminKeys.revokedAtMs));
-const auditAdminKeyRevoked = insertAct<KeyId>((value) => hasRow(adminKeys, isAdminKeyInForce(value)));
+const auditAdminKeyRevoked = insertAuditEntry<KeyId>((value) => hasRow(adminKeys, isAdminKeyInForce(value)));
 const revokeAdminKeyRow = query((value: ValueOf<KeyId & { nowMs: number }>) =>
   drizzle
     .update(adminKeys)
@@ -125,9 +128,9 @@ const selectAdminKey = query((value: ValueOf<KeyId>) =>
 
 /** Revokes an administration key, at once (W3a). A repeat changes nothing. Throws `not_found`. */
 export async function revokeAdminKey(admin: AdminCtx, adminKeyId: string): Promise<AdminKeyOutput> {
-  const act = newAct(admin, { appId: NO_APP, action: "admin_key.revoked", target: adminKeyId });
+  const auditEntry = newAuditEntry(admin, { appId: NO_APP, action: "admin_key.revoked", target: adminKeyId });
   const [, , [row]] = await batch(admin.db, [
-    auditAdminKeyRevoked({ ...act, adminKeyId }),
+    auditAdminKeyRevoked({ ...auditEntry, adminKeyId }),
     revokeAdminKeyRow({ adminKeyId, nowMs: admin.now() }),
     selectAdminKey({ adminKeyId }),
   ]);

@@ -11,7 +11,7 @@ import { assert, invalid, PurserError } from "../errors.ts";
 import { warn } from "../http/factory.ts";
 import { iso } from "../lib/time.ts";
 import type { AdminCtx, Environment, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "./audit.ts";
+import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "./audit.ts";
 import type { AppOutput, EndUserAuthOutput, ListAppsOutput } from "./responses.ts";
 import type { CreateAppInput, SetEndUserAuthInput } from "./schemas.ts";
 
@@ -68,7 +68,7 @@ export function inEnvironmentOf<Ctx extends SystemCtx>(
   return { ...admin, ...timesOf(clock, admin), environment: { id, appId, mode, database } };
 }
 
-const auditAppCreated = insertAct((value) => not(hasRow(apps, eq(apps.id, value("appId")))));
+const auditAppCreated = insertAuditEntry((value) => not(hasRow(apps, eq(apps.id, value("appId")))));
 const insertApp = query((value: ValueOf<{ appId: string; name: string; createdAtMs: number }>) =>
   drizzle
     .insert(apps)
@@ -96,7 +96,7 @@ export async function createApp(admin: AdminCtx, { name, database }: CreateAppIn
   const appId = idIn(home.index, admin.newId("app_"));
   const createdAtMs = admin.now();
   await batch(home.db, [
-    auditAppCreated(newAct(admin, { appId, action: "app.created", target: appId })),
+    auditAppCreated(newAuditEntry(admin, { appId, action: "app.created", target: appId })),
     insertApp({ appId, name, createdAtMs }),
     insertEnvironments({ appId }),
   ]);
@@ -144,14 +144,14 @@ const presentEndUserAuth = (appId: string, mode: Mode, stored: string | null): E
 
 type EndUserAuthSetting = { environmentId: number; stored: string | null };
 const authOfEnvironment = (value: ValueOf<EndUserAuthSetting>) => eq(environments.id, value("environmentId"));
-const auditEndUserAuthSet = insertAct<EndUserAuthSetting>((value) =>
+const auditEndUserAuthSet = insertAuditEntry<EndUserAuthSetting>((value) =>
   hasRow(environments, and(authOfEnvironment(value), sql`${environments.endUserAuth} IS NOT ${value("stored")}`)),
 );
-const updateEndUserAuth = query((value: ValueOf<EndUserAuthSetting & ActKey>) =>
+const updateEndUserAuth = query((value: ValueOf<EndUserAuthSetting & AuditEntryKey>) =>
   drizzle
     .update(environments)
     .set({ endUserAuth: value("stored", environments.endUserAuth) })
-    .where(and(authOfEnvironment(value), actIsLatest(value))),
+    .where(and(authOfEnvironment(value), auditEntryIsLatest(value))),
 );
 
 /**
@@ -166,8 +166,8 @@ export async function setEndUserAuth(
   const environment = await requireEnvironment(admin, appId, input.mode);
   const stored = input.setting === null ? null : await sealEndUserSetting(admin, environment, input.setting);
   const details = { mode: input.mode, type: input.setting?.type ?? null };
-  const act = newAct(admin, { appId, action: "end_user_auth.set", target: appId, details });
-  const values = { ...act, environmentId: environment.id, stored };
+  const auditEntry = newAuditEntry(admin, { appId, action: "end_user_auth.set", target: appId, details });
+  const values = { ...auditEntry, environmentId: environment.id, stored };
   await batch(admin.db, [auditEndUserAuthSet(values), updateEndUserAuth(values)]);
   if (input.setting?.type === "jwks" && input.setting.audience === undefined) warn(admin, "audience_missing");
   return presentEndUserAuth(appId, input.mode, stored);

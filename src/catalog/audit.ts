@@ -53,11 +53,11 @@ export const ACTIONS = [
 ] as const;
 export type Action = (typeof ACTIONS)[number];
 
-/** The application id of acts that belong to no application. Such acts are in `DB`. */
+/** The application id in entries that belong to no application. Such entries are in `DB`. */
 export const NO_APP = "";
 
-/** One act of administration. */
-export interface Act {
+/** One action of an administrator, to be written to the audit log. */
+export interface NewAuditEntry {
   /** Or `NO_APP`. */
   readonly appId: string;
   readonly action: Action;
@@ -68,9 +68,9 @@ export interface Act {
 }
 
 /** A type, because an interface is not assignable to `Values`. */
-type ActValues = {
+type AuditEntryValues = {
   appId: string;
-  actId: string;
+  auditEntryId: string;
   atMs: number;
   by: string;
   action: Action;
@@ -78,15 +78,15 @@ type ActValues = {
   details: string;
 };
 
-/** Returns an act's values. The id is made before the write, so that a repeated write finds its own row. */
-export function newAct(
+/** Returns the values of an entry. The id is made before the write, so that a repeated write finds its own row. */
+export function newAuditEntry(
   admin: Pick<AdminCtx, "caller" | "newId" | "now"> & { readonly realNow?: () => number },
-  { appId, action, target, details = {} }: Act,
-): ActValues {
+  { appId, action, target, details = {} }: NewAuditEntry,
+): AuditEntryValues {
   const { by } = admin.caller;
   return {
     appId,
-    actId: admin.newId("aud_"),
+    auditEntryId: admin.newId("aud_"),
     atMs: (admin.realNow ?? admin.now)(),
     by,
     action,
@@ -95,75 +95,79 @@ export function newAct(
   };
 }
 
-/** The values that identify an act's row. A type, because an interface is not assignable to `Values`. */
-export type ActKey = { appId: string; actId: string };
-const ofApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
+/** The values that identify an entry. A type, because an interface is not assignable to `Values`. */
+export type AuditEntryKey = { appId: string; auditEntryId: string };
+export const auditOfApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
 
-/** Returns a condition that is true until the act's row is written. It is for statements before that row in the batch. */
-export const actIsNew = (value: ValueOf<ActKey>): SQL =>
-  not(hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")))));
+/** Returns a condition that is true until the entry is written. It is for statements before the entry in the batch. */
+export const auditEntryIsNew = (value: ValueOf<AuditEntryKey>): SQL =>
+  not(hasRow(adminAudit, and(auditOfApp(value), eq(adminAudit.id, value("auditEntryId")))));
 
 /**
- * Returns a condition that is true while the act is the application's latest. It is for statements after the act's row in a
- * batch that may run twice; it is false when the batch repeats after another act.
+ * Returns a condition that is true while the entry is the application's latest. It is for statements after the entry in a batch
+ * that may run twice: it is false if another entry was written before the batch runs again.
  */
-export const actIsLatest = (value: ValueOf<ActKey>): SQL => sql`${newest(value, "id")} = ${value("actId")}`;
+export const auditEntryIsLatest = (value: ValueOf<AuditEntryKey>): SQL =>
+  sql`${newest(value, "id")} = ${value("auditEntryId")}`;
 
-/** The values that identify an act's row and the attempt that wrote it. */
-export type WrittenAct = ActKey & { atMs: number };
+/** The values that identify an entry and the attempt that wrote it. */
+export type WrittenAuditEntry = AuditEntryKey & { atMs: number };
 /**
- * Returns whether this attempt wrote the act's row. It is for statements after that row in the batch: when a form is sent twice,
- * the second act has the same id and does nothing.
+ * Returns a condition that is true if this attempt wrote the entry. It is for statements after the entry in the batch: if a form is
+ * sent twice, the second attempt has the same id and does nothing.
  */
-export const actIsThis = (value: ValueOf<WrittenAct>): SQL =>
-  hasRow(adminAudit, and(ofApp(value), eq(adminAudit.id, value("actId")), eq(adminAudit.atMs, value("atMs"))));
+export const auditEntryIsOwn = (value: ValueOf<WrittenAuditEntry>): SQL =>
+  hasRow(
+    adminAudit,
+    and(auditOfApp(value), eq(adminAudit.id, value("auditEntryId")), eq(adminAudit.atMs, value("atMs"))),
+  );
 
 const newest = <Name extends "id" | "seq">(value: ValueOf<{ appId: string }>, name: Name) =>
   scalar(
     drizzle
       .select(fields(adminAudit, name))
       .from(adminAudit)
-      .where(ofApp(value))
+      .where(auditOfApp(value))
       .orderBy(desc(adminAudit.seq))
       .limit(1),
   );
 
-/** The parts of an act that only the database knows: its user and its details. */
-interface OwnColumns {
+/** The parts of an entry that only the database knows: its user and its details. */
+interface ComputedColumns {
   readonly accountId?: SQL;
   readonly details?: SQL;
 }
 
 /**
- * Returns the statement that writes an act's row once, if `when` is true at that point in the batch. It belongs in the batch of
- * the change itself. `when` says whether anything changes; if not, no row is written.
+ * Returns the statement that writes an entry once, if `when` is true at that point in the batch. Send it in the batch of the
+ * change itself. `when` says whether anything changes; if not, no entry is written.
  */
-export function insertAct<Values = ActValues>(
-  when: (value: ValueOf<Values & ActValues>) => SQL = () => sql`1`,
-  own: (value: ValueOf<Values & ActValues>) => OwnColumns = () => ({}),
+export function insertAuditEntry<Values = AuditEntryValues>(
+  when: (value: ValueOf<Values & AuditEntryValues>) => SQL = () => sql`1`,
+  computedColumns: (value: ValueOf<Values & AuditEntryValues>) => ComputedColumns = () => ({}),
 ) {
-  return query((value: ValueOf<Values & ActValues>) =>
+  return query((value: ValueOf<Values & AuditEntryValues>) =>
     insertFrom(
       adminAudit,
       {
         appId: value("appId"),
         seq: sql`1 + coalesce(${newest(value, "seq")}, 0)`,
-        id: value("actId"),
+        id: value("auditEntryId"),
         atMs: value("atMs"),
         actor: value("by"),
         action: value("action"),
         target: value("target"),
         details: value("details"),
-        ...own(value),
+        ...computedColumns(value),
       },
-      sql`WHERE ${and(actIsNew(value), when(value))}`,
+      sql`WHERE ${and(auditEntryIsNew(value), when(value))}`,
     ),
   );
 }
 
 type AuditedUser = { environmentId: number; userId: string };
 
-const insertOperatorAct = insertAct<AuditedUser>(undefined, (value) => ({ accountId: auditedAccount(value) }));
+const insertOperatorEntry = insertAuditEntry<AuditedUser>(undefined, (value) => ({ accountId: auditedAccount(value) }));
 
 /** The account that a user has at this point of the batch, or null. */
 const auditedAccount = (value: ValueOf<AuditedUser>) =>
@@ -174,15 +178,15 @@ const auditedAccount = (value: ValueOf<AuditedUser>) =>
       .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
   )}`;
 
-/** Returns the row of an administrator's act about a user. It belongs to the batch of the act. */
-export function actOfOperator(
+/** Returns the statement that writes the entry of an administrator's action about a user. Send it in the batch of the action. */
+export function auditOperator(
   ctx: Pick<TenantCtx, "caller" | "newId" | "now" | "realNow" | "environment">,
   userId: string,
-  act: Omit<Act, "appId">,
+  entry: Omit<NewAuditEntry, "appId">,
 ): Statement[] {
   const { caller } = ctx;
   const { id: environmentId, appId, mode } = ctx.environment;
   if (caller.kind !== "admin") return [];
-  const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
-  return [insertOperatorAct({ ...values, environmentId, userId })];
+  const values = newAuditEntry({ ...ctx, caller }, { ...entry, appId, details: { mode, ...entry.details } });
+  return [insertOperatorEntry({ ...values, environmentId, userId })];
 }

@@ -5,7 +5,7 @@ import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { assert, invalid, PurserError } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { type Action, type ActKey, actIsNew, insertAct, newAct } from "./audit.ts";
+import { type Action, type AuditEntryKey, auditEntryIsNew, insertAuditEntry, newAuditEntry } from "./audit.ts";
 import {
   insertItemsWhere,
   nameKey,
@@ -51,7 +51,7 @@ async function changePack(
   action: Action,
   decide: Decide,
 ): Promise<PackOutput> {
-  const act = newAct(admin, { appId, action, target: packId });
+  const auditEntry = newAuditEntry(admin, { appId, action, target: packId });
   return attempt(admin, async () => {
     const read = await readPack(admin, appId, packId);
     const changed = decide(read);
@@ -59,11 +59,11 @@ async function changePack(
     const { fields, before } = changed;
     const version = read.version + 1;
     const details = JSON.stringify({ version, ...(fields === undefined ? {} : { fields, before }) });
-    return presentPack(await writeChange(admin, { ...act, details }, read, changed));
+    return presentPack(await writeChange(admin, { ...auditEntry, details }, read, changed));
   });
 }
 
-type ChangeKey = PackKey & ActKey;
+type ChangeKey = PackKey & AuditEntryKey;
 
 /** Deletes the items. If `items` is null, the items do not change. */
 const deleteItems = query((value: ValueOf<ChangeKey & { items: string | null }>) =>
@@ -74,11 +74,11 @@ const deleteItems = query((value: ValueOf<ChangeKey & { items: string | null }>)
         eq(creditPackItems.appId, value("appId")),
         eq(creditPackItems.packId, value("packId")),
         sql`${value("items")} IS NOT NULL`,
-        actIsNew(value),
+        auditEntryIsNew(value),
       ),
     ),
 );
-const insertChangedItems = insertItemsWhere<ChangeKey>(actIsNew);
+const insertChangedItems = insertItemsWhere<ChangeKey>(auditEntryIsNew);
 const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { version: number }>) =>
   drizzle
     .update(creditPacks)
@@ -92,25 +92,25 @@ const updatePack = query((value: ValueOf<ChangeKey & ChangedPack["pack"] & { ver
       archivedAtMs: value("archivedAtMs", creditPacks.archivedAtMs),
       version: value("version", creditPacks.version),
     })
-    .where(and(ofPackKey(value), actIsNew(value))),
+    .where(and(ofPackKey(value), auditEntryIsNew(value))),
 );
-const auditPackChanged = insertAct();
+const auditPackChanged = insertAuditEntry();
 
 /** Writes one batch, which is refused if the pack changed after the read. A repeat of the batch changes nothing. */
 async function writeChange(
   admin: AdminCtx,
-  act: ReturnType<typeof newAct>,
+  auditEntry: ReturnType<typeof newAuditEntry>,
   read: Pack,
   changed: ChangedPack,
 ): Promise<Pack> {
-  const keyed = { appId: read.appId, packId: read.id, actId: act.actId };
+  const keyed = { appId: read.appId, packId: read.id, auditEntryId: auditEntry.auditEntryId };
   const items = changed.items === null ? null : JSON.stringify(changed.items);
   try {
     const [, , , , rows] = await batch(admin.db, [
       deleteItems({ ...keyed, items }),
       insertChangedItems({ ...keyed, items }),
       updatePack({ ...changed.pack, ...keyed, version: read.version + 1 }),
-      auditPackChanged(act),
+      auditPackChanged(auditEntry),
       selectPackById({ appId: read.appId, packId: read.id }),
     ]);
     const [pack] = readPacks(rows);

@@ -6,7 +6,7 @@ import { creditPackItems, creditPacks } from "../db/schema.ts";
 import { batch } from "../db/sql.ts";
 import { assert } from "../errors.ts";
 import type { AdminCtx } from "../runtime.ts";
-import { insertAct, newAct } from "./audit.ts";
+import { insertAuditEntry, newAuditEntry } from "./audit.ts";
 import {
   insertItemsWhere,
   nameKey,
@@ -33,7 +33,7 @@ type PackValues = PackKey &
  */
 const isNewPack = (value: ValueOf<PackKey>) => not(hasRow(creditPacks, ofPackKey(value)));
 
-const auditPackCreated = insertAct<PackKey>(isNewPack);
+const auditPackCreated = insertAuditEntry<PackKey>(isNewPack);
 const insertPack = query((value: ValueOf<PackValues>) =>
   insertFrom(
     creditPacks,
@@ -78,10 +78,10 @@ export async function createPack(admin: AdminCtx, appId: string, input: CreatePa
     createdAtMs: admin.now(),
   };
   const items = JSON.stringify(input.items.map((item) => storedItem(item, admin.newId("cpi_"))));
-  const act = newAct(admin, { appId, action: "pack.created", target: packId, details: { version: 1 } });
+  const auditEntry = newAuditEntry(admin, { appId, action: "pack.created", target: packId, details: { version: 1 } });
   try {
     const [, , , rows] = await batch(admin.db, [
-      auditPackCreated({ ...act, packId }),
+      auditPackCreated({ ...auditEntry, packId }),
       insertPack({ appId, packId, ...pack }),
       insertItems({ appId, packId, items }),
       selectPackById({ appId, packId }),

@@ -22,7 +22,7 @@ import { sha256 } from "../lib/encoding.ts";
 import { DAY_MS, iso } from "../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx, TenantCtx } from "../runtime.ts";
 import { requireApp, requireEnvironment } from "./apps.ts";
-import { insertAct, newAct } from "./audit.ts";
+import { insertAuditEntry, newAuditEntry } from "./audit.ts";
 import type { CreateKeyOutput, KeyOutput, ListKeysOutput } from "./responses.ts";
 import type { CreateKeyInput, ListKeysInput } from "./schemas.ts";
 
@@ -52,7 +52,7 @@ function presentKey({ createdAtMs, revokedAtMs, lastUsedDay, ...shown }: KeyRow)
 }
 
 const isNewKey = (value: ValueOf<{ hash: string }>) => not(hasRow(apiKeys, eq(apiKeys.hash, value("hash"))));
-const auditKeyCreated = insertAct<{ hash: string }>(isNewKey);
+const auditKeyCreated = insertAuditEntry<{ hash: string }>(isNewKey);
 type NewKey = Pick<typeof apiKeys.$inferSelect, "hash" | "environmentId" | "kind" | "hint" | "name" | "createdAtMs">;
 const insertKey = query((value: ValueOf<NewKey & { keyId: string }>) =>
   insertFrom(
@@ -93,8 +93,8 @@ export async function createKey(
     createdAtMs: admin.now(),
   };
   const { kind, mode } = input;
-  const act = newAct(admin, { appId, action: "key.created", target: row.keyId, details: { kind, mode } });
-  await batch(admin.db, [auditKeyCreated({ ...act, hash: row.hash }), insertKey(row)]);
+  const auditEntry = newAuditEntry(admin, { appId, action: "key.created", target: row.keyId, details: { kind, mode } });
+  await batch(admin.db, [auditKeyCreated({ ...auditEntry, hash: row.hash }), insertKey(row)]);
   return {
     keyId: row.keyId,
     key,
@@ -132,7 +132,7 @@ const isInForce = (value: ValueOf<KeyOfApp>) => {
     .where(eq(environments.appId, value("appId")));
   return and(inArray(apiKeys.environmentId, ofApp), eq(apiKeys.id, value("keyId")), isNull(apiKeys.revokedAtMs));
 };
-const auditRevoked = insertAct<KeyOfApp>((value) => hasRow(apiKeys, isInForce(value)));
+const auditRevoked = insertAuditEntry<KeyOfApp>((value) => hasRow(apiKeys, isInForce(value)));
 const revoke = query((value: ValueOf<KeyOfApp & { nowMs: number }>) =>
   drizzle
     .update(apiKeys)
@@ -148,7 +148,7 @@ export async function revokeKey(admin: AdminCtx, appId: string, keyId: string): 
   // A key's kind and mode never change, so what is read first still holds in the batch.
   if (admin.rights !== undefined) admitRow(admin, await readKeyOfApp(admin, appId, keyId));
   const [, , [row]] = await batch(admin.db, [
-    auditRevoked({ ...newAct(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
+    auditRevoked({ ...newAuditEntry(admin, { appId, action: "key.revoked", target: keyId }), keyId }),
     revoke({ appId, keyId, nowMs: admin.now() }),
     selectKey({ appId, keyId }),
   ]);

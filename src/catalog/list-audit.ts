@@ -7,7 +7,7 @@ import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import { iso } from "../lib/time.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
-import type { Action } from "./audit.ts";
+import { type Action, auditOfApp } from "./audit.ts";
 import type { AuditEntry, ListAuditOutput } from "./responses.ts";
 import type { ListAuditInput } from "./schemas.ts";
 
@@ -22,23 +22,21 @@ export const auditFields = () => ({
   }),
   ...optional(fields(accounts, "userId")),
 });
-/** The user whom an act was about. */
-export const ofAct = eq(accounts.id, adminAudit.accountId);
-
-export const auditOfApp = (value: ValueOf<{ appId: string }>) => eq(adminAudit.appId, value("appId"));
+/** The user whom an audit entry is about. */
+export const isAuditedUser = eq(accounts.id, adminAudit.accountId);
 
 const selectAuditEntries = query((value: ValueOf<{ appId: string; beforeSeq: number; limit: number }>) =>
   drizzle
     .select(auditFields())
     .from(adminAudit)
-    .leftJoin(accounts, ofAct)
+    .leftJoin(accounts, isAuditedUser)
     .where(and(auditOfApp(value), lt(adminAudit.seq, value("beforeSeq"))))
     .orderBy(desc(adminAudit.seq))
     .limit(boundLimit(value("limit"))),
 );
 export type AuditOfUser = { appId: string; mode: Mode; userId: string };
 
-/** Acts about a user. An erased one has their pseudonym. */
+/** The entries about a user. An erased user has a pseudonym as the id. */
 export const isAbout = (value: ValueOf<AuditOfUser>) => {
   const { appId, mode, id } = environments;
   const user = drizzle
@@ -53,7 +51,7 @@ const selectAbout = query((value: ValueOf<AuditOfUser & { beforeSeq: number; lim
   drizzle
     .select(auditFields())
     .from(adminAudit)
-    .leftJoin(accounts, ofAct)
+    .leftJoin(accounts, isAuditedUser)
     .where(and(isAbout(value), lt(adminAudit.seq, value("beforeSeq"))))
     .orderBy(desc(adminAudit.seq))
     .limit(boundLimit(value("limit"))),
@@ -73,7 +71,7 @@ export async function listAudit(root: SystemCtx, appId: string, input: ListAudit
   const isOfUser = mode !== undefined && userId !== undefined;
   const rows = await all(root.db, isOfUser ? selectAbout({ ...page, mode, userId }) : selectAuditEntries(page));
   const last = rows.at(-1);
-  // The seq of acts begins at 1 and has no gaps.
+  // The seq of entries begins at 1 and has no gaps.
   const isEnd = last === undefined || last.seq === 1 || (isOfUser && rows.length < limit);
   return {
     entries: rows.map((row) => presentAuditEntry(root, row)),
@@ -86,7 +84,7 @@ export function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow
   return {
     at: iso(row.atMs),
     by: row.by,
-    // Only `insertAct` writes rows, from values of these types.
+    // Only `insertAuditEntry` writes rows, from values of these types.
     action: row.action as Action,
     target: row.target,
     userId: mayName(root) ? row.userId : null,

@@ -146,7 +146,7 @@ const auditEntry = z
       .string()
       .nullable()
       .describe(
-        "The user whom it was about, by the id that they have now: an erased one has a pseudonym. Else null; null too for an administration key without the scope `people`.",
+        "The current id of the user whom the action is about; an erased user has a pseudonym. Null for an action about no user, and for an administration key without the scope `people`.",
       ),
     details: z.looseObject({}).describe("Details of the action. They contain no secret, user id or free text."),
   })

@@ -192,7 +192,7 @@ export const createAdminKeyInput = z.lazy(() =>
 );
 export type CreateAdminKeyInput = z.infer<typeof createAdminKeyInput>;
 
-/** A page of the audit of acts that belong to no application. */
+/** A page of the audit entries that belong to no application. */
 export const pageInput = z.lazy(() => z.object({ limit: pageLimit("entries"), cursor }));
 
 export const listAuditInput = z.lazy(() =>
@@ -200,7 +200,7 @@ export const listAuditInput = z.lazy(() =>
     .object({
       limit: pageLimit("entries"),
       cursor,
-      userId: identifier().optional().describe("Only acts about this user, of `mode`."),
+      userId: identifier().optional().describe("Only actions about this user, of `mode`."),
       mode: mode.optional().describe("With `userId`: the mode that the user is in."),
     })
     .superRefine(({ userId, mode }, context) => {

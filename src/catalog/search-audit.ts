@@ -6,14 +6,15 @@ import { all, batch } from "../db/sql.ts";
 import { invalidCursor } from "../errors.ts";
 import { decodeCursor, encodeCursor } from "../lib/cursor.ts";
 import type { Mode, SystemCtx } from "../runtime.ts";
-import { auditFields, auditOfApp, isAbout, ofAct, presentAuditEntry } from "./list-audit.ts";
+import { auditOfApp } from "./audit.ts";
+import { auditFields, isAbout, isAuditedUser, presentAuditEntry } from "./list-audit.ts";
 import type { AuditEntry } from "./responses.ts";
 
 /**
- * The fields of an act in the dashboard: also its reason, which is the note of its first ledger entry. The audit has no free text
- * of its own, so an erasure, which empties the note, leaves none.
+ * The fields of an entry in the dashboard. The reason is the note of the action's first ledger entry, because the audit itself stores
+ * no free text. So an erasure, which empties the note, also removes the reason.
  */
-const shownActFields = () => {
+const shownAuditFields = () => {
   const { details, accountId } = adminAudit;
   const seq = sql`coalesce(${details} ->> '$.seq', ${details} ->> '$.entries[0].seq')`;
   const note = drizzle
@@ -24,7 +25,7 @@ const shownActFields = () => {
 };
 
 /** How many entries one page of a search examines. Only the target has an index. */
-export const SEARCHED_ACTS_MAX = 1_000;
+export const SEARCHED_ENTRIES_MAX = 1_000;
 
 export interface AuditFilters {
   readonly by: string | undefined;
@@ -49,10 +50,10 @@ const startsWith = (value: ValueOf<{ action: string }>) =>
   sql`substr(${adminAudit.action}, 1, length(${value("action")})) = ${value("action")}`;
 /** Returns the newest of some entries, under the name `admin_audit`. */
 const newestOf = (entries: SQL) =>
-  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${SEARCHED_ACTS_MAX}) AS ${adminAudit}`;
+  sql`(SELECT * FROM ${adminAudit} ${entries} ORDER BY ${adminAudit.seq} DESC LIMIT ${SEARCHED_ENTRIES_MAX}) AS ${adminAudit}`;
 const ofTarget = sql`INDEXED BY admin_audit_target`;
 
-/** The entries that a search looks at: of the application, or by an index of one target, or about one user. */
+/** The entries that a search examines: all of the application, those on one target, or those about one user. */
 const SEARCHED = {
   ofApp: (value: ValueOf<AuditValues>) => sql`WHERE ${auditOfApp(value)}`,
   ofTarget: (value: ValueOf<AuditValues>) =>
@@ -60,7 +61,7 @@ const SEARCHED = {
   ofUser: (value: ValueOf<AuditValues>) => sql`INDEXED BY admin_audit_account WHERE ${isAbout(value)}`,
 };
 
-/** The searched entries, and where they end. */
+/** Returns the statements for the searched entries and for the position at which they end. */
 function search(entries: (value: ValueOf<AuditValues>) => SQL) {
   const searched = (value: ValueOf<AuditValues>) =>
     newestOf(sql`${entries(value)} AND ${lt(adminAudit.seq, value("beforeSeq"))}`);
@@ -69,9 +70,9 @@ function search(entries: (value: ValueOf<AuditValues>) => SQL) {
   return {
     rows: query((value: ValueOf<AuditValues>) =>
       drizzle
-        .select(shownActFields())
+        .select(shownAuditFields())
         .from(searched(value))
-        .leftJoin(accounts, ofAct)
+        .leftJoin(accounts, isAuditedUser)
         .where(
           and(
             sql`(${value("by")} IS NULL OR ${adminAudit.actor} = ${value("by")})`,
@@ -94,19 +95,19 @@ const searches = {
   ofUser: search(SEARCHED.ofUser),
 };
 
-/** An act in the dashboard. */
-export interface ShownAct extends AuditEntry {
-  /** The reason that the operator gave. Null if the act has none, and after an erasure. */
+/** An entry as the dashboard shows it. */
+export interface ShownAuditEntry extends AuditEntry {
+  /** The reason that the operator gave. Null if the action has none, and after an erasure. */
   readonly reason: string | null;
 }
 
 export interface AuditSearch {
-  readonly entries: readonly ShownAct[];
+  readonly entries: readonly ShownAuditEntry[];
   readonly nextCursor: string | null;
 }
 
 /**
- * Returns the entries that pass the filters, newest first, among the next `SEARCHED_ACTS_MAX`. A page may have fewer than `limit`,
+ * Returns the entries that pass the filters, newest first, among the next `SEARCHED_ENTRIES_MAX`. A page may have fewer than `limit`,
  * or none, although others follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function searchAudit(
@@ -127,17 +128,17 @@ export async function searchAudit(
   const { rows: selectRows, end: selectEnd } = searches[kind];
   const [rows, [end]] = await batch(root.db, [selectRows(values), selectEnd(values)]);
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
-  const isMore = rows.length === limit || end?.searched === SEARCHED_ACTS_MAX;
+  const isMore = rows.length === limit || end?.searched === SEARCHED_ENTRIES_MAX;
   const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
   const entries = rows.map((row) => ({ ...presentAuditEntry(root, row), reason: mayName(root) ? row.reason : null }));
   return { entries, nextCursor: next };
 }
 
-const selectActs = query((value: ValueOf<{ appId: string; targets: string; action: string }>) =>
+const selectAuditOf = query((value: ValueOf<{ appId: string; targets: string; action: string }>) =>
   drizzle
     .select(auditFields())
     .from(sql`${adminAudit} ${ofTarget}`)
-    .leftJoin(accounts, ofAct)
+    .leftJoin(accounts, isAuditedUser)
     .where(
       and(
         auditOfApp(value),
@@ -146,41 +147,41 @@ const selectActs = query((value: ValueOf<{ appId: string; targets: string; actio
       ),
     )
     .orderBy(desc(adminAudit.seq))
-    .limit(SEARCHED_ACTS_MAX),
+    .limit(SEARCHED_ENTRIES_MAX),
 );
 
-/** Returns the acts on some targets, newest first: at most `SEARCHED_ACTS_MAX` acts. */
-export async function listActs(
+/** Returns the entries on some targets, newest first: at most `SEARCHED_ENTRIES_MAX`. */
+export async function listAuditOf(
   root: Pick<SystemCtx, "db" | "rights">,
   appId: string,
   targets: readonly string[],
   action = "",
 ): Promise<readonly AuditEntry[]> {
   if (targets.length === 0) return [];
-  return (await all(root.db, selectActs({ appId, targets: JSON.stringify(targets), action }))).map((row) =>
+  return (await all(root.db, selectAuditOf({ appId, targets: JSON.stringify(targets), action }))).map((row) =>
     presentAuditEntry(root, row),
   );
 }
 
-const selectGrantAct = query((value: ValueOf<{ appId: string; packId: string; balanceId: string }>) =>
+const selectGrantEntry = query((value: ValueOf<{ appId: string; packId: string; balanceId: string }>) =>
   drizzle
     .select(auditFields())
     .from(newestOf(sql`${ofTarget} WHERE ${and(auditOfApp(value), eq(adminAudit.target, value("packId")))}`))
-    .leftJoin(accounts, ofAct)
+    .leftJoin(accounts, isAuditedUser)
     .where(sql`${adminAudit.action} = 'credits.granted' AND instr(${adminAudit.details}, ${value("balanceId")}) > 0`)
     .limit(1),
 );
 
 /**
- * Returns who granted a balance in the dashboard, searched among the pack's newest acts. Null when a key granted it, or the act
- * is older.
+ * Returns the entry of an administrator's grant of a balance. Searches only the pack's newest entries. Null if a key granted the
+ * balance, or the entry is older.
  */
-export async function findGrantAct(
+export async function findGrantEntry(
   root: Pick<SystemCtx, "db" | "rights">,
   appId: string,
   balance: { readonly packId: string; readonly balanceId: string },
 ): Promise<AuditEntry | null> {
   const { packId, balanceId } = balance;
-  const [row] = await all(root.db, selectGrantAct({ appId, packId, balanceId: `"${balanceId}"` }));
+  const [row] = await all(root.db, selectGrantEntry({ appId, packId, balanceId: `"${balanceId}"` }));
   return row === undefined ? null : presentAuditEntry(root, row);
 }

@@ -1,7 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import * as z from "zod";
 import { requireEnvironment } from "../catalog/apps.ts";
-import { insertAct, newAct } from "../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { attempt, constraintOf } from "../db/attempt.ts";
 import { AHEAD_MS_MAX, dayStartOfMove, readClock, type TestClock, timeOf } from "../db/features.ts";
 import { asInteger, drizzle, query, type ValueOf } from "../db/query.ts";
@@ -16,7 +16,7 @@ import type { ClockOutput } from "./responses.ts";
 
 const STEPS_A_REQUEST = 60;
 const MS_A_REQUEST = 15_000;
-const auditSet = insertAct();
+const auditSet = insertAuditEntry();
 
 /**
  * Sets the time of an application's test environment (D3), and processes the events in between, as many as fit into a request; the
@@ -29,7 +29,12 @@ export async function setClock(
   { now: setMs }: SetClockInput,
   steps = STEPS_A_REQUEST,
 ): Promise<{ readonly output: ClockOutput; readonly replayed: boolean }> {
-  const act = newAct(admin, { appId, action: "clock.set", target: appId, details: { mode: "test", now: iso(setMs) } });
+  const act = newAuditEntry(admin, {
+    appId,
+    action: "clock.set",
+    target: appId,
+    details: { mode: "test", now: iso(setMs) },
+  });
   const { environment, replayed } = await attempt(admin, async () => {
     const { clock, endUserAuth: _, ...environment } = await requireEnvironment(admin, appId, "test");
     const before = clock === null ? null : readClock(clock);
@@ -66,7 +71,7 @@ export async function readTestClock(root: SystemCtx, appId: string): Promise<Clo
   return { now: iso(timeOf(testClock, root.now())), status };
 }
 
-const auditRemoved = insertAct();
+const auditRemoved = insertAuditEntry();
 /** Notices that were set at a later time of the clock take effect now. */
 const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: number }>) =>
   drizzle
@@ -80,7 +85,7 @@ const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: numbe
  * people, whose times would then be in the future.
  */
 export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
-  const act = newAct(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
+  const act = newAuditEntry(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
   return attempt(admin, async () => {
     const { id: environmentId, clock } = await requireEnvironment(admin, appId, "test");
     if (clock === null) return NO_CLOCK;

@@ -4,7 +4,7 @@ import { createAdminKey, listAdminKeys, nameActors, revokeAdminKey } from "../ca
 import { NO_APP } from "../catalog/audit.ts";
 import type { AdminKeyOutput, CreateAdminKeyOutput } from "../catalog/responses.ts";
 import { createAdminKeyInput } from "../catalog/schemas.ts";
-import { listActs } from "../catalog/search-audit.ts";
+import { listAuditOf } from "../catalog/search-audit.ts";
 import { PurserError } from "../errors.ts";
 import { CopyBox, Table, Tag } from "./components.tsx";
 import { Choice, Field, Hidden } from "./fields.tsx";
@@ -24,8 +24,8 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
   const { root } = c.var;
   const { keys } = await listAdminKeys(root);
   const ids = keys.map(({ adminKeyId }) => adminKeyId);
-  const made = await listActs(root, NO_APP, ids, "admin_key.created");
-  const madeBy = new Map((await nameActors(root)(made)).map(({ target, by }) => [target, by]));
+  const creationEntries = await listAuditOf(root, NO_APP, ids, "admin_key.created");
+  const creatorById = new Map((await nameActors(root)(creationEntries)).map(({ target, by }) => [target, by]));
   const created = await takeOnce<CreateAdminKeyOutput>(c, "admin key");
   return page(
     c,
@@ -55,7 +55,7 @@ async function adminKeysPage(c: Context<DashboardEnv>, form: Form = {}, refusal?
             key.apps === null ? "all" : key.apps.map((appId) => <code>{appId} </code>),
             key.modes === null ? "live, test" : key.modes.join(", "),
             <Time at={key.createdAt} />,
-            madeBy.get(key.adminKeyId) ?? "",
+            creatorById.get(key.adminKeyId) ?? "",
             <Status of={key} />,
           ])}
         />

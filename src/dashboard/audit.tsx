@@ -2,7 +2,7 @@ import type { Context } from "hono";
 import { nameActors } from "../catalog/admin-keys.ts";
 import { ACTIONS } from "../catalog/audit.ts";
 import type { AuditEntry } from "../catalog/responses.ts";
-import { SEARCHED_ACTS_MAX, type ShownAct, searchAudit } from "../catalog/search-audit.ts";
+import { SEARCHED_ENTRIES_MAX, type ShownAuditEntry, searchAudit } from "../catalog/search-audit.ts";
 import { Table } from "./components.tsx";
 import { Choice, Field } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, textField } from "./form.ts";
@@ -10,8 +10,8 @@ import { amountText, queryString, Time } from "./format.tsx";
 import { page, pathIn } from "./layout.tsx";
 import { csvFile, type ListColumn, type ListPage, ListTable, readShownList } from "./list.tsx";
 
-/** Returns the filters of the query, and the reader of the acts that pass them. */
-function actReader(c: Context<DashboardEnv>) {
+/** Returns the filters of the query, and the reader of the entries that pass them. */
+function auditReader(c: Context<DashboardEnv>) {
   const form = c.req.query();
   const filters = {
     by: textField(form, "by"),
@@ -33,7 +33,7 @@ function actReader(c: Context<DashboardEnv>) {
 
 async function auditPage(c: Context<DashboardEnv>) {
   const form = c.req.query();
-  const { filters, read } = actReader(c);
+  const { filters, read } = auditReader(c);
   const { mode } = c.var.ctx.environment;
   const { result, refusal } = await catchRefusal(() => readShownList(form, AUDIT_COLUMNS, read));
   const list = result ?? { rows: [], nextCursor: null, isLater: false, sorted: null };
@@ -60,16 +60,16 @@ async function auditPage(c: Context<DashboardEnv>) {
           changed.
         </p>
         <ListTable
-          label="Acts"
+          label="Actions"
           columns={AUDIT_COLUMNS}
           list={list}
           view={c}
           hrefOf={(fields) => `${pathIn(c, "audit")}${queryString({ ...filters, ...fields })}`}
           csvHrefOf={(fields) => `${pathIn(c, "audit.csv")}${queryString({ ...filters, ...fields })}`}
-          empty="No acts here."
+          empty="No actions here."
         />
         {isFiltered && list.nextCursor !== null && (
-          <p class="soft">This page searched {amountText(SEARCHED_ACTS_MAX)} acts. Older pages may have more.</p>
+          <p class="soft">This page searched {amountText(SEARCHED_ENTRIES_MAX)} actions. Older pages may have more.</p>
         )}
       </section>
     </>,
@@ -78,10 +78,10 @@ async function auditPage(c: Context<DashboardEnv>) {
 
 export const auditRoutes = createDashboardRoutes()
   .get("/audit", auditPage)
-  .get("/audit.csv", (c) => csvFile(c, "audit", AUDIT_COLUMNS, actReader(c).read));
+  .get("/audit.csv", (c) => csvFile(c, "audit", AUDIT_COLUMNS, auditReader(c).read));
 
-/** The page that shows the setting an act changed, for acts on the application itself. */
-const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
+/** The page that shows the changed setting, for actions on the application itself. */
+const SETTING_PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
   "app.created": "overview",
   "end_user_auth.set": "keys",
   "limits.set": "limits",
@@ -92,9 +92,9 @@ const PAGES: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
   "webhook.deleted": "webhooks",
 };
 
-/** Returns the page that shows the target of an act. Null for a target without a page of its own. */
+/** Returns the page that shows the target of an action. Null for a target without a page. */
 function auditPageOf(target: string, action?: AuditEntry["action"]): string | null {
-  const page = action === undefined ? undefined : PAGES[action];
+  const page = action === undefined ? undefined : SETTING_PAGES[action];
   if (page !== undefined) return page;
   if (action === "payment.settled") return `payments/${encodeURIComponent(target)}`;
   if (target.startsWith("crb_")) return `users/balance${queryString({ balanceId: target })}`;
@@ -112,7 +112,7 @@ interface TargetProps {
   readonly details: AuditEntry["details"];
 }
 
-/** Shows the target of an act, in the act's mode: the audit has acts of both modes. */
+/** Links to the target of an action, in the action's mode: the audit has actions of both modes. */
 const Target = ({ c, target, action, details: { mode } }: TargetProps) => {
   const place = auditPageOf(target, action);
   if (place === null) return <code>{target}</code>;
@@ -131,7 +131,7 @@ interface UserProps {
   readonly details: AuditEntry["details"];
 }
 
-/** The user whom an act was about, in their mode. */
+/** Links to the user whom an action is about, in the action's mode. */
 const AuditUser = ({ c, userId, details: { mode } }: UserProps) => {
   if (userId === null) return null;
   const { environment } = c.var.ctx;
@@ -176,7 +176,7 @@ const Detail = ({ c, value, details }: Pick<TargetProps, "c" | "details"> & { va
   );
 };
 
-/** Shows the details of an act: the changes and the values before. */
+/** Shows the details of an action: the changes and the values before. */
 const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
   const { before, ...others } = details;
   const entries = Object.entries(others);
@@ -197,7 +197,7 @@ const Details = ({ c, details }: Pick<TargetProps, "c" | "details">) => {
   );
 };
 
-const AUDIT_COLUMNS: readonly ListColumn<ShownAct, Context<DashboardEnv>>[] = [
+const AUDIT_COLUMNS: readonly ListColumn<ShownAuditEntry, Context<DashboardEnv>>[] = [
   { name: "at", head: "When", cell: ({ at }) => <Time at={at} />, value: ({ at }) => at },
   { name: "by", head: "By", cell: ({ by }) => by, value: ({ by }) => by },
   { name: "action", head: "Action", cell: ({ action }) => action, value: ({ action }) => action },
@@ -222,15 +222,15 @@ const AUDIT_COLUMNS: readonly ListColumn<ShownAct, Context<DashboardEnv>>[] = [
   },
 ];
 
-interface ActsProps {
+interface AuditTableProps {
   readonly c: Context<DashboardEnv>;
   readonly label: string;
   readonly entries: readonly AuditEntry[];
   readonly empty: string;
 }
 
-/** Shows acts of administration on one thing as a table. */
-export const Acts = ({ c, label, entries, empty }: ActsProps) => (
+/** Shows the administrative actions on one thing as a table. */
+export const AuditTable = ({ c, label, entries, empty }: AuditTableProps) => (
   <Table
     label={label}
     csv="audit"

@@ -2,8 +2,8 @@ import type { Context } from "hono";
 import { fromSteps } from "../books/amounts/amount.ts";
 import { readBalance, readSiblings } from "../books/credits/read-balance.ts";
 import { nameActors } from "../catalog/admin-keys.ts";
-import { findGrantAct, listActs } from "../catalog/search-audit.ts";
-import { Acts } from "./audit.tsx";
+import { findGrantEntry, listAuditOf } from "../catalog/search-audit.ts";
+import { AuditTable } from "./audit.tsx";
 import { Meter } from "./chart.tsx";
 import { numbers, Table, Tag } from "./components.tsx";
 import { createDashboardRoutes, type DashboardEnv } from "./form.ts";
@@ -18,12 +18,12 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
   const { ctx, root } = c.var;
   const { appId } = ctx.environment;
   const balance = await readBalance(ctx, balanceId);
-  const [siblings, granted, acts] = await Promise.all([
+  const [siblings, granted, actions] = await Promise.all([
     readSiblings(ctx, balanceId),
-    findGrantAct(ctx, appId, balance),
-    listActs(ctx, appId, [balanceId]),
+    findGrantEntry(ctx, appId, balance),
+    listAuditOf(ctx, appId, [balanceId]),
   ]);
-  const named = await nameActors(root)(granted === null ? acts : [...acts, granted]);
+  const named = await nameActors(root)(granted === null ? actions : [...actions, granted]);
   const grantedBy = granted === null ? null : (named.at(-1)?.by ?? null);
   const ofUser = (place: string) => `${pathIn(c, place)}${queryString({ userId: balance.userId, balanceId })}`;
   return page(
@@ -65,7 +65,12 @@ async function balancePage(c: Context<DashboardEnv>, balanceId: string) {
       </section>
       <section class="card">
         <h2>Administrative actions</h2>
-        <Acts c={c} label="Acts" entries={named} empty="No actions by the dashboard or the administration API." />
+        <AuditTable
+          c={c}
+          label="AuditTable"
+          entries={named}
+          empty="No actions by the dashboard or the administration API."
+        />
       </section>
     </>,
   );

@@ -104,7 +104,7 @@ export const Confirm = ({ c, action, fields, button, isDangerous, doubts = [], c
   </form>
 );
 
-/** Returns the fields of a form that its confirmation and its act receive. */
+/** Returns the fields of a form that its confirmation and its action receive. */
 export const formFields = ({ _form, asked, sure, notice, ...fields }: Form): Record<string, string> => ({ ...fields });
 
 /** Returns a reason, which the dashboard requires. In the API it is optional. */

@@ -11,7 +11,7 @@ import { type DashboardEnv, parseForm, textField, timeField } from "./form.ts";
 import { amountText, queryString, Time } from "./format.tsx";
 import { FormToken, pathIn } from "./layout.tsx";
 import { repeatable } from "./session.tsx";
-import { attemptFailure, type EndpointAct } from "./webhooks.tsx";
+import { attemptFailure, type EndpointAction } from "./webhooks.tsx";
 
 /** The prefix of the field of a ticked message. */
 const TICKED = "message ";
@@ -162,7 +162,7 @@ export const ReplayForm = ({ c, webhook, refusal }: ReplayFormProps) => (
   </form>
 );
 
-export const resend: EndpointAct = async (c, { webhookId }) => {
+export const resend: EndpointAction = async (c, { webhookId }) => {
   const { messageId, ...form } = c.var.form;
   const ticked = Object.keys(form).flatMap((name) => (name.startsWith(TICKED) ? [name.slice(TICKED.length)] : []));
   const ids = messageId === undefined ? ticked.slice(0, TICKED_MAX) : [messageId];
@@ -171,7 +171,7 @@ export const resend: EndpointAct = async (c, { webhookId }) => {
   return `/${webhookId}?notice=${ids.length === 1 ? "resent" : "resent-all"}`;
 };
 
-export const replay: EndpointAct = async (c, { webhookId }) => {
+export const replayPeriod: EndpointAction = async (c, { webhookId }) => {
   const { form } = c.var;
   const span = { from: timeField(form, "from"), to: timeField(form, "to") };
   await replayMessages(await repeatable(c), c.var.ctx.environment.appId, webhookId, parseForm(replayInput, span));

@@ -4,7 +4,7 @@ import { readEndUserAuth, readEndUserSecret, setEndUserAuth, type TokenTest, tes
 import { createKey, listKeys, readKeyOfApp, revokeKey } from "../catalog/keys.ts";
 import type { CreateKeyOutput, KeyOutput } from "../catalog/responses.ts";
 import { createKeyInput, setEndUserAuthInput } from "../catalog/schemas.ts";
-import { listActs } from "../catalog/search-audit.ts";
+import { listAuditOf } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
 import { CopyBox, Pager, Table, Tag } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
@@ -13,7 +13,7 @@ import { catchRefusal, createDashboardRoutes, type DashboardEnv, type Form, pars
 import { queryString, Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce, randomOf, takeOnce } from "./session.tsx";
-import { settingOf, TokenSetting, TokenTester } from "./token-setting.tsx";
+import { TokenSetting, TokenTester, tokenSettingOf } from "./token-setting.tsx";
 
 const SHOWN_KEYS_MAX = 100;
 const KEY_NOTICES: Readonly<Record<string, string>> = {
@@ -35,7 +35,7 @@ async function keysPage(c: Context<DashboardEnv>, options: KeysPageOptions = {})
   const wanted = { limit: SHOWN_KEYS_MAX, cursor: textField(c.req.query(), "cursor") };
   const { setting } = await readEndUserAuth(c.var.root, appId, mode);
   const listed = await listKeys(c.var.root, appId, wanted, mode);
-  const made = await listActs(
+  const made = await listAuditOf(
     c.var.root,
     appId,
     listed.keys.map(({ keyId }) => keyId),
@@ -94,7 +94,7 @@ async function readSetting(c: Context<DashboardEnv>) {
   const stored = keeps ? await readEndUserSecret(root, appId, mode) : null;
   return parseForm(setEndUserAuthInput, {
     mode,
-    setting: settingOf(stored === null ? form : { ...form, secret: stored }),
+    setting: tokenSettingOf(stored === null ? form : { ...form, secret: stored }),
   });
 }
 

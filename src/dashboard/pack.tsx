@@ -7,9 +7,9 @@ import { createPack, testRules } from "../catalog/create-pack.ts";
 import { presentPack, readPack } from "../catalog/pack.ts";
 import type { PackOutput } from "../catalog/responses.ts";
 import { createPackInput, patchPackInput } from "../catalog/schemas.ts";
-import { listActs } from "../catalog/search-audit.ts";
+import { listAuditOf } from "../catalog/search-audit.ts";
 import type { PurserError } from "../errors.ts";
-import { Acts } from "./audit.tsx";
+import { AuditTable } from "./audit.tsx";
 import { Confirm, formFields } from "./confirm.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { amountText, timeText } from "./format.tsx";
@@ -47,7 +47,7 @@ async function packPage(
 ) {
   const { packId } = pack;
   const [history, recurring] = await Promise.all([
-    listActs(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then(nameActors(c.var.root)),
+    listAuditOf(c.var.root, c.var.ctx.environment.appId, [packId], "pack.").then(nameActors(c.var.root)),
     countRecurring(c.var.ctx, packId),
   ]);
   return page(
@@ -75,7 +75,7 @@ async function packPage(
           active {recurring === 1 ? "recurring grant grants" : "recurring grants grant"} it every period in{" "}
           {c.var.ctx.environment.mode} mode.
         </p>
-        <Acts c={c} label="History" entries={history} empty="No changes." />
+        <AuditTable c={c} label="History" entries={history} empty="No changes." />
       </section>
     </>,
   );

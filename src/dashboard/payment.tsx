@@ -6,7 +6,7 @@ import type { PurserError } from "../errors.ts";
 import { findPayment } from "../payments/list.ts";
 import type { PaymentOutput } from "../payments/responses.ts";
 import { settlePaymentInput } from "../payments/schemas.ts";
-import { previewRefund, previewSettlement, settlePayment } from "../payments/settle.ts";
+import { previewPaymentRefund, previewSettlement, settlePayment } from "../payments/settle.ts";
 import { numbers, Table } from "./components.tsx";
 import { assertSure, Confirm, doubtsOfAmount, doubtsOfId, formFields } from "./confirm.tsx";
 import { Field } from "./fields.tsx";
@@ -163,7 +163,7 @@ async function refundPage(c: Context<DashboardEnv>, key: string) {
   const { ctx, root } = c.var;
   const form = c.req.query();
   const read = await catchRefusal(async () => ({
-    preview: await previewRefund(
+    preview: await previewPaymentRefund(
       ctx,
       key,
       parseForm(shareAtMostOne, { part: numberField(form, "part"), of: numberField(form, "of") }),

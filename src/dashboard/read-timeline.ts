@@ -17,14 +17,14 @@ import type { SystemCtx, TenantCtx } from "../runtime.ts";
 /** How many rows a page reads of each source, and how many items it shows. */
 const READ_MAX = 50;
 const SHOWN_ITEMS_MAX = 25;
-/** How many of the newest acts about a user are read. */
-export const timelineActsMax = 100;
+/** How many of the newest administrative actions about a user are read. */
+export const timelineActionsMax = 100;
 
 /** Something that happened to a user, with who did it if that is known. */
 export type TimelineItem = { readonly atMs: number; readonly by?: string | undefined } & (
   | {
       readonly kind: "entries";
-      /** The ledger entries of one act. */
+      /** The ledger entries of one change. */
       readonly rows: readonly [LedgerRow, ...LedgerRow[]];
       /** The usage of their reservation. */
       readonly asked?: { readonly event: string; readonly model: string | null } | undefined;
@@ -35,7 +35,7 @@ export type TimelineItem = { readonly atMs: number; readonly by?: string | undef
   | { readonly kind: "refusal"; readonly refusal: Awaited<ReturnType<typeof readRefusalsOfUser>>[number] }
   | { readonly kind: "payment"; readonly payment: PaymentOutput }
   | { readonly kind: "recurring"; readonly grant: RecurringOutput }
-  | { readonly kind: "act"; readonly act: AuditEntry }
+  | { readonly kind: "action"; readonly auditEntry: AuditEntry }
 );
 
 export interface TimelinePage {
@@ -43,8 +43,8 @@ export interface TimelinePage {
   /** The moment before which the next page begins. Null on the last page. */
   readonly olderMs: number | null;
   readonly isFirst: boolean;
-  /** Whether all acts about the user were read. */
-  readonly hasAllActs: boolean;
+  /** Whether all administrative actions about the user were read. */
+  readonly hasAllActions: boolean;
 }
 
 interface TimelineUser {
@@ -66,12 +66,12 @@ export async function readTimeline(
   const { appId, mode } = ctx.environment;
   const beforeMs = before ?? Number.MAX_SAFE_INTEGER;
   const about = { by: undefined, action: undefined, target: undefined, user: { mode, userId } };
-  const [rows, { events, nextCursor }, expired, refusals, acts] = await Promise.all([
+  const [rows, { events, nextCursor }, expired, refusals, audit] = await Promise.all([
     entriesBefore(ctx, userId, before, READ_MAX),
     listEvents(ctx, { userId, limit: READ_MAX, ...(before === null ? {} : { to: before }) }, false),
     expiriesBefore(ctx, userId, beforeMs, READ_MAX),
     readRefusalsOfUser(ctx, userId),
-    searchAudit(root, appId, about, { limit: timelineActsMax }),
+    searchAudit(root, appId, about, { limit: timelineActionsMax }),
   ]);
   const balanceIds = rows.filter(({ cause }) => cause.startsWith("payment")).map(({ balanceId }) => balanceId);
   const reservationIds = rows.map(({ reservationId }) => reservationId).filter((id) => id !== null);
@@ -81,14 +81,14 @@ export async function readTimeline(
     namesOfKeys(ctx, [...new Set(keyIds)]),
     paymentsBefore(ctx, { userId, balanceIds, beforeMs, limit: READ_MAX }),
   ]);
-  const named = await nameActors(root)(acts.entries);
-  const actors = new Map(named.flatMap((act) => seqsOfAct(act).map((seq) => [seq, act.by] as const)));
-  const makers = new Map(named.map(({ action, target, by }) => [`${action} ${target}`, by]));
+  const actions = await nameActors(root)(audit.entries);
+  const actors = new Map(actions.flatMap((action) => seqsOfAction(action).map((seq) => [seq, action.by] as const)));
+  const makers = new Map(actions.map(({ action, target, by }) => [`${action} ${target}`, by]));
   const writerOf = ({ writtenBy }: LedgerRow) => keyNames.get(writtenBy) ?? writtenBy;
   const writers = new Map(rows.map((row) => [row.eventId, writerOf(row)]));
   const grants = new Map(ofBalances.flatMap((each) => each.grants.map(({ balanceId }) => [balanceId, each] as const)));
   const items: readonly TimelineItem[] = [
-    ...entriesOfActs(rows).map((group) => {
+    ...entriesOfChanges(rows).map((group) => {
       const [first] = group;
       const { seq, occurredAtMs, reservationId, balanceId } = first;
       return {
@@ -106,9 +106,9 @@ export async function readTimeline(
       ...{ kind: "recurring" as const, atMs: Date.parse(grant.createdAt), grant },
       by: makers.get(`recurring.created ${grant.recurringId}`),
     })),
-    ...acts.entries
-      .filter((act) => seqsOfAct(act).length === 0 && act.action !== "recurring.created")
-      .map((act) => ({ kind: "act" as const, atMs: Date.parse(act.at), act, by: act.by })),
+    ...audit.entries
+      .filter((entry) => seqsOfAction(entry).length === 0 && entry.action !== "recurring.created")
+      .map((entry) => ({ kind: "action" as const, atMs: Date.parse(entry.at), auditEntry: entry, by: entry.by })),
   ];
   const ends = [
     rows.length < READ_MAX ? undefined : rows.at(-1)?.occurredAtMs,
@@ -120,7 +120,7 @@ export async function readTimeline(
     items.filter(({ atMs }) => atMs < beforeMs),
     ends,
   );
-  return { ...page, isFirst: before === null, hasAllActs: acts.nextCursor === null };
+  return { ...page, isFirst: before === null, hasAllActions: audit.nextCursor === null };
 }
 
 /** Returns the items that no source cuts off, newest first, and where the next page begins. */
@@ -134,8 +134,8 @@ function pageOfItems(items: readonly TimelineItem[], ends: readonly number[]) {
   return { items: above, olderMs: endMs + 1 };
 }
 
-/** Groups the entries of one act. Usage events are left out: the list of events also has the quantities that nobody paid. */
-function entriesOfActs(rows: readonly LedgerRow[]): (readonly [LedgerRow, ...LedgerRow[]])[] {
+/** Groups the entries of each change. Usage events are left out: the list of events also has the quantities that nobody paid. */
+function entriesOfChanges(rows: readonly LedgerRow[]): (readonly [LedgerRow, ...LedgerRow[]])[] {
   const groups = Map.groupBy(
     rows.filter(({ cause }) => cause !== "usage"),
     ({ cause, occurredAtMs, reservationId, note, writtenBy, packId }) =>
@@ -144,8 +144,8 @@ function entriesOfActs(rows: readonly LedgerRow[]): (readonly [LedgerRow, ...Led
   return [...groups.values()].flatMap(([first, ...others]) => (first === undefined ? [] : [[first, ...others]]));
 }
 
-/** Returns the ledger entries of an act. */
-function seqsOfAct({ details: { seq, entries } }: AuditEntry): readonly number[] {
+/** Returns the numbers of the ledger entries of an administrative action. */
+function seqsOfAction({ details: { seq, entries } }: AuditEntry): readonly number[] {
   const all = Array.isArray(entries) ? entries.map((entry: { readonly seq?: unknown }) => entry.seq) : [seq];
   return all.filter((each) => typeof each === "number");
 }

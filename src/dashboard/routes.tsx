@@ -36,7 +36,7 @@ import { searchRoutes } from "./search.tsx";
 import { adminTokenOf, protect, sessionsRoutes } from "./session.tsx";
 import { requireSignIn, signInRoutes } from "./sign-in.tsx";
 import { statementsRoutes } from "./statements.tsx";
-import { stripeRoutes } from "./stripe.tsx";
+import { stripePages } from "./stripe.tsx";
 import { usagePages } from "./usage.tsx";
 import { usageLimitPages } from "./usage-limits.tsx";
 import { userRoutes } from "./user.tsx";
@@ -83,7 +83,7 @@ const environmentRoutes = createDashboardRoutes()
   .route("/", personRoutes)
   .route("/", eraseRoutes)
   .route("/", paymentsRoutes)
-  .route("/", stripeRoutes)
+  .route("/", stripePages)
   .route("/", paymentPages)
   .route("/", keysRoutes)
   .route("/", alertsRoutes)

@@ -103,8 +103,8 @@ const contextOf = (c: Context<DashboardEnv>, purpose: string) =>
   `dashboard once\n${purpose}\n${c.var.session.sessionId}`;
 
 /**
- * Stores a value that the next page shows once, such as a new key. An act responds with a redirect, so that the page can be
- * reloaded. The browser carries the value, sealed for this session, for at most two minutes.
+ * Stores a value that the next page shows once, such as a new key: a form's response is a redirect, so that the page can be
+ * reloaded. The browser carries the value in a cookie, sealed for this session, for at most two minutes.
  */
 export async function keepOnce(c: Context<DashboardEnv>, purpose: string, value: object): Promise<void> {
   const sealed = await sealText(adminTokenOf(c.var.root.settings), contextOf(c, purpose), JSON.stringify(value));

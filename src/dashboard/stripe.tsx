@@ -221,4 +221,4 @@ async function eventsPage(c: Context<DashboardEnv>) {
 }
 
 // These paths are not under /payments, where a name is the id of a payment.
-export const stripeRoutes = createDashboardRoutes().get("/stripe-events", eventsPage).get("/stripe-off", confirmOff);
+export const stripePages = createDashboardRoutes().get("/stripe-events", eventsPage).get("/stripe-off", confirmOff);

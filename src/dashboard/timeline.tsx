@@ -10,7 +10,7 @@ import { amountText, moneyText, quantitiesText, queryString, signed, Time } from
 import { pathIn } from "./layout.tsx";
 import { EventLink, paymentPath, ReservationLink } from "./links.tsx";
 import { StatusTag } from "./payments.tsx";
-import { type TimelineItem, type TimelinePage, timelineActsMax } from "./read-timeline.ts";
+import { type TimelineItem, type TimelinePage, timelineActionsMax } from "./read-timeline.ts";
 import { whyRefused } from "./refusals.tsx";
 
 type ItemOf<Kind extends TimelineItem["kind"]> = Extract<TimelineItem, { kind: Kind }>;
@@ -34,7 +34,7 @@ interface TimelineProps {
 
 /** Shows what happened to a user, newest first. */
 export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
-  const { items, olderMs, isFirst, hasAllActs } = page;
+  const { items, olderMs, isFirst, hasAllActions } = page;
   const packs = new Map(balances.map(({ packId, packName }) => [packId, packName]));
   const link = (before?: string) => `${pathIn(c, "users")}${queryString({ userId, before })}#timeline`;
   const { now, realNow } = c.var.ctx;
@@ -55,7 +55,8 @@ export const Timeline = ({ c, userId, page, balances }: TimelineProps) => {
       />
       <p class="soft">
         Refusals are kept for 30 days, and may be incomplete. Equal ones are one row, at the last time.
-        {!hasAllActs && ` Only the newest ${timelineActsMax} actions of operators are shown here. The audit has all.`}
+        {!hasAllActions &&
+          ` Only the newest ${timelineActionsMax} actions of operators are shown here. The audit has all.`}
         {Math.abs(now() - realNow()) > 60_000 &&
           " Refusals and actions of operators have the real time, not the test clock's."}
       </p>
@@ -129,8 +130,8 @@ const What = ({ c, item, packs }: WhatProps<TimelineItem>) => {
           Recurring grant made: {item.grant.packName}, every {item.grant.every}
         </>
       );
-    case "act":
-      return <>{ACTS[item.act.action] ?? item.act.action}</>;
+    case "action":
+      return <>{ACTION_TEXTS[item.auditEntry.action] ?? item.auditEntry.action}</>;
   }
 };
 
@@ -216,7 +217,7 @@ const RefusalLine = ({ refusal }: { refusal: ItemOf<"refusal">["refusal"] }) => 
   );
 };
 
-const ACTS: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
+const ACTION_TEXTS: Readonly<Partial<Record<AuditEntry["action"], string>>> = {
   "usage_limit.amount_set": "Own usage limit set",
   "recurring.cancelled": "Recurring grant cancelled",
   "recurring.resumed": "Recurring grant resumed",

@@ -105,7 +105,7 @@ export const TokenTester = ({
 );
 
 /** Returns the setting in the form of the API. */
-export function settingOf(form: Form): unknown {
+export function tokenSettingOf(form: Form): unknown {
   if (form.type === "none") return null;
   const origins = textField(form, "origins")?.trim().split(/\s+/);
   const texts = Object.fromEntries(

@@ -44,7 +44,7 @@ async function readUsage(c: Context<DashboardEnv>, days: DaysAsked) {
   return { figures, users };
 }
 
-async function usagePage(c: Context<DashboardEnv>) {
+async function usageFiguresPage(c: Context<DashboardEnv>) {
   const days = daysAsked(c);
   const found = await catchRefusal(() => readUsage(c, days));
   return page(
@@ -180,4 +180,4 @@ const Grouped = ({ title, heads, groups, cellsOf }: GroupedProps) => {
   );
 };
 
-export const usagePages = createDashboardRoutes().get("/usage", usagePage);
+export const usagePages = createDashboardRoutes().get("/usage", usageFiguresPage);

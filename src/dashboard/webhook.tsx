@@ -9,14 +9,14 @@ import type { Attempt, ListDeliveriesOutput, WebhookOutput } from "../webhooks/r
 import { changeWebhookInput } from "../webhooks/schemas.ts";
 import { CopyBox } from "./components.tsx";
 import { Confirm } from "./confirm.tsx";
-import { Deliveries, ReplayForm, readDeliveries, replay, resend } from "./deliveries.tsx";
+import { Deliveries, ReplayForm, readDeliveries, replayPeriod, resend } from "./deliveries.tsx";
 import { Choice, Hidden } from "./fields.tsx";
 import { catchRefusal, createDashboardRoutes, type DashboardEnv, parseForm, textField } from "./form.ts";
 import { Time, timeText } from "./format.tsx";
 import { FormToken, page, pathIn } from "./layout.tsx";
 import { keepOnce, repeatable, takeOnce } from "./session.tsx";
 import {
-  type EndpointAct,
+  type EndpointAction,
   EndpointFields,
   failureText,
   fieldsOfTypes,
@@ -27,7 +27,7 @@ import {
   typesField,
 } from "./webhooks.tsx";
 
-const ONE = "/webhooks/:webhookId";
+const WEBHOOK_PATH = "/webhooks/:webhookId";
 
 const WEBHOOK_NOTICES: Readonly<Record<string, string>> = {
   created: "Endpoint created. It gets messages from now on.",
@@ -212,7 +212,7 @@ const sameTypes = (a: readonly string[] | null, b: readonly string[] | null): bo
   a === null || b === null ? a === b : JSON.stringify([...a].sort()) === JSON.stringify([...b].sort());
 
 /** Changes only the fields that differ, because the audit lists the changed ones. */
-const change: EndpointAct = async (c, { webhookId, url, types, description, isEnabled }) => {
+const change: EndpointAction = async (c, { webhookId, url, types, description, isEnabled }) => {
   const { form, admin, ctx } = c.var;
   const wanted = typesField(form);
   const text = textField(form, "description") ?? null;
@@ -227,38 +227,38 @@ const change: EndpointAct = async (c, { webhookId, url, types, description, isEn
   return `/${webhookId}?notice=changed`;
 };
 
-const rotate: EndpointAct = async (c, { webhookId }) => {
+const rotate: EndpointAction = async (c, { webhookId }) => {
   const { secret } = await rotateSecret(await repeatable(c), c.var.ctx.environment.appId, webhookId);
   await keepOnce(c, secretOf(webhookId), { secret });
   return `/${webhookId}?notice=rotated`;
 };
 
-const remove: EndpointAct = async (c, { webhookId }) => {
+const remove: EndpointAction = async (c, { webhookId }) => {
   await deleteWebhook(c.var.admin, c.var.ctx.environment.appId, webhookId);
   return "?notice=deleted";
 };
 
-const test: EndpointAct = async (c, { webhookId }) => {
+const test: EndpointAction = async (c, { webhookId }) => {
   await sendTest(await repeatable(c), c.var.ctx.environment.appId, webhookId);
   return `/${webhookId}?notice=tested`;
 };
 
 /** Applies a form to an endpoint. Shows a refusal on the endpoint's page. */
-async function act(c: Context<DashboardEnv>, work: EndpointAct) {
+async function applyForm(c: Context<DashboardEnv>, action: EndpointAction) {
   const webhook = await readEndpoint(c);
-  const done = await catchRefusal(() => work(c, webhook));
+  const done = await catchRefusal(() => action(c, webhook));
   return done.refusal === undefined
     ? c.redirect(pathIn(c, `webhooks${done.result}`), 303)
     : webhookPage(c, webhook, done.refusal);
 }
 
 export const webhookPages = createDashboardRoutes()
-  .get(ONE, async (c) => webhookPage(c, await readEndpoint(c)))
-  .post(ONE, (c) => act(c, change))
-  .get(`${ONE}/rotate`, rotatePage)
-  .post(`${ONE}/rotate`, (c) => act(c, rotate))
-  .get(`${ONE}/delete`, deletePage)
-  .post(`${ONE}/delete`, (c) => act(c, remove))
-  .post(`${ONE}/test`, (c) => act(c, test))
-  .post(`${ONE}/resend`, (c) => act(c, resend))
-  .post(`${ONE}/replay`, (c) => act(c, replay));
+  .get(WEBHOOK_PATH, async (c) => webhookPage(c, await readEndpoint(c)))
+  .post(WEBHOOK_PATH, (c) => applyForm(c, change))
+  .get(`${WEBHOOK_PATH}/rotate`, rotatePage)
+  .post(`${WEBHOOK_PATH}/rotate`, (c) => applyForm(c, rotate))
+  .get(`${WEBHOOK_PATH}/delete`, deletePage)
+  .post(`${WEBHOOK_PATH}/delete`, (c) => applyForm(c, remove))
+  .post(`${WEBHOOK_PATH}/test`, (c) => applyForm(c, test))
+  .post(`${WEBHOOK_PATH}/resend`, (c) => applyForm(c, resend))
+  .post(`${WEBHOOK_PATH}/replay`, (c) => applyForm(c, replayPeriod));

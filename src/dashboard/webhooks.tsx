@@ -46,8 +46,8 @@ export const HealthTag = ({ health }: { health: EndpointHealth }) => {
   return health.failed === 0 ? <Tag kind="good">healthy</Tag> : <Tag kind="warn">some fail</Tag>;
 };
 
-/** A form's act on an endpoint. Returns the page that shows the result: its path after `webhooks`. */
-export type EndpointAct = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
+/** A form's action on an endpoint. Returns the path of the page that shows the result, without `webhooks`. */
+export type EndpointAction = (c: Context<DashboardEnv>, webhook: WebhookOutput) => Promise<string>;
 
 /** Returns the purpose under which `keepOnce` stores an endpoint's new secret. */
 export const secretOf = (webhookId: string): string => `webhook ${webhookId}`;

@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { insertAct, newAct } from "../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { attempt } from "../db/attempt.ts";
 import { changeFeature, guardFeatures, requireClock } from "../db/features.ts";
 import { drizzle, fields, query, type ValueOf } from "../db/query.ts";
@@ -199,7 +199,7 @@ const isSame = (given: readonly string[], ids: readonly string[]): boolean => {
   return set.size === ids.length && ids.every((id) => set.has(id));
 };
 
-const auditErasureStarted = insertAct();
+const auditErasureStarted = insertAuditEntry();
 
 async function startStatements(
   ctx: TenantCtx,
@@ -231,6 +231,6 @@ async function startStatements(
     }),
     ...(await startErasingIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
     ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),
-    ...(caller.kind === "admin" ? [auditErasureStarted(newAct({ ...ctx, caller }, act))] : []),
+    ...(caller.kind === "admin" ? [auditErasureStarted(newAuditEntry({ ...ctx, caller }, act))] : []),
   ];
 }

@@ -1,6 +1,6 @@
 import { and, eq, inArray, isNull, sql } from "drizzle-orm";
 import { requireEnvironment } from "../catalog/apps.ts";
-import { insertAct, newAct } from "../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, scalar, type ValueOf } from "../db/query.ts";
 import { environments, erasures, tombstones } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
@@ -48,7 +48,7 @@ const updateTombstonesFeature = query((value: ValueOf<{ environmentId: number }>
     .where(eq(environments.id, value("environmentId")));
 });
 
-const auditErasureLifted = insertAct<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
+const auditErasureLifted = insertAuditEntry<ErasureKey>((value) => hasRow(erasures, isUnlifted(value)));
 
 /** Allows writes for the ids of an erasure again (E4). Erased data stays erased. Throws `not_found`, and `changed_meanwhile` while the erasure runs. */
 export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<ErasureOutput> {
@@ -66,7 +66,7 @@ export async function liftErasure(ctx: TenantCtx, erasureId: string): Promise<Er
     details: { mode: environment.mode },
   };
   await batch(ctx.db, [
-    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAct({ ...ctx, caller }, act), ...key })] : []),
+    ...(caller.kind === "admin" ? [auditErasureLifted({ ...newAuditEntry({ ...ctx, caller }, act), ...key })] : []),
     setLifted({ ...key, nowMs: ctx.realNow() }),
     deleteTombstones(key),
     updateTombstonesFeature({ environmentId: key.environmentId }),
@@ -104,7 +104,7 @@ const selectState = query((value: ValueOf<OfSecret>) =>
     )
     .from(sql`(SELECT 1)`),
 );
-const auditTombstonesForgotten = insertAct<OfSecret>(
+const auditTombstonesForgotten = insertAuditEntry<OfSecret>(
   (value) => sql`${hasRow(erasures, standingTombstones(value))} AND NOT ${isRunning(value)}`,
 );
 const setAllLifted = query((value: ValueOf<OfSecret & { nowMs: number }>) =>
@@ -131,7 +131,7 @@ export async function forgetTombstones(
     throw invalid("fingerprint", "belongs to a secret that is set. Lift its erasures one by one instead");
   }
   const key = { environmentId, fingerprint };
-  const act = newAct(admin, { appId, action: "tombstones.forgotten", target: fingerprint, details: { mode } });
+  const act = newAuditEntry(admin, { appId, action: "tombstones.forgotten", target: fingerprint, details: { mode } });
   const [state] = await all(admin.db, selectState(key));
   if (state?.isRunning === true) throw stillRunning();
   if (state?.isStanding !== true) return { forgotten: 0 };

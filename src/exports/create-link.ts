@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { actOfOperator } from "../catalog/audit.ts";
+import { auditOperator } from "../catalog/audit.ts";
 import { countActivity } from "../db/activity.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { PurserError } from "../errors.ts";
@@ -104,7 +104,7 @@ export async function createLink(
       const statements = [
         insertAuditRow(subject, row),
         ...personExported(ctx, subject, "minted"),
-        ...actOfOperator(ctx, name, { action: "export_link.created", target: row.id }),
+        ...auditOperator(ctx, name, { action: "export_link.created", target: row.id }),
       ] as const;
       return (await batchWithGuards(ctx.db, guards, statements))[1];
     },

@@ -1,6 +1,6 @@
 import { and, desc, eq, gt, gte, lt, lte, type SQL, sql } from "drizzle-orm";
 import * as z from "zod";
-import { actOfOperator } from "../catalog/audit.ts";
+import { auditOperator } from "../catalog/audit.ts";
 import { constraintOf } from "../db/attempt.ts";
 import { batchWithGuards, underName } from "../db/known-tombstones.ts";
 import { asInteger, computed, drizzle, fields, hasRow, insertFrom, names, query, type ValueOf } from "../db/query.ts";
@@ -132,7 +132,7 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
       const statements = [
         countValid(values),
         insertEnd({ environmentId, idHash, nowMs }),
-        ...actOfOperator(ctx, name, { action: "export_link.revoked", target }),
+        ...auditOperator(ctx, name, { action: "export_link.revoked", target }),
       ] as const;
       const [[found]] = await batchWithGuards(ctx.db, guards, statements);
       return { revoked: found?.links ?? 0 };

@@ -94,7 +94,7 @@ export function decidePaymentGrant(
       return countTaken(ctx, account, found);
     },
     {
-      act: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
+      audit: { action: "payment.settled", target: shownKey(state.names), details: { packIds }, balanceIds },
       messages: () => [
         ...granted(account.userId, grants, plan.motions.length),
         ...movedMessages(account.userId, plan.motions),
@@ -153,7 +153,7 @@ export function decideMotions(ctx: TenantCtx, move: Move, of: MotionsOf, storing
     ],
     (rows) => countTaken(ctx, account, rows),
     {
-      act: { action: "payment.settled", target: shownKey(state.names) },
+      audit: { action: "payment.settled", target: shownKey(state.names) },
       messages: () => movedMessages(account.userId, motions),
     },
   );

@@ -90,7 +90,9 @@ const grant = z
   })
   .meta({ id: "PaymentGrant" });
 
-const event = z.strictObject({ eventId: z.string(), type: z.string(), at: time, outcome }).meta({ id: "PaymentEvent" });
+const paymentEvent = z
+  .strictObject({ eventId: z.string(), type: z.string(), at: time, outcome })
+  .meta({ id: "PaymentEvent" });
 
 const payment = z
   .strictObject({
@@ -115,7 +117,7 @@ const payment = z
     refunded: money,
     withheld: money,
     grants: z.array(grant),
-    events: z.array(event).describe("The events that changed it, oldest first."),
+    events: z.array(paymentEvent).describe("The events that changed it, oldest first."),
     createdAt: time,
   })
   .meta({ id: "Payment" });

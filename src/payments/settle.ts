@@ -158,7 +158,11 @@ const selectReturns = query((value: ValueOf<{ environmentId: number; name: strin
 );
 
 /** The amounts that a refund of a share of a payment would take from its balances now (C21). Throws `not_found`. */
-export async function previewRefund(ctx: TenantCtx, paymentKey: string, { part, of }: z.infer<typeof shareAtMostOne>) {
+export async function previewPaymentRefund(
+  ctx: TenantCtx,
+  paymentKey: string,
+  { part, of }: z.infer<typeof shareAtMostOne>,
+) {
   const environmentId = ctx.environment.id;
   const nowMs = ctx.now();
   const names = JSON.stringify([paymentKey]);

@@ -2,7 +2,7 @@ import { eq, sql } from "drizzle-orm";
 import { openSecret, sealSecret } from "../auth/secrets.ts";
 import { amountRule, toSteps, type Unit } from "../books/amounts/amount.ts";
 import { requireEnvironment } from "../catalog/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit.ts";
+import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { choosePack, selectPack } from "../catalog/pack.ts";
 import {
   asInteger,
@@ -128,19 +128,19 @@ export async function readStripe(root: SystemCtx, appId: string, mode: Mode): Pr
 }
 
 type SettingValues = StripeEnvironment & { stored: string | null };
-const auditStripeSet = insertAct<SettingValues>((value) => {
+const auditStripeSet = insertAuditEntry<SettingValues>((value) => {
   const before = drizzle
     .select(fields(stripeSettings, "setting"))
     .from(stripeSettings)
     .where(settingOfEnvironment(value));
   return sql`${scalar(before)} IS NOT ${value("stored")}`;
 });
-const updateSetting = query((value: ValueOf<SettingValues & ActKey>) => {
+const updateSetting = query((value: ValueOf<SettingValues & AuditEntryKey>) => {
   const { environmentId, setting } = stripeSettings;
   const insert = insertFrom(
     stripeSettings,
     { environmentId: asInteger(value("environmentId")), setting: value("stored") },
-    sql`WHERE ${actIsLatest(value)}`,
+    sql`WHERE ${auditEntryIsLatest(value)}`,
   );
   const after = assignments(stripeSettings, { setting: sql`excluded.${names(setting)}` });
   return sql`${insert} ON CONFLICT (${names(environmentId)}) DO UPDATE SET ${after}`;
@@ -157,8 +157,8 @@ export async function setStripe(admin: AdminCtx, appId: string, input: SetStripe
   const stored =
     input.setting === null ? null : await sealed(admin, environment, input.setting, before?.setting ?? null);
   const details = { mode: input.mode, prices: input.setting?.prices.map(({ price }) => price) ?? null };
-  const act = newAct(admin, { appId, action: "stripe.set", target: appId, details });
-  const values = { ...act, environmentId, stored };
+  const auditEntry = newAuditEntry(admin, { appId, action: "stripe.set", target: appId, details });
+  const values = { ...auditEntry, environmentId, stored };
   const [, , [after]] = await batch(admin.db, [
     auditStripeSet(values),
     updateSetting(values),

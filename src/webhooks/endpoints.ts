@@ -1,7 +1,7 @@
 import { and, eq, ne, not, or, sql } from "drizzle-orm";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { requireEnvironment } from "../catalog/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../catalog/audit.ts";
+import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../catalog/audit.ts";
 import { timesOf } from "../db/features.ts";
 import { assignments, computed, drizzle, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { environments, webhookEndpoints } from "../db/schema.ts";
@@ -47,7 +47,7 @@ type NewEndpoint = EndpointIdKey & {
   nowMs: number;
 };
 
-const auditEndpointCreated = insertAct<EndpointIdKey>(endpointIsPossible);
+const auditEndpointCreated = insertAuditEntry<EndpointIdKey>(endpointIsPossible);
 const insertEndpoint = query((value: ValueOf<NewEndpoint>) =>
   insertFrom(
     webhookEndpoints,
@@ -73,7 +73,7 @@ export async function createWebhook(
   const environment = await requireEnvironment(admin, appId, mode);
   const { secret, sealed } = await makeSecret(admin, environment);
   const key = { environmentId: environment.id, webhookId: admin.newId("whk_") };
-  const act = newAct(admin, { appId, action: "webhook.created", target: key.webhookId, details: { mode } });
+  const act = newAuditEntry(admin, { appId, action: "webhook.created", target: key.webhookId, details: { mode } });
   const row = {
     ...{ ...key, url, description, sealed, nowMs: timesOf(environment.clock, admin).now() },
     types,
@@ -104,13 +104,15 @@ const ofEndpoint = (value: ValueOf<{ webhookId: string }>) => eq(webhookEndpoint
 const differs = (value: ValueOf<Change>) =>
   or(...Object.entries(CHANGEABLE).map(([field, column]) => sql`${column} IS NOT ${next(value, field, column)}`));
 
-const auditChanged = insertAct<Change>((value) => hasRow(webhookEndpoints, and(ofEndpoint(value), differs(value))));
-const updateEndpoint = query((value: ValueOf<Change & ActKey>) => {
+const auditChanged = insertAuditEntry<Change>((value) =>
+  hasRow(webhookEndpoints, and(ofEndpoint(value), differs(value))),
+);
+const updateEndpoint = query((value: ValueOf<Change & AuditEntryKey>) => {
   const changed = Object.fromEntries(
     Object.entries(CHANGEABLE).map(([field, column]) => [field, next(value, field, column)]),
   );
   return sql`UPDATE ${webhookEndpoints} SET ${assignments(webhookEndpoints, { ...changed, failingSinceMs: sql`NULL` })}
-    WHERE ${and(ofEndpoint(value), actIsLatest(value))}`;
+    WHERE ${and(ofEndpoint(value), auditEntryIsLatest(value))}`;
 });
 
 /**
@@ -136,7 +138,7 @@ export async function changeWebhook(
       : { types: input.types && JSON.stringify(input.types), wantsExports: wantsType(input.types, "person.exported") }),
   });
   const details = { mode: before.mode, changed: Object.keys(input) };
-  const act = newAct(admin, { appId, action: "webhook.changed", target: webhookId, details });
+  const act = newAuditEntry(admin, { appId, action: "webhook.changed", target: webhookId, details });
   await batch(admin.db, [
     auditChanged({ ...act, webhookId, change }),
     updateEndpoint({ ...act, webhookId, change }),
@@ -147,7 +149,7 @@ export async function changeWebhook(
   return presentEndpoint(admin, await requireEndpoint(admin, appId, webhookId));
 }
 
-const auditDeleted = insertAct<{ webhookId: string }>((value) => hasRow(webhookEndpoints, ofEndpoint(value)));
+const auditDeleted = insertAuditEntry<{ webhookId: string }>((value) => hasRow(webhookEndpoints, ofEndpoint(value)));
 const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
   drizzle.delete(webhookEndpoints).where(ofEndpoint(value)),
 );
@@ -155,7 +157,12 @@ const deleteEndpoint = query((value: ValueOf<{ webhookId: string }>) =>
 /** Deletes an endpoint, and returns it as it was. Its pending messages are not sent. Throws `not_found`. */
 export async function deleteWebhook(admin: AdminCtx, appId: string, webhookId: string): Promise<WebhookOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
-  const act = newAct(admin, { appId, action: "webhook.deleted", target: webhookId, details: { mode: row.mode } });
+  const act = newAuditEntry(admin, {
+    appId,
+    action: "webhook.deleted",
+    target: webhookId,
+    details: { mode: row.mode },
+  });
   await batch(admin.db, [
     auditDeleted({ ...act, webhookId }),
     deleteEndpoint({ webhookId }),
@@ -183,9 +190,9 @@ export async function listWebhooks(root: SystemCtx, appId: string, mode: Mode): 
   };
 }
 
-const auditRotated = insertAct();
+const auditRotated = insertAuditEntry();
 // A repeated batch recognises its own secret.
-const updateSecret = query((value: ValueOf<ActKey & { webhookId: string; sealed: string; untilMs: number }>) => {
+const updateSecret = query((value: ValueOf<AuditEntryKey & { webhookId: string; sealed: string; untilMs: number }>) => {
   const { id, secret, previousUntilMs } = webhookEndpoints;
   return drizzle
     .update(webhookEndpoints)
@@ -194,14 +201,19 @@ const updateSecret = query((value: ValueOf<ActKey & { webhookId: string; sealed:
       previousUntilMs: value("untilMs", previousUntilMs),
       secret: value("sealed", secret),
     })
-    .where(and(eq(id, value("webhookId")), ne(secret, value("sealed")), actIsLatest(value)));
+    .where(and(eq(id, value("webhookId")), ne(secret, value("sealed")), auditEntryIsLatest(value)));
 });
 
 /** Gives an endpoint a new secret. The previous one signs too for a day. Throws `not_found`, `secrets_unavailable`. */
 export async function rotateSecret(admin: AdminCtx, appId: string, webhookId: string): Promise<NewSecretOutput> {
   const row = await requireEndpoint(admin, appId, webhookId);
   const { secret, sealed } = await makeSecret(admin, row);
-  const act = newAct(admin, { appId, action: "webhook.rotated", target: webhookId, details: { mode: row.mode } });
+  const act = newAuditEntry(admin, {
+    appId,
+    action: "webhook.rotated",
+    target: webhookId,
+    details: { mode: row.mode },
+  });
   await batch(admin.db, [auditRotated(act), updateSecret({ ...act, webhookId, sealed, untilMs: act.atMs + DAY_MS })]);
   return { ...presentEndpoint(admin, row), secret };
 }

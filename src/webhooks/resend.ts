@@ -1,5 +1,5 @@
 import { and, eq, exists, gte, inArray, lt, sql } from "drizzle-orm";
-import { actIsThis, insertAct, newAct, type WrittenAct } from "../catalog/audit.ts";
+import { auditEntryIsOwn, insertAuditEntry, newAuditEntry, type WrittenAuditEntry } from "../catalog/audit.ts";
 import { timesOf } from "../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, read, returning, type ValueOf } from "../db/query.ts";
 import { webhookDeliveries, webhookMessages } from "../db/schema.ts";
@@ -23,14 +23,14 @@ const isUnleased = (value: ValueOf<{ nowMs: number }>) => {
 const ofKey = (value: ValueOf<ResentKey>) =>
   and(eq(webhookDeliveries.endpointId, value("webhookId")), eq(webhookDeliveries.messageId, value("messageId")));
 
-const auditResent = insertAct();
+const auditResent = insertAuditEntry();
 const selectDelivery = query((value: ValueOf<ResentKey>) =>
   drizzle.select(fields(webhookDeliveries, "messageId")).from(webhookDeliveries).where(ofKey(value)),
 );
 
 type Resent = ResentKey & { nowMs: number; dueAtMs: number };
 /** Makes one extra attempt due. A pending delivery keeps its schedule. Leased, because this invocation attempts it. */
-const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
+const resendOne = query((value: ValueOf<Resent & WrittenAuditEntry>) => {
   const { status, tries, nextAttemptAtMs, dueAtMs } = webhookDeliveries;
   return drizzle
     .update(webhookDeliveries)
@@ -40,7 +40,7 @@ const resendOne = query((value: ValueOf<Resent & WrittenAct>) => {
       nextAttemptAtMs: value("nowMs", nextAttemptAtMs),
       dueAtMs: value("dueAtMs", dueAtMs),
     })
-    .where(and(ofKey(value), isUnleased(value), actIsThis(value)))
+    .where(and(ofKey(value), isUnleased(value), auditEntryIsOwn(value)))
     .returning(fields(webhookDeliveries, "messageId"));
 });
 
@@ -58,7 +58,7 @@ export async function resendMessage(
     throw new PurserError("not_found", "The endpoint has no such message.", { param: "messageId" });
   }
   const details = { mode: row.mode, messageId };
-  const act = newAct(admin, { appId, action: "webhook.resent", target: webhookId, details });
+  const act = newAuditEntry(admin, { appId, action: "webhook.resent", target: webhookId, details });
   const nowMs = act.atMs;
   const dueAtMs = admin.outbox === undefined ? nowMs : nowMs + LEASE_MS;
   const [, [leased]] = await batch(admin.db, [
@@ -84,13 +84,13 @@ const ofTime = (value: ValueOf<MessageSpan>) => {
     .limit(REPLAY_MAX);
 };
 
-const auditReplayed = insertAct<MessageSpan>((value) => exists(ofTime(value)));
+const auditReplayed = insertAuditEntry<MessageSpan>((value) => exists(ofTime(value)));
 const countSpan = query((value: ValueOf<MessageSpan>) =>
   read(computed({ messages: sql<number>`count(*)` }), (list) => sql`SELECT ${list} FROM ${ofTime(value)}`),
 );
 /** The oldest are leased, because this invocation attempts them after its response. The cron attempts the others. */
 const replaySpan = query(
-  (value: ValueOf<MessageSpan & WrittenAct & { nowMs: number; leaseMs: number; leased: number }>) => {
+  (value: ValueOf<MessageSpan & WrittenAuditEntry & { nowMs: number; leaseMs: number; leased: number }>) => {
     const { endpointId, messageId, nextAttemptAtMs } = webhookDeliveries;
     const oldest = sql`SELECT ${messageId} FROM (${ofTime(value)}) AS ${webhookDeliveries} ORDER BY ${messageId} LIMIT ${asInteger(value("leased"))}`;
     return drizzle
@@ -102,7 +102,12 @@ const replaySpan = query(
         dueAtMs: sql`iif(${messageId} IN (${oldest}), ${asInteger(value("leaseMs"))}, ${asInteger(value("nowMs"))})`,
       })
       .where(
-        and(eq(endpointId, value("webhookId")), inArray(messageId, ofTime(value)), isUnleased(value), actIsThis(value)),
+        and(
+          eq(endpointId, value("webhookId")),
+          inArray(messageId, ofTime(value)),
+          isUnleased(value),
+          auditEntryIsOwn(value),
+        ),
       )
       .returning(fields(webhookDeliveries, "messageId", "dueAtMs"));
   },
@@ -118,7 +123,7 @@ export async function replayMessages(
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const { mode } = row;
   const span = { webhookId, from: messageIdAt(from), to: messageIdAt(to) };
-  const act = newAct(admin, { appId, action: "webhook.replayed", target: webhookId, details: { mode } });
+  const act = newAuditEntry(admin, { appId, action: "webhook.replayed", target: webhookId, details: { mode } });
   const nowMs = act.atMs;
   const lease = { leaseMs: nowMs + LEASE_MS, leased: admin.outbox === undefined ? 0 : FIRST_ATTEMPTS_MAX };
   const [, [counted], written] = await batch(admin.db, [
@@ -133,24 +138,26 @@ export async function replayMessages(
   return { messages: counted?.messages ?? 0 };
 }
 
-const auditTested = insertAct();
-const insertTest = query((value: ValueOf<WrittenAct & { messageId: string; environmentId: number; nowMs: number }>) => {
-  const message = {
-    id: value("messageId"),
-    environmentId: value("environmentId"),
-    type: sql`'purser.test'`,
-    atMs: value("nowMs"),
-    data: sql`'{}'`,
-  };
-  const insert = insertFrom(webhookMessages, message, sql`WHERE ${actIsThis(value)}`);
-  return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ON_REPEAT} RETURNING ${list}`);
-});
+const auditTested = insertAuditEntry();
+const insertTest = query(
+  (value: ValueOf<WrittenAuditEntry & { messageId: string; environmentId: number; nowMs: number }>) => {
+    const message = {
+      id: value("messageId"),
+      environmentId: value("environmentId"),
+      type: sql`'purser.test'`,
+      atMs: value("nowMs"),
+      data: sql`'{}'`,
+    };
+    const insert = insertFrom(webhookMessages, message, sql`WHERE ${auditEntryIsOwn(value)}`);
+    return returning(fields(webhookMessages, "id"), (list) => sql`${insert} ${ON_REPEAT} RETURNING ${list}`);
+  },
+);
 
 /** Sends `purser.test` to an endpoint, whatever its types. Throws `not_found`, and `invalid_request` when it is disabled. */
 export async function sendTest(admin: AdminCtx, appId: string, webhookId: string): Promise<SentOutput> {
   const row = await requireEnabledEndpoint(admin, appId, webhookId);
   const ctx = { ...admin, ...timesOf(row.clock, admin), environment: environmentOf(row) };
-  const act = newAct(admin, { appId, action: "webhook.tested", target: webhookId, details: { mode: row.mode } });
+  const act = newAuditEntry(admin, { appId, action: "webhook.tested", target: webhookId, details: { mode: row.mode } });
   const messageId = admin.newId(messageIdAt(act.atMs));
   const [, written] = await batch(admin.db, [
     auditTested(act),

@@ -1,7 +1,7 @@
 import { and, eq, gt, not, sql } from "drizzle-orm";
 import { admitRow } from "../../auth/scopes.ts";
 import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
-import { insertAct, newAct } from "../../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { timesOf } from "../../db/features.ts";
 import {
   asInteger,
@@ -53,7 +53,7 @@ const alertIsPossible = (value: ValueOf<AlertKey>) => {
   return sql`${count} < ${ALERTS_MAX} AND ${not(hasRow(alerts, ofAlertKey(value)))}`;
 };
 
-const auditAlertCreated = insertAct<AlertKey>(alertIsPossible);
+const auditAlertCreated = insertAuditEntry<AlertKey>(alertIsPossible);
 type NewAlert = Pick<AlertRow, "name" | "unit" | "event"> & {
   amount: number | null;
   percent: number | null;
@@ -93,11 +93,11 @@ export async function createAlert(
   const environment = await requireEnvironment(admin, appId, mode);
   const environmentId = environment.id;
   const key = { environmentId, alertId };
-  const act = newAct(admin, { appId, action: "alert.created", target: key.alertId, details: { mode } });
+  const auditEntry = newAuditEntry(admin, { appId, action: "alert.created", target: key.alertId, details: { mode } });
   const amount = below.amount === undefined ? null : toSteps(unit, below.amount);
   const percent = below.percent === undefined ? null : percentThousandths(below.percent);
   const [, , [row]] = await batch(admin.db, [
-    auditAlertCreated({ ...act, ...key }),
+    auditAlertCreated({ ...auditEntry, ...key }),
     insertAlert({ ...key, name, unit, event, amount, percent, nowMs: timesOf(environment.clock, admin).now() }),
     selectCreated(key),
   ]);

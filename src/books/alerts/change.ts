@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { insertAct, newAct } from "../../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { alertStates, alerts } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
@@ -28,7 +28,7 @@ const deleteStates = query((value: ValueOf<AlertKey>) => {
 });
 
 /**
- * Deletes an alert's states, except the last step, which the batch of the act itself deletes with `deleteStates`. Throws
+ * Deletes an alert's states, except the last step, which the batch of the change itself deletes with `deleteStates`. Throws
  * `temporarily_unavailable` when there are so many that another call must continue.
  */
 async function endStates(admin: AdminCtx, key: AlertKey): Promise<void> {
@@ -39,7 +39,7 @@ async function endStates(admin: AdminCtx, key: AlertKey): Promise<void> {
 }
 
 type Changed = Pick<AlertRow, "name" | "event" | "amountSteps" | "percentThousandths">;
-const auditAlertChanged = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
+const auditAlertChanged = insertAuditEntry<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
 const updateAlert = query((value: ValueOf<AlertKey & Changed>) =>
   drizzle
     .update(alerts)
@@ -84,15 +84,24 @@ export async function changeAlert(
   ];
   if (changed.length === 0) return presentAlert(row, mode);
   const key = { environmentId, alertId };
-  const act = newAct(admin, { appId, action: "alert.changed", target: alertId, details: { mode, changed } });
+  const auditEntry = newAuditEntry(admin, {
+    appId,
+    action: "alert.changed",
+    target: alertId,
+    details: { mode, changed },
+  });
   await endStates(admin, key);
   const { amountSteps, percentThousandths: percent } = next;
   const values = { name: next.name, event: next.event, amountSteps, percentThousandths: percent };
-  await batch(admin.db, [auditAlertChanged({ ...act, ...key }), deleteStates(key), updateAlert({ ...key, ...values })]);
+  await batch(admin.db, [
+    auditAlertChanged({ ...auditEntry, ...key }),
+    deleteStates(key),
+    updateAlert({ ...key, ...values }),
+  ]);
   return presentAlert(next, mode);
 }
 
-const auditAlertDeleted = insertAct<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
+const auditAlertDeleted = insertAuditEntry<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
 const deleteAlertRow = query((value: ValueOf<AlertKey>) => drizzle.delete(alerts).where(ofAlertKey(value)));
 
 /**
@@ -103,8 +112,8 @@ export async function deleteAlert(admin: AdminCtx, appId: string, alertId: strin
   const row = await requireAlert(admin, appId, alertId);
   const { environmentId, mode } = row;
   const key = { environmentId, alertId };
-  const act = newAct(admin, { appId, action: "alert.deleted", target: alertId, details: { mode } });
+  const auditEntry = newAuditEntry(admin, { appId, action: "alert.deleted", target: alertId, details: { mode } });
   await endStates(admin, key);
-  await batch(admin.db, [auditAlertDeleted({ ...act, ...key }), deleteStates(key), deleteAlertRow(key)]);
+  await batch(admin.db, [auditAlertDeleted({ ...auditEntry, ...key }), deleteStates(key), deleteAlertRow(key)]);
   return presentAlert(row, mode);
 }

@@ -1,6 +1,6 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit.ts";
+import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { timesOf } from "../../db/features.ts";
 import { asInteger, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../../db/query.ts";
 import { expiryNotices } from "../../db/schema.ts";
@@ -22,20 +22,20 @@ const isSurplus = (value: ValueOf<NoticesSetting>) =>
   );
 const isMissing = (value: ValueOf<NoticesSetting>) =>
   not(hasRow(expiryNotices, and(noticesOfEnvironment(value), sql`${expiryNotices.days} = d.value`)));
-const auditNoticesSet = insertAct<NoticesSetting>(
+const auditNoticesSet = insertAuditEntry<NoticesSetting>(
   (value) => sql`(${hasRow(expiryNotices, isSurplus(value))}
     OR EXISTS (SELECT 1 FROM json_each(${value("days")}) AS d WHERE ${isMissing(value)}))`,
 );
-type NoticesChange = NoticesSetting & ActKey & { nowMs: number };
+type NoticesChange = NoticesSetting & AuditEntryKey & { nowMs: number };
 const deleteDays = query((value: ValueOf<NoticesChange>) =>
-  drizzle.delete(expiryNotices).where(and(isSurplus(value), actIsLatest(value))),
+  drizzle.delete(expiryNotices).where(and(isSurplus(value), auditEntryIsLatest(value))),
 );
 // A number of days that stays in the setting keeps its position.
 const insertDays = query((value: ValueOf<NoticesChange>) =>
   insertFrom(
     expiryNotices,
     { environmentId: asInteger(value("environmentId")), days: sql`d.value`, sinceMs: asInteger(value("nowMs")) },
-    sql`FROM json_each(${value("days")}) AS d WHERE ${and(isMissing(value), actIsLatest(value))}`,
+    sql`FROM json_each(${value("days")}) AS d WHERE ${and(isMissing(value), auditEntryIsLatest(value))}`,
   ),
 );
 const selectNoticeDays = query((value: ValueOf<{ environmentId: number }>) =>
@@ -56,10 +56,10 @@ export async function setExpiryNotices(
   const environmentId = environment.id;
   const setting = { environmentId, days: JSON.stringify(days) };
   const details = { mode, days: days.map(String) };
-  const act = newAct(admin, { appId, action: "expiry_notices.set", target: appId, details });
-  const change = { ...act, ...setting, nowMs: timesOf(environment.clock, admin).now() };
+  const auditEntry = newAuditEntry(admin, { appId, action: "expiry_notices.set", target: appId, details });
+  const change = { ...auditEntry, ...setting, nowMs: timesOf(environment.clock, admin).now() };
   const [, , , rows] = await batch(admin.db, [
-    auditNoticesSet({ ...act, ...setting }),
+    auditNoticesSet({ ...auditEntry, ...setting }),
     deleteDays(change),
     insertDays(change),
     selectNoticeDays({ environmentId }),

@@ -102,7 +102,7 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
         {
           before: [countAdjusted({ balanceId, deltaSteps }), adjustment, ...insertEntries(writing, [entry])],
           returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
-          act: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
+          audit: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],
         },
         ([written]) => {

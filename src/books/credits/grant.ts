@@ -112,7 +112,7 @@ interface Grant {
 type Granted = Outcome<GrantOutput> & { readonly warning: Warning | null };
 
 /** Returns the warning about a grant's quantity (W16), judged by the balances that the grant made or found. */
-function warningOf(
+function grantWarning(
   { quantity }: GrantInput,
   [balance]: readonly Pick<GrantedRow, "packItemId" | "unit" | "initialSteps">[],
 ): Warning | null {
@@ -124,7 +124,7 @@ function warningOf(
 function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Granted> {
   const { input, earlier, isOwn, idOf } = grant;
   const stored = (rows: readonly GrantedRow[], replayed: boolean): Decision<Granted> =>
-    replay({ output: storedOutput(rows), replayed, warning: warningOf(input, rows) });
+    replay({ output: storedOutput(rows), replayed, warning: grantWarning(input, rows) });
   const own = earlier.filter(isOwn);
   if (own.length > 0) return stored(own, false);
   const pack = choosePack(input.packId, grant.packs);
@@ -145,10 +145,10 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
     () => {
       count();
       const issued = newBalances.balances.map((balance) => ({ ...balance, initialSteps: balance.amountSteps }));
-      return { output: newOutput(newBalances), replayed: false, warning: warningOf(input, issued) };
+      return { output: newOutput(newBalances), replayed: false, warning: grantWarning(input, issued) };
     },
     {
-      act: { action: "credits.granted", target: newBalances.packId, balanceIds },
+      audit: { action: "credits.granted", target: newBalances.packId, balanceIds },
       messages: () => [creditsGranted(account.userId, newBalances)],
       changes,
     },

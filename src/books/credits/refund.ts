@@ -113,7 +113,7 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
         insertRefundOwed(account, takingsOf(due)),
       ],
       returning: selectTaken(ctx, { userId }, { externalRef, refundRef }),
-      act: {
+      audit: {
         action: "credits.refunded",
         target: due[0]?.balance.id ?? "",
         balanceIds: due.map(({ balance }) => balance.id),

@@ -39,7 +39,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
           return answer;
         },
         {
-          act: { action: "credits.revoked", target: balanceId, balanceIds: [balanceId] },
+          audit: { action: "credits.revoked", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.revoked", writing.userId)],
         },
       );

@@ -1,4 +1,4 @@
-import type { Act } from "../../catalog/audit.ts";
+import type { NewAuditEntry } from "../../catalog/audit.ts";
 import type { Statement } from "../../db/sql.ts";
 import { PurserError } from "../../errors.ts";
 import { sha256 } from "../../lib/encoding.ts";
@@ -29,10 +29,10 @@ export interface Write<Answer> {
   readonly statements: readonly Statement[];
   readonly answer: (rows: readonly unknown[][]) => Answer;
   /**
-   * The audit row of an administrator's call, for which it is required. Its details contain the last entry of each of `balanceIds`,
-   * which this write made.
+   * The entry in the audit log, required for an administrator's call. Its details contain the last ledger entry of each of
+   * `balanceIds`, which this write made.
    */
-  readonly act?: (Omit<Act, "appId"> & { readonly balanceIds?: readonly string[] }) | undefined;
+  readonly audit?: (Omit<NewAuditEntry, "appId"> & { readonly balanceIds?: readonly string[] }) | undefined;
   /** Its messages, in the order of its entries. They are sent if an endpoint wants them (H2). */
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
   /** Its amounts for usage limits (Q3). The written rows contain them too, in `counted`. */
@@ -61,7 +61,7 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
 export function writeAll<Answer>(
   statements: readonly Statement[],
   answer: Write<Answer>["answer"],
-  more: Pick<Write<Answer>, "act" | "changes" | "messages"> = {},
+  more: Pick<Write<Answer>, "audit" | "changes" | "messages"> = {},
 ): Decision<Answer> {
   return { ...more, kind: "write", statements, answer };
 }
@@ -72,7 +72,7 @@ export function writeReturning<Row, Answer>(
     readonly before?: readonly Statement[];
     readonly returning: Statement<Row>;
     readonly after?: readonly Statement[];
-  } & Pick<Write<Answer>, "act" | "changes" | "counts" | "isShort" | "messages">,
+  } & Pick<Write<Answer>, "audit" | "changes" | "counts" | "isShort" | "messages">,
   answer: (rows: readonly Row[]) => Answer,
 ): Decision<Answer> {
   const { before = [], returning, after = [], ...more } = parts;

@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { insertAct, newAct } from "../../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { noteSeen } from "../../db/activity.ts";
 import { guardFeatures } from "../../db/features.ts";
 import type { ValueOf } from "../../db/query.ts";
@@ -30,14 +30,14 @@ interface AccountBefore {
   readonly isOld: boolean;
 }
 
-/** The only place that builds a batch for a user. It adds the statements that every write must contain. */
+/** Sends a write for a user. Only this function builds such batches: it adds the statements that every write must contain. */
 export async function send<Answer>(
   ctx: TenantCtx,
   account: AccountAtRead,
   decision: Write<Answer>,
   { before, isOld }: AccountBefore,
 ): Promise<{ readonly answer: Answer }> {
-  const { statements, answer, act, changes } = decision;
+  const { statements, answer, audit, changes } = decision;
   const { features } = account;
   const values = writingValues(account);
   const leading = [
@@ -58,23 +58,25 @@ export async function send<Answer>(
   const sent: readonly Statement[] = [
     ...leading,
     ...statements,
-    // Triggers write the returns and payments of a reservation, and triggers return no rows, so their last entry is read.
+    // Triggers write the entries of a settled reservation but return no rows, so the last of these entries is read.
     ...(before === null || ownId === undefined ? [] : [selectSettled(values, ownId)]),
-    ...auditRow(ctx, account, act),
+    ...auditWrites(ctx, account, audit),
     ...ledgerMessageWrites(ctx, account, messages),
     ...takings.statements,
     ...alerts.statements,
   ];
   const write = (): Promise<unknown[][]> => batch(ctx.db, sent);
-  const isRaise = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
-  const rows = isRaise ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
+  const raisesBalance = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
+  const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
   countPeriods(ctx, account);
   noteSeen("user", ctx.environment, account.userId, account.nowMs);
   noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
   if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
   else {
     // `writesEntries` proves the type of the statement's rows.
-    const entries = sent.flatMap((one, index) => (writesEntries(one) ? (rows[index] as WrittenEntry[]) : []));
+    const entries = sent.flatMap((statement, index) =>
+      writesEntries(statement) ? (rows[index] as WrittenEntry[]) : [],
+    );
     remember(ctx, account, { before, changes, isOld, entries });
   }
   return { answer: answer(rows.slice(leading.length)) };
@@ -103,23 +105,26 @@ export function grantPeriods(
   return periods.length === 0 ? [] : [...insertPeriods(account, periods), ...rearmAlerts(account)];
 }
 
-type OfPeriods = Pick<AccountAtRead, "periods" | "nowMs">;
+type GrantedPeriods = Pick<AccountAtRead, "periods" | "nowMs">;
 
 /** Counts the periods that a batch granted, for the overview. */
-export function countPeriods(ctx: TenantCtx, { periods, nowMs }: OfPeriods): void {
+export function countPeriods(ctx: TenantCtx, { periods, nowMs }: GrantedPeriods): void {
   for (const { grant } of periods.periods) countGranted(ctx, grant, nowMs);
 }
 
-/** Aborts the batch when the account or its environment has changed since it was read. A user's first write creates the account. */
+/**
+ * Returns the statement that aborts the batch if the account or its environment has changed since it was read. For a user's first
+ * write, this statement also creates the account.
+ */
 function guardOf(values: WriteContext & { features: string | null; seq: number }, isOld: boolean): Statement {
   if (values.accountId === null) return createAccount(values);
   return isOld ? guardAccount(values) : guardFeatures(values);
 }
 
-type AuditedAct = WriteContext & { details: string; balanceIds: string };
+type AuditedWrite = WriteContext & { details: string; balanceIds: string };
 
 /** The last entries of these balances, for the audit: the fields of a single one, or a list. */
-const lastEntriesOf = (value: ValueOf<AuditedAct>) => {
+const lastEntriesOf = (value: ValueOf<AuditedWrite>) => {
   const { unit, id, accountId, lastSeq } = creditBalances;
   const amount = sql`json(${amountJson(creditLedger.deltaSteps, unit)})`;
   const entry = sql`json_object('balanceId', ${id}, 'unit', ${unit}, 'amount', ${amount}, 'seq', ${creditLedger.seq})`;
@@ -131,21 +136,21 @@ const lastEntriesOf = (value: ValueOf<AuditedAct>) => {
     CROSS JOIN ${creditLedger} ON ${creditLedger.accountId} = ${accountId} AND ${creditLedger.seq} = ${lastSeq}
   )`;
 };
-const insertAudit = insertAct<AuditedAct>(undefined, (value) => ({
+const insertAudit = insertAuditEntry<AuditedWrite>(undefined, (value) => ({
   accountId: accountOfWrite(value),
   details: sql`json_patch(${value("details")}, ${lastEntriesOf(value)})`,
 }));
 
-/** The audit row, if the administrator writes. A write that is refused or replayed writes none. */
-function auditRow(ctx: TenantCtx, account: AccountAtRead, act: Write<unknown>["act"]): Statement[] {
+/** Returns the statement that writes the audit entry of an administrator's write. Other writes have none. */
+function auditWrites(ctx: TenantCtx, account: AccountAtRead, audit: Write<unknown>["audit"]): Statement[] {
   const { caller, environment } = ctx;
   if (caller.kind !== "admin") return [];
-  assert(act !== undefined, "a write that the administrator may do says what the audit calls it");
+  assert(audit !== undefined, "a write that the administrator may do has an audit entry");
   const { appId, mode } = environment;
-  const values = newAct({ ...ctx, caller }, { ...act, appId, details: { mode, ...act.details } });
+  const values = newAuditEntry({ ...ctx, caller }, { ...audit, appId, details: { mode, ...audit.details } });
   // The audit uses real time.
   const atMs = ctx.clock === null ? account.nowMs : ctx.realNow();
-  const balanceIds = JSON.stringify(act.balanceIds ?? []);
+  const balanceIds = JSON.stringify(audit.balanceIds ?? []);
   return [insertAudit({ ...values, atMs, ...writingValues(account), by: values.by, balanceIds })];
 }
 

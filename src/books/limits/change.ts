@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { insertAct, newAct } from "../../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { nameKey } from "../../catalog/pack.ts";
 import { computed, drizzle, hasRow, query, type ValueOf } from "../../db/query.ts";
 import { usageCounters, usageLimits } from "../../db/schema.ts";
@@ -20,7 +20,7 @@ import type { UsageLimitOutput } from "./responses.ts";
 import { type ChangeLimitInput, readAmount } from "./schemas.ts";
 
 const standing = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
-const auditLimitChanged = insertAct<LimitKey>((value) => hasRow(usageLimits, standing(value)));
+const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, standing(value)));
 const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "nameKey" | "amountSteps">>) =>
   drizzle
     .update(usageLimits)
@@ -50,9 +50,14 @@ export async function changeLimit(
   ];
   if (changed.length === 0) return presentLimit(row, mode);
   const key = { environmentId: row.environmentId, limitId };
-  const act = newAct(admin, { appId, action: "usage_limit.changed", target: limitId, details: { mode, changed } });
+  const auditEntry = newAuditEntry(admin, {
+    appId,
+    action: "usage_limit.changed",
+    target: limitId,
+    details: { mode, changed },
+  });
   await batch(admin.db, [
-    auditLimitChanged({ ...act, ...key }),
+    auditLimitChanged({ ...auditEntry, ...key }),
     updateLimit({ ...key, name: next.name, nameKey: nameKey(next.name), amountSteps: next.amountSteps }),
     syncLimits({ environmentId: row.environmentId }),
   ]).catch((error: unknown) => {
@@ -89,8 +94,12 @@ export async function deleteLimit(admin: AdminCtx, appId: string, limitId: strin
   const { mode, ...row } = await requireLimit(admin, appId, limitId);
   const { environmentId } = row;
   const key = { environmentId, limitId };
-  const act = newAct(admin, { appId, action: "usage_limit.deleted", target: limitId, details: { mode } });
-  await batch(admin.db, [auditLimitChanged({ ...act, ...key }), markDeleted(key), syncLimits({ environmentId })]);
+  const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.deleted", target: limitId, details: { mode } });
+  await batch(admin.db, [
+    auditLimitChanged({ ...auditEntry, ...key }),
+    markDeleted(key),
+    syncLimits({ environmentId }),
+  ]);
   for (let step = 0; ; step++) {
     if (step === STEPS_MAX) throw temporarilyUnavailable("The limit has very many counters. Call again to continue.");
     if ((await all(admin.db, deleteCounters(key))).length < COUNTERS_A_STEP) break;

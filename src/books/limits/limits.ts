@@ -1,7 +1,7 @@
 import { and, eq, not, sql } from "drizzle-orm";
 import { admitRow } from "../../auth/scopes.ts";
 import { requireApp, requireEnvironment } from "../../catalog/apps.ts";
-import { insertAct, newAct } from "../../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { nameKey } from "../../catalog/pack.ts";
 import { constraintOf } from "../../db/attempt.ts";
 import { timesOf } from "../../db/features.ts";
@@ -77,7 +77,7 @@ const isPossible = (value: ValueOf<LimitKey>) => {
   return sql`${count} < ${LIMITS_MAX} AND ${not(hasRow(usageLimits, ofLimitKey(value)))}`;
 };
 
-const auditCreated = insertAct<LimitKey>(isPossible);
+const auditCreated = insertAuditEntry<LimitKey>(isPossible);
 type NewLimit = LimitKey &
   Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every"> & { amount: number; nowMs: number };
 const insertLimit = query((value: ValueOf<NewLimit>) =>
@@ -123,10 +123,10 @@ export async function createLimit(
   const key = { environmentId, limitId };
   const amount = toSteps(unit, input.amount);
   assert(amount !== null, "the schema refuses an amount that is no whole number of steps");
-  const act = newAct(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
+  const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
   const [, , , [row]] = await batch(admin.db, [
-    auditCreated({ ...act, ...key }),
+    auditCreated({ ...auditEntry, ...key }),
     insertLimit({ ...key, name, nameKey: nameKey(name), matches: JSON.stringify(matches), unit, amount, every, nowMs }),
     syncLimits({ environmentId }),
     selectLimit(key),

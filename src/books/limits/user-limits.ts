@@ -106,7 +106,7 @@ async function changeOwnAmount(
       if (isSame) return replay(answer);
       const values = { limitId, hasOwn: own.hasOwnAmount, own: own.ownAmountSteps };
       return writeAll([upsertAmount({ ...writingValues(account), ...values })], () => answer, {
-        act: { action: "usage_limit.amount_set", target: limitId },
+        audit: { action: "usage_limit.amount_set", target: limitId },
         changes: { entries: [] },
       });
     },
@@ -123,7 +123,7 @@ export const counterFields = () =>
   });
 
 /** The environment's limits, oldest first, each with the user's counter. */
-const selectLimits = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
+const selectLimitsWithCounters = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
   drizzle
     .select({ ...limitFields(), ...counterFields() })
     .from(usageLimits)
@@ -148,7 +148,7 @@ export function selectUserLimits(
   { environment }: Pick<TenantCtx, "environment">,
   userId: string,
 ): Statement<UserLimitRow> {
-  return selectLimits({ environmentId: environment.id, userId });
+  return selectLimitsWithCounters({ environmentId: environment.id, userId });
 }
 
 /** The counter of a row. */

@@ -79,7 +79,7 @@ export async function cancelRecurring(
         ],
         () => answer(after),
         {
-          act: { action: "recurring.cancelled", target: recurringId, details: { at } },
+          audit: { action: "recurring.cancelled", target: recurringId, details: { at } },
           messages: () =>
             now.map((_, index) => entryWritten("credits.revoked", account.userId, now.length - 1 - index)),
         },
@@ -153,7 +153,7 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
           return presentRecurring(account.userId, after, account.nowMs);
         },
         {
-          act: { action: "recurring.resumed", target: recurringId },
+          audit: { action: "recurring.resumed", target: recurringId },
           messages: () => periodMessages(account.userId, plan),
         },
       );

@@ -111,17 +111,17 @@ function decideCreate(
     () => {
       for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
       const output = presentRecurring(body.userId, made, account.nowMs);
-      return { output, replayed: false, warning: warningOf(body, { quantity }) };
+      return { output, replayed: false, warning: recurringWarning(body, { quantity }) };
     },
     {
-      act: { action: "recurring.created", target: recurringId, details: { packId, every } },
+      audit: { action: "recurring.created", target: recurringId, details: { packId, every } },
       messages: () => periodMessages(body.userId, plan),
     },
   );
 }
 
 /** Returns the warning about a quantity for a pack with items (W16), which the stored grant does not have. */
-function warningOf({ quantity }: Creation["body"], stored: Pick<StoredRecurring, "quantity">): Warning | null {
+function recurringWarning({ quantity }: Creation["body"], stored: Pick<StoredRecurring, "quantity">): Warning | null {
   return stored.quantity === null && typeof quantity === "number" ? "quantity_disregarded" : null;
 }
 
@@ -133,7 +133,7 @@ function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: St
   }
   // Repeats the first response.
   const output = presentRecurring(body.userId, asCreated(stored), stored.createdAtMs);
-  return { output, replayed: whose === "replay", warning: warningOf(body, stored) };
+  return { output, replayed: whose === "replay", warning: recurringWarning(body, stored) };
 }
 
 function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): void {

@@ -83,7 +83,7 @@ export async function countRecurring({ db, environment }: TenantCtx, packId: str
 }
 
 type SuspendedPage = { environmentId: number; after: string; limit: number };
-const suspendedPage = (value: ValueOf<SuspendedPage>) => {
+const buildSuspendedPage = (value: ValueOf<SuspendedPage>) => {
   const { environmentId, id, accountId, state } = recurringGrants;
   return drizzle
     .select({ ...fields(accounts, "userId"), ...fields(recurringGrants) })
@@ -101,9 +101,9 @@ const suspendedPage = (value: ValueOf<SuspendedPage>) => {
     .orderBy(id)
     .limit(boundLimit(value("limit")));
 };
-const selectSuspended = query(suspendedPage);
+const selectSuspended = query(buildSuspendedPage);
 const countSuspendedRows = query((value: ValueOf<SuspendedPage>) =>
-  drizzle.select(computed({ count: count() })).from(sql`${suspendedPage(value)}`),
+  drizzle.select(computed({ count: count() })).from(sql`${buildSuspendedPage(value)}`),
 );
 
 /** The most suspended recurring grants that are counted. */

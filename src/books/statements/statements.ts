@@ -1,7 +1,7 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import { admitRow } from "../../auth/scopes.ts";
 import { inEnvironmentOf, requireApp, requireEnvironment } from "../../catalog/apps.ts";
-import { insertAct, newAct } from "../../catalog/audit.ts";
+import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { drizzle, fields, hasRow, insertFrom, query, type RowOf, type ValueOf } from "../../db/query.ts";
 import { environments, statementLines, statements } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
@@ -34,7 +34,7 @@ type OfMonth = { environmentId: number; month: string };
 const ofMonth = (value: ValueOf<OfMonth>) =>
   and(eq(statements.environmentId, value("environmentId")), eq(statements.month, value("month")));
 const isNewStatement = (value: ValueOf<OfMonth>) => not(hasRow(statements, ofMonth(value)));
-const auditStatementRequested = insertAct<OfMonth>(isNewStatement);
+const auditStatementRequested = insertAuditEntry<OfMonth>(isNewStatement);
 const insertStatement = query((value: ValueOf<OfMonth & { statementId: string; nowMs: number }>) =>
   insertFrom(
     statements,
@@ -70,9 +70,14 @@ export async function createStatement(
   }
   const key = { environmentId: environment.id, month };
   const statementId = admin.newId("stm_");
-  const act = newAct(admin, { appId, action: "statement.created", target: statementId, details: { mode, month } });
+  const auditEntry = newAuditEntry(admin, {
+    appId,
+    action: "statement.created",
+    target: statementId,
+    details: { mode, month },
+  });
   const [, , [first]] = await batch(admin.db, [
-    auditStatementRequested({ ...act, ...key }),
+    auditStatementRequested({ ...auditEntry, ...key }),
     insertStatement({ ...key, statementId, nowMs: admin.now() }),
     selectId(key),
   ]);
@@ -94,15 +99,15 @@ export async function listStatements(root: SystemCtx, appId: string, mode: Mode)
   return { statements: (await all(root.db, selectStatements({ environmentId }))).map(presentSummary) };
 }
 
-type OfApp = { appId: string; statementId: string };
-const selectStatement = query((value: ValueOf<OfApp>) =>
+type StatementOfApp = { appId: string; statementId: string };
+const selectStatement = query((value: ValueOf<StatementOfApp>) =>
   drizzle
     .select(statementFields())
     .from(statements)
     .innerJoin(environments, eq(environments.id, statements.environmentId))
     .where(and(eq(statements.id, value("statementId")), eq(environments.appId, value("appId")))),
 );
-const selectLines = query((value: ValueOf<OfApp>) =>
+const selectLines = query((value: ValueOf<StatementOfApp>) =>
   drizzle
     .select(fields(statementLines))
     .from(statementLines)

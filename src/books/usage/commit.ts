@@ -126,7 +126,7 @@ export async function releaseReservation(ctx: TenantCtx, reservationId: string):
         settleHolds(account, [hold], { state: "released" }),
         () => presentRelease(reservation, "released"),
         {
-          act: { action: "reservation.released", target, balanceIds },
+          audit: { action: "reservation.released", target, balanceIds },
           changes: { entries: returnEntries(hold), settledReservationId: reservationId },
         },
       );

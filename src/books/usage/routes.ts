@@ -30,7 +30,7 @@ import {
   reserveInput,
   totalsInput,
 } from "./schemas.ts";
-import { usageTotals } from "./totals.ts";
+import { readUsageTotals } from "./totals.ts";
 
 /** `POST /api/v1/credits/plan`. */
 export const planRoutes = createRoutes().post(
@@ -62,7 +62,7 @@ export const usageRoutes = createRoutes()
   .get("/", requireKeyOrEndUser(), validate("query", totalsInput), async (c) => {
     const input = c.req.valid("query");
     askAbout(c, "userId", input.userId);
-    return c.json(await callVerb(c, (ctx) => usageTotals(ctx, input)));
+    return c.json(await callVerb(c, (ctx) => readUsageTotals(ctx, input)));
   })
   .get("/events", requireKeyOrEndUser(["eventId"]), validate("query", eventsInput), async (c) => {
     const { userId, eventId, ...page } = c.req.valid("query");

@@ -26,7 +26,7 @@ const PROPERTIES_LEVELS_MAX = 100;
 const USAGE_PROPERTIES_BYTES_MAX = 1024 * 1024;
 
 /** Any properties that the caller stores with an event. */
-const anyProperties = z.lazy(() =>
+const usageProperties = z.lazy(() =>
   jsonObject
     .superRefine((value, context) => {
       const refuse = (message: string) => context.addIssue({ code: "custom", message });
@@ -54,7 +54,7 @@ const usageFields = () => ({
   model: identifier().optional().describe("The model that was used, for rules with a model."),
   quantities: quantities.prefault({}).describe("The usage in each unit. `count` is 1 unless it is given."),
   occurredAt: occurredAt.optional().describe(TIME_OF_USAGE),
-  properties: anyProperties.optional().describe("Stored with the event and contained in the person's export."),
+  properties: usageProperties.optional().describe("Stored with the event and contained in the person's export."),
   onShortage: onShortageInput
     .default("reject")
     .describe("If credits are insufficient: refuse, or debit what is available and report the rest."),

@@ -196,7 +196,7 @@ export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: numb
  * The user's quantities, from events that occurred in [from, to), by event and unit (U10) or by the requested groups (U17). Throws
  * `invalid_request` for a span with too many events or groups.
  */
-export async function usageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {
+export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {
   const { groupBy: by } = input;
   if (by === undefined) {
     const groups = await readUsageGroups(ctx, { ...input, by: ["event"], withDebits: false });

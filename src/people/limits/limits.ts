@@ -1,6 +1,6 @@
 import { and, desc, eq, not, sql } from "drizzle-orm";
 import { requireEnvironment } from "../../catalog/apps.ts";
-import { type ActKey, actIsLatest, insertAct, newAct } from "../../catalog/audit.ts";
+import { type AuditEntryKey, auditEntryIsLatest, insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
 import { computed, drizzle, fields, hasRow, query, read, type ValueOf } from "../../db/query.ts";
 import {
   analyticsDays,
@@ -116,17 +116,17 @@ export async function readLimits(root: SystemCtx, appId: string, mode: Mode): Pr
 
 type LimitsSetting = { environmentId: number; stored: string | null };
 const analyticsOfEnvironment = (value: ValueOf<LimitsSetting>) => eq(environments.id, value("environmentId"));
-const auditAnalyticsLimitsSet = insertAct<LimitsSetting>((value) =>
+const auditAnalyticsLimitsSet = insertAuditEntry<LimitsSetting>((value) =>
   hasRow(
     environments,
     and(analyticsOfEnvironment(value), sql`${environments.analyticsLimits} IS NOT ${value("stored")}`),
   ),
 );
-const updateLimits = query((value: ValueOf<LimitsSetting & ActKey>) =>
+const updateLimits = query((value: ValueOf<LimitsSetting & AuditEntryKey>) =>
   drizzle
     .update(environments)
     .set({ analyticsLimits: value("stored", environments.analyticsLimits) })
-    .where(and(analyticsOfEnvironment(value), actIsLatest(value))),
+    .where(and(analyticsOfEnvironment(value), auditEntryIsLatest(value))),
 );
 
 /** Replaces all limits of an environment's analytics, with immediate effect (L3). Throws `not_found`. */
@@ -138,7 +138,7 @@ export async function setLimits(admin: AdminCtx, appId: string, input: SetLimits
   );
   const stored = Object.keys(set).length === 0 ? null : JSON.stringify(set);
   const details = { mode: input.mode, ...set };
-  const act = newAct(admin, { appId, action: "limits.set", target: appId, details });
+  const act = newAuditEntry(admin, { appId, action: "limits.set", target: appId, details });
   const values = { ...act, environmentId, stored };
   const [, , [today], reached] = await batch(admin.db, [
     auditAnalyticsLimitsSet(values),

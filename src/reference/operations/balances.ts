@@ -12,7 +12,7 @@ import { createStatementInput, listStatementsInput } from "../../books/statement
 import { planOutput } from "../../books/usage/responses.ts";
 import { planInput } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const { balanceId, packId } = EXAMPLE;
 const nextExpiresAt = "2027-01-15T12:00:00.000Z";
@@ -33,7 +33,7 @@ const exampleBalance = {
   priority: 100,
 };
 
-const ledgerEntry = {
+const exampleLedgerEntry = {
   id: "led_5cQx2vN8bT0rKf7yLwZ3Hd_9",
   balanceId,
   packId,
@@ -60,7 +60,7 @@ const statement = {
   status: "ready",
   madeAt: EXAMPLE.createdAt,
 };
-const statementLine = {
+const exampleStatementLine = {
   unit: "tokens",
   packId,
   packName: "Starter",
@@ -103,7 +103,7 @@ export const balanceOperations: readonly Operation[] = [
     success: {
       description: "A page of the ledger.",
       schema: historyOutput,
-      example: { entries: [ledgerEntry], nextCursor: null },
+      example: { entries: [exampleLedgerEntry], nextCursor: null },
     },
     errors: ["credit_balance_not_found"],
   },
@@ -188,7 +188,7 @@ export const balanceOperations: readonly Operation[] = [
         "Recomputes the balances of one user after another from the ledger. A page verifies at most 10,000 entries; " +
         "a user with more continues on the next page. The call changes nothing, and is not recorded in the audit " +
         "log.",
-      params: ofApp,
+      params: appParams,
       body: { schema: verifyUsersInput, example: { mode: "live" } },
       success: {
         description: "A page of users, each verified as by `GET /api/v1/credits/verify`.",
@@ -209,7 +209,7 @@ export const balanceOperations: readonly Operation[] = [
         "Requests the statement of a month by unit and pack, for accounting. The cron creates it. It balances " +
         "exactly: `opening` + `granted` − `spent` − `refunded` − `taken` + `restored` − `revoked` + `adjusted` − " +
         "`erased` − `expired` = `closing`. A repeat returns the first statement.",
-      params: ofApp,
+      params: appParams,
       body: { schema: createStatementInput, example: { mode: "live", month: "2025-12" } },
       success: {
         description: "The statement, without lines while it is being made.",
@@ -224,7 +224,7 @@ export const balanceOperations: readonly Operation[] = [
       path: "/apps/{appId}/statements",
       summary: "List statements",
       description: "Returns the statements of one mode, the newest month first, without their lines.",
-      params: ofApp,
+      params: appParams,
       query: listStatementsInput,
       success: { description: "The statements.", schema: statementListOutput, example: { statements: [statement] } },
       errors: [],
@@ -239,7 +239,7 @@ export const balanceOperations: readonly Operation[] = [
       success: {
         description: "The statement.",
         schema: statementOutput,
-        example: { ...statement, lines: [statementLine] },
+        example: { ...statement, lines: [exampleStatementLine] },
         alternatives: { "text/csv": { schema: z.string(), example: "unit,packId,packName,opening,…" } },
       },
       errors: [],

@@ -8,7 +8,7 @@ const apiKey = z
   .describe(
     "A key of Purser: publishable in a browser or an app, relay in a service that forwards data of others, secret on a server.",
   );
-const anyProperties = z.looseObject({}).describe("Any properties.");
+const analyticsProperties = z.looseObject({}).describe("Any properties.");
 
 const eventFields = {
   event: z.string().describe("The event's name."),
@@ -18,7 +18,7 @@ const eventFields = {
     .describe("The id of the sender. `$distinct_id`, or `distinct_id` in `properties`, is read as well."),
   uuid: z.string().optional().describe("An event with a UUID that is already stored is not stored again."),
   timestamp: z.unknown().optional().describe("When it happened. Default: now."),
-  properties: anyProperties.optional(),
+  properties: analyticsProperties.optional(),
 };
 const captureEvent = z.looseObject(eventFields).meta({ id: "CaptureEvent" });
 const captureOneEvent = z.looseObject({ api_key: apiKey.optional(), ...eventFields }).meta({ id: "CaptureOneEvent" });
@@ -45,7 +45,7 @@ const featureFlags = z
 const ofToken = z.object({ token: z.string().describe("A publishable key.") });
 const publishableKey = "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd";
 const uuid = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
-const event = { event: "signed up", distinct_id: "user_42", properties: { plan: "pro" } };
+const exampleEvent = { event: "signed up", distinct_id: "user_42", properties: { plan: "pro" } };
 
 /** Returns the same operation at its other paths, which older clients call. */
 function alsoAt(operation: Operation, paths: readonly string[]): readonly Operation[] {
@@ -72,7 +72,7 @@ const captureEvents: Operation = {
   access: "key-inside",
   body: {
     schema: z.union([captureBatch, captureOneEvent, z.array(captureEvent)]).meta({ id: "CaptureRequest" }),
-    example: { api_key: publishableKey, batch: [event] },
+    example: { api_key: publishableKey, batch: [exampleEvent] },
   },
   success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 }, warns: true },
   errors: [],
@@ -109,7 +109,7 @@ export const captureOperations: readonly Operation[] = [
     summary: "Store analytics events (v1)",
     description: "Stores the events of PostHog's newer clients, which send the key in the header `Authorization`.",
     access: "client",
-    body: { schema: captureV1Batch, example: { batch: [{ uuid, ...event }] } },
+    body: { schema: captureV1Batch, example: { batch: [{ uuid, ...exampleEvent }] } },
     success: {
       description: "The result of each event, by its UUID.",
       schema: captureV1Output,

@@ -7,7 +7,7 @@ import { analyticsDefaults } from "../../people/limits/count.ts";
 import { limitsOutput } from "../../people/responses.ts";
 import { readLimitsInput, setLimitsInput } from "../../people/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const exampleApp = { appId: EXAMPLE.appId, name: "Writing desk", database: "DB", createdAt: EXAMPLE.createdAt };
 
@@ -70,7 +70,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     description:
       "Sets, for one mode, how Purser verifies the tokens of your users. The setting takes effect at once, for " +
       "reads at a replica within seconds. A secret is not returned again.",
-    params: ofApp,
+    params: appParams,
     body: { schema: setEndUserAuthInput, example: { mode: "live", setting } },
     success: {
       description: "The setting, without its secret.",
@@ -88,7 +88,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     description:
       "Sets the limits of one mode. They take effect at once. Only events that were sent with publishable and relay " +
       "keys count, and only such events are dropped above a limit.",
-    params: ofApp,
+    params: appParams,
     body: { schema: setLimitsInput, example: { mode: "live", analytics: { eventsADay: 5_000_000 } } },
     success: { description: "The current limits, and today's usage.", schema: limitsOutput, example: limits },
     errors: [],
@@ -99,7 +99,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/limits",
     summary: "Get the limits of analytics, and what was used today",
     description: "Returns the limits of one mode, what was used today, and the limits that were reached.",
-    params: ofApp,
+    params: appParams,
     query: readLimitsInput,
     success: { description: "The current limits, and today's usage.", schema: limitsOutput, example: limits },
     errors: [],
@@ -116,7 +116,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
       "the cron does the rest, and until then the environment has the time that was reached. The same `now` again " +
       "returns the first response and continues. Links, sessions, signatures, delivery attempts, erasures and " +
       "retention use real time.",
-    params: ofApp,
+    params: appParams,
     body: { schema: setClockInput, example: { now } },
     success: {
       description: "The time that was set.",
@@ -133,7 +133,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     summary: "Get the time of the test environment",
     description:
       "Returns the environment's time. `now` is null if there is no clock; then the environment uses real time.",
-    params: ofApp,
+    params: appParams,
     success: { description: "The environment's time.", schema: clockOutput, example: ready },
     errors: [],
   },
@@ -145,7 +145,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     description:
       "Removes the clock. This is possible only while the environment has no credits, usage, payments or people, " +
       "because their times would be in the future; otherwise the response is `invalid_request`.",
-    params: ofApp,
+    params: appParams,
     success: { description: "Real time.", schema: clockOutput, example: { now: null, status: "ready" } },
     errors: ["invalid_request"],
   },
@@ -157,7 +157,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     description:
       "Creates a pack with items, or a legacy pack without items (`items: []`), which has a `unit`. A grant of a " +
       "legacy pack names the quantity.",
-    params: ofApp,
+    params: appParams,
     body: { schema: createPackInput, example: { packName: "Starter", defaultExpiryDays: 365, items: [newPackItem] } },
     success: { description: "The pack.", schema: pack, example: examplePack },
     errors: ["pack_name_taken"],
@@ -168,7 +168,7 @@ export const catalogOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/packs",
     summary: "List an application's packs",
     description: "Returns all packs, oldest first, including archived ones.",
-    params: ofApp,
+    params: appParams,
     success: { description: "The packs.", schema: listPacksOutput, example: { packs: [examplePack] } },
     errors: [],
   },

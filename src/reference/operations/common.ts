@@ -12,7 +12,7 @@ export const EXAMPLE = {
 } as const;
 
 export const appId = z.string().describe("The id of the application, `app_…`.");
-export const ofApp = z.object({ appId });
+export const appParams = z.object({ appId });
 
 /** Returns operations of administration: below `/api/v1/admin`, with an administrator's credentials. */
 export const ofAdministration = (operations: readonly Omit<Operation, "tag" | "access">[]): readonly Operation[] =>

@@ -16,7 +16,7 @@ import {
   pageInput,
 } from "../../catalog/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const { createdAt } = EXAMPLE;
 const exampleKey = {
@@ -44,7 +44,7 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/keys",
     summary: "Create a key",
     description: "Creates a key. It is returned only once, because Purser stores only its hash.",
-    params: ofApp,
+    params: appParams,
     body: { schema: createKeyInput, example: { kind: "secret", mode: "live", name: "Backend" } },
     success: {
       description: "The key.",
@@ -61,7 +61,7 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     description:
       "Returns a page of keys, oldest first, including revoked ones. An administration key gets only the keys of " +
       "its modes.",
-    params: ofApp,
+    params: appParams,
     query: listKeysInput,
     success: {
       description: "A page of keys. A key itself is not shown; `hint` identifies it.",
@@ -142,7 +142,7 @@ export const keyOperations: readonly Operation[] = ofAdministration([
     description:
       "Returns every administrative action on the application, by API or dashboard, newest first. Requests that " +
       "were refused, repeated or without effect are not recorded.",
-    params: ofApp,
+    params: appParams,
     query: listAuditInput,
     success: {
       description: "A page of the audit log.",

@@ -29,7 +29,7 @@ import {
   replayInput,
 } from "../../webhooks/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const { createdAt } = EXAMPLE;
 const newWebhook = { mode: "live", url: "https://example.com/webhooks", types: ["credits.*"] };
@@ -76,7 +76,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     description:
       "Creates an endpoint in one mode, which may have at most 10. The endpoint gets messages according to Standard " +
       "Webhooks 1.0, signed with its secret. The secret is returned only here.",
-    params: ofApp,
+    params: appParams,
     body: { schema: createWebhookInput, example: newWebhook },
     success: { description: "The endpoint and its secret.", schema: newSecretOutput, example: { ...webhook, secret } },
     errors: ["secrets_unavailable"],
@@ -87,7 +87,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/webhooks",
     summary: "List endpoints",
     description: "Returns the endpoints of one mode, oldest first.",
-    params: ofApp,
+    params: appParams,
     query: listWebhooksInput,
     success: { description: "The endpoints.", schema: listWebhooksOutput, example: { webhooks: [webhook] } },
     errors: [],
@@ -184,7 +184,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
       "refund, revoke, adjustment or expiry lowers a user's active balances in the unit, including holds, below the " +
       "threshold. It fires again only after a grant, a restored payment or an adjustment has raised them to the " +
       "threshold.",
-    params: ofApp,
+    params: appParams,
     body: { schema: createAlertInput, example: newAlert },
     success: { description: "The alert.", schema: alertOutput, example: alert, warns: true },
     errors: [],
@@ -195,7 +195,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/alerts",
     summary: "List alerts",
     description: "Returns the alerts of one mode, oldest first.",
-    params: ofApp,
+    params: appParams,
     query: listAlertsInput,
     success: { description: "The alerts.", schema: listAlertsOutput, example: { alerts: [alert] } },
     errors: [],
@@ -254,7 +254,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
       "Sets, for one mode, how many days before a balance expires `balance.expiring` is sent. Replaces the whole " +
       "setting. There is no notice for a time before the grant, before the number was set, or before the first " +
       "endpoint was created.",
-    params: ofApp,
+    params: appParams,
     body: { schema: setExpiryNoticesInput, example: exampleNotices },
     success: {
       description: "The setting.",
@@ -269,7 +269,7 @@ export const messageOperations: readonly Operation[] = ofAdministration([
     path: "/apps/{appId}/expiry-notices",
     summary: "Get when notices of expiry are sent",
     description: "Returns the setting of one mode.",
-    params: ofApp,
+    params: appParams,
     query: readExpiryNoticesInput,
     success: {
       description: "The setting.",

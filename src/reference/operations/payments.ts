@@ -15,13 +15,13 @@ import {
   stripeEventInput,
 } from "../../payments/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const { balanceId, createdAt, packId } = EXAMPLE;
 const examplePaymentKey = "pi_3Q5vXK2eZvKYlo2C1a2b3c4d";
 
 const prices = [{ price: "price_1PgafmB7WZ01zgkW6dKueIc5", packId, expires: "period" }];
-const stripeSettings = {
+const exampleStripeSettings = {
   mode: "live",
   setting: { signingSecrets: ["whsec_…AbCd"], currency: "usd", prices },
   lastEventAt: "2026-01-15T12:00:00.000Z",
@@ -68,7 +68,7 @@ export const paymentOperations: readonly Operation[] = [
       description:
         "Sets, for one mode, how Purser verifies and applies Stripe's events. The setting takes effect at once. A " +
         "secret is not returned again. Without `signingSecrets`, the existing secrets stay.",
-      params: ofApp,
+      params: appParams,
       body: {
         schema: setStripeInput,
         example: { mode: "live", setting: { signingSecrets: ["whsec_8f2aQ1xYb0c9d8e7AbCd"], prices } },
@@ -76,7 +76,7 @@ export const paymentOperations: readonly Operation[] = [
       success: {
         description: "The setting, without its secrets.",
         schema: stripeOutput,
-        example: stripeSettings,
+        example: exampleStripeSettings,
         warns: true,
       },
       errors: ["credit_pack_not_found", "secrets_unavailable"],
@@ -87,9 +87,13 @@ export const paymentOperations: readonly Operation[] = [
       path: "/apps/{appId}/stripe",
       summary: "Get how Stripe's events are received",
       description: "Returns the setting of one mode, with the time of the last event.",
-      params: ofApp,
+      params: appParams,
       query: readStripeInput,
-      success: { description: "The setting, without its secrets.", schema: stripeOutput, example: stripeSettings },
+      success: {
+        description: "The setting, without its secrets.",
+        schema: stripeOutput,
+        example: exampleStripeSettings,
+      },
       errors: [],
     },
     {
@@ -100,7 +104,7 @@ export const paymentOperations: readonly Operation[] = [
       description:
         "Returns the Stripe events of one mode, newest first: the effect of each, and how to correct it. Events " +
         "without an effect are kept for 30 days, at most 10,000 of them.",
-      params: ofApp,
+      params: appParams,
       query: listStripeEventsInput,
       success: {
         description: "A page of events.",
@@ -131,7 +135,7 @@ export const paymentOperations: readonly Operation[] = [
       summary: "List payments",
       description:
         "Returns the Stripe payments of one mode, newest first, with granted credits and credits taken back.",
-      params: ofApp,
+      params: appParams,
       query: listPaymentsInput,
       success: {
         description: "A page of payments.",

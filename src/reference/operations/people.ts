@@ -4,7 +4,7 @@ import { erasePersonInput, forgetTombstonesInput } from "../../erasure/schemas.t
 import { consentEntry } from "../../people/responses.ts";
 import { consentInput } from "../../people/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { ofAdministration, ofApp } from "./common.ts";
+import { appParams, ofAdministration } from "./common.ts";
 
 const exampleConsent = {
   consentId: "con_2gYb6nR1tVj8mXq4sKc0Wd",
@@ -147,7 +147,7 @@ export const peopleOperations: readonly Operation[] = [
         "If there are erased ids whose `ERASURE_SECRET` is not set, the environment refuses every write for an id, " +
         "because it cannot tell whether that id was erased. If the secret is lost, this call deletes their tombstones: " +
         "the ids can be used again, as after a lift.",
-      params: ofApp,
+      params: appParams,
       body: { schema: forgetTombstonesInput, example: { mode: "live", fingerprint: "pP3xWc1Jm0aQ" } },
       success: {
         description: "The number of deleted tombstones.",

@@ -10,7 +10,7 @@ import {
   removeOwnAmountInput,
 } from "../../books/limits/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { appId, EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { appId, appParams, EXAMPLE, ofAdministration } from "./common.ts";
 
 const limitId = "lim_5qWc1nY8aJ3vRb7kTxE2Mz";
 const ofLimit = z.object({ appId, limitId: limitParams.unwrap().shape.limitId });
@@ -78,7 +78,7 @@ export const usageLimitOperations: readonly Operation[] = [
         "Creates a limit in one mode, which may have at most 20. The limit sets how much each user may use in a " +
         "window, independent of credits. Windows follow the calendar in UTC, and weeks begin on Monday. The limit " +
         "counts from its creation.",
-      params: ofApp,
+      params: appParams,
       body: { schema: createLimitInput, example: { mode: "live", ...newLimit } },
       success: { description: "The limit.", schema: usageLimitOutput, example: exampleLimit },
       errors: [],
@@ -89,7 +89,7 @@ export const usageLimitOperations: readonly Operation[] = [
       path: "/apps/{appId}/usage-limits",
       summary: "List usage limits",
       description: "Returns the limits of one mode, in the order of creation.",
-      params: ofApp,
+      params: appParams,
       query: listLimitsInput,
       success: { description: "The limits.", schema: listLimitsOutput, example: { limits: [exampleLimit] } },
       errors: [],

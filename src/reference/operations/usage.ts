@@ -17,7 +17,7 @@ import {
   totalsInput,
 } from "../../books/usage/schemas.ts";
 import type { Operation } from "../operation.ts";
-import { EXAMPLE, ofAdministration, ofApp } from "./common.ts";
+import { appParams, EXAMPLE, ofAdministration } from "./common.ts";
 import { exampleDebits } from "./reservations.ts";
 
 const { eventId } = EXAMPLE;
@@ -169,7 +169,7 @@ export const usageOperations: readonly Operation[] = [
         "with the most of each unit in one list, the most events first. The totals are updated within minutes: they " +
         "contain everything received before `upTo`. A span with more than 2,000,000 sums is refused; each user, " +
         "day, event and model has one sum.",
-      params: ofApp,
+      params: appParams,
       query: environmentUsageInput,
       success: {
         description: "The totals, by time, event or model, null first; users by events.",

@@ -362,7 +362,7 @@ describe("the audit's page", () => {
       reason: "by mistake",
     };
     expect((await send("users/refund", body)).status).toBe(303);
-    const rows = async () => tableRows((await read("audit")).text, "Acts").slice(0, 2);
+    const rows = async () => tableRows((await read("audit")).text, "Actions").slice(0, 2);
     expect(await rows()).toEqual([
       expect.stringMatching(/ dashboard credits\.refunded crb_\S+ ana by mistake .* -1 /),
       expect.stringMatching(/ dashboard credits\.granted cpk_\S+ ana wrote to us .* 7 /),

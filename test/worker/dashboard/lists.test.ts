@@ -121,7 +121,7 @@ describe("a list that is longer than a page", () => {
       w.clock.ms += 60_000;
       expect((await w.send("payments/stripe", { currency: "eur", prices })).status).toBe(303);
     }
-    const actions = await w.column("audit?sort=action&order=asc", "Acts", 2);
+    const actions = await w.column("audit?sort=action&order=asc", "Actions", 2);
     expect(actions.length).toBeGreaterThan(1);
     expect(actions).toEqual(actions.toSorted());
     const { lines } = await w.csv("audit.csv?sort=action&order=desc");
