@@ -8,6 +8,7 @@ import { batch, type Statement } from "../db/sql.ts";
 import { PurserError } from "../errors.ts";
 import { sha256, type Utf8 } from "../lib/encoding.ts";
 import { rememberPerObject } from "../lib/memory.ts";
+import { HOUR_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import { type ExportAuditRow, insertAuditRow } from "./audit.ts";
 import { type ExportClaims, exportSecrets, openToken } from "./create-link.ts";
@@ -37,7 +38,7 @@ function tooLarge(): PurserError {
 }
 
 const OPENINGS_AN_HOUR_MAX = 60;
-const openingsOf = rememberPerObject(() => new MinuteCounts(3_600_000));
+const openingsOf = rememberPerObject(() => new MinuteCounts(HOUR_MS));
 
 /**
  * Counts the opening of a link before anything is read. The count is kept in this isolate, because a count in the database would

@@ -1,4 +1,5 @@
 export const MINUTE_MS = 60_000;
+export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 
 /** The last day written, and its text up to the clock. The cache pays: `toISOString` takes four times as long as all of `iso`. */

@@ -11,7 +11,7 @@ import { batch } from "../../src/db/sql.ts";
 import { erasePerson } from "../../src/erasure/erase-person.ts";
 import { erasePersonInput } from "../../src/erasure/schemas.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { DAY_MS } from "../../src/lib/time.ts";
+import { DAY_MS, MINUTE_MS } from "../../src/lib/time.ts";
 import type { CronPart } from "../../src/runtime.ts";
 import { messageIdAt } from "../../src/webhooks/outbox.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -23,7 +23,6 @@ import { wrappedD1 } from "../support/wrapped-d1.ts";
 // Rules D2, H4 and U8: the parts of the cron's work share the 1,000 queries that a Worker may send in one invocation.
 
 const QUERIES_MAX = 1_000;
-const MINUTE_MS = 60_000;
 
 afterAll(expectLedgerInvariants);
 beforeEach(async () => {

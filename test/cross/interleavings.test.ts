@@ -5,6 +5,7 @@ import { holdsPart } from "../../src/books/usage/expire.ts";
 import { scheduled } from "../../src/cron.ts";
 import { idIn } from "../../src/db/session.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { compareState } from "../support/compare-state.ts";
 import { exchange, type Pair } from "../support/history.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -222,7 +223,7 @@ async function play(chunk: readonly Interleaving[], withCron: boolean): Promise<
     );
     await compareState(pair, `after action ${place + 1}`);
   }
-  clock.advance(86_400_000);
+  clock.advance(DAY_MS);
   await exchange(pair, { kind: "cron" }, "the last cron");
   await compareState(pair, "at the end");
   expect([...pair.model.holds.values()].map(({ state }) => state)).not.toContain("open");

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { HOUR_MS } from "../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { limitsWorld } from "../support/limits.ts";
 import { createRandom } from "../support/random.ts";
@@ -143,7 +144,6 @@ describe("the windows of usage limits", () => {
         body: { eventId, userId: "u", event: "chat", quantities: { count }, onShortage: "reject" },
       });
     const used = async () => (await world.asked("GET", "/usage/limits?userId=u")).limits[0].used;
-    const HOUR_MS = 3_600_000;
     await world.move(1);
     await world.admin("POST", "/webhooks", { mode: "test", url: "https://receiver.example/hook" });
     for (const [index, leap] of [1, 100, 7, 1].entries()) {

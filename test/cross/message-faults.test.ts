@@ -4,6 +4,7 @@ import { expiriesPart } from "../../src/books/alerts/find-expiries.ts";
 import { holdsPart } from "../../src/books/usage/expire.ts";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { HOUR_MS } from "../../src/lib/time.ts";
 import { FAULTS, type FaultyD1, faultyD1 } from "../support/faulty-d1.ts";
 import { paymentsWorld } from "../support/payments.ts";
 import { charge, eventOf, session } from "../support/stripe-events.ts";
@@ -25,7 +26,7 @@ async function world(faulty: FaultyD1) {
     call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   const admin = (path: string, body: object) => call("POST", `/api/v1/admin/${path}`, { key: env.ADMIN_TOKEN, body });
   const cron = () => scheduled(bound({ DB: faulty.d1 }), { isolate: {}, now: clock.now, newId: randomId }, CRON_PARTS);
-  const expiresAt = new Date(clock.ms + 3_600_000).toISOString();
+  const expiresAt = new Date(clock.ms + HOUR_MS).toISOString();
   const { body } = await post("credits/grant", {
     ...{ userId: "u", packId: "wallet", quantity: 10, externalRef: "first", expiresAt },
   });
@@ -203,7 +204,7 @@ it("the cron reports an expired balance once, with its alerts, whichever trip fa
     const { live } = w.app.environments;
     await w.alert(5);
     await makeEndpoint(live, ["credits.*", "balance.*"], w.clock.ms);
-    w.clock.advance(3_600_000);
+    w.clock.advance(HOUR_MS);
     const sentOnce = async () =>
       (await storedMessages(live)).map(({ type, deliveries }) => `${type} ${deliveries}`).sort();
     const all = ["balance.expired 1", "credits.depleted 1", "credits.low 1"];

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { COLUMNS, closes, type LineAmounts, noAmounts, readAmounts } from "../../src/books/statements/lines.ts";
 import { makeStatements } from "../../src/books/statements/make-statements.ts";
+import { DAY_MS, HOUR_MS } from "../../src/lib/time.ts";
 import { runPart } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { paymentsWorld } from "../support/payments.ts";
@@ -15,7 +16,6 @@ afterAll(expectLedgerInvariants);
 
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const OPERATIONS = soakCount(160, 60);
-const DAY_MS = 86_400_000;
 
 interface Row {
   readonly balanceId: string;
@@ -212,7 +212,7 @@ describe(`monthly statements of random histories, PROOF_SEED=${SEED}`, () => {
       const userId = random.pick(users);
       await random.pick(operations)(userId);
       if (random.chance(0.4)) clock.advance(random.integer(1, 4 * DAY_MS));
-      for (let ms = first; monthOf(ms) < monthOf(clock.ms - 3_600_000); ms = spanOf(monthOf(ms))[1]) {
+      for (let ms = first; monthOf(ms) < monthOf(clock.ms - HOUR_MS); ms = spanOf(monthOf(ms))[1]) {
         const month = monthOf(ms);
         if (asked.has(month)) continue;
         const { body, status } = await admin(`apps/${app.appId}/statements`, { mode: "live", month });

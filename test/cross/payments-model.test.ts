@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { PaymentModel } from "../support/payment-model.ts";
@@ -38,7 +39,6 @@ const TRIPLES = STORY_EVENTS.flatMap((a) =>
   ),
 );
 const seed = Number(env.PROOF_SEED || "20260115");
-const DAY_MS = 86_400_000;
 const steps = (cents: number): number => Math.round(cents * 1_000_000);
 
 /** A user's payment, its events and its model. */

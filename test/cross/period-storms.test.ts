@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { findExpiries } from "../../src/books/alerts/find-expiries.ts";
 import { grantDuePeriods } from "../../src/books/recurring/grant-due.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { storedBalances } from "../support/credits.ts";
 import { runPart } from "../support/cron.ts";
@@ -28,7 +29,7 @@ afterAll(expectLedgerInvariants);
 vi.setConfig({ testTimeout: timeoutOf(200, 500) });
 
 const ROUNDS = soakCount(1, 0.5);
-const MONTH_MS = 31 * 86_400_000;
+const MONTH_MS = 31 * DAY_MS;
 const ITEMS: readonly TestItem[] = [
   { amountSteps: 100_000, unit: "tokens" },
   { amountSteps: 5_000, unit: "count", matches: [{ event: "image.*" }] },
@@ -229,7 +230,7 @@ describe("a list and a plan between a period's beginning and its write", () => {
     const items = times(8, () => ({ amountSteps: 1_000, unit: "tokens" }) as const);
     for (const who of ["write", "cron"]) {
       const world = await periodsWorld({ items, fields: { every: "day", rolloverPeriods: 12 } });
-      world.clock.advance(20 * 86_400_000);
+      world.clock.advance(20 * DAY_MS);
       const shown = await world.list();
       expect(shown).toHaveLength(13 * 8);
       if (who === "write") expect((await world.event(100)).status).toBe(200);
@@ -266,7 +267,7 @@ describe("an alert of a user with a recurring grant", () => {
     world.clock.advance(120_000);
     const hold = { userId: "u", event: "chat", quantities: { count: 0, tokens: 70 }, onExpiry: "charge" };
     await world.done("POST", "/usage/reservations", { ...hold, expiresInSeconds: 86_400 });
-    world.clock.advance(86_400_000);
+    world.clock.advance(DAY_MS);
     await world.event(0);
     expect((await storedMessages(world.app.environments.live)).map(({ data }) => data.remaining)).toEqual([40, 30]);
   });

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../src/books/recurring/grant-due.ts";
 import { randomId } from "../../src/lib/ids.ts";
+import { DAY_MS, iso } from "../../src/lib/time.ts";
 import { runPart } from "../support/cron.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom, type Random } from "../support/random.ts";
@@ -22,12 +23,10 @@ import { atRandom, Clock, makeAdminCtx, makeApp, makeClient } from "../support/w
 
 afterAll(expectLedgerInvariants);
 
-const DAY_MS = 86_400_000;
 const EVERY = ["day", "week", "month", "year"] as const;
 const OPERATIONS_A_HISTORY = 50;
 const HISTORIES = soakCount(3, 1);
 const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
-const iso = (ms: number) => new Date(ms).toISOString();
 
 interface Stored {
   readonly id: string;

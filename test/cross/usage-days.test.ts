@@ -3,7 +3,7 @@ import { expect, it, vi } from "vitest";
 import { systemCtx } from "../../src/auth/require-admin.ts";
 import { sumDays } from "../../src/books/usage/sum-days.ts";
 import { randomId } from "../../src/lib/ids.ts";
-import { DAY_MS, iso } from "../../src/lib/time.ts";
+import { DAY_MS, HOUR_MS, iso } from "../../src/lib/time.ts";
 import { runPart } from "../support/cron.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
@@ -67,7 +67,7 @@ it(`day sums equal the usage events once no account is marked, after kills, race
   for (let storm = 0; storm < STORMS; storm++) {
     const { app, clock, acts, finish } = await makeStorm(random);
     for (let round = 0; round < ROUNDS; round++) {
-      clock.advance(random.integer(0, 3_600_000));
+      clock.advance(random.integer(0, HOUR_MS));
       const weights = { use: 5, useMany: 3, cron: 3, killed: 1, erase: round < ROUNDS / 2 ? 0 : 1 };
       const names = Array.from({ length: random.integer(1, 8) }, () => random.weighted(weights));
       await Promise.all(names.map((name) => acts[name]()));

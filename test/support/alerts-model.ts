@@ -1,5 +1,5 @@
-/** A model of alerts and expiry notices (rules H5 and H6), computed from the ledger. It uses no SQL and nothing from src. */
-const DAY = 86_400_000;
+import { DAY_MS } from "../../src/lib/time.ts";
+/** A model of alerts and expiry notices (rules H5 and H6), computed from the ledger. It uses no SQL and no logic from src. */
 
 export interface Entry {
   readonly user: string;
@@ -129,8 +129,8 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
     cron(nowMs: number): string[] {
       const messages: string[] = [];
       for (const b of balances.values()) {
-        const passed = days.filter((d) => b.expiresAt - d * DAY <= nowMs && !b.noticedDays.has(d));
-        const due = passed.filter((d) => b.expiresAt - d * DAY >= Math.max(b.grantedAt, sinceMs));
+        const passed = days.filter((d) => b.expiresAt - d * DAY_MS <= nowMs && !b.noticedDays.has(d));
+        const due = passed.filter((d) => b.expiresAt - d * DAY_MS >= Math.max(b.grantedAt, sinceMs));
         for (const d of passed) b.noticedDays.add(d);
         if (b.expiresAt > nowMs && due.length > 0 && !b.revoked && b.remaining > 0) {
           messages.push(`expiring ${b.user} ${b.id} ${b.remaining} in ${Math.min(...due)}`);

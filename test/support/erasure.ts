@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { columnClasses } from "./column-classes.ts";
 import { send } from "./people.ts";
 import {
@@ -77,7 +78,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   const id = (name: string) => `usage/reservations/res_${name}_${app.environments.live.id}`;
   await reserve("Zq7anaopen", {});
   // It begins later, so it grants nothing yet.
-  const startsAt = new Date(clock.ms + 86_400_000).toISOString();
+  const startsAt = new Date(clock.ms + DAY_MS).toISOString();
   const recurringId = `rec_Zq7ana_${app.environments.live.id}`;
   await write("credits/recurring", { recurringId, userId, packId: "Two", every: "month", startsAt });
   await reserve("Zq7anacharge", { onExpiry: "charge" });

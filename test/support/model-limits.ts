@@ -1,4 +1,4 @@
-import { fromSteps, matches, type Rule, toSteps, type Unit, type Use } from "./model-amounts.ts";
+import { fromSteps, matches, type Rule, timeText, toSteps, type Unit, type Use } from "./model-amounts.ts";
 
 export interface Limit {
   readonly limitId: string;
@@ -11,8 +11,6 @@ export interface Limit {
 
 /** The amount that an event or a hold counted for a limit, in the window that begins at `windowMs` (Q3). */
 export type Counted = Readonly<{ limitId: string; windowMs: number; steps: bigint }>;
-
-const iso = (ms: number) => new Date(ms).toISOString();
 
 /** The window of a moment, by its date in UTC (Q1). */
 function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endMs: number } {
@@ -73,7 +71,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         const { used, amount, endMs } = standing(limit, use.userId);
         const asked = stepsOf(limit, use);
         if (asked === 0n || amount === null || used + asked <= amount) return [];
-        const [amounts, resetsAt] = [[amount, used, asked].map((steps) => fromSteps(unit, steps)), iso(endMs)];
+        const [amounts, resetsAt] = [[amount, used, asked].map((steps) => fromSteps(unit, steps)), timeText(endMs)];
         return [{ limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt }];
       }),
     /** A user's usage of each limit (Q6). */
@@ -85,7 +83,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         return {
           ...{ limitId, name, matches: limit.matches, unit, every },
           ...{ amount: amount === null ? null : fromSteps(unit, amount), used: fromSteps(unit, used) },
-          ...{ remaining: left, resetsAt: iso(endMs) },
+          ...{ remaining: left, resetsAt: timeText(endMs) },
         };
       }),
     /** Ends a request. Reports each window that the request counted in and that is now used up, once a window (Q5). */
@@ -96,7 +94,7 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
         const { used, amount, windowMs, endMs } = standing(limit, userId);
         const key = `${keyOf(userId, limitId)} ${windowMs}`;
         if (amount !== null && used >= amount && !reported.has(key))
-          reported.set(key, { userId, limitId, resetsAt: iso(endMs) });
+          reported.set(key, { userId, limitId, resetsAt: timeText(endMs) });
       }
     },
     /** Removes an erased user's own amounts and reports. */

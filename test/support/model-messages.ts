@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import type { Pair } from "./history.ts";
-import { fromSteps, type Unit } from "./model-amounts.ts";
+import { expiryText, fromSteps, timeText, type Unit } from "./model-amounts.ts";
 
 /** The message types of a random history's endpoint. alerts-model.ts has the model of alerts. */
 export const MESSAGE_TYPES = [
@@ -36,7 +36,6 @@ interface SentMessage {
   readonly data: any;
 }
 
-const iso = (ms: number): string | null => (ms === Infinity ? null : new Date(ms).toISOString());
 const isBack = ({ reservationId, reason }: Entry, holdId: string) =>
   reservationId === holdId && reason !== "admin_adjust";
 const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.seq ?? null;
@@ -93,7 +92,7 @@ function expectedOf(
         .flatMap(({ balanceId }) => issued.get(balanceId) ?? [])
         .map((b) => ({
           ...{ balanceId: b.id, packId: b.packId, packItemId: b.packItemId, unit: b.unit },
-          ...{ initial: b.initial, expiresAt: iso(b.expiresAt) },
+          ...{ initial: b.initial, expiresAt: expiryText(b.expiresAt) },
         }));
       expectOne(
         "credits.granted",
@@ -110,7 +109,7 @@ function expectedOf(
     const { event, model: name = null, quantities } = use;
     const data = {
       ...{ event, model: name, quantities: { count: 1, ...quantities } },
-      ...{ occurredAt: iso(occurredMs), properties: null, ...body },
+      ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
     };
     expectOne("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));
   }

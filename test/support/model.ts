@@ -1,8 +1,10 @@
 import {
+  expiryText,
   fromSteps,
   matches,
   type Quantities,
   type Rule,
+  timeText,
   toSteps,
   UNITS,
   type Unit,
@@ -49,7 +51,6 @@ export type Hold = Readonly<{
 
 const least = (a: bigint, b: bigint) => (a < b ? a : b);
 const ceil = (n: bigint, d: bigint) => (n + d - 1n) / d;
-const iso = (ms: number) => (ms === Infinity ? null : new Date(ms).toISOString());
 export const refuse = (status: number, code: string, body?: object): Answer => ({
   status,
   code,
@@ -101,7 +102,7 @@ export function createModel(clock: { now: () => number }) {
     b.remaining += steps;
     const causes = { cause: CAUSES[reason], eventId: null, reservationId: null, note: null, ...by };
     const entry = { userId: b.userId, ...names(b), delta: fromSteps(b.unit, steps), reason };
-    ledger.push({ ...entry, ...causes, occurredAt: iso(clock.now()) });
+    ledger.push({ ...entry, ...causes, occurredAt: timeText(clock.now()) });
   };
   const statusOf = (b: Balance) =>
     b.revoked ? "revoked" : b.expiresAt <= clock.now() ? "expired" : b.remaining ? "active" : "depleted";
@@ -177,7 +178,7 @@ export function createModel(clock: { now: () => number }) {
     const debits = legs.map(shown);
     payOwed(hold, before);
     const quantities = { count: 1, ...use.quantities };
-    const request = { charged: eventId, quantities, occurredAt: iso(expiresAt), onShortage: "partial" };
+    const request = { charged: eventId, quantities, occurredAt: timeText(expiresAt), onShortage: "partial" };
     // The charge keeps its hold's count in that window, and counts nothing more (Q3).
     events.set(eventId, { request, body: { eventId, debits, uncovered }, use, at: expiresAt, counted: hold.counted });
   };
@@ -271,7 +272,7 @@ export function createModel(clock: { now: () => number }) {
         balances.push(b);
         post(b, toSteps(b.unit, b.initial), "grant", { cause: to.cause ?? "grant", note: to.note ?? null });
       }
-      const rows = balances.filter(isIt).map((b) => [b.id, b.packItemId, left(b), iso(b.expiresAt)]);
+      const rows = balances.filter(isIt).map((b) => [b.id, b.packItemId, left(b), expiryText(b.expiresAt)]);
       return { status: 200, body: rows, replayed };
     },
     revoke(b: Balance, note: string | null): Answer {
@@ -307,7 +308,7 @@ export function createModel(clock: { now: () => number }) {
       if (uncovered) return refuse(402, "insufficient_credits", { uncovered, skipped });
       const expiresAt = clock.now() + seconds * 1_000;
       for (const [b, steps] of legs) post(b, -steps, "reservation_held", { reservationId: id });
-      const body = { reservationId: id, expiresAt: iso(expiresAt), holds: legs.map(shown) };
+      const body = { reservationId: id, expiresAt: timeText(expiresAt), holds: legs.map(shown) };
       const unsettled = { state: "open", settledAt: null, eventId: null };
       const created = { id, request, use, legs, createdAt: clock.now(), onExpiry: onExpiry ?? "return" };
       holds.set(id, { ...created, expiresAt, body, ...unsettled, counted: limits.count(use) });
@@ -320,7 +321,7 @@ export function createModel(clock: { now: () => number }) {
       const expiresAt = clock.now() + seconds * 1_000;
       if (expiresAt < hold.expiresAt || expiresAt > hold.createdAt + 86_400_000) return refuse(400, "invalid_request");
       hold.expiresAt = expiresAt;
-      return { status: 200, body: iso(expiresAt) };
+      return { status: 200, body: timeText(expiresAt) };
     },
     release(hold: Hold): Answer {
       expire(hold.use.userId);

@@ -1,3 +1,5 @@
+import { DAY_MS } from "../../src/lib/time.ts";
+import { timeText } from "./model-amounts.ts";
 /** A model of recurring grants and their periods, with plain objects. It uses no SQL and nothing from src. */
 export type Every = "day" | "week" | "month" | "year";
 export interface ModelItem {
@@ -31,7 +33,6 @@ export interface ModelPeriod extends ModelItem {
 }
 
 const MONTH_DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-const DAY_MS = 86_400_000;
 
 /** The beginning of period n: the anchor moved by whole months. A day that the month lacks becomes the month's last day. */
 export function startOf({ anchorMs, every }: Pick<ModelRecurring, "anchorMs" | "every">, n: number): number {
@@ -93,8 +94,6 @@ export function resume(of: ModelRecurring, nowMs: number): "refused" | "done" {
   return "done";
 }
 
-const iso = (ms: number) => new Date(ms).toISOString();
-
 /** The state of a grant in the form of the API (R1). */
 export function shown(of: ModelRecurring, nowMs: number) {
   const n = runningAt(of, nowMs);
@@ -102,7 +101,7 @@ export function shown(of: ModelRecurring, nowMs: number) {
   return {
     recurringId: of.id,
     status: of.status,
-    period: isRunning ? { n, from: iso(startOf(of, n)), to: iso(startOf(of, n + 1)) } : null,
-    nextAt: of.status === "active" ? iso(startOf(of, of.lastN + 1)) : null,
+    period: isRunning ? { n, from: timeText(startOf(of, n)), to: timeText(startOf(of, n + 1)) } : null,
+    nextAt: of.status === "active" ? timeText(startOf(of, of.lastN + 1)) : null,
   };
 }

@@ -1,3 +1,4 @@
+import { HOUR_MS } from "../../src/lib/time.ts";
 import type { OnExpiry, Pack, Spent } from "./model.ts";
 import { type Quantities, UNITS, type Unit, type Use } from "./model-amounts.ts";
 import { type StripeRequest, someStripeEvent } from "./model-payments.ts";
@@ -93,7 +94,7 @@ function someUse(random: Random, known: Known): Use {
 
 function someSpent(random: Random, known: Known): Spent {
   const onShortage = random.pick([undefined, undefined, "reject", "partial"] as const);
-  const occurredMs = known.nowMs - random.integer(0, 3_600_000);
+  const occurredMs = known.nowMs - random.integer(0, HOUR_MS);
   return {
     // A charge has its reservation's id (U15).
     eventId:
@@ -213,7 +214,7 @@ export function someRequest(random: Random, known: Known): Request {
   }
   if (kind === "plan") return { kind, use: someUse(random, known) };
   if (kind === "totals") {
-    const fromMs = known.nowMs - random.integer(0, 3_600_000);
+    const fromMs = known.nowMs - random.integer(0, HOUR_MS);
     return { kind, userId: random.pick(known.users), fromMs, toMs: fromMs + random.integer(1, 7_200_000) };
   }
   if (kind === "cron" || known.past.length === 0) return { kind: "cron" };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type Every, lastPeriod, periodAt, periodStart } from "../../src/books/ledger/calendar.ts";
+import { DAY_MS } from "../../src/lib/time.ts";
 import { createRandom } from "../support/random.ts";
 
-const DAY_MS = 86_400_000;
 const isLeap = (year: number) => year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
 const daysIn = (year: number, month: number) =>
   month === 2 ? (isLeap(year) ? 29 : 28) : [4, 6, 9, 11].includes(month) ? 30 : 31;

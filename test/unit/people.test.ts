@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { parseUuid, randomId, uuidOf } from "../../src/lib/ids.ts";
 import { isJsonObject, isNestedDeeperThan, jsonChunks, numberText, parseJson } from "../../src/lib/json.ts";
+import { DAY_MS, HOUR_MS } from "../../src/lib/time.ts";
 import { eventTimeMs, parseClientTime } from "../../src/people/capture/event-properties.ts";
 import { isDeviceForm, isSharedId } from "../../src/people/claims.ts";
 import { IdProperties, type Members, membersOf } from "../../src/people/id-properties.ts";
@@ -113,14 +114,14 @@ describe("an event's time", () => {
   const nowMs = Date.UTC(2026, 0, 15, 12);
 
   it.each([
-    ["2026-01-15T11:00:00Z", -3_600_000],
+    ["2026-01-15T11:00:00Z", -HOUR_MS],
     ["2026-01-15T11:00:00.123456+00:00", -3_599_877],
-    ["2026-01-15T12:00:00+01:00", -3_600_000],
-    ["2026-01-15T12:00:00+01", -3_600_000],
-    ["2026-01-15 11:00:00", -3_600_000],
+    ["2026-01-15T12:00:00+01:00", -HOUR_MS],
+    ["2026-01-15T12:00:00+01", -HOUR_MS],
+    ["2026-01-15 11:00:00", -HOUR_MS],
     ["2026-01-15T11:00:00.5", -3_599_500],
     ["2026-01-15", -43_200_000],
-    ["Thu, 15 Jan 2026 11:00:00 GMT", -3_600_000],
+    ["Thu, 15 Jan 2026 11:00:00 GMT", -HOUR_MS],
     [`${nowMs}`, 0],
     [`${nowMs / 1_000}`, 0],
   ])("is read from %s", (text, relativeMs) => {
@@ -133,10 +134,10 @@ describe("an event's time", () => {
   });
 
   it("is kept as sent, however far ahead, corrected by the difference of the clocks", () => {
-    const aheadMs = nowMs + 400 * 86_400_000;
+    const aheadMs = nowMs + 400 * DAY_MS;
     const sent = { timestampMs: aheadMs, offsetMs: null, sentAtMs: null };
     expect(eventTimeMs(sent, nowMs)).toBe(aheadMs);
-    expect(eventTimeMs({ ...sent, sentAtMs: nowMs + 86_400_000 }, nowMs)).toBe(aheadMs - 86_400_000);
+    expect(eventTimeMs({ ...sent, sentAtMs: nowMs + DAY_MS }, nowMs)).toBe(aheadMs - DAY_MS);
   });
 
   it("is a whole number of milliseconds that an export can write, whatever a client sends", () => {

@@ -7,7 +7,7 @@ import { environments, statementLines, statements } from "../../db/schema.ts";
 import { all, batch } from "../../db/sql.ts";
 import { invalid, PurserError, temporarilyUnavailable } from "../../errors.ts";
 import { csvCell } from "../../lib/encoding.ts";
-import { iso } from "../../lib/time.ts";
+import { HOUR_MS, iso } from "../../lib/time.ts";
 import type { AdminCtx, Mode, SystemCtx } from "../../runtime.ts";
 import { exactAmount } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
@@ -16,7 +16,7 @@ import type { StatementLineOutput, StatementListOutput, StatementOutput, Stateme
 import type { CreateStatementInput } from "./schemas.ts";
 
 /** How long after its end a month closes. No isolate's clock is behind by this much. */
-const CLOSES_AFTER_MS = 3_600_000;
+const CLOSES_AFTER_MS = HOUR_MS;
 
 const statementFields = () => ({ ...fields(statements, "id", "month", "madeAtMs"), ...fields(environments, "mode") });
 

@@ -17,11 +17,11 @@ import {
 import { deleteOldRefusals } from "../../db/refusals.ts";
 import { accounts, businessFigures, businessWalks, creditBalances, environments, refusals } from "../../db/schema.ts";
 import { all, batch, type StatementRow } from "../../db/sql.ts";
-import { DAY_MS, iso } from "../../lib/time.ts";
+import { DAY_MS, HOUR_MS, iso } from "../../lib/time.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 
 /** The age at which figures are computed again. */
-const AGE_MS = 3_600_000;
+const AGE_MS = HOUR_MS;
 const ACCOUNTS_A_PAGE = 1_000;
 /** How many pages of each database one run of the cron processes. */
 const BUSINESS_PAGES_A_RUN_MAX = 30;

@@ -1,9 +1,8 @@
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { MINUTE_MS } from "../../../src/lib/time.ts";
 import { expectError } from "../../support/refusals.ts";
 import { type Answer, Clock, makeApp, makeClient } from "../../support/world.ts";
-
-const MINUTE_MS = 60_000;
 
 interface SigningKey {
   readonly kid: string;

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS, MINUTE_MS } from "../../../src/lib/time.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { expectError } from "../../support/refusals.ts";
@@ -14,7 +14,6 @@ beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
-const MINUTE_MS = 60_000;
 const TEN_YEARS_MS = 3_653 * DAY_MS;
 
 const auditOf = async (w: Awaited<ReturnType<typeof clockWorld>>) =>

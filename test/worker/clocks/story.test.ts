@@ -1,5 +1,5 @@
 import { afterAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS, MINUTE_MS } from "../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { clockWorld } from "../../support/test-clock.ts";
 
@@ -9,8 +9,6 @@ afterAll(expectLedgerInvariants);
 beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
-
-const MINUTE_MS = 60_000;
 
 describe("a balance whose month passes in one move of the clock", () => {
   it("is granted, announced seven days and one day before its expiry, expired and reported, each at its own time", async () => {

@@ -2,7 +2,7 @@ import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { scheduled } from "../../../src/cron.ts";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS, MINUTE_MS } from "../../../src/lib/time.ts";
 import { oldEventsPart } from "../../../src/people/capture/delete-old.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { farD1 } from "../../support/far-d1.ts";
@@ -21,7 +21,6 @@ beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
-const MINUTE_MS = 60_000;
 const MONTH_MS = 30 * DAY_MS;
 const use = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
 

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld, signatureOf } from "../../support/payments.ts";
 import { eventOf, session } from "../../support/stripe-events.ts";
@@ -14,13 +15,12 @@ describe("Stripe's events in an environment with a test clock", () => {
     const w = await paymentsWorld();
     const startMs = w.clock.ms;
     const at = (ms: number) => new Date(startMs + ms).toISOString();
-    const dayMs = 86_400_000;
     const admin = (method: string, path: string, body: object) =>
       w.admin(method, `${w.path}${path}`, { key: env.ADMIN_TOKEN, body });
     const setting = { signingSecrets: ["whsec_of_the_tests_0001"] };
     expect((await admin("PUT", "/stripe", { mode: "test", setting })).status).toBe(200);
     await makeEndpoint(w.app.environments.test, ["payment.*"]);
-    expect((await admin("PUT", "/clock", { now: at(dayMs) })).body.status).toBe("ready");
+    expect((await admin("PUT", "/clock", { now: at(DAY_MS) })).body.status).toBe("ready");
     const send = async (fields: Readonly<Record<string, unknown>>, id: string) => {
       const event = { ...eventOf("checkout.session.completed", w.nowS, session(id, fields)), livemode: false };
       const body = JSON.stringify(event);
@@ -31,7 +31,7 @@ describe("Stripe's events in an environment with a test clock", () => {
     const good = { ...user, metadata: { pack: "wallet" }, payment_intent: "pi_good" };
     expect(await send(good, "cs_good")).toMatchObject({ outcome: "granted" });
     const listed = await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_test });
-    expect(listed.body.credits).toMatchObject([{ grantedAt: at(dayMs) }]);
+    expect(listed.body.credits).toMatchObject([{ grantedAt: at(DAY_MS) }]);
     const gone = { ...user, metadata: { pack: "gone" }, payment_intent: "pi_gone" };
     expect(await send(gone, "cs_gone")).toMatchObject({ outcome: "unmatched" });
     const messages = async () =>
@@ -40,9 +40,9 @@ describe("Stripe's events in an environment with a test clock", () => {
           .bind(w.app.environments.test.id)
           .all()
       ).results;
-    expect((await admin("PUT", "/clock", { now: at(dayMs + TEN_MINUTES_MS - 1) })).status).toBe(200);
+    expect((await admin("PUT", "/clock", { now: at(DAY_MS + TEN_MINUTES_MS - 1) })).status).toBe(200);
     expect(await messages()).toEqual([]);
-    expect((await admin("PUT", "/clock", { now: at(2 * dayMs) })).status).toBe(200);
-    expect(await messages()).toEqual([{ type: "payment.unmatched", atMs: startMs + dayMs + TEN_MINUTES_MS }]);
+    expect((await admin("PUT", "/clock", { now: at(2 * DAY_MS) })).status).toBe(200);
+    expect(await messages()).toEqual([{ type: "payment.unmatched", atMs: startMs + DAY_MS + TEN_MINUTES_MS }]);
   });
 });

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
 import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances } from "../../support/seed-rows.ts";
@@ -7,7 +8,7 @@ import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } fr
 
 afterAll(expectLedgerInvariants);
 
-const HOURS_8_MS = 8 * 3_600_000;
+const HOURS_8_MS = 8 * HOUR_MS;
 
 async function world(clock = new Clock()) {
   const app = await makeApp();
@@ -273,7 +274,7 @@ it("the page of keys warns of a JWKS setting without an audience, and of no othe
 it("the page of sessions lists sessions, and ends another one", async () => {
   const clock = new Clock();
   // Later than in any other test, so that all other sessions have ended.
-  clock.advance(200 * 24 * 3_600_000);
+  clock.advance(200 * DAY_MS);
   const { read, send } = await world(clock);
   const other = browse(clock);
   await other.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana <b>" });

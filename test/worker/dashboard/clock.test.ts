@@ -1,11 +1,11 @@
 import { afterAll, expect, it } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const DAY_MS = 86_400_000;
 const fieldOf = (atMs: number) => new Date(atMs).toISOString().slice(0, 19);
 
 async function world() {

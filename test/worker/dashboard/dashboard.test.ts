@@ -4,6 +4,7 @@ import { beginSession } from "../../../src/auth/admin-session.ts";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../src/books/credits/schemas.ts";
 import { randomId } from "../../../src/lib/ids.ts";
+import { HOUR_MS } from "../../../src/lib/time.ts";
 import { ADMIN_TRIES, browse, HOST } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
@@ -27,7 +28,6 @@ import {
 
 afterAll(expectLedgerInvariants);
 
-const HOUR_MS = 3_600_000;
 const isSignedOut = (answer: Response): boolean =>
   answer.status === 303 && (answer.headers.get("location") ?? "").startsWith("/admin/sign-in");
 

@@ -10,6 +10,7 @@ import {
 } from "../../../src/books/credits/find-entries.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
 import { findLinks, SEARCHED_LINKS_MAX } from "../../../src/exports/audit.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
@@ -22,7 +23,6 @@ afterAll(expectLedgerInvariants);
 
 const EVIL = `"><img src=x onerror=alert(1)>`;
 const ADA = `ada ${EVIL}`;
-const DAY_MS = 86_400_000;
 const dateOf = (atMs: number) => new Date(atMs).toISOString().slice(0, 10);
 
 async function world(given?: { readonly clock: Clock; readonly app: Awaited<ReturnType<typeof makeApp>> }) {

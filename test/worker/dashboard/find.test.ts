@@ -3,6 +3,7 @@ import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../src/books/credits/schemas.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
@@ -13,7 +14,6 @@ beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
 const EVIL = `"><img src=x onerror=alert(1)>`;
-const DAY_MS = 86_400_000;
 
 async function world() {
   const clock = new Clock();

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../src/books/recurring/grant-due.ts";
 import { archivePack } from "../../../src/catalog/change-pack.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -81,7 +82,7 @@ describe("a user's recurring grants", () => {
     const fields = { userId: "ana", packId, every: "month", rolloverPeriods: "0", recurringId: "rec_a" };
     await send("users/recurring", { ...fields, asked: "yes", sure: "yes" });
     await archivePack(makeAdminCtx(clock), app.appId, packId);
-    clock.advance(40 * 86_400_000);
+    clock.advance(40 * DAY_MS);
     await browser.signIn();
     const page = await read("users", { userId: "ana" });
     for (const part of ["suspended", "credit_pack_not_found", "Resume"]) expect(page).toContain(part);

@@ -2,6 +2,7 @@ import { applyD1Migrations } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { flushActivity } from "../../../src/db/activity.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { entriesSql, liveBalancesSql } from "../../support/seed.ts";
@@ -15,7 +16,7 @@ const USERS = isSoak ? 1_000_000 : 6_000;
 /** The number of balances of the user `whale`. */
 const BALANCES = isSoak ? 36_000 : 1_200;
 const AT_ONCE = isSoak ? 20_000 : 2_000;
-const DAY = Math.floor(Date.UTC(2026, 0, 15) / 86_400_000);
+const DAY = Math.floor(Date.UTC(2026, 0, 15) / DAY_MS);
 
 /** The most rows that most pages may read. */
 const ROWS_MAX = 4_000;
@@ -65,7 +66,7 @@ const FILL_FIGURES = [
   `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority, initial_steps,
      remaining_steps, has_remaining, source, granted_at_ms, expires_at_ms, grant_seq, last_seq)
    SELECT a.id, 'crb_expiring_' || a.id, 'cpk_rows', 'Seed', '', 'tokens', '[]', 100, 1000, 1000, 1, 'grant',
-     ${DAY * 86_400_000}, ${DAY * 86_400_000} + i % 9, 2, 2
+     ${DAY * DAY_MS}, ${DAY * DAY_MS} + i % 9, 2, 2
    FROM ${UNTIL} AS n CROSS JOIN accounts AS a ON a.environment_id = ?1 AND a.user_id = 'user-' || n.i`,
   `INSERT INTO export_audit (environment_id, distinct_id, seq, id, action, token_hash, occurred_at_ms)
    SELECT CAST(?1 AS INTEGER), 'user-' || i, 1, 'exp_' || i, 'minted', 'hash', 1 FROM ${UNTIL}`,
@@ -161,7 +162,7 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
       `users${whale}`,
       `users${query({ userId: "whale", event: "chat.x", tokens: "5" })}`,
       `users${query({ userId: "whale", reason: "reservation_held" })}`,
-      `users${query({ userId: "whale", before: `${DAY * 86_400_000}` })}`,
+      `users${query({ userId: "whale", before: `${DAY * DAY_MS}` })}`,
       `users/balances${whale}`,
       `users/balances${query({ userId: "whale", reference: "none" })}`,
       `users/as-of${query({ userId: "whale", asOf: "2025-01-01T00:00" })}`,

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { grantPack } from "../../../src/books/credits/grant.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse, tableRows } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
@@ -9,8 +10,6 @@ import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { bound, makeCtx, makeLegacyPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
-
-const DAY_MS = 86_400_000;
 
 async function world() {
   const w = await paymentsWorld();

@@ -1,5 +1,6 @@
 import { afterAll, expect, it } from "vitest";
 import { sumDays } from "../../../src/books/usage/sum-days.ts";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { browse, tableRows } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -65,7 +66,7 @@ it("the page of usage shows it by day, model and event, the largest users compar
   expect(tableRows(ofBob, "Usage by model")).toEqual(["big 1 100"]);
   const ofAna = (await page(`users?userId=${encodeURIComponent(users[0] ?? "")}`)).replaceAll(/\s+/g, " ");
   expect(ofAna).toContain("Runs out within a day");
-  clock.advance(9 * 86_400_000);
+  clock.advance(9 * DAY_MS);
   await signIn();
   const later = (await page("users?userId=bob")).replaceAll(/\s+/g, " ");
   expect(later).toContain("Runs out in about 90 days, if usage goes on as in the last 10 days");

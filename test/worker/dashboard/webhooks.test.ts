@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { deliverDue } from "../../../src/webhooks/deliver-due.ts";
 import { browse } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
@@ -214,7 +215,7 @@ describe("the pages of webhooks", () => {
     status = 500;
     await w.send(`${path}/test`);
     await w.settled();
-    w.clock.advance(6 * 86_400_000);
+    w.clock.advance(6 * DAY_MS);
     await runPart(deliverDue, w.root());
     await w.browser.signIn();
     expect((await w.read(path)).text).toContain("because every attempt since 2026-01-15");

@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { HOUR_MS } from "../../../src/lib/time.ts";
 import { auditOf, linkTo } from "../../support/exports.ts";
 import { seedPerson } from "../../support/seed-rows.ts";
 import { Clock, makeApp, startIsolate } from "../../support/world.ts";
@@ -24,6 +25,6 @@ it("a link opens 60 times an hour, and is then refused, with nothing recorded", 
   // HEAD is still answered, and other links still open.
   expect((await ask(link, "HEAD")).status).toBe(200);
   expect((await ask(await linkTo(app, "bo", clock))).status).toBe(200);
-  clock.advance(3_600_000);
+  clock.advance(HOUR_MS);
   expect((await ask(link)).status).toBe(200);
 });

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { creditsWorld } from "../../support/credits.ts";
 import { documentOf } from "../../support/exports.ts";
 import { send } from "../../support/people.ts";
 import { makePack } from "../../support/world.ts";
 
 const RECURRING = "/api/v1/credits/recurring";
-const DAY_MS = 86_400_000;
 
 async function world() {
   const credits = await creditsWorld();

@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { DAY_MS } from "../../../src/lib/time.ts";
 import { logIgnored, oldStripeEventsPart } from "../../../src/payments/log.ts";
 import { runPart } from "../../support/cron.ts";
 import { ADMIN, paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { makeAdminCtx, makeCtx } from "../../support/world.ts";
 
-const DAY_MS = 86_400_000;
 const payout = (nowS: number) => eventOf("payout.paid", nowS, { id: "po_1", object: "payout" });
 
 describe("the log of Stripe's events", () => {

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../../src/lib/ids.ts";
+import { HOUR_MS } from "../../../src/lib/time.ts";
 import { reportUnmatched } from "../../../src/payments/report-unmatched.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
@@ -101,7 +102,7 @@ describe("the messages of a payment", () => {
     expect((await w.settle("pi_2", { userId: "u", packId: "wallet" })).status).toBe(200);
     w.clock.advance(1);
     await Promise.all([cron(w), cron(w)]);
-    w.clock.advance(3_600_000);
+    w.clock.advance(HOUR_MS);
     await cron(w);
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", gone)));
     const messages = (await messagesOf(w)).filter(([type]) => type === "payment.unmatched");

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
+import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
 import { exportOf } from "../../support/people.ts";
 import { describeRefusals, expectError } from "../../support/refusals.ts";
@@ -174,7 +175,7 @@ it("publishable keys may send 80 grants of an id a UTC day, and 100 entries incl
   expect((await send("granted", "bob")).status).toBe(200);
   const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
   expect((await call("POST", PATH, { key: app.keys.sk_live, body })).status).toBe(200);
-  clock.advance(12 * 3_600_000);
+  clock.advance(12 * HOUR_MS);
   expect((await send("granted")).status).toBe(200);
 });
 
@@ -183,7 +184,7 @@ it("an id's entries are counted by the real UTC day, however far a test clock mo
   const call = makeClient(clock);
   const app = await makeApp(SETTING);
   const move = async (days: number) => {
-    const body = { now: new Date(clock.ms + days * 86_400_000).toISOString() };
+    const body = { now: new Date(clock.ms + days * DAY_MS).toISOString() };
     const path = `/api/v1/admin/apps/${app.appId}/clock`;
     expect((await call("PUT", path, { key: env.ADMIN_TOKEN, body })).body.status).toBe("ready");
   };
@@ -200,13 +201,13 @@ it("an id's entries are counted by the real UTC day, however far a test clock mo
   expect(await sendMany(30)).toEqual([200]);
   await move(1);
   expect(await sendMany(30)).toEqual([200]);
-  clock.advance(3_600_000);
+  clock.advance(HOUR_MS);
   await move(3);
   expect(await sendMany(20)).toEqual([200]);
   expect(await send()).toBe(429);
   await move(40);
   expect(await send()).toBe(429);
-  clock.advance(11 * 3_600_000);
+  clock.advance(11 * HOUR_MS);
   expect(await sendMany(80)).toEqual([200]);
   expect(await send()).toBe(429);
 });
@@ -238,6 +239,6 @@ it("publishable keys may send as many entries of an environment a day as its lim
     body: { api_key: app.keys.pk_live, batch: [{ event: "seen", distinct_id: "a" }] },
   });
   expect(captured).toEqual({ status: 1 });
-  clock.advance(12 * 3_600_000);
+  clock.advance(12 * HOUR_MS);
   expect((await send("f")).status).toBe(200);
 });

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { Webhook } from "standardwebhooks";
 import { describe, expect, it, vi } from "vitest";
-import { DAY_MS } from "../../../src/lib/time.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../../../src/lib/time.ts";
 import { deleteOldMessages } from "../../../src/webhooks/delete-old.ts";
 import { deliverDue } from "../../../src/webhooks/deliver-due.ts";
 import { SEARCHED_DELIVERIES_MAX } from "../../../src/webhooks/list-deliveries.ts";
@@ -10,8 +10,6 @@ import { runPart } from "../../support/cron.ts";
 import { expectError } from "../../support/refusals.ts";
 import { receiverWorld } from "../../support/webhooks.ts";
 import { makeClient, makeLegacyPack } from "../../support/world.ts";
-
-const MINUTE_MS = 60_000;
 
 async function granting(answer?: Parameters<typeof receiverWorld>[0]) {
   const world = await receiverWorld(answer);
@@ -203,7 +201,7 @@ describe("a message", () => {
   it.each([
     ["120", 120_000],
     ["1000000", DAY_MS],
-    ["Thu, 15 Jan 2026 13:00:00 GMT", 3_600_000],
+    ["Thu, 15 Jan 2026 13:00:00 GMT", HOUR_MS],
     ["soon", 0],
     ["-5", 0],
   ])("waits for the Retry-After %s, but at most a day", async (after, ms) => {

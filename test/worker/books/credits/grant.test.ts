@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import type { Unit } from "../../../../src/books/amounts/amount.ts";
 import { nameKey } from "../../../../src/catalog/pack.ts";
+import { DAY_MS } from "../../../../src/lib/time.ts";
 import { consume, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
@@ -9,7 +10,6 @@ import { makeLegacyPack, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const DAY_MS = 86_400_000;
 const items = [
   { amountSteps: 2_500_000, unit: "cents" },
   { amountSteps: 5_000, unit: "tokens", matches: [{ event: "chat.*" }], priority: 50 },

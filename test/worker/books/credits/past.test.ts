@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { listBalances } from "../../../../src/books/credits/list.ts";
+import { iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { creditsWorld } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -11,7 +12,6 @@ import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from ".
 
 afterAll(expectLedgerInvariants);
 
-const iso = (ms: number) => new Date(ms).toISOString();
 interface Listed {
   readonly balanceId: string;
   readonly remaining: number;

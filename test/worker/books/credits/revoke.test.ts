@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { DAY_MS } from "../../../../src/lib/time.ts";
 import { consume, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
@@ -60,7 +61,7 @@ describe("a revoke", () => {
 
   it("of an expired balance takes its rest, and its status is then revoked", async () => {
     const w = await worldWithBalance(5, { expiresAt: "2026-01-20T00:00Z" });
-    w.clock.advance(30 * 86_400_000);
+    w.clock.advance(30 * DAY_MS);
     expect(await w.status()).toBe("expired");
     await w.revoke({ balanceId: w.balanceId });
     expect((await storedLedger(w.app, "u")).at(-1)).toEqual([w.balanceId, -5_000, "admin_adjust", null]);

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { listUsers } from "../../../../src/books/credits/users.ts";
+import { iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { creditsWorld } from "../../../support/credits.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -10,8 +11,6 @@ import { Clock, makeApp, makeCtx, makeLegacyPack, makePack } from "../../../supp
 import { wrappedD1 } from "../../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
-
-const iso = (ms: number) => new Date(ms).toISOString();
 
 async function makeWorld() {
   const w = await creditsWorld();

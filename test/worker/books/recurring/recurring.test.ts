@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../../src/books/recurring/grant-due.ts";
+import { DAY_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { creditsWorld, storedBalances } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
@@ -11,7 +12,6 @@ import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { Clock, makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
 
 const RECURRING = "/api/v1/credits/recurring";
-const DAY_MS = 86_400_000;
 const JANUARY_15 = "2026-01-15T12:00:00.000Z";
 
 async function recurringWorld(mode: "live" | "test" = "live", bindings: Partial<Env> = {}) {

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { systemCtx } from "../../../../src/auth/require-admin.ts";
 import { makeStatements } from "../../../../src/books/statements/make-statements.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
+import { DAY_MS, HOUR_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { runPart } from "../../../support/cron.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
@@ -14,8 +15,6 @@ import { bound, Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../..
 afterAll(expectLedgerInvariants);
 
 const FEBRUARY = Date.UTC(2026, 1, 1);
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 async function world() {
   const clock = new Clock();

@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
+import { iso } from "../../../../src/lib/time.ts";
 import { documentOf } from "../../../support/exports.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -15,7 +16,6 @@ afterAll(expectLedgerInvariants);
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const RESERVATIONS = "/api/v1/usage/reservations";
 const cents = (amount: number) => ({ quantities: { cents: amount } });
-const iso = (ms: number) => new Date(ms).toISOString();
 
 const reserveToCharge = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>
   spender.reserve({ reservationId, onExpiry: "charge", expiresInSeconds: seconds, ...cents(amount) });

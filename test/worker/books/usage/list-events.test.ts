@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { globMatches } from "../../../../src/books/amounts/match.ts";
-import { iso } from "../../../../src/lib/time.ts";
+import { HOUR_MS, iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { END_USER_SETTING, userToken } from "../../../support/keyed-routes.ts";
 import { createRandom } from "../../../support/random.ts";
@@ -9,7 +9,6 @@ import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
 const USAGE = "/api/v1/usage";
-const HOUR_MS = 3_600_000;
 
 interface Sent {
   readonly eventId: string;

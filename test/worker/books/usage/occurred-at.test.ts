@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { DAY_MS } from "../../../../src/lib/time.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../../support/world.ts";
 
@@ -28,7 +29,6 @@ async function world() {
 }
 
 const use = { userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
-const DAY_MS = 24 * 3_600_000;
 
 it("accepts usage dated up to a day ahead, and refuses usage before 2000", async () => {
   const { call, at, stored } = await world();

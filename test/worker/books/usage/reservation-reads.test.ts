@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { scheduled } from "../../../../src/cron.ts";
+import { iso } from "../../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeSpender, type Spender } from "../../../support/spender.ts";
@@ -10,7 +11,6 @@ afterAll(expectLedgerInvariants);
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const RESERVATIONS = "/api/v1/usage/reservations";
 const cents = (amount: number) => ({ quantities: { cents: amount } });
-const iso = (ms: number) => new Date(ms).toISOString();
 
 const read = async ({ get }: Spender, id: string) => (await get(`${RESERVATIONS}/${id}`)).body;
 async function list({ get, userId }: Spender, parts: Record<string, string> = {}) {

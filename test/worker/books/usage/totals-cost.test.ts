@@ -1,11 +1,10 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { DAY_MS, iso } from "../../../../src/lib/time.ts";
+import { DAY_MS, HOUR_MS, iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient } from "../../../support/world.ts";
 
-const HOUR_MS = 3_600_000;
 const EVENTS = 300;
 const USAGE = "/api/v1/usage";
 

@@ -2,10 +2,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { readActivity } from "../../../../src/dashboard/figures/read.ts";
 import { flushActivity, pendingFlush } from "../../../../src/db/activity.ts";
+import { DAY_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
-
-const DAY_MS = 86_400_000;
 
 /** An application that granted, spent, refused and exported something, on two days. */
 async function busy() {

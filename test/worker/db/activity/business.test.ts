@@ -5,6 +5,7 @@ import { grantInput } from "../../../../src/books/credits/schemas.ts";
 import { recentUsers } from "../../../../src/books/credits/users.ts";
 import { readBusiness, walkBusiness } from "../../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../../src/db/activity.ts";
+import { DAY_MS, HOUR_MS } from "../../../../src/lib/time.ts";
 import { forgetWalks, runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPack } from "../../../support/world.ts";
@@ -16,9 +17,6 @@ beforeEach(async () => {
   await forgetWalks();
 });
 afterAll(expectLedgerInvariants);
-
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 
 /** Runs the cron until its walk over the database has ended. */
 async function walk(clock: Clock, runs = 3): Promise<void> {

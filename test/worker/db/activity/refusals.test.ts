@@ -4,6 +4,7 @@ import { walkBusiness } from "../../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../../src/db/activity.ts";
 import { noteRefusal, type RefusalKind, readRefusals, readRefusalsOfUser } from "../../../../src/db/refusals.ts";
 import { PurserError } from "../../../../src/errors.ts";
+import { DAY_MS } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { forgetWalks, runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
@@ -11,8 +12,6 @@ import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeCtx, makeLegacyPac
 
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
-
-const DAY_MS = 86_400_000;
 
 async function world() {
   const clock = new Clock();

@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { HOUR_MS } from "../../../../src/lib/time.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, send } from "../../../support/people.ts";
 import { expectError } from "../../../support/refusals.ts";
@@ -314,18 +315,17 @@ describe("an event", () => {
   it("has its client's time, corrected by Purser's clock", async () => {
     const { call, app, clock, key } = await world();
     const at = (ms: number) => new Date(clock.ms + ms).toISOString();
-    const hour = 3_600_000;
     const cases: [Record<string, unknown>, string | undefined, number][] = [
       [{}, undefined, 0],
-      [{ timestamp: at(-hour) }, undefined, -hour],
-      [{ timestamp: at(-hour) }, at(10_000), -hour - 10_000],
-      [{ timestamp: at(-hour), properties: { $ignore_sent_at: true } }, at(10_000), -hour],
-      [{ offset: 5_000, timestamp: at(-hour) }, at(10_000), -5_000],
-      [{ timestamp: at(-hour).replace("Z", "") }, undefined, -hour],
-      [{ timestamp: at(22 * hour) }, undefined, 22 * hour],
-      [{ timestamp: at(9_000 * hour) }, at(hour), 8_999 * hour],
+      [{ timestamp: at(-HOUR_MS) }, undefined, -HOUR_MS],
+      [{ timestamp: at(-HOUR_MS) }, at(10_000), -HOUR_MS - 10_000],
+      [{ timestamp: at(-HOUR_MS), properties: { $ignore_sent_at: true } }, at(10_000), -HOUR_MS],
+      [{ offset: 5_000, timestamp: at(-HOUR_MS) }, at(10_000), -5_000],
+      [{ timestamp: at(-HOUR_MS).replace("Z", "") }, undefined, -HOUR_MS],
+      [{ timestamp: at(22 * HOUR_MS) }, undefined, 22 * HOUR_MS],
+      [{ timestamp: at(9_000 * HOUR_MS) }, at(HOUR_MS), 8_999 * HOUR_MS],
       [{ timestamp: "yesterday" }, at(0), 0],
-      [{ timestamp: clock.ms - hour }, undefined, -hour],
+      [{ timestamp: clock.ms - HOUR_MS }, undefined, -HOUR_MS],
     ];
     for (const [index, [event, sent_at]] of cases.entries()) {
       const batch = [{ event: "seen", distinct_id: `time-${index}`, ...event }];
