@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import page from "../../docs/deployment.md?raw";
 import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { CREDITS, USAGE } from "../support/paths.ts";
 import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
@@ -69,8 +70,6 @@ async function makeWorld() {
   return { run, asUser, keys };
 }
 
-const CREDITS = "/api/v1/credits";
-const USAGE = "/api/v1/usage";
 let events = 0;
 const use = (userId = "u") => ({ eventId: `e${++events}`, userId, event: "chat", quantities: { tokens: 1 } });
 const useMany = (count: number, userOf: (index: number) => string = () => "u") =>

@@ -2,13 +2,12 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { randomId } from "../../src/lib/ids.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
+import { EVENTS } from "../support/paths.ts";
 import { expectError } from "../support/refusals.ts";
 import { makeSpender } from "../support/spender.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
-
-const EVENTS = "/api/v1/usage/events";
 
 /** Numbers whose nearest double is an amount, although their own digits are not. */
 const ROUNDED = [

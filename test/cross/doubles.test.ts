@@ -5,7 +5,7 @@ import { farD1 } from "../support/far-d1.ts";
 import { makeApp } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
-const APPS = "SELECT id, name FROM apps WHERE id = ?";
+const SELECT_APP = "SELECT id, name FROM apps WHERE id = ?";
 
 it("a wrapped D1 answers as D1 does, however a statement is sent", async () => {
   const { appId } = await makeApp();
@@ -16,15 +16,15 @@ it("a wrapped D1 answers as D1 does, however a statement is sent", async () => {
   });
   for (const start of [undefined, "first-primary"] as const) {
     for (const d1 of [env.DB.withSession(start), wrapped.withSession(start)]) {
-      const bound = d1.prepare(APPS).bind(appId);
+      const bound = d1.prepare(SELECT_APP).bind(appId);
       const row = { id: appId, name: "Test" };
       expect((await bound.all()).results).toEqual([row]);
       expect((await bound.run()).results).toEqual([row]);
       expect(await bound.raw()).toEqual([[appId, "Test"]]);
       expect(await d1.prepare("SELECT 1 AS n, 2 AS n").raw()).toEqual([[1, 2]]);
       expect([await bound.first(), await bound.first("name")]).toEqual([row, "Test"]);
-      expect(await d1.prepare(APPS).bind("nobody").first("name")).toBeNull();
-      const [none, one] = await d1.batch([d1.prepare(APPS).bind("nobody"), bound]);
+      expect(await d1.prepare(SELECT_APP).bind("nobody").first("name")).toBeNull();
+      const [none, one] = await d1.batch([d1.prepare(SELECT_APP).bind("nobody"), bound]);
       expect([none?.results, one?.results]).toEqual([[], [row]]);
       expect(d1.getBookmark()).toEqual(expect.any(String));
       await expect(d1.prepare("SELECT no_such").all()).rejects.toThrow("no such column: no_such");
@@ -32,10 +32,10 @@ it("a wrapped D1 answers as D1 does, however a statement is sent", async () => {
   }
   expect(trips).toHaveLength(18);
   expect(trips.slice(7, 11)).toEqual([
-    ["first-unconstrained", { text: APPS, values: ["nobody"] }, { text: APPS, values: [appId] }],
+    ["first-unconstrained", { text: SELECT_APP, values: ["nobody"] }, { text: SELECT_APP, values: [appId] }],
     ["first-unconstrained", { text: "SELECT no_such", values: [] }],
-    ["first-primary", { text: APPS, values: [appId] }],
-    ["first-primary", { text: APPS, values: [appId] }],
+    ["first-primary", { text: SELECT_APP, values: [appId] }],
+    ["first-primary", { text: SELECT_APP, values: [appId] }],
   ]);
 });
 

@@ -17,6 +17,7 @@ import {
   userToken,
 } from "../support/keyed-routes.ts";
 import { copyApp, laggingD1 } from "../support/lagging-d1.ts";
+import { LIST } from "../support/paths.ts";
 import { expectError } from "../support/refusals.ts";
 import { Clock, home, makeApp, makeClient, makePack, type TestApp } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
@@ -25,8 +26,6 @@ import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
-
-const LIST = "/api/v1/credits?userId=u";
 
 /** An application whose user "u" has credits, in an isolate that has just written for that user. */
 async function warmWorld() {

@@ -15,7 +15,7 @@ const event = (eventId: string, amount: number, more: object = {}) => ({
   ...more,
 });
 
-const LIST = [
+const EVENT_LIST = [
   event("a", 3),
   event("b", 5),
   event("v", 1, { userId: "v" }),
@@ -111,11 +111,11 @@ async function serially(intrude: Intruder, isListFirst: boolean) {
   const world = await enter();
   const send = world.posting(env.DB);
   if (isListFirst) {
-    const list = await send("usage/events", LIST);
+    const list = await send("usage/events", EVENT_LIST);
     return outcomeOf(world, list, await intrude(world));
   }
   const intruder = await intrude(world);
-  return outcomeOf(world, await send("usage/events", LIST), intruder);
+  return outcomeOf(world, await send("usage/events", EVENT_LIST), intruder);
 }
 
 /** The list, with the intruding write before one of its trips. */
@@ -128,7 +128,7 @@ async function between(intrude: Intruder, at: number) {
     isArmed = false;
     intruder = await intrude(world);
   });
-  const answer = await world.posting(d1)("usage/events", LIST);
+  const answer = await world.posting(d1)("usage/events", EVENT_LIST);
   return intruder === undefined ? null : outcomeOf(world, answer, intruder);
 }
 

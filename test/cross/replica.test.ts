@@ -3,9 +3,8 @@ import { env } from "cloudflare:workers";
 import { beforeAll, expect, it } from "vitest";
 import { linkTo, open, readAll, readDocument } from "../support/exports.ts";
 import { copyApp, laggingD1 } from "../support/lagging-d1.ts";
+import { CREDITS } from "../support/paths.ts";
 import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
-
-const CREDITS = "/api/v1/credits";
 
 beforeAll(() => applyD1Migrations(env.REPLICA, env.TEST_MIGRATIONS));
 

@@ -4,6 +4,7 @@ import { createWorkerApp } from "../../src/app.ts";
 import { SCOPES } from "../../src/auth/scopes.ts";
 import type { Mode, Scope } from "../../src/runtime.ts";
 import { makeAdminKey } from "../support/admin-keys.ts";
+import { ADMIN } from "../support/paths.ts";
 import { expectError } from "../support/refusals.ts";
 import { type Answer, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
 
@@ -11,7 +12,6 @@ import { type Answer, Clock, makeApp, makeClient, makeLegacyPack, type TestApp }
 
 const clock = new Clock();
 const call = makeClient(clock);
-const ADMIN = "/api/v1/admin";
 const all = Object.keys(SCOPES) as Scope[];
 const other: Readonly<Record<Mode, Mode>> = { live: "test", test: "live" };
 

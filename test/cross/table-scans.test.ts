@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { systemCtx } from "../../src/auth/require-admin.ts";
 import { scheduled } from "../../src/cron.ts";
@@ -5,7 +6,6 @@ import { randomId } from "../../src/lib/ids.ts";
 import { browse } from "../support/browse.ts";
 import { runPart } from "../support/cron.ts";
 import { operations } from "../support/operations.ts";
-import { ADMIN } from "../support/payments.ts";
 import { planReader, type Reading, recordingDatabases } from "../support/query-plans.ts";
 import { bound, Clock, inTurn, makeApp, makeClient, makePack } from "../support/world.ts";
 
@@ -170,7 +170,7 @@ async function textsOfAllStatements(): Promise<ReadonlySet<string>> {
   const read = async (path: string, key: string) => expect((await call("GET", path, { key })).status, path).toBe(200);
   const ofApp = `/api/v1/admin/apps/${app.appId}`;
   const admin = async (method: string, path: string, body: object) =>
-    expect((await call(method, `${ofApp}/${path}`, { key: ADMIN, body })).status, path).toBe(200);
+    expect((await call(method, `${ofApp}/${path}`, { key: env.ADMIN_TOKEN, body })).status, path).toBe(200);
   await admin("POST", "webhooks", { mode: "test", url: "https://example.com/hook", types: ["*", "usage.recorded"] });
   await admin("POST", "alerts", { mode: "test", name: "Low", unit: "tokens", below: { amount: 300 } });
   await admin("PUT", "expiry-notices", { mode: "test", days: [7] });
@@ -212,13 +212,19 @@ async function textsOfAllStatements(): Promise<ReadonlySet<string>> {
   });
   for (const path of READS) await read(`/api/v1/${path.replace("$", userId)}`, app.keys.sk_test);
   for (const by of ["day", "event", "model", "user"]) {
-    await read(`${ofApp}/usage?mode=test&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z&groupBy=${by}`, ADMIN);
+    await read(
+      `${ofApp}/usage?mode=test&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z&groupBy=${by}`,
+      env.ADMIN_TOKEN,
+    );
   }
-  const made = await call("POST", "/api/v1/admin/keys", { key: ADMIN, body: { name: "Reads", scopes: ["read"] } });
+  const made = await call("POST", "/api/v1/admin/keys", {
+    key: env.ADMIN_TOKEN,
+    body: { name: "Reads", scopes: ["read"] },
+  });
   await read("/api/v1/admin/apps", made.body.key);
-  await call("DELETE", `/api/v1/admin/keys/${made.body.adminKeyId}`, { key: ADMIN });
-  for (const path of ["keys", "audit"]) await read(`/api/v1/admin/${path}`, ADMIN);
-  for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test&userId=u`, ADMIN);
+  await call("DELETE", `/api/v1/admin/keys/${made.body.adminKeyId}`, { key: env.ADMIN_TOKEN });
+  for (const path of ["keys", "audit"]) await read(`/api/v1/admin/${path}`, env.ADMIN_TOKEN);
+  for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test&userId=u`, env.ADMIN_TOKEN);
   const browser = browse(clock, databases);
   await browser.signIn();
   const ofTest = PAGES.map((path) => `apps/${app.appId}/test/${path.replace("$", userId)}`);

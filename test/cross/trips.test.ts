@@ -3,6 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { farD1, type Trips } from "../support/far-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { CREDITS, USAGE } from "../support/paths.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
 // Checks "What each operation may cost" in docs/architecture.md: the trips in sequence, including the check of the key. A cold
@@ -38,8 +39,6 @@ async function makeWorld() {
 }
 
 type Isolate = ReturnType<World["isolate"]>;
-const CREDITS = "/api/v1/credits";
-const USAGE = "/api/v1/usage";
 const use = { event: "chat", quantities: { count: 0, tokens: 1 } };
 
 const grant = ({ post }: Isolate, tag: string) =>

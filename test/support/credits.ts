@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import type { Mode } from "../../src/runtime.ts";
+import { CREDITS } from "./paths.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
 /** The test's own application, and the four operations on its credits with its secret key of one mode. */
@@ -13,7 +14,6 @@ export interface CreditsWorld {
   history(query: Record<string, string> | string): Promise<Answer>;
 }
 
-const CREDITS = "/api/v1/credits";
 const queryText = (query: Record<string, string> | string) =>
   typeof query === "string" ? query : new URLSearchParams(query).toString();
 

@@ -1,4 +1,5 @@
 import { SignJWT } from "jose";
+import { RECURRING, USAGE } from "./paths.ts";
 import type { Answer, Client, Clock, TestApp } from "./world.ts";
 
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
@@ -33,11 +34,9 @@ export interface KeyedRoute {
   readonly request: (tag: string, token: string) => Request;
 }
 
-const USAGE = "/api/v1/usage";
 const use = { event: "chat.done", quantities: { count: 0, tokens: 0.001 } };
 const body = (path: string, fields: object): Request => ({ path, body: { userId: "u", ...fields } });
 const reserve = (tag: string) => body(`${USAGE}/reservations`, { ...use, reservationId: `res_${tag}` });
-const RECURRING = "/api/v1/credits/recurring";
 const recur = (tag: string) => body(RECURRING, { recurringId: `rec_${tag}`, packId: "Pack", every: "month" });
 const consent = (tag: string) => ({
   path: "/api/v1/consent",

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { randomId } from "../../src/lib/ids.ts";
 import { type Bindings, Clock, makeApp, makeClient, makePack, type PickIsolate, type TestItem } from "./world.ts";
 
-const CREDITS: TestItem = { amountSteps: 1_000_000_000, unit: "count" };
+const MILLION_CREDITS: TestItem = { amountSteps: 1_000_000_000, unit: "count" };
 
 interface Given {
   readonly limits?: readonly object[];
@@ -13,7 +13,12 @@ interface Given {
 }
 
 /** An application whose live environment has usage limits, with a user "u" who has a million credits in `count`. */
-export async function limitsWorld({ limits = [{}], items = [CREDITS], bindings = {}, pick = () => 0 }: Given = {}) {
+export async function limitsWorld({
+  limits = [{}],
+  items = [MILLION_CREDITS],
+  bindings = {},
+  pick = () => 0,
+}: Given = {}) {
   const clock = new Clock();
   const app = await makeApp();
   const call = makeClient(clock, bindings, randomId, pick);

@@ -38,8 +38,6 @@ export interface Mistake {
   readonly says: readonly string[];
 }
 
-const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
-
 /** The tables that a request might change. */
 const COUNTED = ["credit_balances", "credit_ledger", "usage_events", "reservations", "consent_log", "credit_packs"];
 
@@ -57,7 +55,7 @@ async function makeWorld(clock: Clock): Promise<MistakenWorld> {
   return {
     app,
     keys: app.keys,
-    adminToken: ADMIN_TOKEN,
+    adminToken: env.ADMIN_TOKEN,
     userToken: await userToken("ana", clock),
     packId,
     walletId,

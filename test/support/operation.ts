@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import type { CronPart } from "../../src/runtime.ts";
+import { CREDITS, USAGE } from "./paths.ts";
 import type { Answer, Clock } from "./world.ts";
 
 /** The user of one test, and the ways to act for this user. */
@@ -41,9 +42,6 @@ export interface Operation {
   /** The status when nothing fails. Default 200. */
   readonly status?: number;
 }
-
-export const CREDITS = "/api/v1/credits";
-export const USAGE = "/api/v1/usage";
 
 export async function done(answer: Promise<Answer>): Promise<Answer> {
   const settled = await answer;

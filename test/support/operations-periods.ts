@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { periodsPart } from "../../src/books/recurring/grant-due.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { CREDITS, done, event, grant, idOf, type Operation, type Scene, USAGE } from "./operation.ts";
+import { done, event, grant, idOf, type Operation, type Scene } from "./operation.ts";
+import { CREDITS, RECURRING, USAGE } from "./paths.ts";
 import type { Answer } from "./world.ts";
 
-const RECURRING = `${CREDITS}/recurring`;
 const recurringOf = (scene: Scene): string => `rec_${scene.userId}`;
 
 const recur = (scene: Scene, more: object = {}): Promise<Answer> => {

@@ -1,7 +1,6 @@
 import { holdsPart } from "../../src/books/usage/expire.ts";
 import { daySumsPart } from "../../src/books/usage/sum-days.ts";
 import {
-  CREDITS,
   chat,
   done,
   dueCharge,
@@ -13,8 +12,8 @@ import {
   reservationOf,
   reserve,
   settle,
-  USAGE,
 } from "./operation.ts";
+import { CREDITS, USAGE } from "./paths.ts";
 
 export const usageOperations: readonly Operation[] = [
   {

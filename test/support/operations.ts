@@ -1,20 +1,10 @@
 import { env } from "cloudflare:workers";
-import {
-  CREDITS,
-  chat,
-  done,
-  dueHold,
-  grant,
-  idOf,
-  type Operation,
-  reservationOf,
-  type Scene,
-  USAGE,
-} from "./operation.ts";
+import { chat, done, dueHold, grant, idOf, type Operation, reservationOf, type Scene } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { paymentOperations } from "./operations-payments.ts";
 import { periodOperations } from "./operations-periods.ts";
 import { usageOperations } from "./operations-usage.ts";
+import { CREDITS, USAGE } from "./paths.ts";
 import type { Answer } from "./world.ts";
 
 const grantUnder = (scene: Scene, externalRef: string): Promise<Answer> =>

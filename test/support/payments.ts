@@ -4,7 +4,6 @@ import type { TestEvent } from "./stripe-events.ts";
 import { stripeSignature } from "./stripe-signature.ts";
 import { type Answer, type Bindings, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "./world.ts";
 
-export const ADMIN = "administrator-token-of-the-tests-0001";
 export const SIGNING_SECRET = "whsec_of_the_tests_0001";
 
 export const signatureOf = (payload: string, clock: Clock, secret = SIGNING_SECRET): Promise<string> =>
@@ -38,7 +37,7 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
   };
   const path = `/api/v1/admin/apps/${app.appId}`;
   const set = (value: object | null, mode = "live"): Promise<Answer> =>
-    admin("PUT", `${path}/stripe`, { key: ADMIN, body: { mode, setting: value } });
+    admin("PUT", `${path}/stripe`, { key: env.ADMIN_TOKEN, body: { mode, setting: value } });
   const made = await set(setting);
   if (made.status !== 200) throw new Error(`The setting got ${made.status}: ${JSON.stringify(made.body)}`);
 
@@ -59,12 +58,12 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
       return body.outcome;
     },
     payments: async (query = "") =>
-      (await admin("GET", `${path}/payments?mode=live${query}`, { key: ADMIN })).body.payments,
+      (await admin("GET", `${path}/payments?mode=live${query}`, { key: env.ADMIN_TOKEN })).body.payments,
     /** The log of events as the API lists it, newest first. */
     events: async (query = "") =>
-      (await admin("GET", `${path}/stripe/events?mode=live${query}`, { key: ADMIN })).body.events,
+      (await admin("GET", `${path}/stripe/events?mode=live${query}`, { key: env.ADMIN_TOKEN })).body.events,
     settle: (paymentKey: string, body: object) =>
-      admin("POST", `${path}/payments/${paymentKey}/settle`, { key: ADMIN, body: { mode: "live", ...body } }),
+      admin("POST", `${path}/payments/${paymentKey}/settle`, { key: env.ADMIN_TOKEN, body: { mode: "live", ...body } }),
     /** A user's balances: the remaining amount and the status, by unit. */
     balances: async (userId: string): Promise<[string, number, string][]> => {
       const { credits } = (await call("GET", `/api/v1/credits?userId=${userId}&includeExpired=true`, { key })).body;

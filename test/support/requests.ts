@@ -40,7 +40,7 @@ export interface Known {
   readonly nowMs: number;
 }
 
-const EVENTS = ["chat.completed", "chat.started", "image.made", "other"] as const;
+const EVENT_NAMES = ["chat.completed", "chat.started", "image.made", "other"] as const;
 const WEIGHTS = {
   grant: 12,
   event: 24,
@@ -86,7 +86,7 @@ function someUse(random: Random, known: Known): Use {
   const model = random.pick([undefined, "small", "large"] as const);
   return {
     userId: random.pick(known.users),
-    event: random.pick(EVENTS),
+    event: random.pick(EVENT_NAMES),
     ...(model === undefined ? {} : { model }),
     ...(random.chance(0.05) ? {} : { quantities: someQuantities(random) }),
   };

@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { APPS } from "../../support/paths.ts";
 import { bound, Clock, startIsolate } from "../../support/world.ts";
-
-const APPS = "/api/v1/admin/apps";
 
 /** A rate limiter that all isolates share: ten requests a key, as in wrangler.toml. */
 function platform(): RateLimit {

@@ -6,10 +6,10 @@ import { randomId } from "../../../src/lib/ids.ts";
 import { JsonBytes } from "../../../src/lib/json-bytes.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { callKeyed, END_USER_SETTING, keyedRoutes, prepareKeyed } from "../../support/keyed-routes.ts";
+import { LIST } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { bound, type Client, Clock, makeApp, makeClient, makePack, startIsolate } from "../../support/world.ts";
 
-const LIST = "/api/v1/credits?userId=u";
 const headers = (address: string) => ({ "cf-connecting-ip": address });
 /** A rate limiter that refuses every request. */
 const full: RateLimit = { limit: async () => ({ success: false }) };

@@ -2,11 +2,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { END_USER_SETTING, userToken } from "../../support/keyed-routes.ts";
+import { APPS, LIST } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { type Bindings, Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
-
-const ADMIN_APPS = "/api/v1/admin/apps";
-const LIST = "/api/v1/credits?userId=u";
 
 async function world(bindings: Bindings = {}) {
   const clock = new Clock();
@@ -14,7 +12,7 @@ async function world(bindings: Bindings = {}) {
   const client = (others: Bindings = {}) => makeClient(clock, { ...bindings, ...others });
   const call = client();
   const set = (setting: object | null, by = call) =>
-    by("PUT", `${ADMIN_APPS}/${app.appId}/end-user-auth`, { key: env.ADMIN_TOKEN, body: { mode: "live", setting } });
+    by("PUT", `${APPS}/${app.appId}/end-user-auth`, { key: env.ADMIN_TOKEN, body: { mode: "live", setting } });
   const list = async (by = call, headers: Record<string, string> = {}) =>
     by("GET", LIST, { key: app.keys.pk_live, headers: { "x-user-token": await userToken("u", clock), ...headers } });
   return { app, clock, call, client, set, list };

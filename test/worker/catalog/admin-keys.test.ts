@@ -7,10 +7,10 @@ import { firstDb, makeAdminKey } from "../../support/admin-keys.ts";
 import { browse } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
+import { ADMIN } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, home, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
-const ADMIN = "/api/v1/admin";
 const key = env.ADMIN_TOKEN;
 const call = makeClient(new Clock());
 const create = (body: object) => call("POST", `${ADMIN}/keys`, { key, body });

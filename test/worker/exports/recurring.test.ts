@@ -3,10 +3,9 @@ import { expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { creditsWorld } from "../../support/credits.ts";
 import { documentOf } from "../../support/exports.ts";
+import { RECURRING } from "../../support/paths.ts";
 import { send } from "../../support/people.ts";
 import { makePack } from "../../support/world.ts";
-
-const RECURRING = "/api/v1/credits/recurring";
 
 async function world() {
   const credits = await creditsWorld();

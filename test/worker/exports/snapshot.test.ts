@@ -18,7 +18,7 @@ import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts
 
 afterAll(expectLedgerInvariants);
 
-const EVENTS = 4_500;
+const EVENT_COUNT = 4_500;
 const plain = (count: number): string[] => Array.from({ length: count }, (_, index) => `{"index":${index}}`);
 
 /** Seeds a person with two ids whose lists take several pages, and with 700 balances, one of which has many entries. */
@@ -26,8 +26,8 @@ async function longLife(app: TestApp): Promise<{ balanceIds: string[] }> {
   const { live } = app.environments;
   await seedPerson(live, {}, ["ana", "device"]);
   for (const id of ["ana", "device"]) {
-    await seedAnalytics(live, id, plain(EVENTS));
-    await seedUsage(live, id, EVENTS);
+    await seedAnalytics(live, id, plain(EVENT_COUNT));
+    await seedUsage(live, id, EVENT_COUNT);
     await seedConsents(live, id, 2_100);
   }
   const balanceIds = await seedBalances(live, "ana", 700);
@@ -59,7 +59,7 @@ it("an export shows one moment, whatever is written while it is sent", async () 
     if (trip === 1) return;
     for (const id of ["ana", "device"]) {
       await seedAnalytics(live, id, plain(3));
-      await seedUsage(live, id, EVENTS + trip * 3 - 3, EVENTS + trip * 3 - 5);
+      await seedUsage(live, id, EVENT_COUNT + trip * 3 - 3, EVENT_COUNT + trip * 3 - 5);
       await seedConsents(live, id, 2_099 + trip, 2_099 + trip);
     }
     await seedBalances(live, "ana", 2);
@@ -210,7 +210,7 @@ it.each([
   const clock = new Clock();
   const app = await makeApp();
   const { live } = app.environments;
-  await seedUsage(live, "ana", fits ? 3 : EVENTS);
+  await seedUsage(live, "ana", fits ? 3 : EVENT_COUNT);
   const call = makeClient(clock);
   const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   let trips = 0;

@@ -1,11 +1,10 @@
 import { expect, it } from "vitest";
 import { describeMistakes, type Mistake, type MistakenWorld, type Sent } from "../../support/mistakes.ts";
+import { EVENTS, RESERVATIONS } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
 
 const GRANT = "/api/v1/credits/grant";
-const EVENTS = "/api/v1/usage/events";
-const RESERVATIONS = "/api/v1/usage/reservations";
 const use = { userId: "ana", event: "chat.completed" };
 
 /** A mistake in an argument, which is refused as `invalid_request`. */

@@ -2,11 +2,11 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { BODY_BYTES_MAX } from "../../../src/http/body.ts";
 import { operations } from "../../../src/reference/api-document.ts";
+import { CREDITS } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
 const REVOKE = "/api/v1/credits/revoke";
-const LIST = "/api/v1/credits";
 
 const call = makeClient(new Clock());
 let app: TestApp;
@@ -20,7 +20,7 @@ afterEach(() => {
 const revoke = (body: unknown, headers: Record<string, string> = {}) =>
   call("POST", REVOKE, { key: app.keys.sk_live, body, headers });
 const list = (query: string, headers: Record<string, string> = {}) =>
-  call("GET", `${LIST}${query}`, { key: app.keys.sk_live, headers });
+  call("GET", `${CREDITS}${query}`, { key: app.keys.sk_live, headers });
 
 describe("an unknown path", () => {
   it.each([
@@ -49,13 +49,13 @@ describe("a wrong method", () => {
     expectError(answer, "method_not_allowed");
     expect(answer.headers.get("allow")).toBe("POST");
     expect((await call("POST", "/health")).headers.get("allow")).toBe("GET, HEAD");
-    expect((await call("DELETE", LIST)).headers.get("allow")).toBe("GET, HEAD, OPTIONS");
+    expect((await call("DELETE", CREDITS)).headers.get("allow")).toBe("GET, HEAD, OPTIONS");
   });
 
   it("is refused without a body for HEAD, which otherwise answers as GET does", async () => {
     expect(await call("HEAD", REVOKE)).toMatchObject({ status: 405, body: "" });
     expect(await call("HEAD", "/health")).toMatchObject({ status: 200, body: "" });
-    const head = await call("HEAD", `${LIST}?userId=u`, { key: app.keys.sk_live });
+    const head = await call("HEAD", `${CREDITS}?userId=u`, { key: app.keys.sk_live });
     expect(head).toMatchObject({ status: 200, body: "" });
   });
 });
@@ -213,10 +213,10 @@ describe("every response", () => {
     const answers = [
       await list("?userId=u"),
       await list(""),
-      await call("GET", LIST),
+      await call("GET", CREDITS),
       await call("GET", "/nowhere"),
       await call("GET", "/health"),
-      await call("PUT", LIST),
+      await call("PUT", CREDITS),
       await call("POST", "/flags/", { body: { api_key: app.keys.pk_live } }),
       await call("POST", "/batch/", { body: { api_key: app.keys.pk_live, event: "seen", distinct_id: "u" } }),
       await call("GET", `/array/${app.keys.pk_live}/config.js`),
@@ -243,7 +243,7 @@ describe("a bug", () => {
       },
     };
     const breaking = makeClient(new Clock(), { DB: broken as unknown as D1Database });
-    const answer = await breaking("GET", `${LIST}?userId=alice@example.com`, { key: app.keys.sk_live });
+    const answer = await breaking("GET", `${CREDITS}?userId=alice@example.com`, { key: app.keys.sk_live });
     expectError(answer, "internal_error");
     expect(Object.keys(answer.body.error).sort()).toEqual(["code", "message", "requestId"]);
 
@@ -283,7 +283,7 @@ describe("a 503", () => {
     const log = vi.spyOn(console, "warn").mockImplementation(() => {});
     const bug = vi.spyOn(console, "error").mockImplementation(() => {});
     const sick = makeClient(new Clock(), { DB: failing(words) });
-    const answer = await sick("GET", `${LIST}?userId=${USER}`, { key: app.keys.sk_live });
+    const answer = await sick("GET", `${CREDITS}?userId=${USER}`, { key: app.keys.sk_live });
     expectError(answer, "temporarily_unavailable");
     const { requestId } = answer.body.error;
     const line = JSON.stringify({ level: "warn", code: "temporarily_unavailable", fault, requestId });
@@ -358,7 +358,7 @@ describe("a bookmark", () => {
   });
 
   it("is in no other response", async () => {
-    const answers = [await call("GET", LIST), await call("GET", "/nowhere"), await call("GET", "/health")];
+    const answers = [await call("GET", CREDITS), await call("GET", "/nowhere"), await call("GET", "/health")];
     for (const answer of answers) expect(answer.headers.get("x-d1-bookmark")).toBeNull();
   });
 
@@ -372,16 +372,16 @@ describe("a bookmark", () => {
     const key = app.keys.sk_live;
     const future = "fffffffe-ffffffff-00004f5c-4c2bb2e0d0a7f5f2d9f3b0e6b1a2c3d4";
     const headers = { "x-d1-bookmark": future };
-    const first = await spied("GET", `${LIST}?userId=u`, { key, headers });
+    const first = await spied("GET", `${CREDITS}?userId=u`, { key, headers });
     const answers = [
       first,
-      await spied("GET", `${LIST}?userId=u`, { key, headers }),
+      await spied("GET", `${CREDITS}?userId=u`, { key, headers }),
       await spied("POST", "/api/v1/consent", {
         key,
         headers,
         body: { distinctId: "u", purpose: "p", decision: "denied" },
       }),
-      await spied("GET", `${LIST}?userId=u`, { key }),
+      await spied("GET", `${CREDITS}?userId=u`, { key }),
     ];
     for (const answer of answers) {
       expect(answer.status).toBe(200);

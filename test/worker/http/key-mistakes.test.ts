@@ -1,18 +1,18 @@
 import { describeMistakes, type Mistake, type MistakenWorld, type Sent } from "../../support/mistakes.ts";
 
-const LIST = "/api/v1/credits?userId=ana";
+const LIST_OF_ANA = "/api/v1/credits?userId=ana";
 const HOW = "`Authorization: Bearer <key>`";
 const GRANT = { path: "/api/v1/credits/grant", body: { userId: "ana", packId: "Starter" } };
 
 /** A request for a list with another `Authorization` header. */
 const header =
   (of: (world: MistakenWorld) => string) =>
-  (world: MistakenWorld): Sent => ({ path: LIST, key: null, headers: { authorization: of(world) } });
+  (world: MistakenWorld): Sent => ({ path: LIST_OF_ANA, key: null, headers: { authorization: of(world) } });
 
 /** A request for a list with another key. */
 const key =
   (of: (world: MistakenWorld) => string) =>
-  (world: MistakenWorld): Sent => ({ path: LIST, key: of(world) });
+  (world: MistakenWorld): Sent => ({ path: LIST_OF_ANA, key: of(world) });
 
 const mistake = (name: string, send: Mistake["send"], ...says: string[]): Mistake => ({
   name,
@@ -24,23 +24,28 @@ const mistake = (name: string, send: Mistake["send"], ...says: string[]): Mistak
 const exportToken = `${btoa('{"appId":"a","mode":"live"}').replace(/=+$/, "")}.c2lnbmF0dXJl`;
 
 describeMistakes("a key that is sent in a wrong way is refused with the right way", [
-  mistake("no key at all", () => ({ path: LIST, key: null }), HOW),
+  mistake("no key at all", () => ({ path: LIST_OF_ANA, key: null }), HOW),
   mistake(
     "in X-Api-Key",
-    ({ keys }) => ({ path: LIST, key: null, headers: { "X-Api-Key": keys.sk_live } }),
+    ({ keys }) => ({ path: LIST_OF_ANA, key: null, headers: { "X-Api-Key": keys.sk_live } }),
     HOW,
     "`x-api-key`",
   ),
-  mistake("in apikey", ({ keys }) => ({ path: LIST, key: null, headers: { apikey: keys.sk_live } }), HOW, "`apikey`"),
+  mistake(
+    "in apikey",
+    ({ keys }) => ({ path: LIST_OF_ANA, key: null, headers: { apikey: keys.sk_live } }),
+    HOW,
+    "`apikey`",
+  ),
   mistake(
     "in Authentication",
-    ({ keys }) => ({ path: LIST, key: null, headers: { Authentication: `Bearer ${keys.sk_live}` } }),
+    ({ keys }) => ({ path: LIST_OF_ANA, key: null, headers: { Authentication: `Bearer ${keys.sk_live}` } }),
     HOW,
     "`authentication`",
   ),
   mistake(
     "in the query",
-    ({ keys }) => ({ path: `${LIST}&api_key=${keys.sk_live}`, key: null }),
+    ({ keys }) => ({ path: `${LIST_OF_ANA}&api_key=${keys.sk_live}`, key: null }),
     HOW,
     "URLs are logged",
     "Replace",
@@ -48,7 +53,7 @@ describeMistakes("a key that is sent in a wrong way is refused with the right wa
   mistake("in the body", ({ keys }) => ({ ...GRANT, body: { ...GRANT.body, apiKey: keys.sk_live }, key: null }), HOW),
   mistake(
     "only a user's token",
-    ({ userToken }) => ({ path: LIST, key: null, headers: { "x-user-token": userToken } }),
+    ({ userToken }) => ({ path: LIST_OF_ANA, key: null, headers: { "x-user-token": userToken } }),
     HOW,
     "publishable key",
   ),
@@ -263,7 +268,7 @@ describeMistakes("a wrong key of Purser's own is refused with the right one", [
   },
   {
     name: "a publishable key without a user's token",
-    send: ({ keys }) => ({ path: LIST, key: keys.pk_live }),
+    send: ({ keys }) => ({ path: LIST_OF_ANA, key: keys.pk_live }),
     code: "invalid_user_token",
     says: ["JWT", "`X-User-Token`"],
   },
@@ -281,7 +286,7 @@ describeMistakes("a wrong key of Purser's own is refused with the right one", [
   {
     name: "Bearer before the user's token",
     send: ({ keys, userToken }) => ({
-      path: LIST,
+      path: LIST_OF_ANA,
       key: keys.pk_live,
       headers: { "x-user-token": `Bearer ${userToken}` },
     }),
@@ -290,7 +295,7 @@ describeMistakes("a wrong key of Purser's own is refused with the right one", [
   },
   {
     name: "the secret key as the user's token",
-    send: ({ keys }) => ({ path: LIST, key: keys.pk_live, headers: { "x-user-token": keys.sk_live } }),
+    send: ({ keys }) => ({ path: LIST_OF_ANA, key: keys.pk_live, headers: { "x-user-token": keys.sk_live } }),
     code: "invalid_user_token",
     says: ["is a key of Purser", "JWT"],
   },

@@ -1,7 +1,8 @@
+import { env } from "cloudflare:workers";
 import { afterAll, expect, it } from "vitest";
 import { topUp } from "../../../examples/auto-top-up.mjs";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { ADMIN, paymentsWorld } from "../../support/payments.ts";
+import { paymentsWorld } from "../../support/payments.ts";
 import { eventOf, paymentIntent } from "../../support/stripe-events.ts";
 import { makeEndpoint, storedMessages } from "../../support/webhooks.ts";
 
@@ -13,7 +14,7 @@ async function shop() {
   const environment = w.app.environments.live;
   await makeEndpoint(environment);
   const alert = { mode: "live", name: "Top up", unit: "cents", below: { amount: 200 } };
-  expect((await w.admin("POST", `${w.path}/alerts`, { key: ADMIN, body: alert })).status).toBe(200);
+  expect((await w.admin("POST", `${w.path}/alerts`, { key: env.ADMIN_TOKEN, body: alert })).status).toBe(200);
   expect((await w.post("credits/grant", { userId: "u", packId: "Wallet", quantity: 300 })).status).toBe(200);
   const charged = new Set<string>();
   const state = { isOff: false, isDeclined: false, reserved: new Set<string>() };

@@ -1,7 +1,8 @@
+import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { balancesAsOf } from "../../../src/books/credits/list.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { ADMIN, paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
+import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
 import { makeClient, makeCtx } from "../../support/world.ts";
 
@@ -111,7 +112,8 @@ describe("a checkout session", () => {
       const call = makeClient(w.clock, { TEST_BALANCE_QUOTA: quota });
       return (await call("POST", `/api/v1/stripe/${w.app.appId}/test`, { body, headers })).body.outcome;
     };
-    const listed = async () => (await w.admin("GET", `${w.path}/payments?mode=test`, { key: ADMIN })).body.payments;
+    const listed = async () =>
+      (await w.admin("GET", `${w.path}/payments?mode=test`, { key: env.ADMIN_TOKEN })).body.payments;
     expect(await deliver("1")).toBe("unmatched");
     expect(await deliver("1")).toBe("ignored");
     expect(await listed()).toMatchObject([{ status: "unmatched", reason: "quota", grants: [], userId: "u" }]);

@@ -1,5 +1,6 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { ADMIN, paymentsWorld } from "../../support/payments.ts";
+import { paymentsWorld } from "../../support/payments.ts";
 import { credit, plansShop } from "../../support/plans-shop.ts";
 import { createRandom } from "../../support/random.ts";
 import { dispute } from "../../support/stripe-disputes.ts";
@@ -27,7 +28,7 @@ async function sevenPayments() {
   await w.deliver(eventOf("charge.dispute.funds_withdrawn", w.nowS + 1, dispute("dp_4", "ch_4", "pi_4", 400, [-400])));
   expect((await w.settle("pi_5", { userId: "u", packId: "Two" })).status).toBe(200);
   const list = async (query: string) =>
-    (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: ADMIN })).body;
+    (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: env.ADMIN_TOKEN })).body;
   const keys = async (query: string) =>
     (await list(query)).payments.map(({ paymentKey }: { paymentKey: string }) => paymentKey).toSorted();
   return { w, list, keys };
@@ -118,7 +119,7 @@ describe("the list of payments", () => {
         const query = Object.entries(filters).map(([name, value]) => `&${name}=${value}`);
         const left = model.filter((payment) => passes(payment, filters));
         const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=500${query.join("")}`, {
-          key: ADMIN,
+          key: env.ADMIN_TOKEN,
         });
         const keys = body.payments.map(({ paymentKey }: { paymentKey: string }) => paymentKey);
         expect(keys, query.join("")).toEqual(left.map(({ key }) => key).toReversed());
@@ -165,7 +166,7 @@ function sumsOf(payments: readonly PaymentModel[]) {
 it("the list of payments shows a user's debt and what each balance paid of it", async () => {
   const { w, paid, spend, basic } = await plansShop(TODAY);
   const list = async (query: string) =>
-    (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: ADMIN })).body;
+    (await w.admin("GET", `${w.path}/payments?mode=live${query}`, { key: env.ADMIN_TOKEN })).body;
   await w.deliver(paid("in_1", [basic("il_1")]));
   await spend("e1", 1000);
   await w.deliver(paid("in_2", [credit(basic("il_2", 600), "in_1", ["il_1"])]));

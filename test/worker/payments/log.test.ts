@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
 import { logIgnored, oldStripeEventsPart } from "../../../src/payments/log.ts";
 import { runPart } from "../../support/cron.ts";
-import { ADMIN, paymentsWorld } from "../../support/payments.ts";
+import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 import { makeAdminCtx, makeCtx } from "../../support/world.ts";
 
@@ -54,7 +54,9 @@ describe("the log of Stripe's events", () => {
     );
     const paged: unknown[] = [];
     for (let cursor = ""; ; ) {
-      const { body } = await w.admin("GET", `${w.path}/stripe/events?mode=live&limit=2${cursor}`, { key: ADMIN });
+      const { body } = await w.admin("GET", `${w.path}/stripe/events?mode=live&limit=2${cursor}`, {
+        key: env.ADMIN_TOKEN,
+      });
       paged.push(...body.events);
       if (body.nextCursor === null) break;
       cursor = `&cursor=${body.nextCursor}`;
@@ -70,7 +72,10 @@ describe("the log of Stripe's events", () => {
     expect(await w.deliver(event)).toBe("ignored");
     expect(await w.events()).toMatchObject([{ outcome: "unmatched", reason: "no_pack" }]);
     const packs = `${w.path}/packs`;
-    await w.admin("POST", packs, { key: ADMIN, body: { packName: "later", items: [{ amount: 1, unit: "count" }] } });
+    await w.admin("POST", packs, {
+      key: env.ADMIN_TOKEN,
+      body: { packName: "later", items: [{ amount: 1, unit: "count" }] },
+    });
     expect(await w.deliver(event)).toBe("granted");
     expect(await w.deliver(event)).toBe("ignored");
     expect(await w.events()).toMatchObject([{ outcome: "granted", reason: null, hint: null }]);
@@ -99,7 +104,8 @@ describe("the log of Stripe's events", () => {
 
   it("shows the last event without a valid signature and why it was refused, recorded at most once a minute", async () => {
     const w = await paymentsWorld();
-    const read = async () => (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: ADMIN })).body.refused;
+    const read = async () =>
+      (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: env.ADMIN_TOKEN })).body.refused;
     const send = (headers: Record<string, string>) =>
       w.call("POST", `/api/v1/stripe/${w.app.appId}/live`, { body: JSON.stringify(payout(w.nowS)), headers });
     expect(await read()).toBeNull();

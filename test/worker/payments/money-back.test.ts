@@ -1,6 +1,7 @@
+import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { ADMIN, type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
+import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
 import { dispute } from "../../support/stripe-disputes.ts";
 import { charge, eventOf, refund, session } from "../../support/stripe-events.ts";
 
@@ -120,9 +121,9 @@ describe("refunds", () => {
     const { credits } = (await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live })).body;
     await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 500)));
     const path = `/api/v1/admin/balances/${credits[0].balanceId}/adjust`;
-    expect((await w.admin("POST", path, { key: ADMIN, body: { delta: most / 2 - 1_000, note: "more" } })).status).toBe(
-      200,
-    );
+    expect(
+      (await w.admin("POST", path, { key: env.ADMIN_TOKEN, body: { delta: most / 2 - 1_000, note: "more" } })).status,
+    ).toBe(200);
     await w.post("usage/reservations", { ...use, quantities: { cents: 300 }, reservationId: "res_1" });
     const failed = eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 500, "failed"));
     expect(await w.deliver(failed)).toBe("restored");

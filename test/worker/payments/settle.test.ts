@@ -1,8 +1,9 @@
+import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import page from "../../../docs/payments.md?raw";
 import { STRIPE_EVENTS } from "../../../src/payments/event.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
-import { ADMIN, paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
+import { paymentsWorld, SIGNING_SECRET, signatureOf } from "../../support/payments.ts";
 import { expectError } from "../../support/refusals.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
 
@@ -37,7 +38,7 @@ describe("a payment that is settled by hand", () => {
     expect(await w.balances("v")).toEqual([["cents", 0, "revoked"]]);
     expect(await w.balances("u")).toEqual([]);
     expect((await w.payments())[0]).toMatchObject({ paymentKey: "pi_1", status: "granted", reason: null, userId: "v" });
-    const audit = await w.admin("GET", `${w.path}/audit?limit=1`, { key: ADMIN });
+    const audit = await w.admin("GET", `${w.path}/audit?limit=1`, { key: env.ADMIN_TOKEN });
     expect(audit.body.entries[0]).toMatchObject({ action: "payment.settled", target: "pi_1" });
   });
 
@@ -78,7 +79,7 @@ describe("a payment that is settled by hand", () => {
   it("is granted by the same event once its pack exists", async () => {
     const w = await unmatchedWorld();
     const body = { packName: "Gone", items: [{ amount: 8, unit: "count" }] };
-    await w.admin("POST", `${w.path}/packs`, { key: ADMIN, body });
+    await w.admin("POST", `${w.path}/packs`, { key: env.ADMIN_TOKEN, body });
     expect(await w.deliver(w.event)).toBe("granted");
     expect(await w.balances("u")).toEqual([["count", 6, "active"]]);
   });
@@ -97,7 +98,9 @@ describe("the list of payments", () => {
       const keys: string[] = [];
       let cursor = "";
       do {
-        const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=2${query}${cursor}`, { key: ADMIN });
+        const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=2${query}${cursor}`, {
+          key: env.ADMIN_TOKEN,
+        });
         keys.push(...body.payments.map((payment: { paymentKey: string }) => payment.paymentKey));
         cursor = body.nextCursor === null ? "" : `&cursor=${body.nextCursor}`;
       } while (cursor !== "");
@@ -106,10 +109,10 @@ describe("the list of payments", () => {
     expect(await walk("")).toEqual(["pi_4", "pi_3", "pi_2", "pi_1", "pi_0"]);
     expect(await walk("&status=granted")).toEqual(["pi_4", "pi_2", "pi_0"]);
     expect(await walk("&status=waiting")).toEqual([]);
-    const other = await w.admin("GET", `${w.path}/payments?mode=test`, { key: ADMIN });
+    const other = await w.admin("GET", `${w.path}/payments?mode=test`, { key: env.ADMIN_TOKEN });
     expect(other.body).toEqual({ payments: [], sums: [], nextCursor: null });
     expectError(
-      await w.admin("GET", `${w.path}/payments?mode=live&cursor=x`, { key: ADMIN }),
+      await w.admin("GET", `${w.path}/payments?mode=live&cursor=x`, { key: env.ADMIN_TOKEN }),
       "invalid_request",
       "cursor",
     );
@@ -119,7 +122,7 @@ describe("the list of payments", () => {
 describe("the setting of Stripe", () => {
   it("is shown without its secrets, keeps them if they are left out, and rotates them", async () => {
     const w = await paymentsWorld();
-    const read = async () => (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: ADMIN })).body;
+    const read = async () => (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: env.ADMIN_TOKEN })).body;
     expect(await read()).toMatchObject({
       mode: "live",
       setting: { signingSecrets: ["whsec_…0001"], currency: "usd" },
@@ -136,14 +139,14 @@ describe("the setting of Stripe", () => {
     expect(rotated.body.setting.signingSecrets).toEqual(["whsec_…0002", "whsec_…0001"]);
     await w.deliver(eventOf("payout.paid", w.nowS, { id: "po_1", object: "payout" }));
     expect((await w.set(null)).body).toMatchObject({ setting: null });
-    const audit = await w.admin("GET", `${w.path}/audit`, { key: ADMIN });
+    const audit = await w.admin("GET", `${w.path}/audit`, { key: env.ADMIN_TOKEN });
     expect(audit.body.entries.map((entry: { action: string }) => entry.action)).toEqual(Array(4).fill("stripe.set"));
     expect(JSON.stringify(audit.body)).not.toContain("whsec_");
   });
 
   it("is refused if it is invalid, and stays as it was", async () => {
     const w = await paymentsWorld();
-    const before = (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: ADMIN })).body;
+    const before = (await w.admin("GET", `${w.path}/stripe?mode=live`, { key: env.ADMIN_TOKEN })).body;
     const price = { price: "price_1", packId: "two" };
     for (const [setting, code, param] of [
       [{ signingSecrets: [] }, "invalid_request", "setting.signingSecrets"],
@@ -159,7 +162,7 @@ describe("the setting of Stripe", () => {
       expectError(await w.set(setting), code, param);
     }
     expectError(await w.set({ prices: [] }, "test"), "invalid_request", "setting.signingSecrets");
-    expect((await w.admin("GET", `${w.path}/stripe?mode=live`, { key: ADMIN })).body).toEqual(before);
+    expect((await w.admin("GET", `${w.path}/stripe?mode=live`, { key: env.ADMIN_TOKEN })).body).toEqual(before);
   });
 });
 

@@ -1,6 +1,7 @@
+import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { PRICES } from "../../support/payment-story.ts";
-import { ADMIN, type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
+import { type PaymentsWorld, paymentsWorld } from "../../support/payments.ts";
 import { dispute } from "../../support/stripe-disputes.ts";
 import { charge, eventOf, refund, session, type TestEvent } from "../../support/stripe-events.ts";
 import { invoice, invoicePayment } from "../../support/stripe-invoices.ts";
@@ -292,7 +293,7 @@ const WRONG: readonly Wrong[] = [
   [
     "a pack that was archived after its price was set",
     async (w) => {
-      await w.admin("POST", `${w.path}/packs/${w.packs.items}/archive`, { key: ADMIN, body: {} });
+      await w.admin("POST", `${w.path}/packs/${w.packs.items}/archive`, { key: env.ADMIN_TOKEN, body: {} });
       return paid({ lines: [line], subscription: { user: "u" } })(w);
     },
     { outcome: unmatched, reason: "no_pack", hint: /line's price is gone or archived/ },

@@ -10,7 +10,7 @@ import { type Answer, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from
 
 afterAll(expectLedgerInvariants);
 
-const key = "administrator-token-of-the-tests-0001";
+const key = env.ADMIN_TOKEN;
 
 /** A user with one balance, and calls on it. */
 async function issue(unit: Unit, quantity: number, bindings: Partial<Env> = {}, expiresAt: string | null = null) {

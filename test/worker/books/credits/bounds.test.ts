@@ -6,6 +6,7 @@ import { expireReservations } from "../../../../src/books/usage/expire.ts";
 import { type CreditsWorld, creditsWorld, storedBalances, storedLedger } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { EVENTS, RESERVATIONS } from "../../../support/paths.ts";
 import { paymentsWorld } from "../../../support/payments.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { liveBalancesSql, seededId } from "../../../support/seed.ts";
@@ -21,8 +22,6 @@ const LEGS = 10_000;
 /** 100 rules of 20 kB. With LONG_BALANCES_MAX such balances, a user's rules have the maximum length. */
 const LONG_RULES = JSON.stringify(Array.from({ length: 100 }, (_, n) => ({ event: `*${"*a".repeat(89)}${n + 100}*` })));
 const LONG_BALANCES_MAX = Math.floor(8_000_000 / LONG_RULES.length);
-const EVENTS = "/api/v1/usage/events";
-const RESERVATIONS = "/api/v1/usage/reservations";
 const TIMEOUT = { timeout: 120_000 };
 
 /** A user with `count` balances of 1,000 tokens, and a legacy pack of tokens. */

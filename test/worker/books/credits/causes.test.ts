@@ -3,7 +3,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { ADMIN, type PaymentsWorld, paymentsWorld } from "../../../support/payments.ts";
+import { type PaymentsWorld, paymentsWorld } from "../../../support/payments.ts";
 import { charge, eventOf, refund, session } from "../../../support/stripe-events.ts";
 import { makeAdminCtx } from "../../../support/world.ts";
 
@@ -39,7 +39,7 @@ describe("the cause and the author of a ledger entry", () => {
     await w.settle("a/commit", { eventId: "of a", quantities: { count: 0, cents: 1 } });
     await w.reserve("b", { quantities: { count: 0, cents: 5 } });
     await w.admin("POST", `/api/v1/admin/balances/${w.balanceId}/adjust`, {
-      key: ADMIN,
+      key: env.ADMIN_TOKEN,
       body: { delta: 1, note: "n" },
     });
     expect((await w.refundOf("re")).body.balances[0]).toMatchObject({ taken: 4, short: 5 });
@@ -79,7 +79,7 @@ describe("the cause and the author of a ledger entry", () => {
     await w.reserve("a", { expiresInSeconds: 60 });
     w.clock.advance(60_000);
     await w.admin("POST", `/api/v1/admin/balances/${w.balanceId}/adjust`, {
-      key: ADMIN,
+      key: env.ADMIN_TOKEN,
       body: { delta: 1, note: "n" },
     });
     expect((await linesOf(w)).slice(2)).toEqual([

@@ -7,11 +7,10 @@ import { creditsWorld, storedBalances } from "../../../support/credits.ts";
 import { runPart } from "../../../support/cron.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { ADMIN } from "../../../support/payments.ts";
+import { RECURRING } from "../../../support/paths.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { Clock, makeAdminCtx, makeLegacyPack, makePack } from "../../../support/world.ts";
 
-const RECURRING = "/api/v1/credits/recurring";
 const JANUARY_15 = "2026-01-15T12:00:00.000Z";
 
 async function recurringWorld(mode: "live" | "test" = "live", bindings: Partial<Env> = {}) {
@@ -236,7 +235,10 @@ describe("a due period", () => {
     const users = Array.from({ length: 40 }, (_, n) => `user${n}`);
     for (const [n, userId] of users.entries()) await world.make({ userId, recurringId: `rec_${n}` });
     const low = { mode: "live", name: "Low", unit: "tokens", below: { amount: 10 } };
-    const made = await world.call("POST", `/api/v1/admin/apps/${world.app.appId}/alerts`, { key: ADMIN, body: low });
+    const made = await world.call("POST", `/api/v1/admin/apps/${world.app.appId}/alerts`, {
+      key: env.ADMIN_TOKEN,
+      body: low,
+    });
     expect(made.status).toBe(200);
     const spend = (eventId: string) => world.use(eventId, 95, { userId: "user3" });
     await spend("before");

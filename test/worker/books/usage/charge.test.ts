@@ -7,6 +7,7 @@ import { iso } from "../../../../src/lib/time.ts";
 import { documentOf } from "../../../support/exports.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeSpender, type Spender } from "../../../support/spender.ts";
 import { type Answer, bound, makeClient, makeLegacyPack } from "../../../support/world.ts";
@@ -14,7 +15,6 @@ import { type Answer, bound, makeClient, makeLegacyPack } from "../../../support
 afterAll(expectLedgerInvariants);
 
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const RESERVATIONS = "/api/v1/usage/reservations";
 const cents = (amount: number) => ({ quantities: { cents: amount } });
 
 const reserveToCharge = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>

@@ -7,7 +7,6 @@ import { randomId } from "../../../../src/lib/ids.ts";
 import { DAY_MS, iso } from "../../../../src/lib/time.ts";
 import { runPart } from "../../../support/cron.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { ADMIN } from "../../../support/payments.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { isSoak } from "../../../support/soak.ts";
 import {
@@ -41,7 +40,7 @@ async function makeWorld(bindings: Bindings = {}, app?: TestApp) {
   };
   const ask = (groupBy: string, { from = FROM, to = TO, mode = "live" } = {}) =>
     call("GET", `/api/v1/admin/apps/${own.appId}/usage?mode=${mode}&from=${from}&to=${to}&groupBy=${groupBy}`, {
-      key: ADMIN,
+      key: env.ADMIN_TOKEN,
     });
   const totals = async (groupBy: string, span = {}) => {
     const { status, body } = await ask(groupBy, span);
@@ -147,7 +146,8 @@ describe("the usage of an environment", () => {
       return (await startIsolate(clock).request(path, { headers })).text();
     };
     const ofApp = `/api/v1/admin/apps/${app.appId}/usage?mode=live&from=${FROM}&to=${TO}&groupBy`;
-    for (const by of ["day", "event", "model", "user"]) expect(await text(`${ofApp}=${by}`, ADMIN)).toContain(exact);
+    for (const by of ["day", "event", "model", "user"])
+      expect(await text(`${ofApp}=${by}`, env.ADMIN_TOKEN)).toContain(exact);
     const ofUser = `/api/v1/usage?userId=ann&from=${FROM}`;
     expect(await text(`${ofUser}&groupBy=day`, app.keys.sk_live)).toContain(exact);
     expect(await text(ofUser, app.keys.sk_live)).toContain('"amount":9235897673318400.001');
@@ -172,7 +172,7 @@ describe("the usage of an environment", () => {
     const { app, clock, call, use, cron, totals, ask } = await makeWorld();
     const nowMs = clock.ms + 40 * DAY_MS;
     const path = `/api/v1/admin/apps/${app.appId}/clock`;
-    expect((await call("PUT", path, { key: ADMIN, body: { now: iso(nowMs) } })).status).toBe(200);
+    expect((await call("PUT", path, { key: env.ADMIN_TOKEN, body: { now: iso(nowMs) } })).status).toBe(200);
     await use("ann", {}, "test");
     await cron();
     const span = { mode: "test", from: "2026-02-24T00:00:00Z", to: "2026-02-25T00:00:00Z" };
@@ -221,7 +221,7 @@ describe("the usage of an environment is refused", () => {
     for (const name of Object.keys(whole)) {
       const { [name]: _, ...rest } = whole;
       const query = new URLSearchParams(rest);
-      expectError(await call("GET", `${path}?${query}`, { key: ADMIN }), "invalid_request", name);
+      expectError(await call("GET", `${path}?${query}`, { key: env.ADMIN_TOKEN }), "invalid_request", name);
     }
     for (const time of [
       "2026-01-01T00:00:00.001Z",
@@ -242,7 +242,11 @@ describe("the usage of an environment is refused", () => {
   it("for an unknown application, and for callers other than the administrator", async () => {
     const { app, call } = await makeWorld();
     const query = `usage?mode=live&from=${FROM}&to=${TO}&groupBy=day`;
-    expectError(await call("GET", `/api/v1/admin/apps/app_none0/${query}`, { key: ADMIN }), "not_found", "appId");
+    expectError(
+      await call("GET", `/api/v1/admin/apps/app_none0/${query}`, { key: env.ADMIN_TOKEN }),
+      "not_found",
+      "appId",
+    );
     for (const key of Object.values(app.keys)) {
       expectError(await call("GET", `/api/v1/admin/apps/${app.appId}/${query}`, { key }), "invalid_key");
     }

@@ -1,11 +1,11 @@
 import { afterAll, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { EVENTS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeSpender } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
 
-const EVENTS = "/api/v1/usage/events";
 const BATCH = `${EVENTS}/batch`;
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const asBatch = { "content-type": "application/cloudevents-batch+json" };

@@ -5,6 +5,7 @@ import { farD1 } from "../../../support/far-d1.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { EVENTS } from "../../../support/paths.ts";
 import { createRandom, type Random } from "../../../support/random.ts";
 import { liveBalancesSql } from "../../../support/seed.ts";
 import { soakCount, timeoutOf } from "../../../support/soak.ts";
@@ -13,7 +14,6 @@ import { wrappedD1 } from "../../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 
-const EVENTS = "/api/v1/usage/events";
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const chat = { amountSteps: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
 const cents = (amount: number) => ({ count: 0, cents: amount });

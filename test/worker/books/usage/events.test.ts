@@ -3,12 +3,12 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import { documentOf } from "../../../support/exports.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { EVENTS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeSpender } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
 
-const EVENTS = "/api/v1/usage/events";
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const tokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
 

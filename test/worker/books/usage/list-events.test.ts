@@ -4,11 +4,10 @@ import { globMatches } from "../../../../src/books/amounts/match.ts";
 import { HOUR_MS, iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { END_USER_SETTING, userToken } from "../../../support/keyed-routes.ts";
+import { USAGE } from "../../../support/paths.ts";
 import { createRandom } from "../../../support/random.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../../support/world.ts";
-
-const USAGE = "/api/v1/usage";
 
 interface Sent {
   readonly eventId: string;

@@ -1,12 +1,12 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeSpender } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
 
 const cents = (amount: number) => ({ quantities: { cents: amount } });
-const RESERVATIONS = "/api/v1/usage/reservations";
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 
 /** Balances in the order of spending: one that does not match, one of another unit, two that pay, and one that does not match. */

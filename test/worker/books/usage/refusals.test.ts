@@ -1,11 +1,11 @@
 import { afterAll, expect } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { USAGE } from "../../../support/paths.ts";
 import { describeRefusals } from "../../../support/refusals.ts";
 import { type Client, makePack, type TestApp } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const USAGE = "/api/v1/usage";
 const quantities = { cents: 1 };
 
 async function granted(call: Client, app: TestApp): Promise<void> {

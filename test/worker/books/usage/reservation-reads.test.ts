@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { scheduled } from "../../../../src/cron.ts";
 import { iso } from "../../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeSpender, type Spender } from "../../../support/spender.ts";
 import { bound } from "../../../support/world.ts";
@@ -9,7 +10,6 @@ import { bound } from "../../../support/world.ts";
 afterAll(expectLedgerInvariants);
 
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const RESERVATIONS = "/api/v1/usage/reservations";
 const cents = (amount: number) => ({ quantities: { cents: amount } });
 
 const read = async ({ get }: Spender, id: string) => (await get(`${RESERVATIONS}/${id}`)).body;

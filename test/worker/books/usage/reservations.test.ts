@@ -1,5 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
+import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeSpender } from "../../../support/spender.ts";
 
@@ -7,7 +8,6 @@ afterAll(expectLedgerInvariants);
 
 const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const tokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
-const RESERVATIONS = "/api/v1/usage/reservations";
 const commitPath = (id: string) => `${RESERVATIONS}/${id}/commit`;
 const releasePath = (id: string) => `${RESERVATIONS}/${id}/release`;
 const cents = (amount: number) => ({ quantities: { cents: amount } });

@@ -2,11 +2,11 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { DAY_MS, HOUR_MS, iso } from "../../../../src/lib/time.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
+import { USAGE } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { Clock, makeApp, makeClient } from "../../../support/world.ts";
 
-const EVENTS = 300;
-const USAGE = "/api/v1/usage";
+const EVENT_COUNT = 300;
 
 /** A user with 300 events, one an hour until an hour ago. */
 async function makeWorld() {
@@ -25,7 +25,7 @@ async function makeWorld() {
         ...(occurredAtMs === undefined ? {} : { occurredAt: iso(occurredAtMs) }),
       },
     });
-  for (let from = EVENTS; from > 0; from -= 100) {
+  for (let from = EVENT_COUNT; from > 0; from -= 100) {
     const events = Array.from({ length: 100 }, (_, n) => ({
       userId: "u",
       eventId: `before ${from - n}`,

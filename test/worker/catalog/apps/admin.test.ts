@@ -1,12 +1,12 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { sha256 } from "../../../../src/lib/encoding.ts";
+import { ADMIN } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Client, Clock, home, makeApp, makeClient } from "../../../support/world.ts";
 
-const ADMIN = "/api/v1/admin";
 const FIREBASE = "https://www.googleapis.com/service_accounts/v1/jwk/securetoken@system.gserviceaccount.com";
-const key = "administrator-token-of-the-tests-0001";
+const key = env.ADMIN_TOKEN;
 
 interface Route {
   readonly method: string;

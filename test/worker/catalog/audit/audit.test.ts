@@ -1,11 +1,11 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../../support/faulty-d1.ts";
+import { APPS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Answer, Clock, makeClient } from "../../../support/world.ts";
 
-const key = "administrator-token-of-the-tests-0001";
-const APPS = "/api/v1/admin/apps";
+const key = env.ADMIN_TOKEN;
 const secret = "a-secret-of-32-bytes-and-no-less!";
 const low = { mode: "live", name: "Low", unit: "tokens", below: { percent: 20 } };
 const items = [{ amount: 400, unit: "tokens" }];

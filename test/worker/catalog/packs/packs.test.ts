@@ -4,7 +4,7 @@ import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Answer, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
 
-const key = "administrator-token-of-the-tests-0001";
+const key = env.ADMIN_TOKEN;
 
 interface Shop {
   readonly app: TestApp;

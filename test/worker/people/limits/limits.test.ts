@@ -4,11 +4,10 @@ import { DAY_MS } from "../../../../src/lib/time.ts";
 import { analyticsDefaults } from "../../../../src/people/limits/count.ts";
 import { countingD1 } from "../../../support/counting-d1.ts";
 import { faultyD1 } from "../../../support/faulty-d1.ts";
+import { APPS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeEndpoint, storedMessages } from "../../../support/webhooks.ts";
 import { type Bindings, Clock, inTurn, makeApp, makeClient } from "../../../support/world.ts";
-
-const APPS = "/api/v1/admin/apps";
 
 interface Event {
   readonly uuid: string;
