@@ -4,13 +4,12 @@ import { countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
 import { expectError } from "../support/refusals.ts";
+import { centsOnly, wallet } from "../support/spender.ts";
 import { Clock, makeApp, makeClient, makePack, type TestItem } from "../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const chat = { amountSteps: 5_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
-const cents = (amount: number) => ({ quantities: { count: 0, cents: amount } });
+const chatCents = { amountSteps: 5_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
 /** After a failed guard, an isolate reads the user first for a second. */
 const PAUSE_MS = 2_000;
 
@@ -26,11 +25,17 @@ async function makeIsolates(items: readonly TestItem[], count = 2) {
     return {
       post,
       spend: (eventId: string, amount: number) =>
-        post("/usage/events", { eventId, userId: "u", event: "chat.completed", ...cents(amount) }),
+        post("/usage/events", { eventId, userId: "u", event: "chat.completed", ...centsOnly(amount) }),
       reserve: (reservationId: string, amount: number, more: object = {}) =>
-        post("/usage/reservations", { reservationId, userId: "u", event: "chat.completed", ...cents(amount), ...more }),
+        post("/usage/reservations", {
+          reservationId,
+          userId: "u",
+          event: "chat.completed",
+          ...centsOnly(amount),
+          ...more,
+        }),
       commit: (id: string, eventId: string, amount: number) =>
-        post(`/usage/reservations/${id}/commit`, { eventId, ...cents(amount) }),
+        post(`/usage/reservations/${id}/commit`, { eventId, ...centsOnly(amount) }),
       release: (id: string) => post(`/usage/reservations/${id}/release`, {}),
       grant: () => post("/credits/grant", { userId: "u", packId }),
       /** The number of trips of one call, which must succeed. */
@@ -86,7 +91,7 @@ describe("an isolate that has just written for a user", () => {
   });
 
   it("plans with credits that its own commit returned to a balance that was empty at the last read", async () => {
-    const { one, two, clock } = await makeIsolates([wallet, chat]);
+    const { one, two, clock } = await makeIsolates([wallet, chatCents]);
     await one.grant();
     await one.reserve("res_a", 5);
     await two.grant();
@@ -137,7 +142,7 @@ describe("an isolate's memory of a user", () => {
     const { app, one, two } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
-    const packId = await makePack(app.appId, "First", [chat]);
+    const packId = await makePack(app.appId, "First", [chatCents]);
     await two.post("/credits/grant", { userId: "u", packId });
     const { body } = await one.spend("e2", 1);
     expect(body.debits).toMatchObject([{ packId, remaining: 4 }]);
@@ -185,7 +190,7 @@ describe("an isolate's memory of a user", () => {
 
   it("does not debit a balance after its expiry", async () => {
     const { app, one, clock } = await makeIsolates([wallet]);
-    const packId = await makePack(app.appId, "Short", [chat]);
+    const packId = await makePack(app.appId, "Short", [chatCents]);
     const expiresAt = new Date(clock.ms + 1_000).toISOString();
     await one.post("/credits/grant", { userId: "u", packId, expiresAt });
     await one.grant();
@@ -198,7 +203,7 @@ describe("an isolate's memory of a user", () => {
     const { app, one } = await makeIsolates([wallet]);
     await one.grant();
     await one.spend("e1", 1);
-    const event = { eventId: "e2", userId: "u", event: "chat.completed", ...cents(1) };
+    const event = { eventId: "e2", userId: "u", event: "chat.completed", ...centsOnly(1) };
     expectError(await one.post("/usage/events", event, app.keys.sk_test), "insufficient_credits");
   });
 });
@@ -216,7 +221,7 @@ describe("three isolates with their own memories", () => {
   it("spend every credit once, and refuse no debit or hold while credits last, in random histories", async () => {
     const random = createRandom(20_260_115);
     for (let round = 0; round < 5; round++) {
-      const { isolates, one, clock } = await makeIsolates([chat, wallet], 3);
+      const { isolates, one, clock } = await makeIsolates([chatCents, wallet], 3);
       await one.grant();
       let left = 15;
       for (let step = 0; step < 30; step++) {

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import page from "../../docs/deployment.md?raw";
-import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { END_USER_SETTING } from "../support/end-user-setting.ts";
+import { userToken } from "../support/keyed-routes.ts";
 import { CREDITS, USAGE } from "../support/paths.ts";
 import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";

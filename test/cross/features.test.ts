@@ -3,12 +3,11 @@ import { afterAll, expect, it } from "vitest";
 import { changeFeature, readFeatures } from "../../src/db/features.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
+import { wallet } from "../support/spender.ts";
 import { Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 import { wrappedD1 } from "../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
-
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 
 async function enter(d1: D1Database) {
   const app = await makeApp();

@@ -6,16 +6,9 @@ import { keyIdOf } from "../../src/auth/key-session.ts";
 import { sha256 } from "../../src/lib/encoding.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { countingD1 } from "../support/counting-d1.ts";
-import { storedSettingOf } from "../support/end-user-setting.ts";
+import { END_USER_SETTING, storedSettingOf } from "../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import {
-  callKeyed,
-  END_USER_SETTING,
-  type KeyedRoute,
-  keyedRoutes,
-  prepareKeyed,
-  userToken,
-} from "../support/keyed-routes.ts";
+import { callKeyed, type KeyedRoute, keyedRoutes, prepareKeyed, userToken } from "../support/keyed-routes.ts";
 import { copyApp, laggingD1 } from "../support/lagging-d1.ts";
 import { LIST } from "../support/paths.ts";
 import { expectError } from "../support/refusals.ts";

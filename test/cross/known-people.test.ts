@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
-import { claimsOf, eventsOf, idOf, idsOf, personIds } from "../support/people.ts";
+import { claimsOf, eventsOf, identify, idOf, idsOf, personIds, type SentEvent, seen } from "../support/people.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
@@ -15,26 +15,13 @@ const HISTORIES = soakCount(3, 24);
 const DEVICE = "0190d6a1-0000-7000-8000-000000000001";
 const OTHER = "0190d6a1-0000-7000-8000-000000000002";
 
-interface Sent {
-  readonly event: string;
-  readonly distinct_id: string;
-  readonly properties: object;
-}
-
-const identify = (id: string, other: string, properties: object = {}): Sent => ({
-  event: "$identify",
-  distinct_id: id,
-  properties: { $anon_distinct_id: other, ...properties },
-});
-const seen = (id: string, properties: object = {}): Sent => ({ event: "seen", distinct_id: id, properties });
-
-const capture = (call: Client, key: string, events: readonly Sent[]) =>
+const capture = (call: Client, key: string, events: readonly SentEvent[]) =>
   call("POST", "/i/v1/analytics/events", {
     key,
     body: { batch: events.map((event) => ({ ...event, uuid: crypto.randomUUID() })) },
   });
 
-const resultsOf = async (call: Client, key: string, events: readonly Sent[]) => {
+const resultsOf = async (call: Client, key: string, events: readonly SentEvent[]) => {
   const answer = await capture(call, key, events);
   expect(answer.status, JSON.stringify(answer.body)).toBe(200);
   return Object.values(answer.body.results).toReversed();
@@ -144,7 +131,7 @@ describe(`isolates with memory, PROOF_SEED=${SEED}`, () => {
           { $unset: ["a"] },
         ]);
       const ids = ["ana", "bob", DEVICE, OTHER];
-      const someEvent = (): Sent => {
+      const someEvent = (): SentEvent => {
         const event = one(["seen", "$identify", "$identify", "$create_alias"]);
         const link =
           event === "$identify" ? { $anon_distinct_id: one(ids) } : event === "seen" ? {} : { alias: one(ids) };

@@ -7,6 +7,7 @@ import { expectLedgerInvariants } from "../support/invariants.ts";
 import { limitsWorld } from "../support/limits.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, timeoutOf } from "../support/soak.ts";
+import { times } from "../support/steps.ts";
 import { clockWorld } from "../support/test-clock.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import { type Answer, bound, inTurn } from "../support/world.ts";
@@ -17,7 +18,6 @@ vi.setConfig({ testTimeout: timeoutOf(300, 500) });
 
 const SEED = Number(env.PROOF_SEED) || 1;
 const ROUNDS = soakCount(1, 0.5);
-const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 const passed = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length;
 const codes = (answers: readonly Answer[]) =>
   new Set(answers.filter(({ status }) => status !== 200).map(({ body }) => body.error.code));

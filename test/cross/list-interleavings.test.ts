@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
+import { centsOnly } from "../support/spender.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
 // A write between the trips of a list has the same outcome as before the list or after it. The list is written separately for each
@@ -9,9 +10,8 @@ import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/wo
 
 afterAll(expectLedgerInvariants);
 
-const cents = (amount: number) => ({ count: 0, cents: amount });
 const event = (eventId: string, amount: number, more: object = {}) => ({
-  ...{ userId: "u", event: "chat.completed", eventId, quantities: cents(amount) },
+  ...{ userId: "u", event: "chat.completed", eventId, ...centsOnly(amount) },
   ...more,
 });
 
@@ -44,7 +44,7 @@ async function enter() {
   const granted = await elsewhere("credits/grant", { userId: "u", packId });
   const walletId: string = granted.body.balances[1].balanceId;
   await elsewhere("credits/grant", { userId: "v", packId });
-  const held = { userId: "u", event: "chat.x", quantities: cents(3), reservationId: "res_a", expiresInSeconds: 60 };
+  const held = { userId: "u", event: "chat.x", ...centsOnly(3), reservationId: "res_a", expiresInSeconds: 60 };
   expect((await elsewhere("usage/reservations", held)).status).toBe(200);
   const read = makeClient(clock);
   const remaining = async () => {
@@ -73,8 +73,8 @@ const INTRUDERS: Readonly<Record<string, (world: World) => Promise<Answer>>> = {
   "a revoke": ({ elsewhere, walletId }) => elsewhere("credits/revoke", { balanceId: walletId }),
   "an adjustment up": ({ elsewhere, walletId }) =>
     elsewhere(`admin/balances/${walletId}/adjust`, { delta: 2.5, note: "test" }),
-  "a hold": ({ elsewhere }) => elsewhere("usage/reservations", { userId: "u", event: "chat.x", quantities: cents(8) }),
-  "a commit": ({ elsewhere }) => elsewhere("usage/reservations/res_a/commit", { eventId: "x", quantities: cents(1) }),
+  "a hold": ({ elsewhere }) => elsewhere("usage/reservations", { userId: "u", event: "chat.x", ...centsOnly(8) }),
+  "a commit": ({ elsewhere }) => elsewhere("usage/reservations/res_a/commit", { eventId: "x", ...centsOnly(1) }),
   "a release": ({ elsewhere }) => elsewhere("usage/reservations/res_a/release", {}),
   "a hold that becomes due": async ({ clock, elsewhere }) => {
     clock.advance(60_000);

@@ -7,10 +7,12 @@ import { DAY_MS } from "../../src/lib/time.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { storedBalances } from "../support/credits.ts";
 import { runPart } from "../support/cron.ts";
+import { END_USER_SETTING } from "../support/end-user-setting.ts";
 import { hookedD1 } from "../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { userToken } from "../support/keyed-routes.ts";
 import { soakCount, timeoutOf } from "../support/soak.ts";
+import { times } from "../support/steps.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import {
   type Answer,
@@ -83,8 +85,6 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
   const isSound = async () => (await done("GET", "/credits/verify?userId=u")).isSound;
   return { clock, app, key, call, packId, ask, done, admin, recurringId, event, hold, cron, periods, list, isSound };
 }
-
-const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
 describe("a due period of a recurring grant", () => {
   it("is granted once when events, holds, a repeated creation and runs of the cron race in two isolates that know the user", async () => {

@@ -6,6 +6,7 @@ import { BODY_BYTES_MAX } from "../../src/http/body.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import { operations } from "../../src/reference/api-document.ts";
 import { errorCodes, type Operation, unwrapped, wrongKindOf } from "../../src/reference/operation.ts";
+import { END_USER_SETTING } from "../support/end-user-setting.ts";
 import { expectError } from "../support/refusals.ts";
 import { Clock, makeApp, makeClient, makeKey, type TestApp } from "../support/world.ts";
 
@@ -21,7 +22,7 @@ const PAGE = { origin: "https://shop.example", "sec-fetch-site": "cross-site" };
 let app: TestApp;
 let relayKey = "";
 beforeAll(async () => {
-  app = await makeApp({ type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" });
+  app = await makeApp(END_USER_SETTING);
   relayKey = await makeKey(app.environments.live, "relay");
 });
 

@@ -9,6 +9,7 @@ import type { Environment } from "../../src/runtime.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
 import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { times } from "../support/steps.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
 import {
   type Answer,
@@ -64,7 +65,6 @@ async function enter(settings: Partial<Env> = {}) {
   };
 }
 
-const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 const all = <T>(count: number, make: (index: number) => Promise<T>): Promise<T[]> => Promise.all(times(count, make));
 const statuses = (answers: readonly Answer[]): Record<number, number> => {
   const counts: Record<number, number> = {};

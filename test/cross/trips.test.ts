@@ -1,8 +1,9 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { END_USER_SETTING } from "../support/end-user-setting.ts";
 import { farD1, type Trips } from "../support/far-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
-import { END_USER_SETTING, userToken } from "../support/keyed-routes.ts";
+import { userToken } from "../support/keyed-routes.ts";
 import { CREDITS, USAGE } from "../support/paths.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
@@ -47,7 +48,7 @@ const spend = ({ post }: Isolate, tag: string) => post(`${USAGE}/events`, { ...u
 const reserve = ({ post }: Isolate, tag: string) =>
   post(`${USAGE}/reservations`, { ...use, userId: "u", reservationId: `res_${tag}` });
 const consent = { distinctId: "u", purpose: "p", decision: "granted" };
-const seen = (tag: string, properties = {}) => ({
+const taggedEvent = (tag: string, properties = {}) => ({
   event: "seen",
   distinct_id: "u",
   properties: { tag, ...properties },
@@ -215,15 +216,17 @@ const operations: readonly Operation[] = [
     name: "capture without changes of people",
     cold: 1,
     warm: 1,
-    run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag), seen(tag)] } }),
+    run: ({ call }, tag) =>
+      call("POST", "/batch/", { body: { api_key: tag, batch: [taggedEvent(tag), taggedEvent(tag)] } }),
   },
   {
     name: "capture that repeats a $set",
     cold: 2,
     warm: 1,
     prepare: ({ call }, tag) =>
-      call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { a: 1 } })] } }),
-    run: ({ call }, tag) => call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { a: 1 } })] } }),
+      call("POST", "/batch/", { body: { api_key: tag, batch: [taggedEvent(tag, { $set: { a: 1 } })] } }),
+    run: ({ call }, tag) =>
+      call("POST", "/batch/", { body: { api_key: tag, batch: [taggedEvent(tag, { $set: { a: 1 } })] } }),
   },
   {
     name: "capture that repeats an $identify",
@@ -237,7 +240,9 @@ const operations: readonly Operation[] = [
     cold: 2,
     warm: 2,
     run: ({ call }, tag) =>
-      call("POST", "/batch/", { body: { api_key: tag, batch: [seen(tag, { $set: { at: crypto.randomUUID() } })] } }),
+      call("POST", "/batch/", {
+        body: { api_key: tag, batch: [taggedEvent(tag, { $set: { at: crypto.randomUUID() } })] },
+      }),
   },
   { name: "mint", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/export-person", { distinctId: "u" }) },
   {

@@ -2,6 +2,8 @@ import { env } from "cloudflare:workers";
 import { type Bindings, bound, Clock, type Deliver, startIsolate } from "./world.ts";
 
 export const HOST = "http://purser.test";
+/** A text that runs as a script on a page that does not escape it. */
+export const EVIL = `"><img src=x onerror=alert(1)>`;
 /** A rate limiter that never refuses. All tests would share the counts of a real one. */
 export const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: true }) };
 

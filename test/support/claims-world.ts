@@ -1,7 +1,8 @@
-import { SignJWT } from "jose";
 import { flushActivity } from "../../src/db/activity.ts";
 import type { ModelEvent } from "./claims-model.ts";
+import { END_USER_SETTING } from "./end-user-setting.ts";
 import { linkTo } from "./exports.ts";
+import { userToken } from "./keyed-routes.ts";
 import { signatureOf } from "./payments.ts";
 import { takeStripe } from "./send-stripe.ts";
 import { eventOf, session } from "./stripe-events.ts";
@@ -43,7 +44,6 @@ export interface ClaimsDocument {
   readonly consentLog: readonly { readonly consentId: string }[];
 }
 
-const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const NAMES = { capture: "seen", identify: "$identify", alias: "$create_alias" } as const;
 
 function wireEvent(event: ClaimsEvent, dialect: Dialect, clock: Clock) {
@@ -157,10 +157,7 @@ export class ClaimsWorld {
     const body = { distinctId, purpose, decision: "granted" };
     if (by === "secret key, of a device") return (await this.#ask("consent", { ...body, isDevice: true })).consentId;
     if (by === "secret key") return (await this.#ask("consent", body)).consentId;
-    const token = await new SignJWT({ sub: distinctId })
-      .setProtectedHeader({ alg: "HS256" })
-      .setExpirationTime(Math.floor(this.clock.ms / 1_000) + 600)
-      .sign(new TextEncoder().encode(SECRET));
+    const token = await userToken(distinctId, this.clock);
     return (await this.#ask("consent", body, { "x-user-token": token }, this.app.keys.pk_live)).consentId;
   }
 
@@ -180,7 +177,7 @@ export class ClaimsWorld {
 
 export async function makeClaimsWorld(bindings: Partial<Env> = {}): Promise<ClaimsWorld> {
   const clock = new Clock();
-  const app = await makeApp({ type: "hs256", secret: SECRET });
+  const app = await makeApp(END_USER_SETTING);
   const pack = await makeLegacyPack(app.appId, "Wallet", "cents");
   return new ClaimsWorld(app, clock, makeClient(clock, bindings), pack);
 }

@@ -4,6 +4,10 @@ import type { Mode } from "../../src/runtime.ts";
 /** The secret of every Worker that the tests start. */
 export const SETTINGS_SECRET = "settings-secret-of-the-tests-0001";
 
+/** The secret of the applications whose end-users' tokens are HS256. */
+export const END_USER_SECRET = "a-secret-of-32-bytes-and-no-less!";
+export const END_USER_SETTING = { type: "hs256", secret: END_USER_SECRET } as const;
+
 /** An end-user setting as it is stored, for tests that write one directly. */
 export async function storedSettingOf(
   owner: { readonly appId: string; readonly mode: Mode },

@@ -1,14 +1,15 @@
 /** Signs tokens with every algorithm, and verifies them with Purser and with jose. */
+
 import { createLocalJWKSet, errors, type JSONWebKeySet, type JWK, type JWTPayload, jwtVerify } from "jose";
 import { vi } from "vitest";
 import { verifyToken } from "../../src/auth/end-user.ts";
 import type { EndUserSetting } from "../../src/auth/end-user-setting.ts";
 import { PurserError } from "../../src/errors.ts";
 import { encodeBase64url, utf8 } from "../../src/lib/encoding.ts";
+import { END_USER_SECRET } from "./end-user-setting.ts";
 
 const NOW_MS = Date.parse("2026-11-22T12:00:00.400Z");
 export const NOW = Math.floor(NOW_MS / 1_000);
-export const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const BOUNDS = { issuer: "https://auth.example.com", audience: "desk" };
 export const GOOD = { sub: "ana", iss: BOUNDS.issuer, aud: "desk", exp: NOW + 600 };
 
@@ -77,7 +78,7 @@ export function mockKeyServer(): void {
   vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: published }));
 }
 
-export const hs256: EndUserSetting = { type: "hs256", secret: SECRET, ...BOUNDS };
+export const hs256: EndUserSetting = { type: "hs256", secret: END_USER_SECRET, ...BOUNDS };
 
 /** Publishes keys. Returns a setting that uses them, and an isolate that has not fetched them. */
 export function publish(keys: readonly unknown[]): { setting: EndUserSetting; isolate: object } {

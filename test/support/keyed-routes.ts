@@ -1,14 +1,10 @@
 import { SignJWT } from "jose";
+import { END_USER_SECRET } from "./end-user-setting.ts";
 import { RECURRING, USAGE } from "./paths.ts";
 import type { Answer, Client, Clock, TestApp } from "./world.ts";
 
-const SECRET = "a-secret-of-32-bytes-and-no-less!";
-
-/** The end-user setting of applications whose routes are called here. */
-export const END_USER_SETTING = { type: "hs256", secret: SECRET } as const;
-
 /** An end-user's token that is valid for ten minutes. */
-export const userToken = (sub: string, clock: Clock, secret: string = SECRET): Promise<string> =>
+export const userToken = (sub: string, clock: Clock, secret: string = END_USER_SECRET): Promise<string> =>
   new SignJWT({ sub })
     .setProtectedHeader({ alg: "HS256" })
     .setExpirationTime(Math.floor(clock.ms / 1_000) + 600)
@@ -42,8 +38,8 @@ const consent = (tag: string) => ({
   path: "/api/v1/consent",
   body: { distinctId: "u", purpose: tag, decision: "granted" },
 });
-const seen = (tag: string) => ({ uuid: uuidOf(tag), event: "seen", distinct_id: "u", properties: {} });
-const v1 = (tag: string) => ({ path: "/i/v1/analytics/events", body: { batch: [seen(tag)] } });
+const taggedEvent = (tag: string) => ({ uuid: uuidOf(tag), event: "seen", distinct_id: "u", properties: {} });
+const v1 = (tag: string) => ({ path: "/i/v1/analytics/events", body: { batch: [taggedEvent(tag)] } });
 
 /** Returns the same UUID for the same tag. */
 function uuidOf(tag: string): string {
@@ -193,7 +189,7 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     kind: "pk_live",
     keyIn: "body",
     writes: true,
-    request: (tag) => ({ path: "/batch/", body: { batch: [seen(tag)] } }),
+    request: (tag) => ({ path: "/batch/", body: { batch: [taggedEvent(tag)] } }),
   },
   {
     name: "flags",

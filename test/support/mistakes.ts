@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, describe, expect, it } from "vitest";
 import type { ErrorCode } from "../../src/errors.ts";
-import { END_USER_SETTING, userToken } from "./keyed-routes.ts";
+import { END_USER_SETTING } from "./end-user-setting.ts";
+import { userToken } from "./keyed-routes.ts";
 import { expectError } from "./refusals.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "./world.ts";
 

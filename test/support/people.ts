@@ -10,6 +10,20 @@ export interface SentEvent {
   readonly [key: string]: unknown;
 }
 
+/** The id of a device, by number. */
+export const device = (n: number | string): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
+export const seen = (id: string, properties: object = {}): SentEvent => ({
+  event: "seen",
+  distinct_id: id,
+  properties,
+});
+/** The event by which `id` claims `other`. */
+export const identify = (id: string, other?: string, properties: object = {}): SentEvent => ({
+  event: "$identify",
+  distinct_id: id,
+  properties: { ...properties, ...(other === undefined ? {} : { $anon_distinct_id: other }) },
+});
+
 /** Sends events like posthog-node. Throws unless all are accepted. */
 export async function send(call: Client, key: string, batch: readonly SentEvent[]): Promise<void> {
   const answer = await call("POST", "/batch/", { body: { api_key: key, batch } });

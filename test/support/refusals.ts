@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { type ErrorCode, errorStatus } from "../../src/errors.ts";
 import { sha256 } from "../../src/lib/encoding.ts";
+import { END_USER_SETTING } from "./end-user-setting.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
 /** Expects an error with this code, its status in the catalogue, and the shape of every error (W4). */
@@ -35,8 +36,6 @@ export interface Guarded {
 }
 
 type StrangerResult = ErrorCode | ((answer: Answer) => void);
-
-const END_USER_SETTING = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" };
 
 /** Tests that a route refuses every wrong caller, and accepts the right one. */
 export function describeRefusals(route: string, guarded: Guarded): void {

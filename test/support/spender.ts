@@ -1,7 +1,11 @@
+import { env } from "cloudflare:workers";
 import { expect } from "vitest";
+import { holdsPart } from "../../src/books/usage/expire.ts";
+import { scheduled } from "../../src/cron.ts";
 import { randomId } from "../../src/lib/ids.ts";
 import {
   type Answer,
+  bound,
   type Client,
   Clock,
   makeApp,
@@ -10,6 +14,16 @@ import {
   type TestApp,
   type TestItem,
 } from "./world.ts";
+
+/** 10 cents for all events. */
+export const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
+/** 400 tokens for `chat.*`. */
+export const chatTokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
+
+/** The field `quantities` of a request for this many cents. */
+export const cents = (amount: number) => ({ quantities: { cents: amount } });
+/** The same without the default of one `count`. */
+export const centsOnly = (amount: number) => ({ quantities: { count: 0, cents: amount } });
 
 /** A user with credits, and functions that spend them with the application's secret key. */
 export interface Spender {
@@ -78,4 +92,9 @@ function spenderOf(
     },
     ledger: async () => (await get(`/api/v1/credits/history?userId=${userId}&limit=500`)).body.entries,
   };
+}
+
+/** Runs the cron's part that returns and charges due holds. */
+export async function runHoldsPart({ clock }: Pick<Spender, "clock">, d1: D1Database = env.DB): Promise<void> {
+  await scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
 }

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { verifyWebhook } from "../../clients/typescript/src/index.ts";
 
 /** The example from the Standard Webhooks libraries. */
-const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const WEBHOOK_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const ID = "msg_p5jXN8AQM9LWM0D4loKWxJek";
 const TIMESTAMP = 1_614_265_330;
 const BODY = '{"test": 2432232314}';
@@ -32,21 +32,27 @@ const refused = { name: "WebhookVerificationError" };
 describe("verifyWebhook", () => {
   it("returns the example message of Standard Webhooks, for every type of headers and body", async () => {
     const message = { test: 2432232314 };
-    expect(await verifyWebhook(headersWith(), BODY, SECRET)).toEqual(message);
-    expect(await verifyWebhook(new Headers(headersWith()), new TextEncoder().encode(BODY), SECRET)).toEqual(message);
+    expect(await verifyWebhook(headersWith(), BODY, WEBHOOK_SECRET)).toEqual(message);
+    expect(await verifyWebhook(new Headers(headersWith()), new TextEncoder().encode(BODY), WEBHOOK_SECRET)).toEqual(
+      message,
+    );
   });
 
   it("accepts a message if one of its signatures fits one of the secrets, as during a rotation", async () => {
     const before = "whsec_b2xkIHNlY3JldCBvZiB0aGUgZW5kcG9pbnQ=";
     const both = headersWith({ "webhook-signature": `v1a,x ${sign(before)} ${SIGNATURE}` });
-    expect(await verifyWebhook(both, BODY, SECRET)).toBeDefined();
-    expect(await verifyWebhook(headersWith(), BODY, [before, SECRET])).toBeDefined();
+    expect(await verifyWebhook(both, BODY, WEBHOOK_SECRET)).toBeDefined();
+    expect(await verifyWebhook(headersWith(), BODY, [before, WEBHOOK_SECRET])).toBeDefined();
     await expect(verifyWebhook(headersWith(), BODY, before)).rejects.toMatchObject(refused);
   });
 
   it("refuses an altered body, another signature, a missing header, and a malformed signature", async () => {
-    await expect(verifyWebhook(headersWith(), BODY.replace("test", "tset"), SECRET)).rejects.toMatchObject(refused);
-    await expect(verifyWebhook(headersWith({ "webhook-id": "msg_2" }), BODY, SECRET)).rejects.toMatchObject(refused);
+    await expect(verifyWebhook(headersWith(), BODY.replace("test", "tset"), WEBHOOK_SECRET)).rejects.toMatchObject(
+      refused,
+    );
+    await expect(verifyWebhook(headersWith({ "webhook-id": "msg_2" }), BODY, WEBHOOK_SECRET)).rejects.toMatchObject(
+      refused,
+    );
     for (const signature of [
       "",
       "v1,",
@@ -56,11 +62,11 @@ describe("verifyWebhook", () => {
       SIGNATURE.slice(0, 40),
     ]) {
       const headers = headersWith({ "webhook-signature": signature });
-      await expect(verifyWebhook(headers, BODY, SECRET), signature).rejects.toMatchObject(refused);
+      await expect(verifyWebhook(headers, BODY, WEBHOOK_SECRET), signature).rejects.toMatchObject(refused);
     }
     for (const name of Object.keys(headersWith())) {
       const { [name]: _left, ...others } = headersWith() as Record<string, string>;
-      await expect(verifyWebhook(others, BODY, SECRET), name).rejects.toMatchObject(refused);
+      await expect(verifyWebhook(others, BODY, WEBHOOK_SECRET), name).rejects.toMatchObject(refused);
     }
   });
 
@@ -72,15 +78,15 @@ describe("verifyWebhook", () => {
       [301, false],
     ] as const) {
       const at = TIMESTAMP + seconds;
-      const headers = headersWith({ "webhook-timestamp": String(at), "webhook-signature": sign(SECRET, at) });
-      const verified = verifyWebhook(headers, BODY, SECRET).then(
+      const headers = headersWith({ "webhook-timestamp": String(at), "webhook-signature": sign(WEBHOOK_SECRET, at) });
+      const verified = verifyWebhook(headers, BODY, WEBHOOK_SECRET).then(
         () => true,
         () => false,
       );
       expect(await verified, String(seconds)).toBe(isAccepted);
     }
     const headers = headersWith({ "webhook-timestamp": "soon" });
-    await expect(verifyWebhook(headers, BODY, SECRET)).rejects.toMatchObject(refused);
+    await expect(verifyWebhook(headers, BODY, WEBHOOK_SECRET)).rejects.toMatchObject(refused);
   });
 
   it("throws a TypeError for a malformed secret", async () => {

@@ -9,8 +9,8 @@ import {
 import { encodeBase64url, signHmac } from "../../src/lib/encoding.ts";
 import { iso } from "../../src/lib/time.ts";
 
-const SECRET = "a-secret-of-the-tests";
-const secrets: ExportSecrets = { current: SECRET, previous: null };
+const LINK_SECRET = "a-secret-of-the-tests";
+const secrets: ExportSecrets = { current: LINK_SECRET, previous: null };
 const NOW_MS = Date.UTC(2026, 0, 15, 12);
 const claims: ExportClaims = {
   appId: "app_1",
@@ -26,7 +26,7 @@ const isRefused = async (token: string, given = secrets, nowMs = NOW_MS): Promis
   (await openToken(token, given, nowMs)) === null;
 
 /** Signs any text as a payload, as only the holder of the secret can. */
-const signed = async (payload: string, secret = SECRET): Promise<string> => {
+const signed = async (payload: string, secret = LINK_SECRET): Promise<string> => {
   const first = encodeBase64url(new TextEncoder().encode(payload));
   return `${first}.${encodeBase64url(await signHmac(secret, first))}`;
 };
@@ -43,22 +43,24 @@ const expectAllRefused = async (tokens: readonly string[]): Promise<void> => {
 
 describe("an export token", () => {
   it("is the payload of exactly four fields and its HMAC, both base64url", async () => {
-    const [payload = "", mac = "", ...rest] = (await signToken(claims, SECRET)).split(".");
+    const [payload = "", mac = "", ...rest] = (await signToken(claims, LINK_SECRET)).split(".");
     expect(rest).toEqual([]);
     const json = Buffer.from(payload, "base64url").toString();
     expect(json).toBe(
       `{"appId":"app_1","mode":"live","distinctId":"Zoë 🦊","expiresAt":"${iso(NOW_MS + TOKEN_LIFE_MS)}"}`,
     );
     const { createHmac } = await import("node:crypto");
-    expect(mac).toBe(createHmac("sha256", Buffer.from(SECRET, "utf8")).update(payload, "ascii").digest("base64url"));
+    expect(mac).toBe(
+      createHmac("sha256", Buffer.from(LINK_SECRET, "utf8")).update(payload, "ascii").digest("base64url"),
+    );
   });
 
   it("opens to the signed fields", async () => {
-    expect(await openToken(await signToken(claims, SECRET), secrets, NOW_MS)).toEqual(claims);
+    expect(await openToken(await signToken(claims, LINK_SECRET), secrets, NOW_MS)).toEqual(claims);
   });
 
   it("is refused with any one character changed or missing", async () => {
-    const token = await signToken(claims, SECRET);
+    const token = await signToken(claims, LINK_SECRET);
     const altered: string[] = [];
     for (let index = 0; index < token.length; index++) {
       for (const character of [...BASE64URL, ...NOT_BASE64URL]) {
@@ -70,7 +72,7 @@ describe("an export token", () => {
   });
 
   it("is refused with any one character inserted", async () => {
-    const token = await signToken(claims, SECRET);
+    const token = await signToken(claims, LINK_SECRET);
     const altered: string[] = [];
     for (let index = 0; index <= token.length; index++) {
       for (const character of ["A", "_", ...NOT_BASE64URL.filter((other) => other !== "")]) {
@@ -83,7 +85,7 @@ describe("an export token", () => {
   it("is refused in every other encoding of the same bytes", async () => {
     // Payloads of each length modulo 3, so that both halves end in stray bits or in none.
     for (const distinctId of ["a", "aa", "aaa"]) {
-      const token = await signToken({ ...claims, distinctId }, SECRET);
+      const token = await signToken({ ...claims, distinctId }, LINK_SECRET);
       const [payload = "", mac = ""] = token.split(".");
       const sameBytes = (half: string): string[] => {
         const spelt = [...BASE64URL].map((last) => half.slice(0, -1) + last);
@@ -102,8 +104,8 @@ describe("an export token", () => {
   });
 
   it("is refused when its parts are missing, swapped, repeated or from another token", async () => {
-    const token = await signToken(claims, SECRET);
-    const other = await signToken({ ...claims, distinctId: "somebody else" }, SECRET);
+    const token = await signToken(claims, LINK_SECRET);
+    const other = await signToken({ ...claims, distinctId: "somebody else" }, LINK_SECRET);
     const [payload = "", mac = ""] = token.split(".");
     await expectAllRefused([
       "",
@@ -125,21 +127,21 @@ describe("an export token", () => {
   it("is refused when it is signed with an unknown secret, and opens with the previous secret", async () => {
     const token = await signToken(claims, "the-secret-before-this");
     expect(await isRefused(token)).toBe(true);
-    expect(await isRefused(token, { current: SECRET, previous: "some-other-secret" })).toBe(true);
+    expect(await isRefused(token, { current: LINK_SECRET, previous: "some-other-secret" })).toBe(true);
     expect(
-      await openToken(token, { current: SECRET, previous: "the-secret-before-this" }, NOW_MS),
+      await openToken(token, { current: LINK_SECRET, previous: "the-secret-before-this" }, NOW_MS),
       "rotation leaves no dead links",
     ).toEqual(claims);
   });
 
   it("is valid until the millisecond that it names, and not later", async () => {
-    const token = await signToken(claims, SECRET);
+    const token = await signToken(claims, LINK_SECRET);
     expect(await isRefused(token, secrets, NOW_MS + TOKEN_LIFE_MS)).toBe(false);
     expect(await isRefused(token, secrets, NOW_MS + TOKEN_LIFE_MS + 1)).toBe(true);
   });
 
   it("is refused while it expires in more than 24 hours, even with a correct signature", async () => {
-    const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + TOKEN_LIFE_MS + 1) }, SECRET);
+    const token = await signToken({ ...claims, expiresAt: iso(NOW_MS + TOKEN_LIFE_MS + 1) }, LINK_SECRET);
     expect(await isRefused(token)).toBe(true);
     expect(await isRefused(token, secrets, NOW_MS + 1)).toBe(false);
   });

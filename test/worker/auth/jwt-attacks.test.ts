@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { encodeBase64url, utf8 } from "../../../src/lib/encoding.ts";
+import { END_USER_SECRET } from "../../support/end-user-setting.ts";
 import {
   GOOD,
   hs256,
@@ -11,7 +12,6 @@ import {
   pairFor,
   part,
   publish,
-  SECRET,
   SIGNING,
   sign,
 } from "../../support/jwt-world.ts";
@@ -42,7 +42,7 @@ describe("the verification of an end-user token", () => {
   });
 
   it("refuses a published shared secret, and the setting's secret under another algorithm", async () => {
-    const secret = utf8(SECRET);
+    const secret = utf8(END_USER_SECRET);
     const { setting, isolate } = publish([{ kty: "oct", k: encodeBase64url(secret), kid: "first" }]);
     expect(await judge(setting, await sign("HS256", secret, header({ alg: "HS256" }), payload), isolate)).toBe(
       "algorithm",
@@ -128,7 +128,7 @@ describe("the verification of an end-user token", () => {
       { crit: [] },
       { crit: null },
     ]) {
-      const token = await sign("HS256", utf8(SECRET), header({ alg: "HS256", ...fields }), payload);
+      const token = await sign("HS256", utf8(END_USER_SECRET), header({ alg: "HS256", ...fields }), payload);
       expect(await judge(hs256, token), JSON.stringify(fields)).toBe("malformed");
     }
     const signed = `${part(header({ alg: "HS256", b64: false }))}.${payload}`;
@@ -137,7 +137,7 @@ describe("the verification of an end-user token", () => {
 
   it("reads the last of two members with the same name", async () => {
     const twice = async (fields: string, claims: string) =>
-      judge(hs256, await sign("HS256", utf8(SECRET), fields, claims));
+      judge(hs256, await sign("HS256", utf8(END_USER_SECRET), fields, claims));
     const more = payload.slice(1);
     expect(await twice(`{"alg":"none","alg":"HS256"}`, payload)).toEqual(GOOD);
     expect(await twice(`{"alg":"HS256","alg":"none"}`, payload)).toBe("algorithm");
@@ -149,7 +149,7 @@ describe("the verification of an end-user token", () => {
   });
 
   it("refuses parts that are not JSON objects in UTF-8, and base64url that is not canonical", async () => {
-    const key = utf8(SECRET);
+    const key = utf8(END_USER_SECRET);
     const good = await sign("HS256", key, header({ alg: "HS256" }), payload);
     expect(await judge(hs256, good)).toEqual(GOOD);
     const [first = "", second = "", third = ""] = good.split(".");

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
 import type { EndUserSetting } from "../../../src/auth/end-user-setting.ts";
 import { decodeBase64url, utf8 } from "../../../src/lib/encoding.ts";
+import { END_USER_SECRET } from "../../support/end-user-setting.ts";
 import {
   ASYMMETRIC,
   GOOD,
@@ -12,7 +13,6 @@ import {
   NOW,
   pairFor,
   publish,
-  SECRET,
   SIGNING,
   sign,
 } from "../../support/jwt-world.ts";
@@ -141,7 +141,7 @@ describe("Purser agrees with jose, except where Purser is stricter, on random to
     const tried = [headerArbitrary("HS256"), claimsArbitrary, mutationArbitrary] as const;
     let accepted = 0;
     const property = fc.asyncProperty(...tried, async (header, claims, mutate) => {
-      const token = mutate(await sign("HS256", utf8(SECRET), JSON.stringify(header), JSON.stringify(claims)));
+      const token = mutate(await sign("HS256", utf8(END_USER_SECRET), JSON.stringify(header), JSON.stringify(claims)));
       if ((await expectAgreement(hs256, [], token)) === "accepted") accepted++;
     });
     await fc.assert(property, { numRuns: 4 * RUNS_PER_ALGORITHM });

@@ -6,10 +6,10 @@ import { scheduled } from "../../../src/cron.ts";
 import { randomId } from "../../../src/lib/ids.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { runPart } from "../../support/cron.ts";
-import { storedSettingOf } from "../../support/end-user-setting.ts";
+import { END_USER_SETTING, storedSettingOf } from "../../support/end-user-setting.ts";
 import { FAULTS, faultyD1 } from "../../support/faulty-d1.ts";
 import { hookedD1 } from "../../support/hooked-d1.ts";
-import { END_USER_SETTING, userToken } from "../../support/keyed-routes.ts";
+import { userToken } from "../../support/keyed-routes.ts";
 import { expectError } from "../../support/refusals.ts";
 import { type Bindings, bound, Clock, home, makeApp, makeClient } from "../../support/world.ts";
 

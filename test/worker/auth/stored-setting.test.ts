@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
-import { END_USER_SETTING, userToken } from "../../support/keyed-routes.ts";
+import { END_USER_SETTING } from "../../support/end-user-setting.ts";
+import { userToken } from "../../support/keyed-routes.ts";
 import { APPS, LIST } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { type Bindings, Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";

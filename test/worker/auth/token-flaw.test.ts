@@ -1,9 +1,9 @@
 import { exportJWK, generateKeyPair, type JWK, SignJWT } from "jose";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { END_USER_SECRET } from "../../support/end-user-setting.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
-const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const JWKS_URL = "https://keys.example/jwks.json";
 const clock = new Clock();
 // The platform's cache uses real time.
@@ -40,10 +40,10 @@ beforeEach(() => {
 
 const SIGNERS: Readonly<Record<"hs256" | "jwks", () => Promise<Signer>>> = {
   hs256: async () => ({
-    setting: { type: "hs256", secret: SECRET, ...BOUNDS },
-    sign: bySecret(SECRET),
-    forge: bySecret(`${SECRET}!`),
-    otherAlgorithm: bySecret(SECRET.repeat(2), "HS512"),
+    setting: { type: "hs256", secret: END_USER_SECRET, ...BOUNDS },
+    sign: bySecret(END_USER_SECRET),
+    forge: bySecret(`${END_USER_SECRET}!`),
+    otherAlgorithm: bySecret(END_USER_SECRET.repeat(2), "HS512"),
   }),
   jwks: async () => {
     const pair = await generateKeyPair("ES256", { extractable: true });
@@ -53,7 +53,7 @@ const SIGNERS: Readonly<Record<"hs256" | "jwks", () => Promise<Signer>>> = {
       setting: { type: "jwks", url: `${JWKS_URL}?${crypto.randomUUID()}`, ...BOUNDS },
       sign: byKey(pair.privateKey, "ES256", "first"),
       forge: byKey(other.privateKey, "ES256", "first"),
-      otherAlgorithm: bySecret(SECRET),
+      otherAlgorithm: bySecret(END_USER_SECRET),
     };
   },
 };
@@ -171,7 +171,7 @@ describe.each(["hs256", "jwks"] as const)("the reason that an end-user token of 
 });
 
 it("a call without an end-user token is refused without a reason, and the message says where to send the token", async () => {
-  const { keys } = await makeApp({ type: "hs256", secret: SECRET });
+  const { keys } = await makeApp({ type: "hs256", secret: END_USER_SECRET });
   const answer = await call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live });
   expectError(answer, "invalid_user_token");
   expect(answer.body.error.details).toBeUndefined();
@@ -179,9 +179,9 @@ it("a call without an end-user token is refused without a reason, and the messag
 });
 
 it("the message about an `exp` that is missing or in milliseconds asks for seconds", async () => {
-  const { keys } = await makeApp({ type: "hs256", secret: SECRET });
+  const { keys } = await makeApp({ type: "hs256", secret: END_USER_SECRET });
   for (const exp of [(seconds + 600) * 1_000, 1e11 + 1, undefined]) {
-    const headers = { "x-user-token": await bySecret(SECRET)({ sub: "u", exp }) };
+    const headers = { "x-user-token": await bySecret(END_USER_SECRET)({ sub: "u", exp }) };
     const answer = await call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live, headers });
     expectError(answer, "invalid_user_token");
     expect(answer.body.error.details.reason).toBe("claim");
@@ -198,18 +198,18 @@ it("a token with an unverified email is refused if the email identifies the user
     ["email", undefined, null],
     ["sub", false, null],
   ] as const) {
-    const { keys } = await makeApp({ type: "hs256", secret: SECRET, claim });
-    const headers = { "x-user-token": await bySecret(SECRET)({ ...claims, email_verified }) };
+    const { keys } = await makeApp({ type: "hs256", secret: END_USER_SECRET, claim });
+    const headers = { "x-user-token": await bySecret(END_USER_SECRET)({ ...claims, email_verified }) };
     const answer = await call("GET", "/api/v1/credits?userId=u@example.com", { key: keys.pk_live, headers });
     expect(answer.body.error?.details.reason ?? null).toBe(reason);
   }
 });
 
 it("the message names the claim that the setting reads, and gives a hint if the token begins with Bearer or is a key", async () => {
-  const { keys } = await makeApp({ type: "hs256", secret: SECRET, claim: "uid" });
+  const { keys } = await makeApp({ type: "hs256", secret: END_USER_SECRET, claim: "uid" });
   const ask = (token: string) =>
     call("GET", "/api/v1/credits?userId=u", { key: keys.pk_live, headers: { "x-user-token": token } });
-  const token = await bySecret(SECRET)({ sub: "u", exp: seconds + 60 });
+  const token = await bySecret(END_USER_SECRET)({ sub: "u", exp: seconds + 60 });
   expect((await ask(token)).body.error.message).toContain("claim `uid`");
   expect((await ask(`Bearer ${token}`)).body.error.message).toContain("without `Bearer`");
   for (const key of [keys.sk_live, keys.pk_live]) {

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
 import { browse, tableRows } from "../../support/browse.ts";
+import { END_USER_SECRET, END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances } from "../../support/seed-rows.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "../../support/world.ts";
@@ -239,7 +240,7 @@ describe("a pack's page", () => {
 
 it("an end-user setting keeps its secret if only other fields change", async () => {
   const { app, read, send } = await world();
-  const secret = "a-secret-of-32-bytes-and-no-less!";
+  const secret = END_USER_SECRET;
   const set = { type: "hs256", secret, issuer: "", audience: "", claim: "", origins: "" };
   expect((await send("end-user-auth", set)).status).toBe(303);
   expect((await send("end-user-auth", { ...set, secret: "", issuer: "https://issuer.example" })).status).toBe(303);
@@ -266,7 +267,7 @@ it("the page of keys warns of a JWKS setting without an audience, and of no othe
   expect(await warned()).toBe(true);
   expect((await send("end-user-auth", { ...keys, audience: "desk" })).status).toBe(303);
   expect(await warned()).toBe(false);
-  const shared = { ...keys, type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!", audience: "" };
+  const shared = { ...keys, type: "hs256", secret: END_USER_SECRET, audience: "" };
   expect((await send("end-user-auth", shared)).status).toBe(303);
   expect(await warned()).toBe(false);
 });
@@ -447,7 +448,7 @@ it("the switch of modes keeps the user or the person, and every page links the r
 
 it("the check of a token keeps the pasted token in its form, and does not show the secret", async () => {
   const { send } = await world();
-  const setting = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" };
+  const setting = END_USER_SETTING;
   expect((await send("end-user-auth", setting)).status).toBe(303);
   const text = await (await send("test-token", { token: "not.a.token" })).text();
   expect(text).toContain(">not.a.token</textarea>");

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { flushActivity } from "../../../src/db/activity.ts";
 import { browse } from "../../support/browse.ts";
+import { END_USER_SECRET } from "../../support/end-user-setting.ts";
 import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
 
 async function world() {
@@ -23,7 +24,7 @@ const countOf = (text: string, part: string | RegExp) => text.split(part).length
 describe("an error", () => {
   it("about one of many origins is shown once, beside the field, with the origin's number", async () => {
     const { send } = await world();
-    const setting = { type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!", issuer: "", audience: "", claim: "" };
+    const setting = { type: "hs256", secret: END_USER_SECRET, issuer: "", audience: "", claim: "" };
     const { status, text } = await send("end-user-auth", { ...setting, origins: "https://a.example nonsense" });
     expect(status).toBe(400);
     expect(countOf(text, "must be an origin as browsers send it")).toBe(1);

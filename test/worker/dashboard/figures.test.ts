@@ -11,7 +11,7 @@ import {
 import { flushActivity } from "../../../src/db/activity.ts";
 import { findLinks, SEARCHED_LINKS_MAX } from "../../../src/exports/audit.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse } from "../../support/browse.ts";
+import { browse, EVIL } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
@@ -21,7 +21,6 @@ import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack } from "../.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
 
-const EVIL = `"><img src=x onerror=alert(1)>`;
 const ADA = `ada ${EVIL}`;
 const dateOf = (atMs: number) => new Date(atMs).toISOString().slice(0, 10);
 

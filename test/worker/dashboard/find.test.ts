@@ -4,7 +4,7 @@ import { grantPack } from "../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../src/books/credits/schemas.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse } from "../../support/browse.ts";
+import { browse, EVIL } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
@@ -12,8 +12,6 @@ import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } 
 // An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
-
-const EVIL = `"><img src=x onerror=alert(1)>`;
 
 async function world() {
   const clock = new Clock();

@@ -2,7 +2,7 @@ import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { walkBusiness } from "../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
-import { browse } from "../../support/browse.ts";
+import { browse, EVIL } from "../../support/browse.ts";
 import { forgetWalks, runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
@@ -13,8 +13,6 @@ import { bound, Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from 
 // An isolate keeps a limited number of notes for the figures. This stores those of other test files.
 beforeEach(() => flushActivity(bound()));
 afterAll(expectLedgerInvariants);
-
-const EVIL = `"><img src=x onerror=alert(1)>`;
 
 async function world(given?: { readonly clock: Clock; readonly app: Awaited<ReturnType<typeof makeApp>> }) {
   const { clock, app } = given ?? { clock: new Clock(), app: await makeApp() };

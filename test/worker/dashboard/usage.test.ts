@@ -1,14 +1,12 @@
 import { afterAll, expect, it } from "vitest";
 import { sumDays } from "../../../src/books/usage/sum-days.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse, tableRows } from "../../support/browse.ts";
+import { browse, EVIL, tableRows } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
-
-const EVIL = `"><img src=x onerror=alert(1)>`;
 
 async function world() {
   const [clock, app] = [new Clock(), await makeApp()];

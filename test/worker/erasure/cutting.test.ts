@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { erasePerson } from "../../../src/erasure/erase-person.ts";
 import { DEVICE, type ErasureWorld, erasureWorld, findInDatabase } from "../../support/erasure.ts";
-import { claimsOf, eventsOf, exportOf, personIds, send } from "../../support/people.ts";
+import { claimsOf, eventsOf, exportOf, identify, personIds, seen, send } from "../../support/people.ts";
 import { expectError } from "../../support/refusals.ts";
 import { makeClient, makeCtx } from "../../support/world.ts";
 
@@ -9,12 +9,6 @@ import { makeClient, makeCtx } from "../../support/world.ts";
 
 const VERIFIED = "crm-ana";
 const OTHER = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e10";
-
-const seen = (id: string, properties: object = {}) => ({ event: "seen", distinct_id: id, properties });
-const identify = (id: string, other?: string) => ({
-  ...seen(id, other === undefined ? {} : { $anon_distinct_id: other }),
-  event: "$identify",
-});
 
 async function linkedWorld(): Promise<ErasureWorld> {
   const world = await erasureWorld();

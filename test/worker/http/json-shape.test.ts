@@ -6,16 +6,16 @@ import { Clock, makeApp, makeClient } from "../../support/world.ts";
 
 const MIB = 1024 * 1024;
 const PATHS = ["usage/events", "credits/grant", "credits/plan", "consent", "export-person"];
-const times = (part: string, bytes: number) => part.repeat(Math.floor(bytes / part.length));
+const repeatTo = (part: string, bytes: number) => part.repeat(Math.floor(bytes / part.length));
 
 describe("a JSON body that is expensive to parse", () => {
   it.each([
-    ["of 300,000 objects", `[${times("{},", MIB - 10)}{}]`],
-    ["of 300,000 lists in an object", `{"a":[${times("[],", MIB - 20)}[]]}`],
-    ["of 500,000 levels", times("[", MIB / 2) + times("]", MIB / 2)],
+    ["of 300,000 objects", `[${repeatTo("{},", MIB - 10)}{}]`],
+    ["of 300,000 lists in an object", `{"a":[${repeatTo("[],", MIB - 20)}[]]}`],
+    ["of 500,000 levels", repeatTo("[", MIB / 2) + repeatTo("]", MIB / 2)],
     [
       "of 500,000 levels around a long number",
-      `${times("[", MIB / 2 - 40)}${"1".repeat(30)}${times("]", MIB / 2 - 40)}`,
+      `${repeatTo("[", MIB / 2 - 40)}${"1".repeat(30)}${repeatTo("]", MIB / 2 - 40)}`,
     ],
   ])("%s is refused on every route, after the key", async (_what, body) => {
     const call = makeClient(new Clock());
@@ -48,9 +48,9 @@ describe("an expensive body of PostHog's clients", () => {
   };
 
   it.each([
-    ["3 million objects", () => `[${times("{},", 10 * MIB - 10)}{}]`],
-    ["5 million levels", () => times("[", 5 * MIB) + times("]", 5 * MIB)],
-    ["a number of 3 MiB", () => `[{"n":${"1".repeat(3 * MIB)}},${times("{},", 6 * MIB)}{}]`],
+    ["3 million objects", () => `[${repeatTo("{},", 10 * MIB - 10)}{}]`],
+    ["5 million levels", () => repeatTo("[", 5 * MIB) + repeatTo("]", 5 * MIB)],
+    ["a number of 3 MiB", () => `[{"n":${"1".repeat(3 * MIB)}},${repeatTo("{},", 6 * MIB)}{}]`],
   ])("is refused for its key within two seconds: %s", async (_what, make) => {
     const call = makeClient(new Clock());
     const body = await gzip(make());

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { countingD1 } from "../../support/counting-d1.ts";
+import { END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makePack } from "../../support/world.ts";
 
 // A request that succeeds but looks like a mistake gets a warning in a header, and nothing else changes (W16).
@@ -149,7 +150,7 @@ describe("administration", () => {
       expect(warningOf(await set({ type: "jwks", url, issuer: "https://clerk.example" }))).toMatch(AUDIENCE);
     }
     expect(warningOf(await set({ type: "jwks", url, audience: "purser" }))).toBeNull();
-    expect(warningOf(await set({ type: "hs256", secret: "a-secret-of-32-bytes-and-no-less!" }))).toBeNull();
+    expect(warningOf(await set(END_USER_SETTING))).toBeNull();
     expect(warningOf(await set(null))).toBeNull();
   });
 

@@ -1,21 +1,14 @@
 import { env } from "cloudflare:workers";
-import { SignJWT } from "jose";
 import { describe, expect, it } from "vitest";
 import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
+import { END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { faultyD1 } from "../../support/faulty-d1.ts";
+import { userToken } from "../../support/keyed-routes.ts";
 import { exportOf } from "../../support/people.ts";
 import { describeRefusals, expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient, type TestApp } from "../../support/world.ts";
 
 const PATH = "/api/v1/consent";
-const SECRET = "a-secret-of-32-bytes-and-no-less!";
-const SETTING = { type: "hs256", secret: SECRET };
-
-const tokenOf = (sub: string, clock: Clock): Promise<string> =>
-  new SignJWT({ sub })
-    .setProtectedHeader({ alg: "HS256" })
-    .setExpirationTime(Math.floor(clock.ms / 1_000) + 600)
-    .sign(new TextEncoder().encode(SECRET));
 
 async function logOf(app: TestApp, distinctId: string) {
   const { results } = await env.DB.prepare(
@@ -76,7 +69,7 @@ describe("consent", () => {
   it("may be given in a browser, only by the end-user", async () => {
     const clock = new Clock();
     const call = makeClient(clock);
-    const app = await makeApp(SETTING);
+    const app = await makeApp(END_USER_SETTING);
     const key = app.keys.pk_live;
     const say = async (distinctId: string, user?: string) =>
       call("POST", PATH, {
@@ -84,7 +77,7 @@ describe("consent", () => {
         body: { distinctId, purpose: "ads", decision: "denied", gpc: true },
         headers: {
           origin: "https://shop.example",
-          ...(user === undefined ? {} : { "x-user-token": await tokenOf(user, clock) }),
+          ...(user === undefined ? {} : { "x-user-token": await userToken(user, clock) }),
         },
       });
     const said = await say("ana", "ana");
@@ -148,7 +141,7 @@ describe("consent", () => {
 it("publishable keys may send 80 grants of an id a UTC day, and 100 entries including denied and withdrawn ones", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
-  const app = await makeApp(SETTING);
+  const app = await makeApp(END_USER_SETTING);
   const { live } = app.environments;
   await env.DB.prepare(
     `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 178)
@@ -160,7 +153,7 @@ it("publishable keys may send 80 grants of an id a UTC day, and 100 entries incl
   const send = async (decision: string, distinctId = "ana") =>
     call("POST", PATH, {
       key: app.keys.pk_live,
-      headers: { "x-user-token": await tokenOf(distinctId, clock) },
+      headers: { "x-user-token": await userToken(distinctId, clock) },
       body: { distinctId, purpose: "ads", decision },
     });
   const statuses: number[] = [];
@@ -182,14 +175,14 @@ it("publishable keys may send 80 grants of an id a UTC day, and 100 entries incl
 it("an id's entries are counted by the real UTC day, however far a test clock moves meanwhile", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
-  const app = await makeApp(SETTING);
+  const app = await makeApp(END_USER_SETTING);
   const move = async (days: number) => {
     const body = { now: new Date(clock.ms + days * DAY_MS).toISOString() };
     const path = `/api/v1/admin/apps/${app.appId}/clock`;
     expect((await call("PUT", path, { key: env.ADMIN_TOKEN, body })).body.status).toBe("ready");
   };
   const send = async () => {
-    const headers = { "x-user-token": await tokenOf("ana", clock) };
+    const headers = { "x-user-token": await userToken("ana", clock) };
     const body = { distinctId: "ana", purpose: "ads", decision: "granted" };
     return (await call("POST", PATH, { key: app.keys.pk_test, headers, body })).status;
   };
@@ -215,14 +208,14 @@ it("an id's entries are counted by the real UTC day, however far a test clock mo
 it("publishable keys may send as many entries of an environment a day as its limit of events, and secret keys any number", async () => {
   const clock = new Clock();
   const call = makeClient(clock);
-  const app = await makeApp(SETTING);
+  const app = await makeApp(END_USER_SETTING);
   const limits = { mode: "live", analytics: { eventsADay: 3 } };
   await call("PUT", `/api/v1/admin/apps/${app.appId}/limits`, { key: env.ADMIN_TOKEN, body: limits });
   const body = (distinctId: string) => ({ distinctId, purpose: "ads", decision: "withdrawn" });
   const send = async (distinctId: string) =>
     call("POST", PATH, {
       key: app.keys.pk_live,
-      headers: { "x-user-token": await tokenOf(distinctId, clock) },
+      headers: { "x-user-token": await userToken(distinctId, clock) },
       body: body(distinctId),
     });
   const bySecret = (distinctId: string) => call("POST", PATH, { key: app.keys.sk_live, body: body(distinctId) });

@@ -1,21 +1,27 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, type SentEvent, send } from "../../support/people.ts";
+import { END_USER_SECRET } from "../../support/end-user-setting.ts";
+import {
+  claimsOf,
+  device,
+  eventsOf,
+  exportOf,
+  identify,
+  idOf,
+  idsOf,
+  personIds,
+  type SentEvent,
+  seen,
+  send,
+} from "../../support/people.ts";
 import { expectError } from "../../support/refusals.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../../support/world.ts";
 
-const device = (n: number | string): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
-const identify = (id: string, other?: string, properties = {}): SentEvent => ({
-  event: "$identify",
-  distinct_id: id,
-  properties: { ...properties, ...(other === undefined ? {} : { $anon_distinct_id: other }) },
-});
 const alias = (id: string, other: string): SentEvent => ({
   event: "$create_alias",
   distinct_id: id,
   properties: { alias: other },
 });
-const seen = (id: string, properties = {}): SentEvent => ({ event: "seen", distinct_id: id, properties });
 
 async function world() {
   const clock = new Clock();
@@ -86,7 +92,7 @@ describe("a publishable key", () => {
 
   it("links no device that is a user: identified, or with its own credits, usage or consent", async () => {
     const clock = new Clock();
-    const secret = "a-secret-of-32-bytes-and-no-less!";
+    const secret = END_USER_SECRET;
     const app = await makeApp({ type: "hs256", secret });
     const call = makeClient(clock);
     const { pk_live: page, sk_live: key } = app.keys;

@@ -1,17 +1,19 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { claimsOf, eventsOf, exportOf, idOf, idsOf, type SentEvent, send } from "../../support/people.ts";
+import {
+  claimsOf,
+  device,
+  eventsOf,
+  exportOf,
+  identify,
+  idOf,
+  idsOf,
+  type SentEvent,
+  send,
+} from "../../support/people.ts";
 import { expectError } from "../../support/refusals.ts";
+import { times } from "../../support/steps.ts";
 import { Clock, makeApp, makeClient, makeKey } from "../../support/world.ts";
-
-const device = (n: number): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
-const times = <T>(count: number, make: (n: number) => T): T[] => Array.from({ length: count }, (_, n) => make(n));
-const identify = (id: string, other: string): SentEvent => ({
-  event: "$identify",
-  distinct_id: id,
-  uuid: crypto.randomUUID(),
-  properties: { $anon_distinct_id: other },
-});
 
 async function world() {
   const app = await makeApp();

@@ -1,15 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { readProfile } from "../../../src/people/profile.ts";
-import { exportOf, type SentEvent, send } from "../../support/people.ts";
+import { device, exportOf, identify, send } from "../../support/people.ts";
 import { Clock, makeApp, makeClient, makeCtx, makeLegacyPack, startIsolate } from "../../support/world.ts";
-
-const device = (n: number): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
-const identify = (id: string, other?: string): SentEvent => ({
-  event: "$identify",
-  distinct_id: id,
-  properties: other === undefined ? {} : { $anon_distinct_id: other },
-});
 
 /** Ana claims four devices: one verified, one plain, two that became users. Two of her devices claim one more each. */
 async function ana() {

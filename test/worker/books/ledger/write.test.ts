@@ -15,7 +15,7 @@ import type { TenantCtx } from "../../../../src/runtime.ts";
 import { FAULTS, faultyD1 } from "../../../support/faulty-d1.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { makeSpender, type Spender } from "../../../support/spender.ts";
+import { makeSpender, type Spender, wallet } from "../../../support/spender.ts";
 import { makeCtx } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
@@ -25,7 +25,6 @@ beforeEach(() => {
   vi.spyOn(scheduler, "wait").mockResolvedValue();
 });
 
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const ctxOf = (spender: Spender, d1: D1Database = env.DB): TenantCtx =>
   makeCtx(spender.app.environments.live, spender.clock, d1);
 

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
+import { END_USER_SETTING } from "../../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
-import { END_USER_SETTING, userToken } from "../../../support/keyed-routes.ts";
+import { userToken } from "../../../support/keyed-routes.ts";
 import { limitsWorld } from "../../../support/limits.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { makeApp, makeClient } from "../../../support/world.ts";

@@ -1,21 +1,15 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { holdsPart } from "../../../../src/books/usage/expire.ts";
-import { scheduled } from "../../../../src/cron.ts";
-import { randomId } from "../../../../src/lib/ids.ts";
 import { iso } from "../../../../src/lib/time.ts";
 import { documentOf } from "../../../support/exports.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender, type Spender } from "../../../support/spender.ts";
-import { type Answer, bound, makeClient, makeLegacyPack } from "../../../support/world.ts";
+import { cents, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
+import { type Answer, makeClient, makeLegacyPack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
-
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const cents = (amount: number) => ({ quantities: { cents: amount } });
 
 const reserveToCharge = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>
   spender.reserve({ reservationId, onExpiry: "charge", expiresInSeconds: seconds, ...cents(amount) });
@@ -24,8 +18,6 @@ const settle = ({ post }: Pick<Spender, "post">, verb: string, body?: object, id
   post(`${RESERVATIONS}/${id}/${verb}`, body);
 const commit = (spender: Pick<Spender, "post">, eventId = "e1", amount = 1) =>
   settle(spender, "commit", { eventId, ...cents(amount) });
-const cron = ({ clock }: Spender, d1: D1Database = env.DB) =>
-  scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
 const entryLines = async (spender: Spender) =>
   (await spender.ledger()).toReversed().map(({ delta, reason, eventId }) => `${delta} ${reason} ${eventId}`);
 const totals = async ({ get, userId }: Spender) => (await get(`/api/v1/usage?userId=${userId}`)).body.totals;
@@ -50,7 +42,7 @@ const ways: readonly {
   readonly act: (spender: Spender) => Promise<Answer | undefined>;
   readonly code: Parameters<typeof expectError>[1] | null;
 }[] = [
-  { name: "the cron", act: (spender) => cron(spender).then(() => undefined), code: null },
+  { name: "the cron", act: (spender) => runHoldsPart(spender).then(() => undefined), code: null },
   { name: "the user's next event", act: ({ spend }) => spend("e1", cents(1)), code: null },
   { name: "a refused event", act: ({ spend }) => spend("e1", cents(7)), code: "insufficient_credits" },
   { name: "a refused reservation", act: ({ reserve }) => reserve(cents(7)), code: "insufficient_credits" },
@@ -94,7 +86,7 @@ describe("a reservation that is charged if nobody settles it", () => {
   it("becomes a usage event at its expiry, in totals and in the person's export", async () => {
     const spender = await dueCharge();
     expect(await totals(spender)).toEqual([]);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await totals(spender)).toEqual([
       { event: "chat.completed", unit: "count", amount: 1 },
       { event: "chat.completed", unit: "cents", amount: 4 },
@@ -117,11 +109,11 @@ describe("a reservation that is charged if nobody settles it", () => {
     await settle(spender, "release", undefined, "res_2");
     await settle(spender, "extend", { expiresInSeconds: 600 }, "res_3");
     spender.clock.advance(61_000);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([8]);
     expect(await read(spender, "res_3")).toMatchObject({ status: "open" });
     spender.clock.advance(600_000);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([8]);
     expect((await entryLines(spender)).at(-1)).toBe("-1 event_committed res_3");
   });
@@ -143,7 +135,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     await spender.spend("res_1", cents(1));
     spender.clock.advance(61_000);
     expect(await read(spender)).toMatchObject({ status: "expired", eventId: null });
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([9]);
     expect((await entryLines(spender)).at(-1)).toBe("4 reservation_expired null");
     expect((await commit(spender)).status).toBe(200);
@@ -177,7 +169,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     await reserveToCharge(spender, "res_1", 4);
     await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
     spender.clock.advance(61_000);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([0, 0]);
     expect((await entryLines(spender)).slice(-3)).toEqual([
       "4 reservation_released null",
@@ -199,7 +191,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     await spender.reserve({ reservationId: "res_back", expiresInSeconds: 70, ...cents(1) });
     await reserveToCharge(spender, "res_a", 1, 60);
     spender.clock.advance(90_000);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect((await entryLines(spender)).slice(5)).toEqual([
       ...["res_a", "res_b"].flatMap((id) => ["1 reservation_released null", `-1 event_committed ${id}`]),
       "1 reservation_expired null",
@@ -211,7 +203,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     const spender = await makeSpender([{ amountSteps: 500_000_000, unit: "cents" }]);
     for (let index = 0; index < 410; index++) await reserveToCharge(spender, `res_${index}`, 1);
     spender.clock.advance(61_000);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([90]);
     expect((await totals(spender)).at(-1)).toMatchObject({ unit: "cents", amount: 410 });
   }, 60_000);
@@ -264,7 +256,7 @@ describe("a charge that races", () => {
       expect((await commit(spender.inNewIsolate())).status).toBe(200);
       spender.clock.advance(1);
     });
-    await cron(spender, d1);
+    await runHoldsPart(spender, d1);
     expect(await spender.remaining()).toEqual([9]);
     expect(await read(spender)).toMatchObject({ status: "committed", eventId: "e1" });
   });
@@ -274,7 +266,7 @@ describe("a charge that races", () => {
     const answer = await commit(
       over(
         spender,
-        beforeTrip(trip, () => cron(spender)),
+        beforeTrip(trip, () => runHoldsPart(spender)),
       ),
     );
     expectError(answer, "reservation_closed");
@@ -291,7 +283,7 @@ describe("a charge that races", () => {
       expect(answer.status).toBe(200);
       spender.clock.advance(1);
     });
-    await cron(spender, d1);
+    await runHoldsPart(spender, d1);
     expect(await spender.remaining()).toEqual([6]);
     expect(await read(spender)).toMatchObject({ status: "open", settledAt: null });
   });
@@ -299,7 +291,7 @@ describe("a charge that races", () => {
   it("loses to another user's event with its id that is recorded between its read and its write", async () => {
     const spender = await dueCharge();
     const body = { eventId: "res_1", userId: "another", event: "x", quantities: { count: 0 } };
-    await cron(
+    await runHoldsPart(
       spender,
       beforeTrip(4, () => spender.post("/api/v1/usage/events", body)),
     );
@@ -316,7 +308,7 @@ describe("a charge that races", () => {
       await spender.inNewIsolate().post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
       spender.clock.advance(1);
     });
-    await cron(spender, d1);
+    await runHoldsPart(spender, d1);
     expect(await spender.remaining()).toEqual([0, 0]);
     expect((await entryLines(spender)).slice(-4)).toEqual([
       "-6 admin_adjust null",

@@ -2,12 +2,11 @@ import { afterAll, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender } from "../../../support/spender.ts";
+import { makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
 
 const BATCH = `${EVENTS}/batch`;
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const asBatch = { "content-type": "application/cloudevents-batch+json" };
 const asOne = { "content-type": "application/cloudevents+json" };
 

@@ -9,14 +9,14 @@ import { EVENTS } from "../../../support/paths.ts";
 import { createRandom, type Random } from "../../../support/random.ts";
 import { liveBalancesSql } from "../../../support/seed.ts";
 import { soakCount, timeoutOf } from "../../../support/soak.ts";
+import { centsOnly, wallet } from "../../../support/spender.ts";
+import { times } from "../../../support/steps.ts";
 import { type Answer, Clock, makeApp, makeClient, makePack, type TestItem } from "../../../support/world.ts";
 import { wrappedD1 } from "../../../support/wrapped-d1.ts";
 
 afterAll(expectLedgerInvariants);
 
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const chat = { amountSteps: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
-const cents = (amount: number) => ({ count: 0, cents: amount });
+const chatWallet = { amountSteps: 4_000_000, unit: "cents", matches: [{ event: "chat.*" }], priority: 1 } as const;
 
 interface Enter {
   readonly users: readonly string[];
@@ -48,12 +48,11 @@ async function enter({ users, items = [wallet], d1 = env.DB }: Enter) {
 }
 
 const event = (userId: string, eventId: string, amount: number, more: object = {}) => ({
-  ...{ userId, eventId, event: "chat.completed", quantities: cents(amount) },
+  ...{ userId, eventId, event: "chat.completed", ...centsOnly(amount) },
   ...more,
 });
 const codesOf = ({ body }: Answer): (string | null)[] =>
   body.results.map((result: { error?: { code: string } }) => result.error?.code ?? null);
-const times = <T>(count: number, make: (index: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
 describe("a list of 100 events", () => {
   it("of one user takes 2 trips if nothing is known, 1 right after a write, and 1 for a repeat", async () => {
@@ -114,7 +113,7 @@ describe("a list of 100 events", () => {
 
 describe("events of one list", () => {
   it("see the balances after the earlier events, and a refused one does not affect the others", async () => {
-    const { send, remaining } = await enter({ users: ["u"], items: [chat, wallet] });
+    const { send, remaining } = await enter({ users: ["u"], items: [chatWallet, wallet] });
     const answer = await send([
       event("u", "a", 3),
       event("u", "b", 12),
@@ -201,7 +200,7 @@ describe("events of one list", () => {
   it("with a due reservation's id conflict if an earlier event charges it, and return its hold if they come first", async () => {
     for (const isFirst of [false, true]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
-      const held = { event: "chat.x", quantities: cents(9), expiresInSeconds: 1, onExpiry: "charge" };
+      const held = { event: "chat.x", ...centsOnly(9), expiresInSeconds: 1, onExpiry: "charge" };
       const reservationId = "res_charged";
       expect((await post("usage/reservations", { ...held, userId: "u", reservationId })).status).toBe(200);
       clock.advance(1_000);
@@ -217,7 +216,7 @@ describe("events of one list", () => {
   it("return a due hold once, whether they are recorded or refused", async () => {
     for (const amount of [1, 100]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
-      const held = { event: "chat.x", quantities: cents(9), expiresInSeconds: 1 };
+      const held = { event: "chat.x", ...centsOnly(9), expiresInSeconds: 1 };
       for (const userId of ["u", "v"]) {
         expect((await post("usage/reservations", { ...held, userId })).status).toBe(200);
       }
@@ -268,8 +267,8 @@ describe("a list, compared with its events sent one after another", () => {
       const random = createRandom(seed);
       const ids = times(14, (index) => `e${index}`);
       const [together, alone] = [
-        await enter({ users, items: [chat, wallet] }),
-        await enter({ users, items: [chat, wallet] }),
+        await enter({ users, items: [chatWallet, wallet] }),
+        await enter({ users, items: [chatWallet, wallet] }),
       ];
       for (let round = 0; round < 3; round++) {
         const list = someList(random, ids);

@@ -5,16 +5,13 @@ import { faultyD1 } from "../../../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { EVENTS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender } from "../../../support/spender.ts";
+import { chatTokens, makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
 
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const tokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
-
 describe("an event", () => {
   it("is paid by several balances, each for a share in its own unit, with a ledger entry each", async () => {
-    const { spend, balanceIds, ledger, remaining } = await makeSpender([tokens, wallet]);
+    const { spend, balanceIds, ledger, remaining } = await makeSpender([chatTokens, wallet]);
     const answer = await spend("e1", { quantities: { tokens: 1_200, cents: 3.6 } });
     expect(answer.status).toBe(200);
     expect(answer.body).toEqual({
@@ -61,7 +58,7 @@ describe("an event", () => {
   });
 
   it("with `partial` is recorded if credits are short, debits what is left, and reports the uncovered part", async () => {
-    const { spend, remaining } = await makeSpender([tokens]);
+    const { spend, remaining } = await makeSpender([chatTokens]);
     const answer = await spend("e1", { quantities: { tokens: 1_000, cents: 5 }, onShortage: "partial" });
     expect(answer.body).toMatchObject({
       debits: [{ amount: 400, remaining: 0 }],

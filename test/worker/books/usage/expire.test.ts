@@ -1,23 +1,19 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import { grantPack } from "../../../../src/books/credits/grant.ts";
-import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { createReservation } from "../../../../src/books/usage/reserve.ts";
 import { reserveInput } from "../../../../src/books/usage/schemas.ts";
-import { scheduled } from "../../../../src/cron.ts";
 import { randomId } from "../../../../src/lib/ids.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender, type Spender } from "../../../support/spender.ts";
-import { bound, makeCtx, makePack } from "../../../support/world.ts";
+import { cents, makeSpender, runHoldsPart, wallet } from "../../../support/spender.ts";
+import { makeCtx, makePack } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 /** The balance that pays last. */
 const spare = { ...wallet, priority: 200 };
-const cents = (amount: number) => ({ quantities: { cents: amount } });
 const OF_USER = "account_id IN (SELECT id FROM accounts WHERE user_id = ?)";
 
 /** Changes what a reservation holds. A trigger refuses this, so it is dropped and restored in the same batch. */
@@ -33,8 +29,6 @@ async function forgeLegs(userId: string, amountSteps: number): Promise<void> {
     env.DB.prepare(trigger ?? ""),
   ]);
 }
-const tick = (spender: Spender, d1: D1Database = env.DB) =>
-  scheduled(bound({ DB: d1 }), { isolate: {}, now: spender.clock.now, newId: randomId }, [holdsPart]);
 
 describe("the cron", () => {
   it("returns every due hold of every application, once, and no other", async () => {
@@ -46,12 +40,12 @@ describe("the cron", () => {
     }
     const [first] = spenders;
     first.clock.advance(60_000);
-    await tick(first);
-    await tick(first);
+    await runHoldsPart(first);
+    await runHoldsPart(first);
     expect(await Promise.all(spenders.map(({ remaining }) => remaining()))).toEqual([[8], [8, 10], [8]]);
     expect((await first.ledger()).filter(({ reason }) => reason === "reservation_expired")).toHaveLength(2);
     first.clock.advance(60_000);
-    await tick(first);
+    await runHoldsPart(first);
     expect(await first.remaining()).toEqual([10]);
   });
 
@@ -62,7 +56,7 @@ describe("the cron", () => {
     for (const other of others) await other.reserve(cents(1));
     spender.clock.advance(300_000);
     // One run returns the holds of some users, and other tests may have left some.
-    for (let run = 0; run < 10; run++) await tick(spender);
+    for (let run = 0; run < 10; run++) await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([8_000]);
     for (const other of others) expect(await other.remaining()).toEqual([10]);
   }, 120_000);
@@ -76,7 +70,7 @@ describe("the cron", () => {
       const hooked = hookedD1(env.DB, async (_, statements) => {
         queries += statements;
       });
-      await tick(spender, hooked);
+      await runHoldsPart(spender, hooked);
       return queries;
     };
     // Returns the holds that other tests left.
@@ -114,9 +108,9 @@ describe("the cron", () => {
     spender.clock.advance(300_000);
     const answers = await Promise.all([
       spender.spend("e1", cents(1)),
-      tick(spender),
+      runHoldsPart(spender),
       spender.post("/api/v1/usage/reservations/res_1/release"),
-      tick(spender),
+      runHoldsPart(spender),
       spender.spend("e2", cents(1)),
     ]);
     expect(answers.map((answer) => answer?.status ?? 200)).toEqual([200, 200, 200, 200, 200]);
@@ -132,7 +126,7 @@ describe("the cron", () => {
     stuck.clock.advance(300_000);
     other.clock.advance(300_000);
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
-    await tick(stuck);
+    await runHoldsPart(stuck);
     expect(await other.remaining()).toEqual([10]);
     expect(log).toHaveBeenCalledOnce();
     expect(String(log.mock.calls[0]?.[0])).toContain("credit_balances_remaining_within_bounds");
@@ -146,13 +140,13 @@ describe("the cron, when D1 cannot be reached", () => {
   it("logs only the kind of the error, because the text of a failed query contains a user's id", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const spender = await makeSpender([wallet]);
-    await tick(
+    await runHoldsPart(
       spender,
       hookedD1(env.DB, async () => {
         throw new Error("D1_ERROR: nothing known");
       }),
     );
-    await tick(
+    await runHoldsPart(
       spender,
       hookedD1(env.DB, async () => {
         throw new Error("D1_ERROR: D1 DB is overloaded.");

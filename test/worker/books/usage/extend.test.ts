@@ -1,21 +1,16 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { commitReservation, extendReservation, releaseReservation } from "../../../../src/books/usage/commit.ts";
-import { holdsPart } from "../../../../src/books/usage/expire.ts";
 import { commitInput } from "../../../../src/books/usage/schemas.ts";
-import { scheduled } from "../../../../src/cron.ts";
-import { randomId } from "../../../../src/lib/ids.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender, type Spender } from "../../../support/spender.ts";
-import { bound, makeCtx } from "../../../support/world.ts";
+import { cents, makeSpender, runHoldsPart, type Spender, wallet } from "../../../support/spender.ts";
+import { makeCtx } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 const RESERVATION = "/api/v1/usage/reservations/res_1";
-const cents = (amount: number) => ({ quantities: { cents: amount } });
 const DAY_SECONDS = 86_400;
 
 /** A user with a reservation of 4 of 10 cents, for 60 seconds. */
@@ -27,8 +22,6 @@ async function holder(): Promise<Spender> {
 const extend = ({ post }: Pick<Spender, "post">, expiresInSeconds: unknown) =>
   post(`${RESERVATION}/extend`, { expiresInSeconds });
 const read = async ({ get }: Spender) => (await get(RESERVATION)).body;
-const cron = ({ clock }: Spender, d1: D1Database = env.DB) =>
-  scheduled(bound({ DB: d1 }), { isolate: {}, now: clock.now, newId: randomId }, [holdsPart]);
 
 describe("an extension", () => {
   it("moves the end to the given seconds from now, keeps the holds, and returns the reservation", async () => {
@@ -44,10 +37,10 @@ describe("an extension", () => {
     });
     expect(body).toEqual(await read(spender));
     clock.advance(59_999);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([6]);
     clock.advance(1);
-    await cron(spender);
+    await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([10]);
   });
 
@@ -117,7 +110,7 @@ describe("an extension that races with a settlement", () => {
     release: async (spender: Spender, d1?: D1Database) => {
       await releaseReservation(ctxOf(spender, d1), "res_1");
     },
-    cron: cron,
+    cron: runHoldsPart,
   };
   /** Runs `work` between a verb's read and its write. */
   const between = (work: () => Promise<unknown>) =>
@@ -151,7 +144,7 @@ describe("an extension that races with a settlement", () => {
     clock.advance(59_999);
     const d1 = between(async () => {
       clock.advance(1);
-      await cron(spender);
+      await runHoldsPart(spender);
     });
     await expect(extendReservation(ctxOf(spender, d1), "res_1", { expiresInSeconds: 600 })).rejects.toMatchObject({
       code: "reservation_closed",
@@ -160,7 +153,7 @@ describe("an extension that races with a settlement", () => {
   });
 
   it.each([
-    ["the cron", (spender: Spender, d1: D1Database) => cron(spender, d1), 3, [6]],
+    ["the cron", (spender: Spender, d1: D1Database) => runHoldsPart(spender, d1), 3, [6]],
     [
       "the user's next write",
       (spender: Spender, d1: D1Database) => releaseReservation(ctxOf(spender, d1), "res_1"),

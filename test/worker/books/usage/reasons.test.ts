@@ -2,12 +2,9 @@ import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender } from "../../../support/spender.ts";
+import { cents, makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
-
-const cents = (amount: number) => ({ quantities: { cents: amount } });
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
 
 /** Balances in the order of spending: one that does not match, one of another unit, two that pay, and one that does not match. */
 const ITEMS = [

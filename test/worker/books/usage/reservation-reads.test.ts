@@ -4,13 +4,10 @@ import { iso } from "../../../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender, type Spender } from "../../../support/spender.ts";
+import { cents, makeSpender, type Spender, wallet } from "../../../support/spender.ts";
 import { bound } from "../../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
-
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const cents = (amount: number) => ({ quantities: { cents: amount } });
 
 const read = async ({ get }: Spender, id: string) => (await get(`${RESERVATIONS}/${id}`)).body;
 async function list({ get, userId }: Spender, parts: Record<string, string> = {}) {

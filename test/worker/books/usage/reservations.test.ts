@@ -2,19 +2,16 @@ import { afterAll, describe, expect, it } from "vitest";
 import { expectLedgerInvariants } from "../../../support/invariants.ts";
 import { RESERVATIONS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
-import { makeSpender } from "../../../support/spender.ts";
+import { cents, chatTokens, makeSpender, wallet } from "../../../support/spender.ts";
 
 afterAll(expectLedgerInvariants);
 
-const wallet = { amountSteps: 10_000_000, unit: "cents" } as const;
-const tokens = { amountSteps: 400_000, unit: "tokens", matches: [{ event: "chat.*" }] } as const;
 const commitPath = (id: string) => `${RESERVATIONS}/${id}/commit`;
 const releasePath = (id: string) => `${RESERVATIONS}/${id}/release`;
-const cents = (amount: number) => ({ quantities: { cents: amount } });
 
 describe("a reservation", () => {
   it("holds the maximum cost on several balances, with a ledger entry each", async () => {
-    const { reserve, remaining, balanceIds, ledger, clock } = await makeSpender([tokens, wallet]);
+    const { reserve, remaining, balanceIds, ledger, clock } = await makeSpender([chatTokens, wallet]);
     const { status, body } = await reserve({ quantities: { tokens: 1_200, cents: 3.6 }, expiresInSeconds: 60 });
     expect(status).toBe(200);
     expect(body).toEqual({
@@ -163,7 +160,7 @@ describe("a commit", () => {
 
 describe("a release", () => {
   it("returns the holds once", async () => {
-    const { reserve, post, remaining, balanceIds, ledger } = await makeSpender([tokens, wallet]);
+    const { reserve, post, remaining, balanceIds, ledger } = await makeSpender([chatTokens, wallet]);
     const { reservationId } = (await reserve({ quantities: { tokens: 1_200, cents: 3.6 } })).body;
     const first = await post(releasePath(reservationId));
     expect(first.body).toEqual({
@@ -225,7 +222,7 @@ describe("a due hold", () => {
   });
 
   it("of a revoked balance returns and is reversed with the revoke's note, each hold separately", async () => {
-    const { reserve, spend, remaining, clock, ledger, post, balanceIds } = await makeSpender([wallet, tokens]);
+    const { reserve, spend, remaining, clock, ledger, post, balanceIds } = await makeSpender([wallet, chatTokens]);
     await reserve({ reservationId: "res_1", ...cents(4) });
     await reserve({ reservationId: "res_2", ...cents(5) });
     await post("/api/v1/credits/revoke", { balanceId: balanceIds[0], reason: "fraud" });

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { sha256 } from "../../../../src/lib/encoding.ts";
+import { END_USER_SECRET } from "../../../support/end-user-setting.ts";
 import { ADMIN } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Client, Clock, home, makeApp, makeClient } from "../../../support/world.ts";
@@ -236,7 +237,7 @@ describe("keys", () => {
 });
 
 describe("the end-user token setting", () => {
-  const secret = "a-secret-of-32-bytes-and-no-less!";
+  const secret = END_USER_SECRET;
 
   it("is set for one mode, takes effect at once, is shown without its secret, and is removed by null", async () => {
     const call = makeClient(new Clock());

@@ -1,12 +1,13 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { END_USER_SECRET } from "../../../support/end-user-setting.ts";
 import { FAULTS, type FaultPlan, faultyD1 } from "../../../support/faulty-d1.ts";
 import { APPS } from "../../../support/paths.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Answer, Clock, makeClient } from "../../../support/world.ts";
 
 const key = env.ADMIN_TOKEN;
-const secret = "a-secret-of-32-bytes-and-no-less!";
+const secret = END_USER_SECRET;
 const low = { mode: "live", name: "Low", unit: "tokens", below: { percent: 20 } };
 const items = [{ amount: 400, unit: "tokens" }];
 

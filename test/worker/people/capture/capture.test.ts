@@ -1,18 +1,14 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { utf8 } from "../../../../src/lib/encoding.ts";
 import { HOUR_MS } from "../../../../src/lib/time.ts";
+import { gzip } from "../../../support/gzip.ts";
 import { hookedD1 } from "../../../support/hooked-d1.ts";
 import { claimsOf, eventsOf, exportOf, idOf, idsOf, personIds, send } from "../../../support/people.ts";
 import { expectError } from "../../../support/refusals.ts";
 import { type Client, Clock, makeApp, makeClient, type TestApp } from "../../../support/world.ts";
 
-async function gzip(text: string): Promise<Uint8Array> {
-  const stream = new Blob([text]).stream().pipeThrough(new CompressionStream("gzip"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 const base64 = (bytes: Uint8Array): string => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
-const utf8 = (text: string): Uint8Array => new TextEncoder().encode(text);
 const FORM = { "content-type": "application/x-www-form-urlencoded" };
 const TEXT = { "content-type": "text/plain" };
 

@@ -1,15 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { countingD1 } from "../../../support/counting-d1.ts";
-import { type SentEvent, send } from "../../../support/people.ts";
+import { device, identify, type SentEvent, send } from "../../../support/people.ts";
 import { Clock, makeApp, makeClient } from "../../../support/world.ts";
-
-const device = (n: number): string => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
-const identify = (id: string, other: string): SentEvent => ({
-  event: "$identify",
-  distinct_id: id,
-  properties: { $anon_distinct_id: other },
-});
 
 /** The cost of sending `batch` after `before` was sent. */
 async function costOf(

@@ -52,11 +52,11 @@ async function world(limits: object | null = null, bindings: Bindings = {}) {
   return { app, clock, client, call, path, set, read, v0, v1, stored };
 }
 
-const utf8 = (text: string) => new TextEncoder().encode(text).length;
+const utf8Length = (text: string) => new TextEncoder().encode(text).length;
 /** The counted bytes of a "seen" event, and of the record of an id (L3). */
 const ofEvent = (id: string, properties: object) =>
-  400 + 2 * utf8(id) + "seen".length + utf8(JSON.stringify(properties));
-const ofRecord = (id: string) => 600 + 3 * utf8(id);
+  400 + 2 * utf8Length(id) + "seen".length + utf8Length(JSON.stringify(properties));
+const ofRecord = (id: string) => 600 + 3 * utf8Length(id);
 
 const OK = { status: 1 };
 const LIMITED = { status: 1, quota_limited: ["events"] };
