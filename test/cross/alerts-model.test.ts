@@ -9,14 +9,13 @@ import { runPart } from "../support/cron.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { createRandom } from "../support/random.ts";
-import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { makeEndpoint } from "../support/webhooks.ts";
 import { type Answer, atRandom, bound, Clock, makeApp, makeClient, makePack } from "../support/world.ts";
 
 const OPERATIONS_A_HISTORY = 50;
 const HISTORIES = soakCount(2, 2);
 const OPERATIONS = HISTORIES * OPERATIONS_A_HISTORY;
-const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 
 afterAll(expectLedgerInvariants);
 beforeEach(() => {
@@ -216,14 +215,14 @@ function written(type: string, data: any): string {
   return `${type.slice("balance.".length)} ${userId} ${balanceId} ${left}${type === "balance.expiring" ? ` in ${data.days}` : ""}`;
 }
 
-it(`sends exactly the model's messages in random histories with faults, three isolates and overlapping crons, from PROOF_SEED=${SEED} on`, {
+it(`sends exactly the model's messages in random histories with faults, three isolates and overlapping crons, from PROOF_SEED=${RANDOM_SEED} on`, {
   timeout: timeoutOf(OPERATIONS, 2_000),
 }, async () => {
-  console.info(`alerts-model.test.ts: PROOF_SEED=${SEED}`);
+  console.info(`alerts-model.test.ts: PROOF_SEED=${RANDOM_SEED}`);
   let messages = 0;
-  const tell = soakPart("model of alerts and expiries", OPERATIONS, "operations", SEED);
+  const tell = soakPart("model of alerts and expiries", OPERATIONS, "operations", RANDOM_SEED);
   for (let history = 0; history < HISTORIES; history++) {
-    messages += await play(SEED + history);
+    messages += await play(RANDOM_SEED + history);
     tell(OPERATIONS_A_HISTORY);
   }
   // A few histories may have few messages.

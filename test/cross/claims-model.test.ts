@@ -1,11 +1,9 @@
-import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { ClaimsModel, type ModelPerson } from "../support/claims-model.ts";
 import { type ClaimsDocument, type ClaimsEvent, makeClaimsWorld } from "../support/claims-world.ts";
-import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 
-const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const HISTORIES = soakCount(10, 20);
 
 const USERS = ["ana", "user_bob"];
@@ -166,11 +164,11 @@ async function playAndCompare(history: readonly Step[]): Promise<void> {
   }
 }
 
-describe(`random histories of claims, PROOF_SEED=${SEED}`, () => {
-  const options = { seed: SEED, numRuns: HISTORIES };
+describe(`random histories of claims, PROOF_SEED=${RANDOM_SEED}`, () => {
+  const options = { seed: RANDOM_SEED, numRuns: HISTORIES };
   const timeout = timeoutOf(HISTORIES, 15_000);
   const check = async (name: string, histories: fc.Arbitrary<Step[]>): Promise<void> => {
-    const tell = soakPart(`model of claims, ${name}`, HISTORIES, "histories", SEED);
+    const tell = soakPart(`model of claims, ${name}`, HISTORIES, "histories", RANDOM_SEED);
     const property = fc.asyncProperty(histories, async (history) => {
       await playAndCompare(history);
       tell();
@@ -179,7 +177,7 @@ describe(`random histories of claims, PROOF_SEED=${SEED}`, () => {
   };
 
   it("give exports that contain exactly the model's person, by any id", { timeout }, async () => {
-    console.info(`claims-model.test.ts: PROOF_SEED=${SEED}`);
+    console.info(`claims-model.test.ts: PROOF_SEED=${RANDOM_SEED}`);
     await check("request by request", requestByRequest);
   });
 

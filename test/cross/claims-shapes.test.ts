@@ -4,12 +4,11 @@ import { ClaimsModel } from "../support/claims-model.ts";
 import { alias, type ClaimsWorld, makeClaimsWorld, newDevice, seen, WITH_SECRET_KEY } from "../support/claims-world.ts";
 import { countingD1 } from "../support/counting-d1.ts";
 import { createRandom } from "../support/random.ts";
-import { isSoak, soakPart, timeoutOf } from "../support/soak.ts";
+import { FIXED_SEED, isSoak, soakPart, timeoutOf } from "../support/soak.ts";
 
 // Each test has thousands of ids, and must also pass on a slow machine.
 vi.setConfig({ testTimeout: timeoutOf(10_000, 60) });
 
-const SEED = Number(env.PROOF_SEED) || 1;
 /** The most rows that an export reads besides its ids and events, and its trips besides those of its pages. */
 const ROWS_FIXED = 100;
 const ROWS_AN_ID = 8;
@@ -40,7 +39,7 @@ describe("a chain of verified claims", () => {
       const world = await makeClaimsWorld({ DB: counting.d1 });
       const ids = Array.from({ length: LENGTH }, (_, index) => `link-${index}`);
       const links = ids.slice(1).map((id, index) => alias(ids[index] ?? "", id, WITH_SECRET_KEY));
-      const random = createRandom(SEED);
+      const random = createRandom(FIXED_SEED);
       if (order === "from the bottom") links.reverse();
       if (order === "in any order") {
         for (const [at, link] of links.entries()) {
@@ -101,7 +100,7 @@ describe("a person with many claimed ids", () => {
   });
 
   it("has the model's ids in the export by each of them, after random claims", async () => {
-    const random = createRandom(SEED);
+    const random = createRandom(FIXED_SEED);
     const world = await makeClaimsWorld();
     const model = new ClaimsModel();
     const ids = [...devices(isSoak ? 300 : 45), ...Array.from({ length: isSoak ? 100 : 15 }, (_, n) => `user-${n}`)];
@@ -111,7 +110,7 @@ describe("a person with many claimed ids", () => {
     });
     for (let start = 0; start < links.length; start += 50) await world.send(links.slice(start, start + 50));
     for (const link of links) model.play(link);
-    const tell = soakPart("trees of claims", ids.length, "ids", SEED);
+    const tell = soakPart("trees of claims", ids.length, "ids", FIXED_SEED);
     for (const id of ids) {
       const expected = model.personOf(id)?.distinctIds ?? [];
       expect(await world.idsOf(id)).toEqual(expected.map(({ distinctId }) => distinctId).sort());

@@ -4,13 +4,12 @@ import { countingD1 } from "../support/counting-d1.ts";
 import { FAULTS, faultyD1 } from "../support/faulty-d1.ts";
 import { claimsOf, eventsOf, identify, idOf, idsOf, personIds, type SentEvent, seen } from "../support/people.ts";
 import { createRandom } from "../support/random.ts";
-import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { type Client, Clock, makeApp, makeClient, makeLegacyPack, type TestApp } from "../support/world.ts";
 
 // An isolate remembers which changes of people it has applied, so that a repeat takes one trip. The stored data and the responses
 // are always the same as without memory.
 
-const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const HISTORIES = soakCount(3, 24);
 const DEVICE = "0190d6a1-0000-7000-8000-000000000001";
 const OTHER = "0190d6a1-0000-7000-8000-000000000002";
@@ -115,12 +114,12 @@ describe("an event that an isolate has applied before", () => {
   );
 });
 
-describe(`isolates with memory, PROOF_SEED=${SEED}`, () => {
+describe(`isolates with memory, PROOF_SEED=${RANDOM_SEED}`, () => {
   it(
     "store and answer the same as isolates without memory",
     async () => {
-      console.log(`known-people.test.ts: PROOF_SEED=${SEED}`);
-      const random = createRandom(SEED);
+      console.log(`known-people.test.ts: PROOF_SEED=${RANDOM_SEED}`);
+      const random = createRandom(RANDOM_SEED);
       const one = random.pick;
       const changes = () =>
         one([
@@ -137,7 +136,7 @@ describe(`isolates with memory, PROOF_SEED=${SEED}`, () => {
           event === "$identify" ? { $anon_distinct_id: one(ids) } : event === "seen" ? {} : { alias: one(ids) };
         return { event, distinct_id: one(ids), properties: { ...link, ...changes() } };
       };
-      const tell = soakPart("known people", HISTORIES, "histories", SEED);
+      const tell = soakPart("known people", HISTORIES, "histories", RANDOM_SEED);
       for (let history = 0; history < HISTORIES; history++) {
         const [remembering, plain] = [await world(), await world()];
         const isolates = [remembering.isolate(), remembering.isolate()];

@@ -6,7 +6,7 @@ import { HOUR_MS } from "../../src/lib/time.ts";
 import { expectLedgerInvariants } from "../support/invariants.ts";
 import { limitsWorld } from "../support/limits.ts";
 import { createRandom } from "../support/random.ts";
-import { soakCount, timeoutOf } from "../support/soak.ts";
+import { FIXED_SEED, soakCount, timeoutOf } from "../support/soak.ts";
 import { times } from "../support/steps.ts";
 import { clockWorld } from "../support/test-clock.ts";
 import { makeEndpoint, storedMessages } from "../support/webhooks.ts";
@@ -16,7 +16,6 @@ import { type Answer, bound, inTurn } from "../support/world.ts";
 afterAll(expectLedgerInvariants);
 vi.setConfig({ testTimeout: timeoutOf(300, 500) });
 
-const SEED = Number(env.PROOF_SEED) || 1;
 const ROUNDS = soakCount(1, 0.5);
 const passed = (answers: readonly Answer[]) => answers.filter(({ status }) => status === 200).length;
 const codes = (answers: readonly Answer[]) =>
@@ -50,7 +49,7 @@ describe("usage limits in three isolates", () => {
 
   it("count exactly when events, holds, commits, returns, charges, partial usage and the cron race", async () => {
     for (let round = 0; round < ROUNDS; round++) {
-      const random = createRandom(SEED + round);
+      const random = createRandom(FIXED_SEED + round);
       const limits = [{ amount: 30 }, { amount: 90, every: "hour" }, { unit: "tokens", amount: 7, every: "minute" }];
       const world = await limitsWorld({ limits, pick: inTurn(3) });
       const open: string[] = [];

@@ -2,10 +2,9 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { createRandom } from "../support/random.ts";
-import { soakCount, soakPart, timeoutOf } from "../support/soak.ts";
+import { RANDOM_SEED, soakCount, soakPart, timeoutOf } from "../support/soak.ts";
 import { atRandom, Clock, makeApp, makeClient } from "../support/world.ts";
 
-const SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const OPERATIONS = soakCount(120, 40);
 
 interface Event {
@@ -107,12 +106,12 @@ class Model {
   }
 }
 
-describe(`random analytics events, PROOF_SEED=${SEED}`, () => {
+describe(`random analytics events, PROOF_SEED=${RANDOM_SEED}`, () => {
   it("are stored or dropped as the model of daily limits says, with three isolates, repeats, other days and changed limits", {
     timeout: timeoutOf(OPERATIONS, 1_000),
   }, async () => {
-    console.info(`limits-model.test.ts: PROOF_SEED=${SEED}`);
-    const random = createRandom(SEED);
+    console.info(`limits-model.test.ts: PROOF_SEED=${RANDOM_SEED}`);
+    const random = createRandom(RANDOM_SEED);
     const clock = new Clock();
     const app = await makeApp();
     const call = makeClient(clock, {}, undefined, atRandom(3, random));
@@ -136,7 +135,7 @@ describe(`random analytics events, PROOF_SEED=${SEED}`, () => {
               ? { $set: { n: random.integer(0, 3) } }
               : { n: "x".repeat(random.integer(0, 12)) },
           };
-    const tell = soakPart("model of limits", OPERATIONS, "captures", SEED);
+    const tell = soakPart("model of limits", OPERATIONS, "captures", RANDOM_SEED);
     for (let operation = 0; operation < OPERATIONS; operation++) {
       if (random.chance(0.08)) clock.advance(random.integer(1, DAY_MS));
       if (random.chance(0.06)) {

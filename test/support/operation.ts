@@ -50,7 +50,7 @@ export async function done(answer: Promise<Answer>): Promise<Answer> {
 }
 
 /** Grants 400 tokens for `chat.*`, and 5 cents for all events. */
-export const grant = (scene: Scene): Promise<Answer> =>
+export const grantCredits = (scene: Scene): Promise<Answer> =>
   done(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two" }));
 
 export const idOf = (scene: Scene, name: string): string => `${scene.userId}-${name}`;
@@ -61,7 +61,7 @@ export const chat = (scene: Scene, tokens: number, cents: number) => ({
   quantities: { tokens, cents },
 });
 
-export const reserve = (scene: Scene, seconds = 60, more: object = {}): Promise<Answer> =>
+export const reserveCredits = (scene: Scene, seconds = 60, more: object = {}): Promise<Answer> =>
   done(
     scene.send("POST", `${USAGE}/reservations`, {
       ...chat(scene, 600, 6),
@@ -73,28 +73,28 @@ export const reserve = (scene: Scene, seconds = 60, more: object = {}): Promise<
 
 /** Creates a due hold, which the next write must return. Returns the grant's response. */
 export async function dueHold(scene: Scene): Promise<Answer> {
-  const granted = await grant(scene);
-  await reserve(scene, 1);
+  const granted = await grantCredits(scene);
+  await reserveCredits(scene, 1);
   scene.clock.advance(2_000);
   return granted;
 }
 
 /** Creates a due reservation, which the next write must charge. */
 export async function dueCharge(scene: Scene): Promise<void> {
-  await grant(scene);
+  await grantCredits(scene);
   // The two grants must differ in time, so that they are spent in order.
   scene.clock.advance(1);
-  await grant(scene);
-  await reserve(scene, 1, { onExpiry: "charge" });
+  await grantCredits(scene);
+  await reserveCredits(scene, 1, { onExpiry: "charge" });
   scene.clock.advance(2_000);
 }
 
-export const event = (scene: Scene, tokens: number, more: object = {}) => {
+export const makeEventRequest = (scene: Scene, tokens: number, more: object = {}) => {
   const body = { ...chat(scene, tokens, tokens / 100), eventId: idOf(scene, "event"), ...more };
   return () => scene.send("POST", `${USAGE}/events`, body);
 };
 
-export const settle = (scene: Scene, verb: "commit" | "release", tokens = 0) => {
+export const makeSettleRequest = (scene: Scene, verb: "commit" | "release", tokens = 0) => {
   const path = `${USAGE}/reservations/${reservationOf(scene)}/${verb}`;
   const body = { eventId: idOf(scene, "commit"), quantities: { tokens, cents: tokens / 100 } };
   return () => scene.send("POST", path, verb === "commit" ? body : {});

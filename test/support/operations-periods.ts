@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { periodsPart } from "../../src/books/recurring/grant-due.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { done, event, grant, idOf, type Operation, type Scene } from "./operation.ts";
+import { done, grantCredits, idOf, makeEventRequest, type Operation, type Scene } from "./operation.ts";
 import { CREDITS, RECURRING, USAGE } from "./paths.ts";
 import type { Answer } from "./world.ts";
 
@@ -41,7 +41,7 @@ async function limitOf(scene: Scene): Promise<string> {
 }
 
 const limited = (scene: Scene, tokens: number, more: object = {}) =>
-  event(scene, tokens, { event: "chat.limited", ...more });
+  makeEventRequest(scene, tokens, { event: "chat.limited", ...more });
 
 export const periodOperations: readonly Operation[] = [
   {
@@ -62,7 +62,7 @@ export const periodOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await duePeriod(scene);
-      return event(scene, 300);
+      return makeEventRequest(scene, 300);
     },
   },
   {
@@ -71,7 +71,7 @@ export const periodOperations: readonly Operation[] = [
     status: 402,
     prepare: async (scene) => {
       await duePeriod(scene);
-      return event(scene, 50_000);
+      return makeEventRequest(scene, 50_000);
     },
   },
   {
@@ -129,7 +129,7 @@ export const periodOperations: readonly Operation[] = [
       await done(recur(scene, { packId }));
       await done(scene.send("POST", `${path}/archive`, {}, env.ADMIN_TOKEN));
       scene.clock.advance(DAY_MS);
-      await grant(scene);
+      await grantCredits(scene);
       await done(scene.send("POST", `${path}/restore`, {}, env.ADMIN_TOKEN));
       return () => scene.send("POST", `${RECURRING}/${recurringOf(scene)}/resume`, {});
     },
@@ -139,7 +139,7 @@ export const periodOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await limitOf(scene);
-      await grant(scene);
+      await grantCredits(scene);
       return limited(scene, 300);
     },
   },
@@ -149,7 +149,7 @@ export const periodOperations: readonly Operation[] = [
     status: 429,
     prepare: async (scene) => {
       await limitOf(scene);
-      await grant(scene);
+      await grantCredits(scene);
       await done(limited(scene, 300, { eventId: idOf(scene, "before") })());
       return limited(scene, 401);
     },
@@ -159,7 +159,7 @@ export const periodOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await limitOf(scene);
-      await grant(scene);
+      await grantCredits(scene);
       const body = { userId: scene.userId, event: "chat.limited", quantities: { tokens: 300, cents: 3 } };
       return () => scene.send("POST", `${USAGE}/reservations`, { ...body, reservationId: `res_${scene.userId}` });
     },
@@ -169,7 +169,7 @@ export const periodOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       const limitId = await limitOf(scene);
-      await grant(scene);
+      await grantCredits(scene);
       const body = { userId: scene.userId, amount: 5 };
       return () => scene.send("PUT", `${USAGE}/limits/${limitId}/amount`, body);
     },

@@ -5,13 +5,13 @@ import {
   done,
   dueCharge,
   dueHold,
-  event,
-  grant,
+  grantCredits,
   idOf,
+  makeEventRequest,
+  makeSettleRequest,
   type Operation,
   reservationOf,
-  reserve,
-  settle,
+  reserveCredits,
 } from "./operation.ts";
 import { CREDITS, USAGE } from "./paths.ts";
 
@@ -20,16 +20,16 @@ export const usageOperations: readonly Operation[] = [
     name: "usage event",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      return event(scene, 500);
+      await grantCredits(scene);
+      return makeEventRequest(scene, 500);
     },
   },
   {
     name: "usage event that is only partly covered, with large properties",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      return event(scene, 5_000, { onShortage: "partial", properties: { text: "x".repeat(1_100) } });
+      await grantCredits(scene);
+      return makeEventRequest(scene, 5_000, { onShortage: "partial", properties: { text: "x".repeat(1_100) } });
     },
   },
   {
@@ -37,7 +37,7 @@ export const usageOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await dueHold(scene);
-      return event(scene, 500);
+      return makeEventRequest(scene, 500);
     },
   },
   {
@@ -55,7 +55,7 @@ export const usageOperations: readonly Operation[] = [
     status: 402,
     prepare: async (scene) => {
       await dueHold(scene);
-      return event(scene, 50_000);
+      return makeEventRequest(scene, 50_000);
     },
   },
   {
@@ -63,7 +63,7 @@ export const usageOperations: readonly Operation[] = [
     isIdempotent: true,
     isList: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       const sound = { ...chat(scene, 500, 5), eventId: idOf(scene, "event") };
       return () => scene.send("POST", `${USAGE}/events`, [{ ...sound, eventId: "" }, sound]);
     },
@@ -88,7 +88,7 @@ export const usageOperations: readonly Operation[] = [
     isIdempotent: true,
     isList: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       const one = (name: string) => ({ ...chat(scene, 300, 3), eventId: idOf(scene, name) });
       const other = { ...one("c"), userId: `${scene.userId} too`, onShortage: "partial" };
       const list = [one("a"), other, one("b")];
@@ -99,7 +99,7 @@ export const usageOperations: readonly Operation[] = [
     name: "reservation with an id",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       const body = { ...chat(scene, 600, 6), reservationId: reservationOf(scene) };
       return () => scene.send("POST", `${USAGE}/reservations`, body);
     },
@@ -108,7 +108,7 @@ export const usageOperations: readonly Operation[] = [
     name: "reservation without an id",
     isIdempotent: false,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       return () => scene.send("POST", `${USAGE}/reservations`, chat(scene, 600, 6));
     },
   },
@@ -116,18 +116,18 @@ export const usageOperations: readonly Operation[] = [
     name: "commit of less than was held",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      await reserve(scene);
-      return settle(scene, "commit", 200);
+      await grantCredits(scene);
+      await reserveCredits(scene);
+      return makeSettleRequest(scene, "commit", 200);
     },
   },
   {
     name: "commit of more than was held",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      await reserve(scene);
-      return settle(scene, "commit", 700);
+      await grantCredits(scene);
+      await reserveCredits(scene);
+      return makeSettleRequest(scene, "commit", 700);
     },
   },
   {
@@ -135,24 +135,24 @@ export const usageOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await dueHold(scene);
-      return settle(scene, "commit", 200);
+      return makeSettleRequest(scene, "commit", 200);
     },
   },
   {
     name: "release",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      await reserve(scene);
-      return settle(scene, "release");
+      await grantCredits(scene);
+      await reserveCredits(scene);
+      return makeSettleRequest(scene, "release");
     },
   },
   {
     name: "release that returns another hold, which is due",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      await reserve(scene, 1);
+      await grantCredits(scene);
+      await reserveCredits(scene, 1);
       const other = { ...chat(scene, 100, 1), reservationId: `${reservationOf(scene)}_other` };
       await done(scene.send("POST", `${USAGE}/reservations`, other));
       scene.clock.advance(2_000);
@@ -165,7 +165,7 @@ export const usageOperations: readonly Operation[] = [
     settlesFirst: true,
     prepare: async (scene) => {
       await dueCharge(scene);
-      return event(scene, 100);
+      return makeEventRequest(scene, 100);
     },
   },
   {
@@ -174,7 +174,7 @@ export const usageOperations: readonly Operation[] = [
     status: 402,
     prepare: async (scene) => {
       await dueCharge(scene);
-      return event(scene, 50_000);
+      return makeEventRequest(scene, 50_000);
     },
   },
   {
@@ -183,7 +183,7 @@ export const usageOperations: readonly Operation[] = [
     status: 409,
     prepare: async (scene) => {
       await dueCharge(scene);
-      return settle(scene, "commit", 200);
+      return makeSettleRequest(scene, "commit", 200);
     },
   },
   {
@@ -205,8 +205,8 @@ export const usageOperations: readonly Operation[] = [
     name: "extension",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      await reserve(scene);
+      await grantCredits(scene);
+      await reserveCredits(scene);
       const path = `${USAGE}/reservations/${reservationOf(scene)}/extend`;
       return () => scene.send("POST", path, { expiresInSeconds: 600 });
     },
@@ -225,8 +225,8 @@ export const usageOperations: readonly Operation[] = [
     name: "list of reservations",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      await reserve(scene);
+      await grantCredits(scene);
+      await reserveCredits(scene);
       return () => scene.send("GET", `${USAGE}/reservations?userId=${scene.userId}`);
     },
   },
@@ -249,8 +249,8 @@ export const usageOperations: readonly Operation[] = [
     name: "usage totals",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
-      await done(event(scene, 500)());
+      await grantCredits(scene);
+      await done(makeEventRequest(scene, 500)());
       return () => scene.send("GET", `${USAGE}?userId=${scene.userId}`);
     },
   },
@@ -261,8 +261,8 @@ export const usageOperations: readonly Operation[] = [
     hasNoCaller: true,
     prepare: async (scene) => {
       await scene.cron(daySumsPart);
-      await grant(scene);
-      await done(event(scene, 500)());
+      await grantCredits(scene);
+      await done(makeEventRequest(scene, 500)());
       return async () => {
         await scene.cron(daySumsPart);
         return { status: 200, headers: new Headers(), body: null };

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { chat, done, dueHold, grant, idOf, type Operation, reservationOf, type Scene } from "./operation.ts";
+import { chat, done, dueHold, grantCredits, idOf, type Operation, reservationOf, type Scene } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { paymentOperations } from "./operations-payments.ts";
 import { periodOperations } from "./operations-periods.ts";
@@ -31,7 +31,7 @@ const creditOperations: readonly Operation[] = [
     name: "revoke",
     isIdempotent: true,
     prepare: async (scene) => {
-      const { balanceId } = (await grant(scene)).body;
+      const { balanceId } = (await grantCredits(scene)).body;
       return () => scene.send("POST", `${CREDITS}/revoke`, { balanceId, reason: "refunded" });
     },
   },
@@ -61,7 +61,7 @@ const creditOperations: readonly Operation[] = [
     name: "adjustment without an id",
     isIdempotent: false,
     prepare: async (scene) => {
-      const { balanceId } = (await grant(scene)).body;
+      const { balanceId } = (await grantCredits(scene)).body;
       const path = `/api/v1/admin/balances/${balanceId}/adjust`;
       return () => scene.send("POST", path, { delta: -2.5, note: "by hand" }, env.ADMIN_TOKEN);
     },
@@ -70,7 +70,7 @@ const creditOperations: readonly Operation[] = [
     name: "adjustment with an id",
     isIdempotent: true,
     prepare: async (scene) => {
-      const { balanceId } = (await grant(scene)).body;
+      const { balanceId } = (await grantCredits(scene)).body;
       const path = `/api/v1/admin/balances/${balanceId}/adjust`;
       const body = { delta: 2.5, note: "by hand", adjustmentId: idOf(scene, "adjustment") };
       return () => scene.send("POST", path, body, env.ADMIN_TOKEN);
@@ -98,7 +98,7 @@ const creditOperations: readonly Operation[] = [
     name: "list of balances",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       return () => scene.send("GET", `${CREDITS}?userId=${scene.userId}&event=chat.*`);
     },
   },
@@ -106,7 +106,7 @@ const creditOperations: readonly Operation[] = [
     name: "list of balances as of a moment",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       const asOf = new Date(scene.clock.ms).toISOString();
       return () => scene.send("GET", `${CREDITS}?userId=${scene.userId}&event=chat.*&asOf=${asOf}`);
     },
@@ -115,7 +115,7 @@ const creditOperations: readonly Operation[] = [
     name: "verification of a user",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       return () => scene.send("GET", `${CREDITS}/verify?userId=${scene.userId}`);
     },
   },
@@ -123,7 +123,7 @@ const creditOperations: readonly Operation[] = [
     name: "history of a user",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       return () => scene.send("GET", `${CREDITS}/history?userId=${scene.userId}`);
     },
   },
@@ -131,7 +131,7 @@ const creditOperations: readonly Operation[] = [
     name: "history of one balance",
     isIdempotent: true,
     prepare: async (scene) => {
-      const { balanceId } = (await grant(scene)).body;
+      const { balanceId } = (await grantCredits(scene)).body;
       return () => scene.send("GET", `${CREDITS}/history?userId=${scene.userId}&balanceId=${balanceId}`);
     },
   },
@@ -139,7 +139,7 @@ const creditOperations: readonly Operation[] = [
     name: "plan",
     isIdempotent: true,
     prepare: async (scene) => {
-      await grant(scene);
+      await grantCredits(scene);
       return () => scene.send("POST", `${CREDITS}/plan`, chat(scene, 600, 6));
     },
   },

@@ -5,6 +5,11 @@ const OPERATIONS = Number(env.SOAK_OPERATIONS);
 
 export const isSoak = OPERATIONS > 0;
 
+/** The seed of random tests that differ in every run, unless `PROOF_SEED` is set. */
+export const RANDOM_SEED = Number(env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
+/** The seed of random tests that are the same in every run, unless `PROOF_SEED` is set. */
+export const FIXED_SEED = Number(env.PROOF_SEED) || 1;
+
 /** The number of repetitions: `inSuite` in the suite, `ofThousand` for each thousand of `SOAK_OPERATIONS` in the soak. */
 export const soakCount = (inSuite: number, ofThousand: number): number =>
   isSoak ? Math.max(1, Math.round((OPERATIONS * ofThousand) / 1_000)) : inSuite;
