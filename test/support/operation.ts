@@ -25,13 +25,13 @@ export interface Scene {
 /** An operation of a caller, the admin or the cron, which is tested under every fault. */
 export interface Operation {
   readonly name: string;
-  /** Prepares the user, and returns a function that does the operation. It may be called again. */
+  /** Prepares the user, and returns a function that sends the operation's request. A test may call it again. */
   readonly prepare: (scene: Scene) => Promise<() => Promise<Answer>>;
   /** Whether a caller may safely send it again after a 503. */
   readonly isIdempotent: boolean;
-  /** Whether the cron does it. Then the next run does what one run could not do. */
+  /** Whether the cron does it. Then the next run completes the work of a run that failed. */
   readonly hasNoCaller?: true;
-  /** Whether it is a list. Then an element may fail in a response with 200. */
+  /** Whether it is a list. Then an element may fail although the response has the status 200. */
   readonly isList?: true;
   /** Whether it first settles due holds in a separate batch. After a fault only this batch may be stored, as if the cron had run. */
   readonly settlesFirst?: true;
@@ -98,4 +98,10 @@ export const makeSettleRequest = (scene: Scene, verb: "commit" | "release", toke
   const path = `${USAGE}/reservations/${reservationOf(scene)}/${verb}`;
   const body = { eventId: idOf(scene, "commit"), quantities: { tokens, cents: tokens / 100 } };
   return () => scene.send("POST", path, verb === "commit" ? body : {});
+};
+
+/** Returns a function that runs one part of the cron, for an operation that has no caller. */
+export const makeCronRun = (scene: Scene, part: CronPart) => async (): Promise<Answer> => {
+  await scene.cron(part);
+  return { status: 200, headers: new Headers(), body: null };
 };

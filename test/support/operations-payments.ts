@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { unmatchedPart } from "../../src/payments/report-unmatched.ts";
-import { done, type Operation, type Scene } from "./operation.ts";
+import { done, makeCronRun, type Operation, type Scene } from "./operation.ts";
 import { PRICES } from "./payment-story.ts";
 import { SIGNING_SECRET, signatureOf } from "./payments.ts";
 import { dispute } from "./stripe-disputes.ts";
@@ -119,10 +119,7 @@ export const paymentOperations: readonly Operation[] = [
       await makeEndpoint({ id: id ?? 0, appId, mode: "live", database: 0 }, null, scene.clock.ms);
       await done(deliver(paidForNothing));
       scene.clock.advance(600_000);
-      return async () => {
-        await scene.cron(unmatchedPart);
-        return { status: 200, headers: new Headers(), body: null };
-      };
+      return makeCronRun(scene, unmatchedPart);
     },
   },
 ];

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { periodsPart } from "../../src/books/recurring/grant-due.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { done, grantCredits, idOf, makeEventRequest, type Operation, type Scene } from "./operation.ts";
+import { done, grantCredits, idOf, makeCronRun, makeEventRequest, type Operation, type Scene } from "./operation.ts";
 import { CREDITS, RECURRING, USAGE } from "./paths.ts";
 import type { Answer } from "./world.ts";
 
@@ -114,10 +114,7 @@ export const periodOperations: readonly Operation[] = [
     hasNoCaller: true,
     prepare: async (scene) => {
       await duePeriod(scene);
-      return async () => {
-        await scene.cron(periodsPart);
-        return { status: 200, headers: new Headers(), body: null };
-      };
+      return makeCronRun(scene, periodsPart);
     },
   },
   {

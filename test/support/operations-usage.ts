@@ -7,6 +7,7 @@ import {
   dueHold,
   grantCredits,
   idOf,
+  makeCronRun,
   makeEventRequest,
   makeSettleRequest,
   type Operation,
@@ -64,8 +65,8 @@ export const usageOperations: readonly Operation[] = [
     isList: true,
     prepare: async (scene) => {
       await grantCredits(scene);
-      const sound = { ...chat(scene, 500, 5), eventId: idOf(scene, "event") };
-      return () => scene.send("POST", `${USAGE}/events`, [{ ...sound, eventId: "" }, sound]);
+      const valid = { ...chat(scene, 500, 5), eventId: idOf(scene, "event") };
+      return () => scene.send("POST", `${USAGE}/events`, [{ ...valid, eventId: "" }, valid]);
     },
   },
   {
@@ -74,12 +75,12 @@ export const usageOperations: readonly Operation[] = [
     isList: true,
     prepare: async (scene) => {
       await dueHold(scene);
-      const one = (name: string, tokens: number) => ({
+      const eventOf = (name: string, tokens: number) => ({
         ...chat(scene, tokens, tokens / 100),
         eventId: idOf(scene, name),
       });
       // A refused event is repeated together with later events, so it comes last.
-      const list = [one("a", 300), one("b", 200), one("a", 300), one("c", 50_000)];
+      const list = [eventOf("a", 300), eventOf("b", 200), eventOf("a", 300), eventOf("c", 50_000)];
       return () => scene.send("POST", `${USAGE}/events`, list);
     },
   },
@@ -89,9 +90,9 @@ export const usageOperations: readonly Operation[] = [
     isList: true,
     prepare: async (scene) => {
       await grantCredits(scene);
-      const one = (name: string) => ({ ...chat(scene, 300, 3), eventId: idOf(scene, name) });
-      const other = { ...one("c"), userId: `${scene.userId} too`, onShortage: "partial" };
-      const list = [one("a"), other, one("b")];
+      const eventOf = (name: string) => ({ ...chat(scene, 300, 3), eventId: idOf(scene, name) });
+      const other = { ...eventOf("c"), userId: `${scene.userId} too`, onShortage: "partial" };
+      const list = [eventOf("a"), other, eventOf("b")];
       return () => scene.send("POST", `${USAGE}/events`, list);
     },
   },
@@ -192,13 +193,11 @@ export const usageOperations: readonly Operation[] = [
     hasNoCaller: true,
     hasNoMemory: true,
     prepare: async (scene) => {
+      // Settles the holds that other tests left.
       scene.clock.advance(2_000);
-      await scene.cron(holdsPart); // settles what other tests left
+      await scene.cron(holdsPart);
       await dueCharge(scene);
-      return async () => {
-        await scene.cron(holdsPart);
-        return { status: 200, headers: new Headers(), body: null };
-      };
+      return makeCronRun(scene, holdsPart);
     },
   },
   {
@@ -236,13 +235,11 @@ export const usageOperations: readonly Operation[] = [
     hasNoCaller: true,
     hasNoMemory: true,
     prepare: async (scene) => {
+      // Settles the holds that other tests left.
       scene.clock.advance(2_000);
-      await scene.cron(holdsPart); // settles what other tests left
+      await scene.cron(holdsPart);
       await dueHold(scene);
-      return async () => {
-        await scene.cron(holdsPart);
-        return { status: 200, headers: new Headers(), body: null };
-      };
+      return makeCronRun(scene, holdsPart);
     },
   },
   {
@@ -263,10 +260,7 @@ export const usageOperations: readonly Operation[] = [
       await scene.cron(daySumsPart);
       await grantCredits(scene);
       await done(makeEventRequest(scene, 500)());
-      return async () => {
-        await scene.cron(daySumsPart);
-        return { status: 200, headers: new Headers(), body: null };
-      };
+      return makeCronRun(scene, daySumsPart);
     },
   },
 ];

@@ -162,12 +162,12 @@ const personOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       const { userId: distinct_id } = scene;
-      const [seen, identified, device] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
+      const [seenUuid, identifyUuid, device] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
       const timestamp = new Date(scene.clock.ms).toISOString();
       const batch = [
-        { uuid: seen, event: "seen", distinct_id, timestamp, properties: {} },
+        { uuid: seenUuid, event: "seen", distinct_id, timestamp, properties: {} },
         {
-          uuid: identified,
+          uuid: identifyUuid,
           event: "$identify",
           distinct_id,
           timestamp,
