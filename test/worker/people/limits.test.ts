@@ -15,6 +15,9 @@ import { expectError } from "../../support/refusals.ts";
 import { times } from "../../support/steps.ts";
 import { Clock, makeApp, makeClient, makeKey } from "../../support/world.ts";
 
+/** A claim with a UUID, which the protocol v1 requires. */
+const claim = (id: string, other: string): SentEvent => ({ ...identify(id, other), uuid: crypto.randomUUID() });
+
 async function world() {
   const app = await makeApp();
   return { app, call: makeClient(new Clock()), key: app.keys.pk_live };
@@ -22,7 +25,7 @@ async function world() {
 
 describe("the claims of one id by publishable keys", () => {
   const star = (from: number, to: number) =>
-    Array.from({ length: to - from }, (_, n) => identify("ana", device(from + n)));
+    Array.from({ length: to - from }, (_, n) => claim("ana", device(from + n)));
 
   it("are at most a thousand, in any number of requests, and further ones have no effect", async () => {
     const { app, call, key } = await world();
@@ -36,7 +39,7 @@ describe("the claims of one id by publishable keys", () => {
 
     await send(call, app.keys.sk_live, star(1_001, 1_002));
     expect(await claimsOf(app)).toHaveLength(1_001);
-    await send(call, key, [identify("bob", device(1_001)), identify("bob", device(1_002))]);
+    await send(call, key, [claim("bob", device(1_001)), claim("bob", device(1_002))]);
     expect((await claimsOf(app)).filter((claim) => claim.endsWith("< bob"))).toHaveLength(1);
   });
 
@@ -57,21 +60,21 @@ describe("a tree of ids below a user, made by publishable keys", () => {
     const { app, call, key } = await world();
     await send(call, app.keys.sk_live, [{ event: "seen", distinct_id: "ana" }]);
     const alias = (id: string, other: string): SentEvent => ({
-      ...identify(id, other),
+      ...claim(id, other),
       event: "$create_alias",
       properties: { alias: other },
     });
     await send(
       call,
       key,
-      times(999, (n) => identify("ana", long(n))),
+      times(999, (n) => claim("ana", long(n))),
     );
     // Each request claims about 990 more: by an id that becomes a user, by aliases in both directions, and through users in between.
     for (const request of [
-      times(999, (n) => identify(long(0), long(10_000 + n))),
+      times(999, (n) => claim(long(0), long(10_000 + n))),
       times(999, (n) => alias(long(1), long(20_000 + n))),
       times(999, (n) => alias(long(30_000 + n), long(2))),
-      [alias("ana", "bob"), identify("ana", "eve"), ...times(990, (n) => identify("bob", long(40_000 + n)))],
+      [alias("ana", "bob"), claim("ana", "eve"), ...times(990, (n) => claim("bob", long(40_000 + n)))],
       times(990, (n) => alias("eve", long(50_000 + n))),
       [alias(long(3), "ana"), alias(long(4), long(3)), ...times(990, (n) => alias(long(4), long(60_000 + n)))],
     ]) {
