@@ -22,7 +22,7 @@ interface Literal {
 
 /** Returns every string and template literal of a source, nested ones too. */
 function literalsOf(source: string): Literal[] {
-  const found: Literal[] = [];
+  const literals: Literal[] = [];
   let at = 0;
   /** Reads code up to the end, or to the brace that closes an interpolation. */
   const readCode = () => {
@@ -33,7 +33,7 @@ function literalsOf(source: string): Literal[] {
         at = end === -1 ? source.length : end + 1;
       } else if (source[at] === '"') {
         const [text = '"'] = /^"(?:[^"\\\n]|\\.)*"?/.exec(source.slice(at)) ?? [];
-        found.push({ isSql: false, text: text.slice(1, -1) });
+        literals.push({ isSql: false, text: text.slice(1, -1) });
         at += text.length;
       } else if (source[at] === "`") {
         readTemplate(/\bsql(<[^`]*>)?$/.test(source.slice(Math.max(0, at - 200), at)));
@@ -57,10 +57,10 @@ function literalsOf(source: string): Literal[] {
       }
     }
     at++;
-    found.push({ isSql, text });
+    literals.push({ isSql, text });
   };
   readCode();
-  return found;
+  return literals;
 }
 
 const LOOKS_SQL = /\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|FROM|WHERE|JOIN|ORDER BY|EXISTS|IS NULL|IS NOT NULL)\b/;
@@ -93,8 +93,8 @@ describe("the SQL in src", () => {
       (file) => !/^src\/db\/(schema\/|schema\.ts|views\.ts)/.test(file),
     );
     expect(files.length).toBeGreaterThan(300);
-    const found = files.map((file) => [file, namesIn(readFileSync(file, "utf8"))] as const);
-    expect(Object.fromEntries(found.filter(([, names]) => names.length > 0))).toEqual({});
+    const namesByFile = files.map((file) => [file, namesIn(readFileSync(file, "utf8"))] as const);
+    expect(Object.fromEntries(namesByFile.filter(([, names]) => names.length > 0))).toEqual({});
   });
 
   it("uses sql.raw and sql.identifier only in db/query.ts", () => {

@@ -9,17 +9,17 @@ const sizeOf = (bounds: Bounds) => ({
   ids: bounds.length,
   idBytes: bounds.reduce((sum, { id }) => sum + 3 * id.length, 0),
 });
-const one = (last: number) => sizeOf([{ id: "ana", last }]);
+const sizeOfRows = (last: number) => sizeOf([{ id: "ana", last }]);
 const nothing = sizeOf([]);
 const none = { ledger: nothing, exports: nothing, analytics: nothing, metering: nothing, consent: nothing };
 const ofAnalytics = (analyticsBytes: number) => ({ analyticsBytes, propertiesBytes: 0, propertiesCount: 0 });
 
 it("shares the query budget between all lists: a million rows in each of two fit, and small exports keep small pages", () => {
-  const million = one(1_000_000);
+  const million = sizeOfRows(1_000_000);
   const rows = pageRowsMin({ ...none, analytics: million, metering: million }, ofAnalytics(300_000_000)) ?? 0;
   expect(rows).toBeGreaterThan(2_000);
   expect(2 * Math.ceil(1_000_000 / rows)).toBeLessThan(queriesMax / 2);
-  expect(pageRowsMin({ ...none, analytics: one(4_000) }, ofAnalytics(1_000_000))).toBeLessThan(2_000);
+  expect(pageRowsMin({ ...none, analytics: sizeOfRows(4_000) }, ofAnalytics(1_000_000))).toBeLessThan(2_000);
 });
 
 it("keeps all pages of lists, large rows and balances within the query limit", () => {
@@ -53,6 +53,6 @@ it("keeps all pages of lists, large rows and balances within the query limit", (
 });
 
 it("refuses an export whose pages would not fit into memory, or whose bytes need too many queries", () => {
-  expect(pageRowsMin({ ...none, analytics: one(10_000_000) }, ofAnalytics(0))).toBeNull();
-  expect(pageRowsMin({ ...none, analytics: one(10) }, ofAnalytics(3_000_000_000))).toBeNull();
+  expect(pageRowsMin({ ...none, analytics: sizeOfRows(10_000_000) }, ofAnalytics(0))).toBeNull();
+  expect(pageRowsMin({ ...none, analytics: sizeOfRows(10) }, ofAnalytics(3_000_000_000))).toBeNull();
 });

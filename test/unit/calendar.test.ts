@@ -40,16 +40,16 @@ const EVERY = ["day", "week", "month", "year"] as const;
 /** Month ends and other days of a century. */
 function anchors(): Moment[] {
   const random = createRandom(31);
-  const found: Moment[] = [];
+  const moments: Moment[] = [];
   for (let year = 2000; year < 2100; year++) {
     for (const month of [1, 2, random.integer(3, 11), 12]) {
       for (const day of [random.integer(1, 28), 29, 30, 31]) {
         const ms = random.pick([0, DAY_MS - 1, random.integer(0, DAY_MS - 1)]);
-        if (day <= daysIn(year, month)) found.push({ year, month, day, ms });
+        if (day <= daysIn(year, month)) moments.push({ year, month, day, ms });
       }
     }
   }
-  return found;
+  return moments;
 }
 
 describe("the calendar of periods", () => {

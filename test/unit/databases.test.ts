@@ -47,11 +47,11 @@ describe("docs/deployment.md", () => {
       .map((table) => [...table.matchAll(/^(\[.*\]|[\w.]+ *=)/gm)].map(([, name = ""]) => name).join(" "));
 
   it("shows a staging environment with all settings that an environment does not inherit", () => {
-    const own = tablesOf(config).filter((table) => /^\[+(vars|d1_databases|ratelimits)\]/.test(table));
-    const shown = tablesOf(staging).map((table) => table.replace("env.staging.", ""));
-    expect(own.length).toBeGreaterThan(3);
-    expect(shown.slice(1)).toEqual(expect.arrayContaining(own));
-    expect(shown.slice(1)).toHaveLength(own.length);
+    const settings = tablesOf(config).filter((table) => /^\[+(vars|d1_databases|ratelimits)\]/.test(table));
+    const stagingTables = tablesOf(staging).map((table) => table.replace("env.staging.", ""));
+    expect(settings.length).toBeGreaterThan(3);
+    expect(stagingTables.slice(1)).toEqual(expect.arrayContaining(settings));
+    expect(stagingTables.slice(1)).toHaveLength(settings.length);
   });
 
   it("shows an environment whose own databases are migrated before it is deployed", () => {
@@ -76,8 +76,8 @@ describe("the deploy button", () => {
     expect(secrets.filter((name) => name.endsWith("_PREVIOUS"))).toEqual([]);
     // The button copies the values of this file. A public value would not be a secret, so all are empty.
     expect(readFileSync(".dev.vars.example", "utf8")).not.toMatch(/^\w+=./m);
-    const asked = [...secrets, ...names];
-    expect(asked.filter((name) => !described.includes(name))).toEqual([]);
+    const requested = [...secrets, ...names];
+    expect(requested.filter((name) => !described.includes(name))).toEqual([]);
   });
 });
 

@@ -12,7 +12,7 @@ interface Attempt {
   readonly message: number;
   readonly isSecond?: boolean;
 }
-interface Made extends Attempt {
+interface TimedAttempt extends Attempt {
   readonly atMs: number;
 }
 /** How an endpoint responds to an attempt, and after how many milliseconds. */
@@ -24,12 +24,12 @@ const SILENT = { ms: 10_000, end: "silent" } as const;
 
 /** Makes all attempts in order. A first attempt that failed is repeated 5 s later. */
 async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
-  const made: Made[] = [];
+  const attempts: TimedAttempt[] = [];
   const running = new Map<string, number>();
   let most = 0;
   let mostOfOne = 0;
   const pool: Pool<Attempt> = openPool<Attempt>(async (job) => {
-    made.push({ ...job, atMs: Date.now() });
+    attempts.push({ ...job, atMs: Date.now() });
     const { endpointId } = job;
     running.set(endpointId, (running.get(endpointId) ?? 0) + 1);
     most = Math.max(
@@ -49,8 +49,8 @@ async function deliverAll(jobs: readonly Attempt[], behave: Behave) {
   await vi.runAllTimersAsync();
   await done;
   const lastOf = (endpointIds: readonly string[]) =>
-    Math.max(...made.filter(({ endpointId }) => endpointIds.includes(endpointId)).map(({ atMs }) => atMs));
-  return { made, most, mostOfOne, lastOf };
+    Math.max(...attempts.filter(({ endpointId }) => endpointIds.includes(endpointId)).map(({ atMs }) => atMs));
+  return { attempts, most, mostOfOne, lastOf };
 }
 
 const names = (count: number, prefix: string) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
@@ -69,11 +69,11 @@ describe("ten endpoints with twenty messages each", () => {
     const beside = await deliverAll(jobsOf([...silent, ...fine]), behave);
     expect(beside.lastOf(fine) - without.lastOf(fine)).toBeLessThan(2_000);
     for (const endpointId of fine) {
-      expect(beside.made.filter((one) => one.endpointId === endpointId)).toHaveLength(20);
+      expect(beside.attempts.filter((one) => one.endpointId === endpointId)).toHaveLength(20);
     }
     // An endpoint that timed out gets no further attempt.
     for (const endpointId of silent) {
-      expect(beside.made.filter((one) => one.endpointId === endpointId)).toHaveLength(1);
+      expect(beside.attempts.filter((one) => one.endpointId === endpointId)).toHaveLength(1);
     }
     expect(beside.most).toBe(AT_A_TIME);
     expect(beside.mostOfOne).toBeLessThanOrEqual(1);
@@ -87,8 +87,8 @@ describe("the pool", () => {
       return isSecond ? FINE : { ms: 100, end: "failed" };
     };
     const jobs = ["silent", "fine"].map((endpointId) => ({ endpointId, message: 0, isFailing: false }));
-    const { made } = await deliverAll(jobs, behave);
-    expect(made.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
+    const { attempts } = await deliverAll(jobs, behave);
+    expect(attempts.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
       ["silent", 0],
       ["fine", 0],
       ["fine", 5_100],
@@ -97,17 +97,17 @@ describe("the pool", () => {
 
   it("gives an endpoint one slot until its first delivery succeeds, then all slots", async () => {
     const jobs = Array.from({ length: 12 }, (_, message) => ({ endpointId: "fine", message, isFailing: false }));
-    const { made, most } = await deliverAll(jobs, () => FINE);
-    expect(made.map(({ atMs }) => atMs)).toEqual([0, ...Array(5).fill(100), ...Array(5).fill(200), 300]);
+    const { attempts, most } = await deliverAll(jobs, () => FINE);
+    expect(attempts.map(({ atMs }) => atMs)).toEqual([0, ...Array(5).fill(100), ...Array(5).fill(200), 300]);
     expect(most).toBe(5);
   });
 
   it("gives all failing endpoints one slot together, and an endpoint that recovered its own slots", async () => {
     const jobs = ["a", "b", "c", "a", "a"].map((endpointId, message) => ({ endpointId, message, isFailing: true }));
-    const { made } = await deliverAll(jobs, ({ endpointId }) =>
+    const { attempts } = await deliverAll(jobs, ({ endpointId }) =>
       endpointId === "a" ? FINE : { ms: 100, end: "failed" },
     );
-    const firsts = made.filter(({ isSecond }) => isSecond !== true);
+    const firsts = attempts.filter(({ isSecond }) => isSecond !== true);
     expect(firsts.map(({ endpointId, atMs }) => [endpointId, atMs])).toEqual([
       ["a", 0],
       ["b", 100],
@@ -123,11 +123,11 @@ describe("the pool", () => {
       message,
       isFailing: false,
     }));
-    const { made } = await deliverAll(jobs, ({ endpointId, message }) => {
+    const { attempts } = await deliverAll(jobs, ({ endpointId, message }) => {
       if (endpointId === "gone") return { ms: 1, end: "closed" };
       return message === 2 ? { ms: 1, end: "failed" } : FINE;
     });
-    expect(made.map(({ endpointId, message }) => [endpointId, message])).toEqual([
+    expect(attempts.map(({ endpointId, message }) => [endpointId, message])).toEqual([
       ["gone", 0],
       ["once", 2],
       ["once", 3],
@@ -136,13 +136,13 @@ describe("the pool", () => {
   });
 
   it("rejects with the first error that an attempt throws, and starts no further attempt", async () => {
-    let begun = 0;
+    let attempts = 0;
     const pool = openPool(async () => {
-      begun++;
-      throw new Error(`attempt ${begun}`);
+      attempts++;
+      throw new Error(`attempt ${attempts}`);
     });
     pool.add([1, 2].map(() => ({ endpointId: "one", isFailing: false })));
     await expect(pool.done()).rejects.toThrow("attempt 1");
-    expect(begun).toBe(1);
+    expect(attempts).toBe(1);
   });
 });

@@ -27,8 +27,8 @@ function isScanned(text: string): boolean {
 
 describe("the JSON scanner", () => {
   it("accepts exactly the texts that JSON.parse accepts", () => {
-    const whole = fc.json({ maxDepth: 4 });
-    const cut = fc.tuple(whole, fc.nat(), fc.nat(3), fc.string({ maxLength: 2 })).map(([text, at, count, put]) => {
+    const valid = fc.json({ maxDepth: 4 });
+    const damaged = fc.tuple(valid, fc.nat(), fc.nat(3), fc.string({ maxLength: 2 })).map(([text, at, count, put]) => {
       const from = at % (text.length + 1);
       return text.slice(0, from) + put + text.slice(from + count);
     });
@@ -38,7 +38,7 @@ describe("the JSON scanner", () => {
       })
       .map((parts) => parts.join(""));
     fc.assert(
-      fc.property(fc.oneof(whole, cut, soup), (text) => {
+      fc.property(fc.oneof(valid, damaged, soup), (text) => {
         expect(isScanned(text.toWellFormed())).toBe(isJson(text.toWellFormed()));
       }),
       { numRuns: 3_000 },
@@ -67,13 +67,13 @@ describe("the JSON scanner", () => {
       fc.property(value, (object) => {
         const text = JSON.stringify(object);
         const json = bytesOf(text);
-        const found: [string, unknown][] = [];
+        const members: [string, unknown][] = [];
         json.members(0, (name, start) => {
           const end = json.skip(start);
-          found.push([json.string(name), JSON.parse(json.text({ start, end }))]);
+          members.push([json.string(name), JSON.parse(json.text({ start, end }))]);
           return end;
         });
-        expect(found).toEqual(Object.entries(JSON.parse(text)));
+        expect(members).toEqual(Object.entries(JSON.parse(text)));
       }),
     );
     const json = bytesOf('[1,[[]],"x",{"a":{"b":[1]}}]');
@@ -89,12 +89,12 @@ describe("the JSON scanner", () => {
   it("recognises a name in any escaped form", () => {
     const names = new Names(["$set", "uuid"]);
     const json = bytesOf('{"$set":1,"\\u0024set":2,"uui\\u0064":3,"$sets":4,"set":5,"\\ud800":6}');
-    const found: (string | undefined)[] = [];
+    const matches: (string | undefined)[] = [];
     json.members(0, (name, start) => {
-      found.push(json.find(names, name));
+      matches.push(json.find(names, name));
       return json.skip(start);
     });
-    expect(found).toEqual(["$set", "$set", "uuid", undefined, undefined, undefined]);
+    expect(matches).toEqual(["$set", "$set", "uuid", undefined, undefined, undefined]);
   });
 
   it("scans two million levels without recursion", () => {

@@ -43,8 +43,8 @@ describe("a key", () => {
   });
 
   it("is invalid without a correct checksum", () => {
-    for (const made of ["", "sk_live_", randomId("sk_live_"), `sk_live_${"0".repeat(52)}`, "sk_prod_x", "Bearer"]) {
-      expect(readKey(made)).toBeNull();
+    for (const text of ["", "sk_live_", randomId("sk_live_"), `sk_live_${"0".repeat(52)}`, "sk_prod_x", "Bearer"]) {
+      expect(readKey(text)).toBeNull();
     }
   });
 });

@@ -157,14 +157,14 @@ describe("rules", () => {
         short("ab", 4),
         fc.option(short("ab", 4), { nil: undefined }),
         (rules, event, model) => {
-          const meant =
+          const isCovered =
             rules.length === 0 ||
             rules.some(
               (one) =>
                 (one.event === undefined || matchesNaively(one.event, event)) &&
                 (one.model === undefined || (model !== undefined && matchesNaively(one.model, model))),
             );
-          expect(rulesCover(rules, event, model)).toBe(meant);
+          expect(rulesCover(rules, event, model)).toBe(isCovered);
         },
       ),
       { numRuns: 2_000 },

@@ -46,13 +46,13 @@ function changesOf(story: Story): Changes {
 const numbers = new Map<string, number>();
 const numbered = new WeakMap<object, number>();
 /** Returns the same number for equal objects, which must be immutable. This shortens the key of a world. */
-function numberOf(one: object): number {
-  const found = numbered.get(one);
-  if (found !== undefined) return found;
-  const json = JSON.stringify(one);
+function numberOf(value: object): number {
+  const existing = numbered.get(value);
+  if (existing !== undefined) return existing;
+  const json = JSON.stringify(value);
   const number = numbers.get(json) ?? numbers.size;
   numbers.set(json, number);
-  numbered.set(one, number);
+  numbered.set(value, number);
   return number;
 }
 

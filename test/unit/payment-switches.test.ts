@@ -32,8 +32,8 @@ const packOf: PureShop["packOf"] = (id) => {
 };
 
 it("leaves no unpaid credits after random plan switches, refunds, disputes, trials and coupons", async () => {
-  let taken = 0;
-  let owed = 0;
+  let takenBalances = 0;
+  let debtPayers = 0;
   for (let life = 0; life < LIVES; life++) {
     const random = createRandom(seed + life);
     const books: PureBooks = { payments: [], balances: {}, debts: [] };
@@ -67,10 +67,10 @@ it("leaves no unpaid credits after random plan switches, refunds, disputes, tria
       30,
       1_768_478_400,
     );
-    taken += books.payments.flatMap(({ grants }) => grants).filter(({ takenSteps }) => takenSteps > 0).length;
-    owed += books.debts.flatMap(({ payers }) => payers).length;
+    takenBalances += books.payments.flatMap(({ grants }) => grants).filter(({ takenSteps }) => takenSteps > 0).length;
+    debtPayers += books.debts.flatMap(({ payers }) => payers).length;
   }
   // Enough of the simulated customers had balances taken back, and debts.
-  expect(taken).toBeGreaterThan(LIVES);
-  expect(owed).toBeGreaterThan(LIVES / 4);
+  expect(takenBalances).toBeGreaterThan(LIVES);
+  expect(debtPayers).toBeGreaterThan(LIVES / 4);
 }, 180_000);

@@ -32,8 +32,8 @@ describe("a sealed text", () => {
       const changed = `${sealed.slice(0, at)}${sealed[at] === "A" ? "B" : "A"}${sealed.slice(at + 1)}`;
       expect(await openSealed([secret], "c", changed), `character ${at}`).toBeNull();
     }
-    for (const bad of [sealed.slice(0, -1), `${sealed}A`, `${sealed}.`, "", "v1...", TEXT]) {
-      expect(await openSealed([secret], "c", bad)).toBeNull();
+    for (const text of [sealed.slice(0, -1), `${sealed}A`, `${sealed}.`, "", "v1...", TEXT]) {
+      expect(await openSealed([secret], "c", text)).toBeNull();
     }
   });
 });

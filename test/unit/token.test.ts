@@ -34,9 +34,9 @@ const signed = async (payload: string, secret = LINK_SECRET): Promise<string> =>
 const expectAllRefused = async (tokens: readonly string[]): Promise<void> => {
   const passed: string[] = [];
   for (let index = 0; index < tokens.length; index += 500) {
-    const some = tokens.slice(index, index + 500);
-    const refused = await Promise.all(some.map((token) => isRefused(token)));
-    passed.push(...some.filter((_, at) => !refused[at]));
+    const batch = tokens.slice(index, index + 500);
+    const refused = await Promise.all(batch.map((token) => isRefused(token)));
+    passed.push(...batch.filter((_, at) => !refused[at]));
   }
   expect(passed).toEqual([]);
 };

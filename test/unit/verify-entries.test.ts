@@ -28,8 +28,8 @@ function soundBooks(rounds: readonly { readonly balance: number; readonly part: 
   const books: Books = { entries: [], balances: [] };
   for (const [index, { balance: place, part }] of rounds.entries()) {
     const seq = index + 1;
-    const found = place >= books.balances.length ? undefined : books.balances[place];
-    if (found === undefined) {
+    const balance = place >= books.balances.length ? undefined : books.balances[place];
+    if (balance === undefined) {
       const id = `crb_${books.balances.length}`;
       const deltaSteps = 1_000;
       books.entries.push({
@@ -51,19 +51,19 @@ function soundBooks(rounds: readonly { readonly balance: number; readonly part: 
       });
       continue;
     }
-    const deltaSteps = part < 0 ? -Math.min(found.remainingSteps, -part) : part;
-    const afterSteps = found.remainingSteps + deltaSteps;
+    const deltaSteps = part < 0 ? -Math.min(balance.remainingSteps, -part) : part;
+    const afterSteps = balance.remainingSteps + deltaSteps;
     books.entries.push({
       ...OF,
       seq,
-      balanceId: found.id,
+      balanceId: balance.id,
       deltaSteps,
       afterSteps,
-      previousSeq: found.lastSeq,
+      previousSeq: balance.lastSeq,
       isGrant: 0,
     });
-    found.remainingSteps = afterSteps;
-    found.lastSeq = seq;
+    balance.remainingSteps = afterSteps;
+    balance.lastSeq = seq;
   }
   return books;
 }
@@ -79,13 +79,13 @@ function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[
     // As a cursor carries it.
     const { afterSeq, fromSeq, toSeq, ends }: VerifyPosition = readVerifyPosition(writePosition(position));
     const endSeq = afterSeq + size;
-    const own = entries.filter(({ seq }) => seq > afterSeq && seq <= endSeq);
+    const pageEntries = entries.filter(({ seq }) => seq > afterSeq && seq <= endSeq);
     const standings = entries
       .filter(({ seq }) => ends.has(seq))
       .map((end) => ({ ...end, total: BigInt(end.afterSteps) + (ends.get(end.seq) ?? 0n) }));
-    const ids = new Set([...own, ...standings].map(({ balanceId }) => balanceId));
+    const ids = new Set([...pageEntries, ...standings].map(({ balanceId }) => balanceId));
     const stretch = {
-      ...{ afterSeq, endSeq, lastSeq, fromSeq, entries: own, standings },
+      ...{ afterSeq, endSeq, lastSeq, fromSeq, entries: pageEntries, standings },
       toSeq: toSeq ?? Number.MAX_SAFE_INTEGER,
       isEnd: endSeq >= Math.max(lastSeq, lastGrantSeq),
       balances: balances.filter(({ id, grantSeq }) => ids.has(id) || (grantSeq > afterSeq && grantSeq <= endSeq)),

@@ -31,9 +31,9 @@ it.each(Object.entries(WRONG_FIELDS))("suggests only existing fields of %s, and 
     if (name.startsWith("/")) expect(fieldsOf(schemas.UsageEvent)).toContain(name.slice(1));
     else expect(known).toContain(name);
     if (below !== undefined) expect(fieldsOf(schemas[id]?.properties?.[name])).toContain(below);
-    const own = known.filter((other) => other !== field).map(plainName);
-    const taken = names.split(" ").filter((wrong) => own.includes(plainName(wrong)));
-    expect(taken, field).toEqual([]);
+    const otherNames = known.filter((other) => other !== field).map(plainName);
+    const collisions = names.split(" ").filter((wrong) => otherNames.includes(plainName(wrong)));
+    expect(collisions, field).toEqual([]);
   }
 });
 

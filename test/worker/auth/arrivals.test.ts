@@ -37,8 +37,8 @@ async function world() {
 async function sendMany(count: number, send: (n: number) => Promise<{ status: number }>): Promise<Map<number, number>> {
   const statuses = new Map<number, number>();
   for (let sent = 0; sent < count; sent += 100) {
-    const some = Array.from({ length: Math.min(100, count - sent) }, (_, n) => send(sent + n));
-    for (const { status } of await Promise.all(some)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
+    const batch = Array.from({ length: Math.min(100, count - sent) }, (_, n) => send(sent + n));
+    for (const { status } of await Promise.all(batch)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
   }
   return statuses;
 }
@@ -178,8 +178,8 @@ describe("requests of one address with a publishable key", () => {
 
 it("requests of one address are counted by the isolate if the platform's rate limiter fails", async () => {
   const { app, clock } = await world();
-  const broken: RateLimit = { limit: async () => Promise.reject(new Error("The limiter is down.")) };
-  const call = makeClient(clock, { PUBLIC_REQUESTS: broken });
+  const failingLimiter: RateLimit = { limit: async () => Promise.reject(new Error("The limiter is down.")) };
+  const call = makeClient(clock, { PUBLIC_REQUESTS: failingLimiter });
   const statuses = await sendMany(1_201, askConfig(call, app.keys.pk_live, "192.0.2.7"));
   expect(statuses.get(200)).toBe(1_200);
 });
@@ -188,8 +188,8 @@ describe("an unknown key", () => {
   it("counts towards its address's limit, whether it is malformed, not issued, or missing from the body", async () => {
     const { app, clock, call } = await world();
     const limited = makeClient(clock, { PUBLIC_REQUESTS: full });
-    const made = () => writeKey("secret", app.environments.live, randomId(""));
-    for (const key of ["sk_live_made-up", made()]) {
+    const newKey = () => writeKey("secret", app.environments.live, randomId(""));
+    for (const key of ["sk_live_made-up", newKey()]) {
       expectError(await call("GET", LIST, { key }), "invalid_key");
       expectError(await limited("GET", LIST, { key }), "rate_limited");
       const body = { userId: "u", packId: "Pack" };
@@ -200,7 +200,7 @@ describe("an unknown key", () => {
     const body = { event: "seen", distinct_id: "u" };
     expectError(await limited("POST", "/batch/", { body }), "temporarily_unavailable");
     expectError(await limited("POST", "/flags/", { body }), "rate_limited");
-    expectError(await limited("POST", "/i/v1/analytics/events", { key: made(), body }), "temporarily_unavailable");
+    expectError(await limited("POST", "/i/v1/analytics/events", { key: newKey(), body }), "temporarily_unavailable");
     expect((await limited("GET", LIST, { key: app.keys.sk_live })).status).toBe(200);
   });
 
@@ -289,10 +289,10 @@ describe("from an address above its limit", () => {
   it("other keys have a separate limit of 60 a minute, above which no query is sent", async () => {
     const { app, list, exceed, fill, spent } = await beyond();
     await exceed();
-    const made = () => writeKey("secret", app.environments.live, randomId(""));
-    expect(await sendMany(60, () => list(made()))).toEqual(new Map([[429, 60]]));
+    const newKey = () => writeKey("secret", app.environments.live, randomId(""));
+    expect(await sendMany(60, () => list(newKey()))).toEqual(new Map([[429, 60]]));
     expect(spent().roundTrips).toBeGreaterThanOrEqual(60);
-    expect(await sendMany(20, () => list(made()))).toEqual(new Map([[429, 20]]));
+    expect(await sendMany(20, () => list(newKey()))).toEqual(new Map([[429, 20]]));
     expectError(await list(app.keys.sk_live), "rate_limited");
     expect(spent().roundTrips).toBe(0);
     expect((await list(app.keys.sk_live, "192.0.2.2")).status).toBe(200);

@@ -70,10 +70,10 @@ describe("the verification of an end-user token", () => {
   });
 
   it("refuses a signature by a key in the token's own header, and does not fetch the URLs there", async () => {
-    const [own, strangers] = [await pairFor("RS256"), await pairFor("RS256", "other")];
-    const { setting, isolate } = publish([{ ...own.publicJwk, kid: "first" }]);
-    const fields = { jwk: strangers.publicJwk, jku: "https://evil.example/keys", x5u: "https://evil.example/cert" };
-    const token = await sign("RS256", strangers.privateJwk, header(fields), payload);
+    const [pair, strangersPair] = [await pairFor("RS256"), await pairFor("RS256", "other")];
+    const { setting, isolate } = publish([{ ...pair.publicJwk, kid: "first" }]);
+    const fields = { jwk: strangersPair.publicJwk, jku: "https://evil.example/keys", x5u: "https://evil.example/cert" };
+    const token = await sign("RS256", strangersPair.privateJwk, header(fields), payload);
     expect(await judge(setting, token, isolate)).toBe("signature");
     for (const [url] of vi.mocked(fetch).mock.calls) expect(String(url)).not.toContain("evil");
   });
@@ -96,20 +96,20 @@ describe("the verification of an end-user token", () => {
   });
 
   it("refuses keys of another curve, for another use, of another algorithm, and private keys", async () => {
-    const [own, wide] = [await pairFor("ES256"), await pairFor("ES384")];
-    const token = await sign("ES256", own.privateJwk, header({ alg: "ES256" }), payload);
-    const asWide = await sign("ES384", wide.privateJwk, header({ alg: "ES256" }), payload);
-    const jwk = { ...own.publicJwk, kid: "first" };
+    const [pair, widePair] = [await pairFor("ES256"), await pairFor("ES384")];
+    const token = await sign("ES256", pair.privateJwk, header({ alg: "ES256" }), payload);
+    const asWide = await sign("ES384", widePair.privateJwk, header({ alg: "ES256" }), payload);
+    const jwk = { ...pair.publicJwk, kid: "first" };
     const accepts = publish([jwk]);
     expect(await judge(accepts.setting, token, accepts.isolate)).toEqual(GOOD);
     for (const [key, sent] of [
-      [{ ...wide.publicJwk, kid: "first" }, asWide],
-      [{ ...wide.publicJwk, crv: "P-256", kid: "first" }, asWide],
+      [{ ...widePair.publicJwk, kid: "first" }, asWide],
+      [{ ...widePair.publicJwk, crv: "P-256", kid: "first" }, asWide],
       [{ ...jwk, use: "enc" }, token],
       [{ ...jwk, key_ops: ["sign"] }, token],
       [{ ...jwk, key_ops: ["deriveBits"] }, token],
       [{ ...jwk, alg: "ES384" }, token],
-      [{ ...own.privateJwk, kid: "first" }, token],
+      [{ ...pair.privateJwk, kid: "first" }, token],
       [{ ...jwk, y: jwk.x }, token],
       [{ ...jwk, x: undefined }, token],
       [null, token],

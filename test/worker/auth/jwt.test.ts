@@ -117,17 +117,17 @@ async function expectAgreement(setting: EndUserSetting, keys: readonly unknown[]
 
 describe("Purser agrees with jose, except where Purser is stricter, on random tokens", () => {
   it.each(ASYMMETRIC)("signed with %s and judged by published keys", { timeout: 120_000 }, async (alg) => {
-    const [own, strangers] = [await pairFor(alg), await pairFor(alg, "other")];
+    const [pair, strangersPair] = [await pairFor(alg), await pairFor(alg, "other")];
     const verdicts = new Map<string, number>();
     const set = fc.array(keyArbitrary(alg), { minLength: 1, maxLength: 3 });
     const tried = [headerArbitrary(alg), claimsArbitrary, mutationArbitrary, set] as const;
     const property = fc.asyncProperty(...tried, async (header, claims, mutate, kinds) => {
       const keys = kinds.map(({ isStrangers, ...fields }) => {
-        const jwk = { ...(isStrangers ? strangers : own).publicJwk };
+        const jwk = { ...(isStrangers ? strangersPair : pair).publicJwk };
         return Object.assign(jwk, JSON.parse(JSON.stringify(fields)));
       });
       const { setting, isolate } = publish(keys);
-      const token = mutate(await sign(alg, own.privateJwk, JSON.stringify(header), JSON.stringify(claims)));
+      const token = mutate(await sign(alg, pair.privateJwk, JSON.stringify(header), JSON.stringify(claims)));
       const verdict = await expectAgreement(setting, keys, token, isolate);
       verdicts.set(verdict, (verdicts.get(verdict) ?? 0) + 1);
     });

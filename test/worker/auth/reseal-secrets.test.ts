@@ -98,10 +98,10 @@ describe("after SETTINGS_SECRET was rotated, the cron", () => {
       expect(marksOf(await stored()).size).toBe(left === 4 ? 1 : 2);
       expect(await run(ROTATED, 1)).toEqual([]);
     }
-    const done = await stored();
-    expect(marksOf(done).size).toBe(1);
+    const resealed = await stored();
+    expect(marksOf(resealed).size).toBe(1);
     expect(await run()).toEqual([]);
-    expect(await stored()).toEqual(done);
+    expect(await stored()).toEqual(resealed);
     const { d1, spent } = countingD1(env.DB);
     await run({ DB: d1 });
     // A previous secret that equals the current one counts as none.

@@ -76,13 +76,13 @@ describe("the secret of an hs256 setting", () => {
     await set(END_USER_SETTING);
     const before = env.SETTINGS_SECRET;
     const rotated = client({ SETTINGS_SECRET: "the-next-secret-of-32-characters-", SETTINGS_SECRET_PREVIOUS: before });
-    const done = client({ SETTINGS_SECRET: "the-next-secret-of-32-characters-" });
+    const afterRotation = client({ SETTINGS_SECRET: "the-next-secret-of-32-characters-" });
     expect((await list(rotated)).status).toBe(200);
-    expectError(await list(done), "secrets_unavailable");
+    expectError(await list(afterRotation), "secrets_unavailable");
     const old = await storedOf(app);
     expect((await set(END_USER_SETTING, rotated)).status).toBe(200);
     expect(await storedOf(app)).not.toBe(old);
-    expect((await list(done)).status).toBe(200);
+    expect((await list(afterRotation)).status).toBe(200);
   });
 });
 
@@ -92,7 +92,7 @@ describe("origins in the setting", () => {
 
   it("are at most 20, each of the form https://host[:port] as browsers send it", async () => {
     const { set } = await world();
-    for (const bad of [
+    for (const origin of [
       "http://app.example.com",
       "https://app.example.com/",
       "https://APP.example.com",
@@ -103,7 +103,7 @@ describe("origins in the setting", () => {
       "",
       7,
     ]) {
-      const answer = await set({ ...END_USER_SETTING, origins: [PAGE, bad] });
+      const answer = await set({ ...END_USER_SETTING, origins: [PAGE, origin] });
       expectError(answer, "invalid_request", "setting.origins[1]");
     }
     expectError(

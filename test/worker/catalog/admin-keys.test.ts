@@ -19,10 +19,10 @@ describe("a new administration key", () => {
   it("is shown once and stored as its hash in DB, with an entry in the audit that holds no secret", async () => {
     const { appId } = await makeApp();
     const rights = { scopes: ["read", "people"], apps: [appId], modes: ["live"] };
-    const made = await create({ name: "Support", ...rights });
-    expect(made.status).toBe(200);
-    expect(isAdminKey(made.body.key)).toBe(true);
-    const { key: text, ...shown } = made.body;
+    const answer = await create({ name: "Support", ...rights });
+    expect(answer.status).toBe(200);
+    expect(isAdminKey(answer.body.key)).toBe(true);
+    const { key: text, ...shown } = answer.body;
     const row = await firstDb().prepare("SELECT * FROM admin_keys WHERE id = ?").bind(shown.adminKeyId).first();
     expect(row).toMatchObject({ hash: await sha256(text), hint: `ak_…${text.slice(-4)}`, name: "Support" });
     expect(JSON.stringify(row)).not.toContain(text);
@@ -48,8 +48,8 @@ describe("a new administration key", () => {
     expectError(await create({ ...named, modes: ["prod"] }), "invalid_request", "modes[0]");
     expectError(await create({ ...named, apps: ["app_none"] }), "not_found", "appId");
     expectError(await create({ ...named, scope: "read" }), "invalid_request", "scope");
-    const made = await create({ ...named, scopes: ["read", "read"], modes: ["live", "test"] });
-    expect(made.body).toMatchObject({ scopes: ["read"], apps: null, modes: ["live", "test"] });
+    const answer = await create({ ...named, scopes: ["read", "read"], modes: ["live", "test"] });
+    expect(answer.body).toMatchObject({ scopes: ["read"], apps: null, modes: ["live", "test"] });
   });
 
   it("for both modes may use routes that belong to no mode", async () => {
@@ -154,8 +154,8 @@ describe("an administration key", () => {
     await call("POST", `${ADMIN}/balances/${balanceId}/adjust`, { key, body: { delta: 1, note: "Sorry" } });
     const url = "https://user:word@hooks.example.com:8443/in/secret-path?token=1";
     const hook = { mode: "live", url: url.replace("user:word@", ""), types: ["**"] };
-    const made = await call("POST", `${ADMIN}/apps/${app.appId}/webhooks`, { key, body: hook });
-    expect(made.status).toBe(200);
+    const created = await call("POST", `${ADMIN}/apps/${app.appId}/webhooks`, { key, body: hook });
+    expect(created.status).toBe(200);
     for (const [scopes, userId, shown] of [
       [["read"], null, "https://hooks.example.com:8443"],
       [["read", "people"], "u", hook.url],
@@ -187,15 +187,15 @@ describe.each(FAULTS)("when a trip to the database fails (%s),", (fault) => {
     for (const persists of [false, true]) {
       const name = `Fault ${fault} ${persists}`;
       faulty.plan({ fault, at: 1, persists });
-      const made = await failing("POST", `${ADMIN}/keys`, { key, body: { name, scopes: ["read"] } });
+      const answer = await failing("POST", `${ADMIN}/keys`, { key, body: { name, scopes: ["read"] } });
       faulty.plan(null);
-      expect([200, 503]).toContain(made.status);
+      expect([200, 503]).toContain(answer.status);
       const keys = await count("SELECT count(*) AS n FROM admin_keys WHERE name = ?", name);
       const target =
         "SELECT count(*) AS n FROM admin_audit WHERE app_id = '' AND target IN (SELECT id FROM admin_keys WHERE name = ?)";
       expect(await count(target, name)).toBe(keys);
-      if (made.status === 200) expect(keys).toBe(1);
-      if (fault === "before" || fault === "amid") expect(keys).toBe(made.status === 200 ? 1 : 0);
+      if (answer.status === 200) expect(keys).toBe(1);
+      if (fault === "before" || fault === "amid") expect(keys).toBe(answer.status === 200 ? 1 : 0);
     }
     vi.restoreAllMocks();
   });
@@ -204,8 +204,8 @@ describe.each(FAULTS)("when a trip to the database fails (%s),", (fault) => {
     vi.spyOn(scheduler, "wait").mockResolvedValue();
     const { key: text, adminKeyId } = await makeAdminKey(call, { scopes: ["read"] });
     faulty.plan({ fault, at: 1, persists: true });
-    const asked = await failing("GET", `${ADMIN}/apps`, { key: text });
-    expect(asked.status).toBe(503);
+    const answer = await failing("GET", `${ADMIN}/apps`, { key: text });
+    expect(answer.status).toBe(503);
     faulty.plan(null);
     expect((await failing("GET", `${ADMIN}/apps`, { key: text })).status).toBe(200);
     faulty.plan({ fault, at: 1 });
@@ -222,8 +222,8 @@ describe.each(FAULTS)("when a trip to the database fails (%s),", (fault) => {
 describe("a request with an administration key", () => {
   it("takes one trip and reads at most two rows more than one with the admin token", async () => {
     const { key: text } = await makeAdminKey(call, { scopes: ["read", "write"] });
-    const [own, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
-    const counted = makeClient(new Clock(), { DB: own.d1, SPARE: spare.d1 });
+    const [home, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
+    const counted = makeClient(new Clock(), { DB: home.d1, SPARE: spare.d1 });
     const costsOf = async (sent: string) => {
       const { appId } = await makeApp();
       const costs: number[][] = [];
@@ -233,7 +233,7 @@ describe("a request with an administration key", () => {
       ] as const) {
         const options = { key: sent, ...(body === undefined ? {} : { body }) };
         expect((await counted(method, `${ADMIN}/apps/${appId}/${path}`, options)).status).toBe(200);
-        const [a, b] = [own.spent(), spare.spent()];
+        const [a, b] = [home.spent(), spare.spent()];
         costs.push([a.roundTrips + b.roundTrips, a.rowsRead + b.rowsRead, a.rowsWritten + b.rowsWritten]);
       }
       return costs;
@@ -249,14 +249,14 @@ describe("a request with an administration key", () => {
 
   it("counts for its address if the key is unknown, is then refused without a query for a minute, and does not count as a wrong admin token", async () => {
     const clock = new Clock();
-    const [own, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
+    const [home, spare] = [countingD1(env.DB), countingD1(env.SPARE)];
     let requests = 0;
     let tries = 0;
     const PUBLIC_REQUESTS: RateLimit = { limit: async () => ({ success: ++requests <= 1_200 }) };
     const ADMIN_TRIES: RateLimit = { limit: async () => ({ success: ++tries <= 10 }) };
-    const counted = makeClient(clock, { DB: own.d1, SPARE: spare.d1, PUBLIC_REQUESTS, ADMIN_TRIES });
+    const counted = makeClient(clock, { DB: home.d1, SPARE: spare.d1, PUBLIC_REQUESTS, ADMIN_TRIES });
     const unknown = writeAdminKey(randomId(""));
-    const trips = () => own.spent().roundTrips + spare.spent().roundTrips;
+    const trips = () => home.spent().roundTrips + spare.spent().roundTrips;
     for (const expected of [1, 0, 0]) {
       expectError(await counted("GET", `${ADMIN}/apps`, { key: unknown }), "invalid_key");
       expect(trips()).toBe(expected);

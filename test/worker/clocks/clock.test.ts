@@ -174,8 +174,8 @@ describe("moving a clock far", () => {
     }
     const again = await w.put(DAY_MS);
     expect(again.headers.get("idempotent-replayed")).toBe("true");
-    const ended = (await w.ledger()).filter(({ reason }: { reason: string }) => reason === "reservation_expired");
-    expect(ended.map(({ occurredAt }: { occurredAt: string }) => occurredAt)).toEqual(
+    const expiries = (await w.ledger()).filter(({ reason }: { reason: string }) => reason === "reservation_expired");
+    expect(expiries.map(({ occurredAt }: { occurredAt: string }) => occurredAt)).toEqual(
       Array.from({ length: 45 }, (_, index) => w.at((5 + index) * MINUTE_MS)),
     );
     expect((await w.put(DAY_MS)).body).toEqual({ now: w.at(DAY_MS), status: "ready" });

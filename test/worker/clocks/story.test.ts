@@ -44,17 +44,17 @@ describe("moving a clock", () => {
     await w.reserve({ reservationId: "res_charged", expiresInSeconds: 120, onExpiry: "charge" });
     await w.reserve({ reservationId: "res_soon", expiresInSeconds: 60 });
     await w.move(DAY_MS);
-    const ended = (await w.ledger()).slice(4);
+    const entries = (await w.ledger()).slice(4);
     expect(
-      ended.map((entry: Record<string, unknown>) => [entry.reason, entry.reservationId, entry.occurredAt]),
+      entries.map((entry: Record<string, unknown>) => [entry.reason, entry.reservationId, entry.occurredAt]),
     ).toEqual([
       ["reservation_expired", "res_soon", w.at(MINUTE_MS)],
       ["reservation_released", "res_charged", w.at(2 * MINUTE_MS)],
       ["event_committed", "res_charged", w.at(2 * MINUTE_MS)],
       ["reservation_expired", "res_late", w.at(60 * MINUTE_MS)],
     ]);
-    const told = (await w.messages()).filter(({ type }) => type !== "credits.granted");
-    expect(told.map(({ type, at }) => [type, at])).toEqual([
+    const messages = (await w.messages()).filter(({ type }) => type !== "credits.granted");
+    expect(messages.map(({ type, at }) => [type, at])).toEqual([
       ["reservation.expired", w.at(MINUTE_MS)],
       ["usage.recorded", w.at(2 * MINUTE_MS)],
       ["reservation.expired", w.at(60 * MINUTE_MS)],

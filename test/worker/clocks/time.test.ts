@@ -160,8 +160,8 @@ describe("the environment's time", () => {
     expect((await w.admin("PUT", "/expiry-notices", { mode: "test", days: [7, 1] })).status).toBe(200);
     await w.cron();
     await w.move(20 * DAY_MS);
-    const told = (await w.messages()).filter(({ type }) => type.startsWith("balance."));
-    expect(told.map(({ type, at }) => [type, at])).toEqual([
+    const messages = (await w.messages()).filter(({ type }) => type.startsWith("balance."));
+    expect(messages.map(({ type, at }) => [type, at])).toEqual([
       ["balance.expiring", w.at(9 * DAY_MS)],
       ["balance.expired", w.at(10 * DAY_MS)],
     ]);

@@ -32,8 +32,8 @@ describe("Stripe's events in an environment with a test clock", () => {
     expect(await send(good, "cs_good")).toMatchObject({ outcome: "granted" });
     const listed = await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_test });
     expect(listed.body.credits).toMatchObject([{ grantedAt: at(DAY_MS) }]);
-    const gone = { ...user, metadata: { pack: "gone" }, payment_intent: "pi_gone" };
-    expect(await send(gone, "cs_gone")).toMatchObject({ outcome: "unmatched" });
+    const unknownPack = { ...user, metadata: { pack: "gone" }, payment_intent: "pi_gone" };
+    expect(await send(unknownPack, "cs_gone")).toMatchObject({ outcome: "unmatched" });
     const messages = async () =>
       (
         await env.DB.prepare("SELECT type, at_ms AS atMs FROM webhook_messages WHERE environment_id = ?")

@@ -119,9 +119,9 @@ it("a grant and a recurring grant ask before they make a new user, and make none
   ] as const;
   for (const [path, own] of acts) {
     const of = (userId: string) => ({ ...fields, ...own, userId });
-    const asked = await read(`${path}/confirm${query(of("new"))}`);
-    expect(asked.text, path).toContain("No user has this id yet. The grant makes a new user.");
-    expect(hidden(asked.text, "asked")).toBe("yes");
+    const confirmation = await read(`${path}/confirm${query(of("new"))}`);
+    expect(confirmation.text, path).toContain("No user has this id yet. The grant makes a new user.");
+    expect(hidden(confirmation.text, "asked")).toBe("yes");
     expect((await read(`${path}/confirm${query(of("known"))}`)).text).not.toContain("No user has this id");
     expect((await send(path, { ...of("new"), asked: "yes" })).status).toBe(400);
     expect((await read("users?userId=new")).text).toContain("No user has this id");
@@ -147,8 +147,8 @@ describe("a new key", () => {
   it("is shown once, on a page that can be reloaded, and is made once even if its form is sent twice", async () => {
     const { app, read, send } = await world();
     const nonce = hidden((await read("keys")).text, "nonce");
-    const made = await send("keys", { kind: "secret", name: "Backend", nonce });
-    expect(made.status).toBe(303);
+    const answer = await send("keys", { kind: "secret", name: "Backend", nonce });
+    expect(answer.status).toBe(303);
     const shown = /value="(sk_live_\w+)"/.exec((await read("keys")).text)?.[1];
     expect(shown).toBeDefined();
     expect((await read("keys")).text).not.toContain(shown);
@@ -167,11 +167,11 @@ describe("after the session ended,", () => {
     const fields = { _form: "old", kind: "secret", name: `Kept "><b>` };
     const foreign = await browser.post(`${at}/keys`, fields, { "sec-fetch-site": "cross-site" });
     expect(foreign.status).toBe(403);
-    const asked = await (await browser.post(`${at}/keys`, fields)).text();
-    expect(asked).toContain("the form is kept");
-    const kept = hidden(asked, "kept").replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">");
+    const signIn = await (await browser.post(`${at}/keys`, fields)).text();
+    expect(signIn).toContain("the form is kept");
+    const kept = hidden(signIn, "kept").replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">");
     const wrong = await (await browser.post("/admin/sign-in", { token: "wrong", kept })).text();
-    expect(hidden(wrong, "kept")).toBe(hidden(asked, "kept"));
+    expect(hidden(wrong, "kept")).toBe(hidden(signIn, "kept"));
     const page = await (await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name: "Ana", kept })).text();
     expect(page).toContain(`action="${at}/keys"`);
     expect(page).not.toContain("<b>Kept");
@@ -226,8 +226,8 @@ describe("a pack's page", () => {
     const items = () =>
       env.DB.prepare("SELECT count(*) AS n FROM credit_pack_items WHERE pack_id = ?").bind(packId).first("n");
     const change = { ...fields, packName: "Items", version: "1" };
-    const asked = await send(`packs/${packId}`, change);
-    expect(await asked.text()).toContain("will have no items");
+    const confirmation = await send(`packs/${packId}`, change);
+    expect(await confirmation.text()).toContain("will have no items");
     expect(await items()).toBe(1);
     expect((await send(`packs/${packId}`, { ...change, asked: "yes", sure: "yes" })).status).toBe(303);
     expect(await items()).toBe(0);
@@ -305,8 +305,8 @@ it("an administration key is made once by a form sent twice, shown once, listed,
   const payments = () => call("GET", `/api/v1/admin/apps/${app.appId}/payments?mode=live`, { key: shown ?? "" });
   expect((await payments()).status).toBe(200);
   const [, adminKeyId = ""] = /revoke\?adminKeyId=([^"]+)/.exec(ofKey[0] ?? "") ?? [];
-  const asked = await read(`/admin/apps/admin-keys/revoke?adminKeyId=${adminKeyId}`);
-  expect(asked.text).toContain("This cannot be undone");
+  const confirmation = await read(`/admin/apps/admin-keys/revoke?adminKeyId=${adminKeyId}`);
+  expect(confirmation.text).toContain("This cannot be undone");
   expect((await payments()).status).toBe(200);
   expect((await send("/admin/apps/admin-keys/revoke", { adminKeyId })).status).toBe(303);
   expect((await payments()).status).toBe(401);

@@ -132,9 +132,16 @@ describe("a session", () => {
       browser.setCookie(`${good.slice(0, at)}${good[at] === "A" ? "B" : "A"}${good.slice(at + 1)}`);
       expect(isSignedOut(await browser.get("/admin/apps")), `character ${at}`).toBe(true);
     }
-    for (const bad of [good.slice(0, -1), `${good}A`, `${good}.`, `${good}=`, "purser_session=", "purser_session=."]) {
-      browser.setCookie(bad);
-      expect(isSignedOut(await browser.get("/admin/apps")), bad.slice(-4)).toBe(true);
+    for (const cookie of [
+      good.slice(0, -1),
+      `${good}A`,
+      `${good}.`,
+      `${good}=`,
+      "purser_session=",
+      "purser_session=.",
+    ]) {
+      browser.setCookie(cookie);
+      expect(isSignedOut(await browser.get("/admin/apps")), cookie.slice(-4)).toBe(true);
     }
     browser.setCookie(good);
     expect((await browser.get("/admin/apps")).status).toBe(200);
@@ -148,8 +155,8 @@ describe("a session", () => {
     const make = (_form: string, headers: Record<string, string> = {}) =>
       mine.post("/admin/apps", { _form, name: "Made" }, { host: "purser.test", ...headers });
     const before = await env.DB.prepare("SELECT count(*) AS n FROM apps").first();
-    for (const bad of ["", `${token}A`, await other.formToken(), mine.cookie().replace("purser_session=", "")]) {
-      expect((await make(bad)).status).toBe(403);
+    for (const wrongToken of ["", `${token}A`, await other.formToken(), mine.cookie().replace("purser_session=", "")]) {
+      expect((await make(wrongToken)).status).toBe(403);
     }
     for (const headers of [{ origin: "https://evil.example" }, { "sec-fetch-site": "same-site" }, { origin: "null" }]) {
       expect((await make(token, headers)).status).toBe(403);
@@ -201,8 +208,8 @@ describe("a session", () => {
     const names: unknown[] = [];
     for (const name of ["Ana López", "dashboard"]) {
       await browser.post("/admin/sign-in", { token: env.ADMIN_TOKEN, name });
-      const made = await browser.post("/admin/apps", { _form: await browser.formToken(), name: "Made" });
-      const appId = /app_\w+/.exec(made.headers.get("location") ?? "")?.[0] ?? "";
+      const answer = await browser.post("/admin/apps", { _form: await browser.formToken(), name: "Made" });
+      const appId = /app_\w+/.exec(answer.headers.get("location") ?? "")?.[0] ?? "";
       names.push(await env.DB.prepare("SELECT actor FROM admin_audit WHERE app_id = ?").bind(appId).first("actor"));
     }
     expect(names).toEqual(["Ana López", "dashboard"]);
@@ -295,8 +302,8 @@ describe("the page of alerts", () => {
       browser.post(`${at}${path}`, { _form: await browser.formToken(), ...fields });
     const form = { nonce: "n", name: "Nearly used up", unit: "tokens", event: "chat.*", below: "12.5", of: "percent" };
     for (let i = 0; i < 2; i++) {
-      const made = await post("", form);
-      expect([made.status, made.headers.get("location")]).toEqual([303, `${at}?notice=created`]);
+      const answer = await post("", form);
+      expect([answer.status, answer.headers.get("location")]).toEqual([303, `${at}?notice=created`]);
     }
     const text = await (await browser.get(at)).text();
     expect(text.match(/>Nearly used up<\/a>/g)).toHaveLength(1);
@@ -304,18 +311,18 @@ describe("the page of alerts", () => {
     const refused = await post("", { ...form, nonce: "m", below: "101" });
     expect(refused.status).toBe(400);
     expect(await refused.text()).toContain("Below must be above 0 and at most 100.");
-    const [one = ""] = /\/alr_\w+/.exec(text) ?? [];
-    expect(await (await browser.get(at + one)).text()).toContain('value="12.5"');
+    const [alertPath = ""] = /\/alr_\w+/.exec(text) ?? [];
+    expect(await (await browser.get(at + alertPath)).text()).toContain('value="12.5"');
     const edited = { name: "Used up", event: "", below: "20", of: "percent" };
-    expect((await post(one, edited)).headers.get("location")).toBe(`${at}${one}?notice=changed`);
+    expect((await post(alertPath, edited)).headers.get("location")).toBe(`${at}${alertPath}?notice=changed`);
     const changed = await (await browser.get(at)).text();
     for (const part of [">Used up</a>", "20 % of what was issued in tokens"]) expect(changed).toContain(part);
-    const below = await post(one, { ...edited, below: "0" });
+    const below = await post(alertPath, { ...edited, below: "0" });
     expect([below.status, (await below.text()).includes("field-error")]).toEqual([400, true]);
-    expect((await browser.get(`${at.replace("/live/", "/test/")}${one}`)).status).toBe(404);
-    expect(await (await browser.get(`${at}${one}/delete`)).text()).toContain("This cannot be undone.");
-    expect((await post(`${one}/delete`, {})).headers.get("location")).toBe(`${at}?notice=deleted`);
-    expect((await post(`${one}/delete`, {})).status).toBe(404);
+    expect((await browser.get(`${at.replace("/live/", "/test/")}${alertPath}`)).status).toBe(404);
+    expect(await (await browser.get(`${at}${alertPath}/delete`)).text()).toContain("This cannot be undone.");
+    expect((await post(`${alertPath}/delete`, {})).headers.get("location")).toBe(`${at}?notice=deleted`);
+    expect((await post(`${alertPath}/delete`, {})).status).toBe(404);
     expect((await post("/notices", { days: "30, 7 1" })).headers.get("location")).toBe(`${at}?notice=days`);
     expect(await (await browser.get(at)).text()).toContain('value="30, 7, 1"');
     expect((await post("/notices", { days: "soon" })).status).toBe(400);
@@ -358,7 +365,7 @@ describe("the form that adjusts a balance", () => {
     const browser = browse(clock);
     await browser.signIn();
     const _form = await browser.formToken();
-    const [own, other] = [await makeApp(), await makeApp()];
+    const [app, other] = [await makeApp(), await makeApp()];
     const steps = async (balanceId: string) =>
       (
         await env.DB.prepare("SELECT remaining_steps AS steps FROM credit_balances WHERE id = ?")
@@ -366,12 +373,12 @@ describe("the form that adjusts a balance", () => {
           .first<{ steps: number }>()
       )?.steps;
     const [ownId = "", ...others] = [
-      ...(await seedBalances(own.environments.live, "u1", 1)),
-      ...(await seedBalances(own.environments.test, "u1", 1)),
+      ...(await seedBalances(app.environments.live, "u1", 1)),
+      ...(await seedBalances(app.environments.test, "u1", 1)),
       ...(await seedBalances(other.environments.live, "u1", 1)),
     ];
     const send = (balanceId: string, adjustmentId: string) =>
-      browser.post(`/admin/apps/${own.appId}/live/users/adjust`, {
+      browser.post(`/admin/apps/${app.appId}/live/users/adjust`, {
         _form,
         userId: "u1",
         balanceId,
@@ -395,18 +402,18 @@ it("the page of a person shows which ids it claims, which id claims it, and whic
   await browser.signIn();
   const app = await makeApp();
   const call = makeClient(clock);
-  const [own, user, buyer] = [1, 2, 3].map((n) => `0194685f-8a3c-7d11-9f2b-00000000000${n}`);
+  const [device, user, buyer] = [1, 2, 3].map((n) => `0194685f-8a3c-7d11-9f2b-00000000000${n}`);
   const identify = (other: string | undefined) => ({
     event: "$identify",
     distinct_id: "ana",
     properties: { $anon_distinct_id: other },
   });
-  await send(call, app.keys.pk_live, [identify(own), identify(user), identify(buyer)]);
+  await send(call, app.keys.pk_live, [identify(device), identify(user), identify(buyer)]);
   await send(call, app.keys.pk_live, [{ event: "$identify", distinct_id: user, properties: {} }]);
   await seedBalances(app.environments.live, buyer ?? "", 1);
   await send(call, app.keys.sk_live, [
     { event: "$create_alias", distinct_id: "ana", properties: { alias: "crm-7" } },
-    { event: "seen", distinct_id: own },
+    { event: "seen", distinct_id: device },
   ]);
   const linked = async (distinctId: string) => {
     const path = `/admin/apps/${app.appId}/live/people?distinctId=${encodeURIComponent(distinctId)}`;
@@ -416,14 +423,14 @@ it("the page of a person shows which ids it claims, which id claims it, and whic
   };
   const page = await linked("ana");
   const rowOf = (id: string | undefined) => page.rows.find((row) => row.includes(` ${id} `));
-  expect(rowOf(own)).toMatch(/ counted /);
+  expect(rowOf(device)).toMatch(/ counted /);
   expect(rowOf(user)).toMatch(/not counted .*it is an identified user/);
   expect(rowOf(buyer)).toMatch(/not counted .*it has credits/);
   expect(rowOf("crm-7")).toMatch(/alias.* verified /);
-  for (const id of [own, user, buyer, "crm-7"]) expect(page.section).toContain(`people?distinctId=${id}"`);
+  for (const id of [device, user, buyer, "crm-7"]) expect(page.section).toContain(`people?distinctId=${id}"`);
   expect(page.section).not.toMatch(/This id is linked to <(a|span)/);
   for (const [id, standing] of [
-    [own, "counted"],
+    [device, "counted"],
     [user, "it is an identified user"],
     ["crm-7", "verified"],
   ]) {
@@ -639,8 +646,8 @@ describe("several databases", () => {
     await browser.signIn();
     for (const database of ["DB", "DB_1"]) {
       const name = randomId("Desk ");
-      const made = await browser.post("/admin/apps", { _form: await browser.formToken(), name, database });
-      const home = made.headers.get("location") ?? "";
+      const answer = await browser.post("/admin/apps", { _form: await browser.formToken(), name, database });
+      const home = answer.headers.get("location") ?? "";
       const appId = /app_\w+/.exec(home)?.[0] ?? "";
       expect(appId.at(-1)).toBe(database === "DB" ? "0" : "1");
       const page = await (await browser.get("/admin/apps")).text();

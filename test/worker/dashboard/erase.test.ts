@@ -18,19 +18,19 @@ async function world() {
   const read = async (path: string) => textOf(await browser.get(path.startsWith("/") ? path : `${at}/${path}`));
   const send = async (path: string, fields: Record<string, string>) =>
     browser.post(path.startsWith("/") ? path : `${at}/${path}`, { _form: await browser.formToken(), ...fields });
-  const held = () => findInDatabase(TRACES, w.app.environments.live.id);
+  const traces = () => findInDatabase(TRACES, w.app.environments.live.id);
   const form = {
     distinctId: ANA,
     distinctIds: JSON.stringify([ANA, DEVICE, CRM]),
     confirmation: ANA,
     reason: "request",
   };
-  return { ...w, read, send, textOf, held, form };
+  return { ...w, read, send, textOf, traces, form };
 }
 
 it("the form of an erasure shows a preview, and changes nothing unless the id is typed and the ids are those shown", async () => {
-  const { read, send, textOf, held, form } = await world();
-  const before = await held();
+  const { read, send, textOf, traces, form } = await world();
+  const before = await traces();
   expect(await read(`people?distinctId=${encodeURIComponent(ANA)}`)).toContain("people/erase?distinctId=");
   const shown = await read(`people/erase?distinctId=${encodeURIComponent(ANA)}`);
   for (const part of [ANA, DEVICE, CRM, form.distinctIds, "3 ids", "analytics", "balances", "Credits revoked"]) {
@@ -48,22 +48,22 @@ it("the form of an erasure shows a preview, and changes nothing unless the id is
     expect(refused.status).toBe(status);
     expect(await textOf(refused)).toContain(says);
   }
-  expect(await held()).toEqual(before);
+  expect(await traces()).toEqual(before);
 });
 
 it("the form of an erasure erases once, leads to a receipt without personal data, and the erasure can be lifted", async () => {
-  const { read, send, held, form, post } = await world();
-  const asked = await read(`people/erase?distinctId=${encodeURIComponent(ANA)}`);
-  const done = await send("people/erase", form);
-  expect(done.status).toBe(303);
-  const place = done.headers.get("location") ?? "";
+  const { read, send, traces, form, post } = await world();
+  const confirmation = await read(`people/erase?distinctId=${encodeURIComponent(ANA)}`);
+  const answer = await send("people/erase", form);
+  expect(answer.status).toBe(303);
+  const place = answer.headers.get("location") ?? "";
   expect(place).toMatch(/people\/erasures\/era_\w+$/);
-  expect(await held()).toEqual([]);
+  expect(await traces()).toEqual([]);
   const receipt = await read(place);
   for (const part of ["completed", "request", "Recoverable", "deleted", '/lift"']) expect(receipt).toContain(part);
   // The form and the receipt say the same about what can be undone.
   const undo = "Erased data cannot be restored. Nothing is stored for these ids until the erasure is lifted";
-  for (const said of [asked, receipt]) expect(said).toContain(undo);
+  for (const page of [confirmation, receipt]) expect(page).toContain(undo);
   for (const id of [ANA, CRM, DEVICE]) expect(receipt).not.toContain(id);
   expect(await read("audit")).toContain("people/erasures/era_");
   expect((await send("people/erase", form)).headers.get("location")).toBe(place);

@@ -166,9 +166,9 @@ describe("the list behind a figure of the overview", () => {
     const { pathname, search } = new URL(downloadUrl);
     expect((await browser.get(pathname + search)).status).toBe(200);
     const filters = { from: today(), to: today() };
-    const made = await list({ figure: "minted", ...filters });
-    expect(made.map(([, who]) => who).sort()).toEqual([SHOWN_EVIL, "bob"]);
-    expect(made.every(([, , , by = ""]) => by.startsWith("key_"))).toBe(true);
+    const links = await list({ figure: "minted", ...filters });
+    expect(links.map(([, who]) => who).sort()).toEqual([SHOWN_EVIL, "bob"]);
+    expect(links.every(([, , , by = ""]) => by.startsWith("key_"))).toBe(true);
     expect((await list({ figure: "opened", ...filters })).map(([, who]) => who)).toEqual([SHOWN_EVIL]);
     expect(await list({ figure: "minted", from: "2020-01-01", to: "2020-01-02" })).toEqual([]);
     expect(await read("figures?figure=minted")).toContain(`/admin/apps/${app.appId}/live/people?distinctId=ada`);
@@ -222,7 +222,7 @@ describe("a list in pages", () => {
     const at = `iif(i < 10, ${99 * DAY_MS}, iif(i < ?2 - 10, ${100 * DAY_MS}, ${101 * DAY_MS}))`;
     await run(grants("many", "'whale'", "i + 1", at, `${200 * DAY_MS}`), many);
     const ctx = makeCtx(app.environments.live, new Clock());
-    const found = async (kind: EntriesOf, fromMs: number, toMs: number) => {
+    const entryIds = async (kind: EntriesOf, fromMs: number, toMs: number) => {
       const pages = await all((cursor) => findEntries(ctx, kind, { fromMs, toMs }, cursor));
       for (const { entries } of pages) {
         expect(entries.length).toBeLessThanOrEqual(lookedAtEntriesMax);
@@ -232,11 +232,11 @@ describe("a list in pages", () => {
       expect(new Set(ids).size).toBe(ids.length);
       return ids.length;
     };
-    expect(await found("granted", 100 * DAY_MS, 101 * DAY_MS)).toBe(users + many - 20);
-    expect(await found("granted", 99 * DAY_MS, 102 * DAY_MS)).toBe(users + many);
-    expect(await found("granted", 99 * DAY_MS, 100 * DAY_MS)).toBe(10);
-    expect(await found("granted", 100 * DAY_MS + 1, 100 * DAY_MS + 2)).toBe(Math.floor((users + 1) / 3));
-    expect(await found("spent", 99 * DAY_MS, 102 * DAY_MS)).toBe(0);
+    expect(await entryIds("granted", 100 * DAY_MS, 101 * DAY_MS)).toBe(users + many - 20);
+    expect(await entryIds("granted", 99 * DAY_MS, 102 * DAY_MS)).toBe(users + many);
+    expect(await entryIds("granted", 99 * DAY_MS, 100 * DAY_MS)).toBe(10);
+    expect(await entryIds("granted", 100 * DAY_MS + 1, 100 * DAY_MS + 2)).toBe(Math.floor((users + 1) / 3));
+    expect(await entryIds("spent", 99 * DAY_MS, 102 * DAY_MS)).toBe(0);
 
     const filters = { fromMs: 200 * DAY_MS, toMs: 201 * DAY_MS, isSpent: true };
     const expiries = await all((cursor) => listExpiries(ctx, filters, cursor));

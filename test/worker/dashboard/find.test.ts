@@ -70,11 +70,11 @@ describe("the search for objects", () => {
       ...keys,
       body: { eventId: "evt-1", userId: "ana", event: "chat.done", model: "gpt-x", quantities: { tokens: 100 } },
     });
-    const held = await call("POST", "/api/v1/usage/reservations", {
+    const reservation = await call("POST", "/api/v1/usage/reservations", {
       ...keys,
       body: { reservationId: "res_one", userId: "ana", event: "chat.done", quantities: { tokens: 50 } },
     });
-    expect(held.status).toBe(200);
+    expect(reservation.status).toBe(200);
     expect((await read(`users?q=${balanceId}`)).location).toContain(`users/balance?balanceId=${balanceId}`);
     const balance = (await read(`users/balance?balanceId=${balanceId}`)).text;
     for (const part of [sibling, "users?userId=ana", "ref &quot;&gt;", `packs/${packId}`])
@@ -236,8 +236,8 @@ it("the search for users finds their balances by a reference or its beginning, a
     await grant(userId, packId, { externalRef });
   }
   const elsewhere = makeCtx(other.environments.live, clock);
-  const theirs = await makeLegacyPack(other.appId, "Any", "count");
-  await grantPack(elsewhere, grantInput.parse({ userId: "eve", packId: theirs, quantity: 1, externalRef: ref }));
+  const otherPackId = await makeLegacyPack(other.appId, "Any", "count");
+  await grantPack(elsewhere, grantInput.parse({ userId: "eve", packId: otherPackId, quantity: 1, externalRef: ref }));
   const users = async (q: string) =>
     [...(await read(`users${query({ q })}`)).text.matchAll(/users\?userId=(ana|bob|cyd|dan|eve)/g)].map(([, id]) => id);
   expect(await users(ref)).toEqual(["ana", "bob", "cyd"]);
@@ -286,22 +286,22 @@ it("the search of the application finds users and people by a part of an id, peo
   const batch = [{ event: "seen", distinct_id: "visitor-zoe", properties: { $set } }];
   await call("POST", "/batch/", { key: app.keys.sk_live, body: { api_key: app.keys.sk_live, batch } });
   await flushActivity(bound());
-  const found = async (q: string) => (await read(`search?${new URLSearchParams({ q })}`)).text;
-  expect(await found("ANA")).toContain("users?userId=team-7%2Fana");
-  expect(await found("tor-z")).toContain("people?distinctId=visitor-zoe");
+  const search = async (q: string) => (await read(`search?${new URLSearchParams({ q })}`)).text;
+  expect(await search("ANA")).toContain("users?userId=team-7%2Fana");
+  expect(await search("tor-z")).toContain("people?distinctId=visitor-zoe");
   // The search by e-mail does not depend on the last activity.
   await env.DB.prepare("UPDATE distinct_ids SET last_active_day = NULL WHERE environment_id = ?")
     .bind(app.environments.live.id)
     .run();
   for (const q of ["zoe@example.com", "ZOE@EXAMPLE.COM"]) {
-    expect(await found(q)).toContain("people?distinctId=visitor-zoe");
+    expect(await search(q)).toContain("people?distinctId=visitor-zoe");
   }
-  expect(await found("oe@example.com")).not.toContain("people?distinctId=visitor-zoe");
-  expect(await found("invoice-7")).toContain("users/balance?balanceId=crb_");
-  expect(await found("wallet")).toContain(`packs/${packId}"`);
-  expect(await found(EVIL)).not.toContain("<img");
-  expect(await found("nobody at all")).toContain("Nothing found");
-  expect(await found("")).toContain("Search this application");
+  expect(await search("oe@example.com")).not.toContain("people?distinctId=visitor-zoe");
+  expect(await search("invoice-7")).toContain("users/balance?balanceId=crb_");
+  expect(await search("wallet")).toContain(`packs/${packId}"`);
+  expect(await search(EVIL)).not.toContain("<img");
+  expect(await search("nobody at all")).toContain("Nothing found");
+  expect(await search("")).toContain("Search this application");
   expect((await read(`search?q=${"x".repeat(501)}`)).status).toBe(400);
   // Other pages have the search field too.
   expect((await read("packs")).text).toContain(`action="/admin/apps/${app.appId}/live/search"`);
@@ -321,13 +321,13 @@ it("the search finds every person of the application by an e-mail address, even 
   await set(other.app, "visitor-5", "old@example.com");
   // No activity of these people is recorded.
   await env.DB.prepare("UPDATE distinct_ids SET last_active_day = NULL WHERE distinct_id LIKE 'visitor-%'").run();
-  const found = async () => {
+  const search = async () => {
     const { text } = await read(`search?q=${encodeURIComponent("OLD@example.com")}`);
     return [...text.matchAll(/people\?distinctId=(visitor-\d)/g)].map(([, id]) => id);
   };
-  expect(new Set(await found())).toEqual(new Set(["visitor-1", "visitor-2"]));
+  expect(new Set(await search())).toEqual(new Set(["visitor-1", "visitor-2"]));
   await set(app, "visitor-1", "new@example.com");
-  expect(new Set(await found())).toEqual(new Set(["visitor-2"]));
+  expect(new Set(await search())).toEqual(new Set(["visitor-2"]));
 });
 
 it("the search skips properties that SQLite cannot read as JSON and very long addresses, and finds other addresses", async () => {
@@ -343,10 +343,10 @@ it("the search skips properties that SQLite cannot read as JSON and very long ad
   await store("person-deep", deep);
   await store("person-long", long);
   await store("found", JSON.stringify({ email: "long@".padEnd(320, "x") }));
-  const found = async (email: string) => (await read(`search?${new URLSearchParams({ q: email })}`)).text;
-  expect(await found("long@".padEnd(320, "x"))).toContain("people?distinctId=found");
-  expect(await found("long@".padEnd(321, "x"))).not.toContain("people?distinctId=person-long");
-  expect(await found("deep@example.com")).not.toContain("people?distinctId=person-deep");
+  const search = async (email: string) => (await read(`search?${new URLSearchParams({ q: email })}`)).text;
+  expect(await search("long@".padEnd(320, "x"))).toContain("people?distinctId=found");
+  expect(await search("long@".padEnd(321, "x"))).not.toContain("people?distinctId=person-long");
+  expect(await search("deep@example.com")).not.toContain("people?distinctId=person-deep");
 });
 
 it("the list of people can be narrowed by the beginning of an id", async () => {

@@ -75,8 +75,8 @@ describe("a list that is longer than a page", () => {
     const w = await world();
     for (const [index, amount] of [1000, 3000, 2000].entries()) {
       const fields = { client_reference_id: "ada", metadata: { pack: "wallet" }, payment_intent: `pi_${index}` };
-      const made = session(`cs_${index}`, { ...fields, amount_subtotal: amount, amount_total: amount });
-      await w.deliver(eventOf("checkout.session.completed", w.nowS + index, made));
+      const checkout = session(`cs_${index}`, { ...fields, amount_subtotal: amount, amount_total: amount });
+      await w.deliver(eventOf("checkout.session.completed", w.nowS + index, checkout));
       w.clock.ms += 1_000;
     }
     expect(await w.column("payments", "Payments", 0)).toEqual(["pi_2", "pi_1", "pi_0"]);
@@ -102,8 +102,8 @@ describe("a list that is longer than a page", () => {
     }
     const newest = await w.column("users?userId=ada", "Ledger", 2);
     expect([newest.length, newest[0], newest[1]]).toEqual([50, "-55 tokens", "-54 tokens"]);
-    const up = await w.column("users?userId=ada&sort=delta&order=desc", "Ledger", 2);
-    expect(up.slice(0, 3)).toEqual(["+2,000 tokens", "-1 tokens", "-2 tokens"]);
+    const ascending = await w.column("users?userId=ada&sort=delta&order=desc", "Ledger", 2);
+    expect(ascending.slice(0, 3)).toEqual(["+2,000 tokens", "-1 tokens", "-2 tokens"]);
     const rest = await w.column("users?userId=ada&sort=delta&order=desc&page=2", "Ledger", 2);
     expect([rest.length, rest.at(-1)]).toEqual([6, "-55 tokens"]);
     const { lines } = await w.csv("users/ledger.csv?userId=ada&reason=event_committed&sort=delta&order=asc");
@@ -131,13 +131,13 @@ describe("a list that is longer than a page", () => {
       (await w.csv(`audit.csv?action=stripe.set&sort=at&order=${order}`)).lines
         .slice(1)
         .map((line) => line.split(",")[0]);
-    const up = await times("asc");
-    expect(up.length).toBeGreaterThan(1);
-    expect(up).toEqual(up.toSorted());
-    expect(await times("desc")).toEqual(up.toReversed());
+    const ascending = await times("asc");
+    expect(ascending.length).toBeGreaterThan(1);
+    expect(ascending).toEqual(ascending.toSorted());
+    expect(await times("desc")).toEqual(ascending.toReversed());
     // The list's own order is newest first.
-    const own = (await w.csv("audit.csv?action=stripe.set")).lines.slice(1).map((line) => line.split(",")[0]);
-    expect(own).toEqual(up.toReversed());
+    const unsorted = (await w.csv("audit.csv?action=stripe.set")).lines.slice(1).map((line) => line.split(",")[0]);
+    expect(unsorted).toEqual(ascending.toReversed());
   });
 
   it("refuses an unknown order, and names the known ones", async () => {
@@ -165,6 +165,6 @@ it("a sorted list reads its first 10,000 rows, and reports whether others follow
   };
   const all = await readFirstRows(pages(20));
   expect([all.rows.length, all.rows.at(-1), all.isCut, trips]).toEqual([10_000, 9_999, false, 20]);
-  const cut = await readFirstRows(pages(21));
-  expect([cut.rows.length, cut.isCut, trips]).toEqual([10_000, true, 40]);
+  const list = await readFirstRows(pages(21));
+  expect([list.rows.length, list.isCut, trips]).toEqual([10_000, true, 40]);
 });

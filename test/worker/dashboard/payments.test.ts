@@ -37,16 +37,16 @@ it("the page of payments shows what to enter at Stripe, the last event, and what
   await w.deliver(eventOf("charge.refunded", w.nowS, charge("ch_1", "pi_1", 250)));
   const { text } = await w.read("payments");
   for (const part of ["pi_1", "granted", "ada", "$10.00", "$2.50", "2026-01-15"]) expect(text).toContain(part);
-  const one = await w.read("payments/cs_1");
-  expect(one.status).toBe(200);
+  const page = await w.read("payments/cs_1");
+  expect(page.status).toBe(200);
   for (const part of ["<code>pi_1</code>", "<code>cs_1</code>", "charge.refunded", "taken", "250"])
-    expect(one.text).toContain(part);
-  expect(one.text).toContain('href="https://dashboard.stripe.com/payments/pi_1"');
-  const asked = /aria-label="Asked for"[\s\S]*?<\/table>/.exec(one.text)?.[0] ?? "";
-  for (const part of ["cs_1", "wallet"]) expect(asked).toContain(part);
-  const events = /aria-label="Events"[\s\S]*?<\/table>/.exec(one.text)?.[0] ?? "";
+    expect(page.text).toContain(part);
+  expect(page.text).toContain('href="https://dashboard.stripe.com/payments/pi_1"');
+  const requested = /aria-label="Asked for"[\s\S]*?<\/table>/.exec(page.text)?.[0] ?? "";
+  for (const part of ["cs_1", "wallet"]) expect(requested).toContain(part);
+  const events = /aria-label="Events"[\s\S]*?<\/table>/.exec(page.text)?.[0] ?? "";
   for (const part of ["ada", "https://dashboard.stripe.com/events/evt_"]) expect(events).toContain(part);
-  expect(one.text).not.toContain("Grant it by hand");
+  expect(page.text).not.toContain("Grant it by hand");
   expect((await w.read("payments?status=unmatched")).text).toContain("No payments.");
   expect((await w.read("payments/pi_none")).status).toBe(404);
 });
@@ -135,11 +135,11 @@ it("the preview of a refund equals the effect of the later event, and changes no
     const cells = [...shown.matchAll(/<td[^>]*>([\s\S]*?)<\/td>/g)].map(([, cell = ""]) =>
       cell.replace(/<[^>]*>/g, ""),
     );
-    const [taken] = (await w.payments())[0].grants.map((grant: { taken: number }) => grant.taken);
+    const [takenBefore] = (await w.payments())[0].grants.map((grant: { taken: number }) => grant.taken);
     const refunded = Math.min(1000, before + part);
     await w.deliver(eventOf("charge.refunded", w.nowS + 9, charge("ch_1", "pi_1", refunded)));
-    const [after] = (await w.payments())[0].grants.map((grant: { taken: number }) => grant.taken);
-    expect(Number(cells[2]?.replaceAll(",", "")), `${before} ${part} ${round}`).toBe(after - taken);
+    const [takenAfter] = (await w.payments())[0].grants.map((grant: { taken: number }) => grant.taken);
+    expect(Number(cells[2]?.replaceAll(",", "")), `${before} ${part} ${round}`).toBe(takenAfter - takenBefore);
     expect(Number(cells[3]?.replaceAll(",", ""))).toBe((await w.balances("ada"))[0]?.[1]);
   }
 }, 60_000);

@@ -21,9 +21,9 @@ it("statements can be requested in the dashboard, are shown when they are ready,
   expect(await (await browser.get(at)).text()).toContain("No statements yet");
   const refused = await ask("2026-02");
   expect([refused.status, (await refused.text()).includes("is not over yet")]).toEqual([400, true]);
-  const made = await ask("2026-01");
-  expect(made.status).toBe(303);
-  const place = made.headers.get("location") ?? "";
+  const answer = await ask("2026-01");
+  expect(answer.status).toBe(303);
+  const place = answer.headers.get("location") ?? "";
   expect(await (await browser.get(place)).text()).toContain("The statement is being made.");
   expect((await browser.get(`${place}.csv`)).status).toBe(503);
   // A line whose sums a double cannot hold exactly.

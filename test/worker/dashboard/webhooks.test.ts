@@ -35,9 +35,9 @@ describe("the pages of webhooks", () => {
     const w = await world();
     expect((await w.read()).text).toContain("No endpoints yet");
     const form = { nonce: "n", url, types: "credits.*, usage.recorded", description: "" };
-    const made = await w.send("", form);
-    const place = made.headers.get("location") ?? "";
-    expect([made.status, place]).toEqual([
+    const answer = await w.send("", form);
+    const place = answer.headers.get("location") ?? "";
+    expect([answer.status, place]).toEqual([
       303,
       expect.stringMatching(/webhooks\/whk_[0-9A-Za-z]{22}\?notice=created$/),
     ]);

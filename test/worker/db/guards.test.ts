@@ -1312,8 +1312,8 @@ const parents: Readonly<Record<string, readonly string[]>> = {
 
 const names = async (sql: string): Promise<string[]> =>
   (await db.prepare(sql).all<{ name: string }>()).results.map((row) => row.name);
-const own = "name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'";
-const tables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND ${own}`;
+const isOwn = "name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'";
+const tables = `SELECT name FROM sqlite_schema WHERE type = 'table' AND ${isOwn}`;
 
 /** The changes of an erasure to all rows of the user. */
 const erased: readonly string[] = [
@@ -1359,7 +1359,7 @@ describe("the database", () => {
     expect(Object.keys(attacks).toSorted()).toEqual(
       await names("SELECT name FROM sqlite_schema WHERE type = 'trigger' ORDER BY name"),
     );
-    const texts = await names(`SELECT sql AS name FROM sqlite_schema WHERE type = 'table' AND ${own}`);
+    const texts = await names(`SELECT sql AS name FROM sqlite_schema WHERE type = 'table' AND ${isOwn}`);
     const found = texts.flatMap((text) => [...text.matchAll(/CONSTRAINT "(\w+)" CHECK/g)].map(([, name]) => name));
     expect(Object.keys(checks).toSorted()).toEqual(found.toSorted());
     const indexes = await names(`SELECT t.name || '.' || (
@@ -1430,8 +1430,8 @@ describe("the database", () => {
       const triggers = await names(`SELECT name FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = '${table}'`);
       const dropAll = triggers.map((name) => `DROP TRIGGER ${name}`);
       for (const value of ["0.5", "'much'", "x'00'"]) {
-        const said = await outcome(...dropAll, `UPDATE ${table} SET ${column} = ${value}`);
-        expect(said, `${table}.${column} = ${value}`).toMatch(/cannot store|datatype mismatch/);
+        const error = await outcome(...dropAll, `UPDATE ${table} SET ${column} = ${value}`);
+        expect(error, `${table}.${column} = ${value}`).toMatch(/cannot store|datatype mismatch/);
       }
     }
   }, 120_000);

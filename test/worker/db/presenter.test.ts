@@ -29,10 +29,10 @@ async function jsonBySql(json: SQL, source: SQL, table: SQL, rows: readonly (rea
     ),
   );
   const { text, params } = statement({ rows: JSON.stringify(rows) });
-  const found = await env.DB.prepare(text)
+  const results = await env.DB.prepare(text)
     .bind(...params)
     .raw<[string]>();
-  return found.map(([one]) => one);
+  return results.map(([json]) => json);
 }
 
 /** A common table expression with the table's name and columns, but without its constraints. */
@@ -48,7 +48,7 @@ function asTable(table: SQLiteTable): SQL {
 const text = fc.string({ unit: "grapheme", maxLength: 40 }).filter((one) => !one.includes("\0"));
 /** Any value that a column may have. */
 function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): fc.Arbitrary<unknown> {
-  const given: fc.Arbitrary<unknown> =
+  const value: fc.Arbitrary<unknown> =
     enumValues !== undefined && enumValues.length > 0
       ? fc.constantFrom(...enumValues)
       : dataType === "boolean"
@@ -62,7 +62,7 @@ function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): f
               : name === "balanceId"
                 ? text.map((one) => `crb_${one}`)
                 : text;
-  return notNull ? given : fc.option(given, { freq: 4 });
+  return notNull ? value : fc.option(value, { freq: 4 });
 }
 
 interface Presented {
@@ -136,8 +136,8 @@ it("SQL writes amounts as decimals that parse to the numbers of other responses,
   const random = Array.from({ length: 5_000 }, (_, index) => (index * 1_759_218_604_441.6) | 0 || index);
   const values = [...small, ...large, ...random, ...random.map((value) => value * 2_000_003)];
   for (const unit of ["count", "tokens", "seconds", "cents"] as const) {
-    for (const given of [unit, sql`${unit}`]) {
-      const texts = await ofNumbers(amountJson(sql`v.n`, given), values);
+    for (const unitSql of [unit, sql`${unit}`]) {
+      const texts = await ofNumbers(amountJson(sql`v.n`, unitSql), values);
       expect(texts.map((one) => JSON.parse(one))).toEqual(values.map((value) => fromSteps(unit, steps(value))));
       expect(texts.filter((one) => /\.\d*0$|\.$/.test(one))).toEqual([]);
     }

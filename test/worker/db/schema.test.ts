@@ -246,13 +246,13 @@ describe("a balance", () => {
       { seq: 5 },
       { seq: 0 },
     ];
-    for (const begun of wrong) {
+    for (const columns of wrong) {
       for (const verb of WAYS.filter((way) => way !== "INSERT OR IGNORE")) {
-        await expectRefused(balance(verb, { id: "crb_new", ...begun }));
+        await expectRefused(balance(verb, { id: "crb_new", ...columns }));
       }
       // OR IGNORE may skip the row silently, but must not store it.
       const before = await everything();
-      await run(balance("INSERT OR IGNORE", { id: "crb_new", ...begun })).catch(() => null);
+      await run(balance("INSERT OR IGNORE", { id: "crb_new", ...columns })).catch(() => null);
       expect(await everything()).toEqual(before);
     }
   });
@@ -631,14 +631,14 @@ describe("the tables", () => {
         "SELECT name, wr AS withoutRowid, strict FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
       )
       .all<{ name: string; withoutRowid: number; strict: number }>();
-    const own = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
-    expect(own.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
+    const ownTables = results.filter((row) => !/^(sqlite_|_cf_|d1_)/.test(row.name));
+    expect(ownTables.map((row) => row.name).sort()).toEqual(tables.map((table) => getTableConfig(table).name).sort());
     // A tree without rowids holds whole rows in its inner pages.
     const withRowids = [
       ...["accounts", "environments", "analytics_events", "id_properties", "large_properties"],
       ...["payment_facts", "stripe_settings"],
     ];
-    for (const row of own) {
+    for (const row of ownTables) {
       expect(row, row.name).toMatchObject({ strict: 1, withoutRowid: withRowids.includes(row.name) ? 0 : 1 });
     }
   });
@@ -667,8 +667,8 @@ describe("the tables", () => {
         config.columns.map((column) => ({ name: column.name, type: column.getSQLType(), isNotNull: column.notNull })),
       );
       const key = columns.filter((column) => column.pk > 0).sort((a, b) => a.pk - b.pk);
-      const meant = config.primaryKeys[0]?.columns ?? config.columns.filter((column) => column.primary);
-      expect(key.map((column) => column.name)).toEqual(meant.map((column) => column.name));
+      const expected = config.primaryKeys[0]?.columns ?? config.columns.filter((column) => column.primary);
+      expect(key.map((column) => column.name)).toEqual(expected.map((column) => column.name));
 
       const { results: indexes } = await db
         .prepare(

@@ -11,8 +11,8 @@ afterAll(expectLedgerInvariants);
 
 /** An application with a call that returns its cost by D1's own counters, for the table of docs/architecture.md. */
 async function world() {
-  const made = await erasureWorld();
-  const { app, clock } = made;
+  const world = await erasureWorld();
+  const { app, clock } = world;
   const counting = countingD1(env.DB);
   const call = makeClient(clock, { DB: counting.d1 });
   const post = async (path: string, body: object) => {
@@ -23,7 +23,7 @@ async function world() {
     });
     return { answer, cost: counting.spent() };
   };
-  return { ...made, counted: post };
+  return { ...world, counted: post };
 }
 
 const chat = { event: "chat.done", quantities: { tokens: 1 } };
@@ -40,14 +40,14 @@ it.each([1, 40, 400])(
     await seedConsents(live, ANA, rows);
     const dry = await counted("erase-person", { distinctId: ANA, dryRun: true });
     expect(dry.cost).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
-    const done = await counted("erase-person", { distinctId: ANA });
-    expect(done.answer.status).toBe("completed");
+    const erasure = await counted("erase-person", { distinctId: ANA });
+    expect(erasure.answer.status).toBe("completed");
     // Events, usage, balances with their grants, other entries, consents.
     const all = 6 * rows;
     expect(dry.cost.rowsRead).toBeLessThanOrEqual(2 * all + 30);
-    expect(done.cost.roundTrips).toBe(7);
-    expect(done.cost.rowsRead).toBeLessThanOrEqual(20 * all + 300);
-    expect(done.cost.rowsWritten).toBeLessThanOrEqual(3 * all + 30);
+    expect(erasure.cost.roundTrips).toBe(7);
+    expect(erasure.cost.rowsRead).toBeLessThanOrEqual(20 * all + 300);
+    expect(erasure.cost.rowsWritten).toBeLessThanOrEqual(3 * all + 30);
     const again = await counted("erase-person", { distinctId: ANA });
     expect(again.cost).toMatchObject({ roundTrips: 3, rowsWritten: 0 });
     expect(again.cost.rowsRead).toBeLessThanOrEqual(30);

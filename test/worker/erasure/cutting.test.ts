@@ -30,15 +30,15 @@ describe("an id that only claims by publishable keys reach", () => {
     const dry = await erase(world, { dryRun: true });
     expect(dry.body.distinctIds.toSorted()).toEqual([DEVICE, "ana", VERIFIED].sort());
     expect(dry.body.notErased).toBeUndefined();
-    const asked = { distinctIds: ["ana", VERIFIED] };
-    const dryWithout = await erase(world, { dryRun: true, ...asked });
+    const ids = { distinctIds: ["ana", VERIFIED] };
+    const dryWithout = await erase(world, { dryRun: true, ...ids });
     expect(dryWithout.body).toMatchObject({ distinctIdCount: 2, notErased: [DEVICE], erased: { ids: 2 } });
     for (const distinctIds of [["ana"], ["ana", DEVICE], ["ana", VERIFIED, "bob"]]) {
       const refused = await erase(world, { distinctIds });
       expectError(refused, "changed_meanwhile");
       expect(refused.body.error.details.distinctIds.toSorted()).toEqual([DEVICE, "ana", VERIFIED].sort());
     }
-    const { status, body } = await erase(world, asked);
+    const { status, body } = await erase(world, ids);
     expect([status, body.status, body.notErased, body.distinctIdCount]).toEqual([200, "completed", [DEVICE], 2]);
     expect(await propertiesOf(world, DEVICE)).toEqual([{ page: "before" }]);
     expect(await claimsOf(app)).toEqual([]);
@@ -124,10 +124,10 @@ describe("an id that only claims by publishable keys reach", () => {
   it("is blocked after its own erasure, which is not a repeat of the first one", async () => {
     const world = await linkedWorld();
     const first = await erase(world);
-    const own = await world.post("erase-person", { distinctId: DEVICE });
-    expect(own.body.erasureId).not.toBe(first.body.erasureId);
+    const second = await world.post("erase-person", { distinctId: DEVICE });
+    expect(second.body.erasureId).not.toBe(first.body.erasureId);
     const again = await world.post("erase-person", { distinctId: DEVICE });
-    expect(again.body.erasureId).toBe(own.body.erasureId);
+    expect(again.body.erasureId).toBe(second.body.erasureId);
     await send(world.call, world.app.keys.pk_live, [seen(DEVICE)]);
     expect(await propertiesOf(world, DEVICE)).toEqual([]);
   });
@@ -198,27 +198,27 @@ describe("another person's event", () => {
     const { app, call } = world;
     await erase(world, { blockIds: [DEVICE] });
     const large = { $set: Object.fromEntries(Array.from({ length: 1_100 }, (_, n) => [`name-${n}`, n])) };
-    const requests = (own: string, device: string, bob: string) => [
-      [seen(own)],
-      [identify(own)],
-      [identify(own, `${device.slice(0, -4)}abcd`)],
-      [identify(own, bob)],
-      [identify(own, "anonymous")],
-      [identify(bob, own)],
+    const requests = (id: string, device: string, bob: string) => [
+      [seen(id)],
+      [identify(id)],
+      [identify(id, `${device.slice(0, -4)}abcd`)],
+      [identify(id, bob)],
+      [identify(id, "anonymous")],
+      [identify(bob, id)],
       [identify(bob, device), identify(bob, device)],
-      [{ ...seen(own, { alias: bob }), event: "$create_alias" }],
+      [{ ...seen(id, { alias: bob }), event: "$create_alias" }],
       [{ ...seen(device, { alias: bob }), event: "$create_alias" }],
-      [{ ...seen(device, { alias: own }), event: "$create_alias" }],
-      [seen(own, large), seen(device, { $set: { a: 1 } })],
-      [{ ...seen(own), event: "" }],
+      [{ ...seen(device, { alias: id }), event: "$create_alias" }],
+      [seen(id, large), seen(device, { $set: { a: 1 } })],
+      [{ ...seen(id), event: "" }],
     ];
     for (const [kind, key] of [app.keys.pk_live, app.keys.sk_live].entries()) {
       for (const index of requests("", "", "").keys()) {
         const answers: unknown[] = [];
         for (const isErased of [true, false]) {
           const name = `${kind}-${index}-${isErased}`;
-          const [own, device] = isErased ? ["ana", DEVICE] : [`eve-${name}`, crypto.randomUUID()];
-          const batch = requests(own, device, `bob-${name}`)[index] ?? [];
+          const [id, device] = isErased ? ["ana", DEVICE] : [`eve-${name}`, crypto.randomUUID()];
+          const batch = requests(id, device, `bob-${name}`)[index] ?? [];
           const events = batch.map((event) => ({ ...event, uuid: crypto.randomUUID() }));
           const v1 = await call("POST", "/i/v1/analytics/events", { key, body: { batch: events } });
           const v0 = await call("POST", "/batch/", { body: { api_key: key, batch } });

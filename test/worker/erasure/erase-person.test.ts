@@ -24,8 +24,8 @@ describe("an erasure", () => {
     const expected = Object.entries(columnClasses).flatMap(([table, { names = [], text = [] }]) =>
       [...names, ...text].map((column) => `${table}.${column}`),
     );
-    const held = expected.filter((column) => !WITHOUT_TRACE.some((form) => form.test(column)));
-    expect(await findInDatabase(TRACES, id)).toEqual(held.toSorted());
+    const columns = expected.filter((column) => !WITHOUT_TRACE.some((form) => form.test(column)));
+    expect(await findInDatabase(TRACES, id)).toEqual(columns.toSorted());
 
     const { body: dry } = await post("erase-person", { distinctId: ANA, dryRun: true });
     const answer = await post("erase-person", { distinctId: ANA, reason: "request" });

@@ -24,12 +24,12 @@ function queryCounter() {
     queries += statements.length;
     return send(statements);
   });
-  const taken = () => {
+  const takeCount = () => {
     const count = queries;
     queries = 0;
     return count;
   };
-  return { d1, taken };
+  return { d1, takeCount };
 }
 
 /** Ids that Ana claims, each with properties, some with events and credits of their own. */
@@ -86,8 +86,8 @@ it("an erasure of more than 10,000 ids completes by calls that each stay within 
   });
   expect(dry.distinctIds).toHaveLength(10_000);
   // The dry run shows only some of the ids, so the erasure is confirmed by their count.
-  const some = await post("erase-person", { distinctId: ANA, distinctIds: dry.distinctIds });
-  expect([some.status, some.body.error.details.distinctIds.length]).toEqual([409, 10_000]);
+  const partial = await post("erase-person", { distinctId: ANA, distinctIds: dry.distinctIds });
+  expect([partial.status, partial.body.error.details.distinctIds.length]).toEqual([409, 10_000]);
   const fewer = await post("erase-person", { distinctId: ANA, distinctIdCount: IDS });
   expectError(fewer, "changed_meanwhile", "distinctIdCount");
   expect(fewer.body.error.details).toEqual({ distinctIdCount: IDS + 1 });
@@ -99,7 +99,7 @@ it("an erasure of more than 10,000 ids completes by calls that each stay within 
   let body = { erasureId: "", status: "running" };
   for (; body.status === "running" && calls < 40; calls++) {
     ({ body } = await call("POST", "/api/v1/erase-person", { key, body: counted }));
-    expect(counter.taken()).toBeLessThan(QUERIES_MAX);
+    expect(counter.takeCount()).toBeLessThan(QUERIES_MAX);
     // While it runs, writes for the person's ids are refused.
     const late = await post("consent", { distinctId: ANA, purpose: "ads", decision: "denied" });
     expect([late.status, late.body.error.code]).toEqual([409, "person_erased"]);
@@ -135,9 +135,9 @@ it("the dashboard erases a person of more than 10,000 ids, unless the ids have c
   expect(refused.status).toBe(409);
   const shown = await shownIn(refused);
   expect([shown.length, shown === before]).toEqual([43, false]);
-  const done = await send(shown);
-  expect(done.status).toBe(303);
-  const erasureId = done.headers.get("location")?.split("/").at(-1) ?? "";
+  const answer = await send(shown);
+  expect(answer.status).toBe(303);
+  const erasureId = answer.headers.get("location")?.split("/").at(-1) ?? "";
   for (let runs = 0; runs < 60; runs++) {
     const { body } = await world.get(`erasures/${erasureId}`);
     if (body.status === "completed") break;
@@ -163,7 +163,7 @@ it("one call erases rows of many pages within D1's query limit", { timeout: 120_
   const counter = queryCounter();
   const call = makeClient(clock, { DB: counter.d1 });
   const { body } = await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: ANA } });
-  expect(counter.taken()).toBeLessThan(QUERIES_MAX);
+  expect(counter.takeCount()).toBeLessThan(QUERIES_MAX);
   expect(body).toMatchObject({
     status: "completed",
     erased: { analytics: 9_000, consent: 5_000 },

@@ -122,6 +122,6 @@ it.each(FAULTS)("an erasure sends its message once, whichever trip fails: %s", a
     await erasePerson(ctx, { ...input, distinctId }).catch(() => {});
     erased.push((await post("erase-person", { distinctId })).body.erasureId);
   }
-  const told = (await storedMessages(app.environments.live)).map(({ type, data }) => [type, data.erasureId]);
-  expect(told.toSorted()).toEqual(erased.map((erasureId) => ["person.erased", erasureId]).toSorted());
+  const messages = (await storedMessages(app.environments.live)).map(({ type, data }) => [type, data.erasureId]);
+  expect(messages.toSorted()).toEqual(erased.map((erasureId) => ["person.erased", erasureId]).toSorted());
 });

@@ -358,10 +358,10 @@ describe("an interrupted erasure", () => {
     await fillPerson(world);
     const before = await books(world);
     const call = makeClient(clock, {}, randomId, inTurn(8));
-    const asked = Array.from({ length: 40 }, () =>
+    const erasures = Array.from({ length: 40 }, () =>
       call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: ANA } }),
     );
-    const answers = await Promise.all(asked);
+    const answers = await Promise.all(erasures);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     const erasureId = await erase(world);
     expect(new Set(answers.map(({ body }) => body.erasureId))).toEqual(new Set([erasureId]));

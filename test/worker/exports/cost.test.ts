@@ -78,8 +78,8 @@ describe("an export", () => {
     // Each id has 800 bytes. A few thousand ids exceed the 2 MB that D1 accepts in a value.
     const ids = Array.from({ length: 1_200 }, (_, index) => `${"🦊".repeat(190)}${index}`);
     await seedPerson(live, {}, ids);
-    const some = new Map(ids.map((id, index) => [id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1)]));
-    await seedBalancesOfMany(live, some);
+    const counts = new Map(ids.map((id, index) => [id, [1, 700][index] ?? (index % 499 === 0 ? 3 : 1)]));
+    await seedBalancesOfMany(live, counts);
     let bytesMax = 0;
     const measuring = hookedD1(
       env.DB,

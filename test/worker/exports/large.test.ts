@@ -76,7 +76,7 @@ describe("a large export is complete", () => {
   it("with many events of the largest size, several to a query", { timeout: timeoutOf(EVENTS, 500) }, async () => {
     const app = await makeApp();
     await seedPerson(app.environments.live, {}, ["ana"]);
-    for (let done = 0; done < EVENTS; done += 40) {
+    for (let seeded = 0; seeded < EVENTS; seeded += 40) {
       await seedAnalytics(app.environments.live, "ana", Array(40).fill(JSON.stringify({ text: LARGEST })));
     }
     const { d1, spent } = countingQueries();

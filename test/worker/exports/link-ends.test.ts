@@ -118,7 +118,7 @@ describe("ending the links of an id", () => {
     await seedPerson(app.environments.live, {}, ["ana"]);
     await seedAnalytics(app.environments.live, "ana", new Array(4_000).fill('{"a":"bcdefghijklmnop"}'));
     const link = await linkTo(app, "ana", clock);
-    const begun = await open(link, clock);
+    const running = await open(link, clock);
     const racing = Array.from({ length: 6 }, async (_, n) => {
       if (n === 3) return `${await revoke(call, app.keys.sk_live, "ana")}`;
       const response = await open(link, clock);
@@ -128,7 +128,7 @@ describe("ending the links of an id", () => {
     });
     const answers = await Promise.all(racing);
     expect(answers.filter((answer) => answer !== 200 && answer !== 401)).toEqual(["0"]);
-    expect(readDocument(await begun.text()).events.analytics).toHaveLength(4_000);
+    expect(readDocument(await running.text()).events.analytics).toHaveLength(4_000);
     expect((await open(link, clock)).status).toBe(401);
   });
 

@@ -90,11 +90,11 @@ describe("creating a link", () => {
     const link = await linkTo(app, "ana", new Clock());
     for (const secret of ["", "fifteen-charact", "🦊".repeat(15)]) {
       const call = makeClient(new Clock(), { ANALYTICS_EXPORT_SECRET: secret });
-      const asked = { key: app.keys.sk_live, body: { distinctId: "ana" } };
-      expectError(await call("POST", PERSON, asked), "export_unavailable");
+      const request = { key: app.keys.sk_live, body: { distinctId: "ana" } };
+      expectError(await call("POST", PERSON, request), "export_unavailable");
       expectError(await call("GET", link), "export_unavailable");
       expectError(await call("GET", "/api/v1/export-download?token=nonsense"), "export_unavailable");
-      expect((await call("GET", "/api/v1/credits?userId=ana", { key: asked.key })).status).toBe(200);
+      expect((await call("GET", "/api/v1/credits?userId=ana", { key: request.key })).status).toBe(200);
     }
   });
 });
@@ -303,7 +303,7 @@ describe("the document", () => {
       },
     });
     const listed = await call("GET", "/api/v1/credits?userId=device&includeExpired=true", { key });
-    const told = await call("GET", "/api/v1/credits/history?userId=device", { key });
+    const history = await call("GET", "/api/v1/credits/history?userId=device", { key });
 
     const claimed = await documentOf(app, "device", clock);
     expect(claimed.person?.distinctIds.map(({ distinctId }) => distinctId)).toEqual(["device"]);
@@ -318,7 +318,7 @@ describe("the document", () => {
       ["device", "identify"],
     ]);
     const kept = { source: "purchase", externalRef: "order-1", notes: 'Hi "Ana"' };
-    const issued: string[] = told.body.entries
+    const issued: string[] = history.body.entries
       .toReversed()
       .flatMap((entry: { reason: string; balanceId: string }) => (entry.reason === "grant" ? [entry.balanceId] : []));
     const byIssue = (a: { balanceId: string }, b: { balanceId: string }) =>
@@ -327,7 +327,7 @@ describe("the document", () => {
       listed.body.credits.map((credit: { balanceId: string }) => ({ ...credit, ...kept })).sort(byIssue),
     );
     // The document does not name who wrote an entry.
-    const written = told.body.entries.map(({ by: _, ...entry }: Record<string, unknown>) => entry);
+    const written = history.body.entries.map(({ by: _, ...entry }: Record<string, unknown>) => entry);
     expect(person?.credits.ledger).toEqual(written.toReversed());
     expect(events.analytics.map(({ event, distinctId }) => [event, distinctId])).toEqual([
       ["$identify", "ana"],

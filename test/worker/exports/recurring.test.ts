@@ -13,9 +13,9 @@ async function world() {
   const key = app.keys.sk_live;
   await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
   const make = async (userId: string, body: object) => {
-    const made = await call("POST", RECURRING, { key, body: { userId, packId: "Free", every: "month", ...body } });
-    expect(made.status).toBe(200);
-    return made.body;
+    const answer = await call("POST", RECURRING, { key, body: { userId, packId: "Free", every: "month", ...body } });
+    expect(answer.status).toBe(200);
+    return answer.body;
   };
   const listOf = async (userId: string) =>
     (await call("GET", `${RECURRING}?userId=${userId}`, { key })).body.recurring as object[];
@@ -42,9 +42,9 @@ it("an export has a person who has only a recurring grant that has not begun", a
 
 it("an export has only written data: a period that is due but not granted yet is not in it", async () => {
   const { clock, make, listOf, exported } = await world();
-  const made = await make("u", {});
+  const grant = await make("u", {});
   clock.advance(40 * DAY_MS);
-  expect(await exported("u")).toMatchObject([{ nextAt: made.nextAt }]);
+  expect(await exported("u")).toMatchObject([{ nextAt: grant.nextAt }]);
   expect(await listOf("u")).toMatchObject([{ nextAt: "2026-03-15T12:00:00.000Z" }]);
 });
 

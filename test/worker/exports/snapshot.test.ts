@@ -181,18 +181,18 @@ it("an export records one failure if its reader leaves while a page is being rea
   const clock = new Clock();
   const app = await makeApp();
   await longLife(app);
-  const asked = Promise.withResolvers<void>();
+  const reached = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
   const stalling = hookedD1(env.DB, async (trip) => {
     if (trip !== 3) return;
-    asked.resolve();
+    reached.resolve();
     await released.promise;
   });
   const reader = (await open(await linkTo(app, "ana", clock), clock, stalling)).body?.getReader();
   const drained = (async () => {
     while ((await reader?.read())?.done === false);
   })();
-  await asked.promise;
+  await reached.promise;
   // The reader has taken all earlier pages, and waits for the page that stalls.
   await scheduler.wait(0);
   await reader?.cancel();

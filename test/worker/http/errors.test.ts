@@ -61,10 +61,10 @@ describe("a wrong method", () => {
 });
 
 describe("a body", () => {
-  const found = { balanceId: "crb_none" };
+  const valid = { balanceId: "crb_none" };
 
   it("is measured in bytes: 1 MiB passes, one byte more does not, however it is sent", async () => {
-    const text = JSON.stringify(found);
+    const text = JSON.stringify(valid);
     const exact = text + " ".repeat(BODY_BYTES_MAX - text.length);
     const asStream = (body: string) => new Response(body).body;
     for (const pack of [(body: string) => body, asStream]) {
@@ -103,9 +103,9 @@ describe("a body", () => {
 
   it("is read as JSON whatever its declared type, even with a byte order mark", async () => {
     for (const type of ["text/plain", "application/json; charset=utf-8", "application/x-www-form-urlencoded", "junk"]) {
-      expectError(await revoke(JSON.stringify(found), { "content-type": type }), "credit_balance_not_found");
+      expectError(await revoke(JSON.stringify(valid), { "content-type": type }), "credit_balance_not_found");
     }
-    expectError(await revoke(`\u{feff}${JSON.stringify(found)}`), "credit_balance_not_found");
+    expectError(await revoke(`\u{feff}${JSON.stringify(valid)}`), "credit_balance_not_found");
   });
 
   it("with an unknown field is refused by its name, even `__proto__` and the like", async () => {
@@ -237,12 +237,12 @@ describe("a bug", () => {
   it("is a 500 that does not reveal its cause, and a log line without personal data", async () => {
     const log = vi.spyOn(console, "error").mockImplementation(() => {});
     const cause = new TypeError(`no such row for alice@example.com\n    at alice@example.com`);
-    const broken = {
+    const failingD1 = {
       withSession: () => {
         throw new Error("SELECT * FROM people WHERE id = 'alice@example.com'", { cause });
       },
     };
-    const breaking = makeClient(new Clock(), { DB: broken as unknown as D1Database });
+    const breaking = makeClient(new Clock(), { DB: failingD1 as unknown as D1Database });
     const answer = await breaking("GET", `${CREDITS}?userId=alice@example.com`, { key: app.keys.sk_live });
     expectError(answer, "internal_error");
     expect(Object.keys(answer.body.error).sort()).toEqual(["code", "message", "requestId"]);
@@ -363,9 +363,9 @@ describe("a bookmark", () => {
   });
 
   it("that this database never issued is ignored: it is neither sent to D1 nor returned", async () => {
-    const given: string[] = [];
+    const starts: string[] = [];
     const withSession = (start: string) => {
-      given.push(start);
+      starts.push(start);
       return env.DB.withSession(start);
     };
     const spied = makeClient(new Clock(), { DB: { withSession } as unknown as D1Database });
@@ -388,19 +388,19 @@ describe("a bookmark", () => {
       expect(answer.headers.get("x-d1-bookmark")).toMatch(FORM);
       expect((answer.headers.get("x-d1-bookmark") ?? "") < future).toBe(true);
     }
-    expect(new Set(given)).toEqual(new Set(["first-unconstrained", "first-primary"]));
+    expect(new Set(starts)).toEqual(new Set(["first-unconstrained", "first-primary"]));
   });
 
   it("can be sent back, and is refused if it is malformed", async () => {
-    const given = (await list("?userId=u")).headers.get("x-d1-bookmark") ?? "";
-    const answer = await list("?userId=u", { "x-d1-bookmark": given });
+    const sentBookmark = (await list("?userId=u")).headers.get("x-d1-bookmark") ?? "";
+    const answer = await list("?userId=u", { "x-d1-bookmark": sentBookmark });
     expect(answer.status).toBe(200);
-    expect((answer.headers.get("x-d1-bookmark") ?? "") >= given).toBe(true);
+    expect((answer.headers.get("x-d1-bookmark") ?? "") >= sentBookmark).toBe(true);
     for (const bookmark of [
       "garbage",
       "first-primary",
-      `${given}0`,
-      given.toUpperCase().replace(/\d/g, "G"),
+      `${sentBookmark}0`,
+      sentBookmark.toUpperCase().replace(/\d/g, "G"),
       "'; --",
     ]) {
       const refused = await list("?userId=u", { "x-d1-bookmark": bookmark });

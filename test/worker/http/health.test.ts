@@ -8,27 +8,27 @@ import { wrappedD1 } from "../../support/wrapped-d1.ts";
 it("health asks D1 at most once a second, even for concurrent requests, and repeats its last result in between (W15)", async () => {
   const clock = new Clock();
   let isDown = false;
-  let asked = 0;
+  let trips = 0;
   const d1 = wrappedD1(env.DB, async (send, statements) => {
-    asked++;
+    trips++;
     if (isDown) throw new Error("D1_ERROR: The database is gone.");
     return send(statements);
   });
   // Health asks `DB`, whichever database this file uses.
   const call = makeClient(clock, { DB: d1, SPARE: d1 });
   const health = () => call("GET", "/health");
-  const some = await Promise.all(Array.from({ length: 50 }, health));
-  expect([new Set(some.map(({ status }) => status)), asked]).toEqual([new Set([200]), 1]);
+  const answers = await Promise.all(Array.from({ length: 50 }, health));
+  expect([new Set(answers.map(({ status }) => status)), trips]).toEqual([new Set([200]), 1]);
   isDown = true;
   clock.advance(999);
-  expect([(await health()).body, asked]).toEqual([{ status: "ok" }, 1]);
+  expect([(await health()).body, trips]).toEqual([{ status: "ok" }, 1]);
   clock.advance(1);
   expectError(await health(), "temporarily_unavailable");
   isDown = false;
   expectError(await health(), "temporarily_unavailable");
-  expect(asked).toBe(2);
+  expect(trips).toBe(2);
   clock.advance(1_000);
-  expect([(await health()).status, asked]).toEqual([200, 3]);
+  expect([(await health()).status, trips]).toEqual([200, 3]);
 });
 
 it("health asks D1 once in each isolate", async () => {

@@ -51,13 +51,13 @@ async function shop() {
     spends += 1;
     const use = { userId: "u", event: "chat", eventId: `e${spends}`, quantities: { count: 0, cents } };
     expect((await w.post("usage/events", use)).status).toBe(200);
-    const told: string[] = [];
+    const answers: string[] = [];
     for (const { id, type, data } of await storedMessages(environment)) {
       if (before.has(id) || type !== "credits.low") continue;
       const message = { type, timestamp: new Date(w.clock.ms).toISOString(), appId: w.app.appId, mode: "live", data };
-      for (let time = 0; time < 2; time++) told.push(await topUp(message, { stripe, store }));
+      for (let time = 0; time < 2; time++) answers.push(await topUp(message, { stripe, store }));
     }
-    return told;
+    return answers;
   };
   const cents = async () => (await w.balances("u")).reduce((sum, [, amount]) => sum + amount, 0);
   return { charged, state, spend, cents };

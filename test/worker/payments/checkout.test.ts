@@ -103,8 +103,8 @@ describe("a checkout session", () => {
 
   it("above the test quota is unmatched, and is granted if it is delivered again when there is room", async () => {
     const w = await paymentsWorld();
-    const made = await w.set({ signingSecrets: [SIGNING_SECRET] }, "test");
-    expect(made.status).toBe(200);
+    const answer = await w.set({ signingSecrets: [SIGNING_SECRET] }, "test");
+    expect(answer.status).toBe(200);
     const event = { ...eventOf(completed, w.nowS, session("cs_1", bought)), livemode: false };
     const deliver = async (quota: string) => {
       const body = JSON.stringify(event);

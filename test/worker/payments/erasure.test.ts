@@ -179,8 +179,8 @@ describe("an event whose person is erased during its processing", () => {
         const text = JSON.stringify([await w.stored(), results]);
         // An unmatched invoice without a user keeps Stripe's id of its customer.
         const hasNoPerson = (await w.payments()).some(({ reason }: { reason: string }) => reason === "no_user");
-        const found = [user, "cus_ada"].filter((name) => text.includes(name));
-        expect([trip, status, ...found]).toEqual([trip, 200, ...(hasNoPerson ? ["cus_ada"] : [])]);
+        const names = [user, "cus_ada"].filter((name) => text.includes(name));
+        expect([trip, status, ...names]).toEqual([trip, 200, ...(hasNoPerson ? ["cus_ada"] : [])]);
       }
     },
     60_000,

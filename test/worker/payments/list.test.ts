@@ -105,7 +105,7 @@ describe("the list of payments", () => {
         externalRef: isGone && !isSettled ? null : `stripe:pi_${n}`,
       });
     }
-    const asked: readonly Partial<PaymentModel>[] = [
+    const filters: readonly Partial<PaymentModel>[] = [
       ...([{ status: "granted" }, { status: "unmatched" }, { status: "waiting" }] as const),
       ...([{ refunds: "none" }, { refunds: "part" }, { refunds: "whole" }] as const),
       ...[{ isDisputed: true }, { isDisputed: false }],
@@ -113,8 +113,8 @@ describe("the list of payments", () => {
       ...users.map((userId) => ({ userId })),
       ...["stripe:pi_3", "stripe:pi_7", "order-1"].map((externalRef) => ({ externalRef })),
     ];
-    for (const [index, one] of asked.entries()) {
-      for (const other of asked.slice(index)) {
+    for (const [index, one] of filters.entries()) {
+      for (const other of filters.slice(index)) {
         const filters = { ...one, ...other };
         const query = Object.entries(filters).map(([name, value]) => `&${name}=${value}`);
         const left = model.filter((payment) => passes(payment, filters));
@@ -154,8 +154,8 @@ const passes = (payment: PaymentModel, filters: Partial<PaymentModel>): boolean 
 function sumsOf(payments: readonly PaymentModel[]) {
   const currencies = [...new Set(payments.map(({ currency }) => currency))].toSorted();
   return currencies.map((currency) => {
-    const own = payments.filter((payment) => payment.currency === currency);
-    const sum = (of: (payment: PaymentModel) => number) => own.reduce((all, payment) => all + of(payment), 0);
+    const ofCurrency = payments.filter((payment) => payment.currency === currency);
+    const sum = (of: (payment: PaymentModel) => number) => ofCurrency.reduce((all, payment) => all + of(payment), 0);
     return {
       ...{ currency, captured: sum(({ captured }) => captured) },
       ...{ refunded: sum(({ refunded }) => refunded), withheld: sum(({ withheld }) => withheld) },

@@ -92,9 +92,9 @@ describe("the messages of a payment", () => {
     await env.DB.prepare("UPDATE payments SET tell_at_ms = NULL").run();
     const w = await paymentsWorld();
     await listen(w);
-    const gone = { ...fields, metadata: { pack: "gone" } };
-    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", gone)));
-    const other = { ...gone, payment_intent: "pi_2" };
+    const unknownPack = { ...fields, metadata: { pack: "gone" } };
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", unknownPack)));
+    const other = { ...unknownPack, payment_intent: "pi_2" };
     await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_2", other)));
     w.clock.advance(10 * 60_000 - 1);
     await cron(w);
@@ -104,7 +104,7 @@ describe("the messages of a payment", () => {
     await Promise.all([cron(w), cron(w)]);
     w.clock.advance(HOUR_MS);
     await cron(w);
-    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", gone)));
+    await w.deliver(eventOf("checkout.session.completed", w.nowS, session("cs_1", unknownPack)));
     const messages = (await messagesOf(w)).filter(([type]) => type === "payment.unmatched");
     expect(messages).toEqual([["payment.unmatched", { paymentKey: "pi_1", reason: "no_pack" }]]);
   });

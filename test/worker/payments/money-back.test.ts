@@ -63,8 +63,12 @@ describe("refunds", () => {
 
   it("of held credits are taken when the hold returns, and count as taken", async () => {
     const w = await walletWorld();
-    const held = await w.post("usage/reservations", { ...use, quantities: { cents: 700 }, reservationId: "res_1" });
-    expect(held.status).toBe(200);
+    const reservation = await w.post("usage/reservations", {
+      ...use,
+      quantities: { cents: 700 },
+      reservationId: "res_1",
+    });
+    expect(reservation.status).toBe(200);
     await w.deliver(eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 1000)));
     expect((await w.payments())[0].grants).toMatchObject([{ taken: 300, short: 700 }]);
     await w.post("usage/reservations/res_1/release", {});
@@ -179,13 +183,13 @@ describe("disputes", () => {
 
   it("in another currency withhold the part that is still withdrawn, and nothing after they are won", async () => {
     const w = await walletWorld();
-    const told = (moved: number[], status?: string) => dispute("dp_1", "ch_1", "pi_1", 600, moved, "eur", status);
-    expect(await w.deliver(eventOf(withdrawn, w.nowS + 1, told([-540])))).toBe("taken");
+    const disputeOf = (moved: number[], status?: string) => dispute("dp_1", "ch_1", "pi_1", 600, moved, "eur", status);
+    expect(await w.deliver(eventOf(withdrawn, w.nowS + 1, disputeOf([-540])))).toBe("taken");
     expect(await w.balances("u")).toEqual([["cents", 400, "active"]]);
-    expect(await w.deliver(eventOf(reinstated, w.nowS + 2, told([-540, 360])))).toBe("restored");
+    expect(await w.deliver(eventOf(reinstated, w.nowS + 2, disputeOf([-540, 360])))).toBe("restored");
     expect(await w.balances("u")).toEqual([["cents", 800, "active"]]);
     // The exchange rate has changed, so less comes back than was withdrawn.
-    expect(await w.deliver(eventOf(reinstated, w.nowS + 3, told([-540, 530], "won")))).toBe("restored");
+    expect(await w.deliver(eventOf(reinstated, w.nowS + 3, disputeOf([-540, 530], "won")))).toBe("restored");
     expect(await w.balances("u")).toEqual([["cents", 1000, "active"]]);
   });
 

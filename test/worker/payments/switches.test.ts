@@ -26,8 +26,8 @@ describe.each([TODAY, BEFORE])("a switch of plans, by API version %s", (version)
 
   it("grants by the setting's full amount, else by a whole line of the invoice, else by the line's own price", async () => {
     const { w, paid, basic, pro, tokens, prices } = await plansShop(version);
-    const half = [prorated({ ...basic("il_1", 500), unitAmount: 700 })];
-    expect(await w.deliver(paid("in_1", half))).toBe("granted");
+    const lines = [prorated({ ...basic("il_1", 500), unitAmount: 700 })];
+    expect(await w.deliver(paid("in_1", lines))).toBe("granted");
     expect(await tokens()).toEqual([500]);
     await w.set({ prices: prices.map(({ amount: _, ...price }) => price) });
     const beside = [prorated(pro("il_1", 1000)), { ...pro("il_2", 8000), quantity: 2, discount: 3000 }];

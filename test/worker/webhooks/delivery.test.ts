@@ -30,15 +30,15 @@ describe("a message", () => {
     const { webhookId, secret } = await create();
     const { balanceId } = await grant();
     await settled();
-    const [one] = received;
+    const [request] = received;
     vi.spyOn(Date, "now").mockImplementation(clock.now);
-    const message = new Webhook(secret).verify(one?.text ?? "", one?.headers ?? {});
-    expect(one).toMatchObject({
+    const message = new Webhook(secret).verify(request?.text ?? "", request?.headers ?? {});
+    expect(request).toMatchObject({
       url: "https://receiver.example/hook",
       headers: { "content-type": "application/json", "user-agent": "Purser" },
     });
     const { id } = message as { id: string };
-    expect(one?.headers["webhook-id"]).toBe(id);
+    expect(request?.headers["webhook-id"]).toBe(id);
     const timestamp = "2026-01-15T12:00:00.000Z";
     expect(message).toEqual({
       ...{ id, type: "credits.granted", timestamp, appId: app.appId, mode: "live" },
@@ -227,8 +227,8 @@ describe("a message", () => {
     await settled();
     await grant();
     await settled();
-    const found = await deliveries(webhookId);
-    expect(found.map((one: { status: string }) => one.status)).toEqual(["failed", "failed"]);
+    const log = await deliveries(webhookId);
+    expect(log.map((one: { status: string }) => one.status)).toEqual(["failed", "failed"]);
     expect((await admin("GET", "/webhooks?mode=live")).body.webhooks).toMatchObject([{ isEnabled: false }]);
     for (const [rest, body] of [["/test"], ["/replay", { from: "2026-01-01T00:00:00Z" }]] as const) {
       expectError(await admin("POST", `/webhooks/${webhookId}${rest}`, body), "invalid_request", "webhookId");

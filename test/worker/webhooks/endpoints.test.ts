@@ -14,9 +14,9 @@ const url = "https://example.com/hook?a=b";
 describe("endpoints", () => {
   it("are created with a secret that is shown once, listed for their mode, changed and deleted", async () => {
     const { app, admin } = await receiverWorld();
-    const made = (await admin("POST", "/webhooks", { mode: "live", url, types: ["credits.*"], description: "Mine" }))
+    const created = (await admin("POST", "/webhooks", { mode: "live", url, types: ["credits.*"], description: "Mine" }))
       .body;
-    const { secret, ...endpoint } = made;
+    const { secret, ...endpoint } = created;
     expect(endpoint).toEqual({
       ...{ webhookId: expect.stringMatching(/^whk_[0-9A-Za-z]{22}$/), mode: "live", url, types: ["credits.*"] },
       ...{ description: "Mine", isEnabled: true, createdAt },
@@ -62,8 +62,10 @@ describe("endpoints", () => {
 
   it("are at most ten in an environment, even with concurrent requests", async () => {
     const { admin, app } = await receiverWorld();
-    const made = await Promise.all(Array.from({ length: 14 }, () => admin("POST", "/webhooks", { mode: "live", url })));
-    const refused = made.filter(({ status }) => status !== 200);
+    const answers = await Promise.all(
+      Array.from({ length: 14 }, () => admin("POST", "/webhooks", { mode: "live", url })),
+    );
+    const refused = answers.filter(({ status }) => status !== 200);
     expect(refused).toHaveLength(4);
     for (const answer of refused) {
       expectError(answer, "invalid_request");

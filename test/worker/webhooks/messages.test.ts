@@ -55,8 +55,8 @@ describe("messages about changed credits", () => {
       ...{ userId: "u", externalRef: "order", refundRef: "r1", share: { part: 9, of: 10 } },
     });
     await post("/credits/revoke", { balanceId: tokens.balanceId, reason: "fraud" });
-    const found = await messages();
-    expect(found).toEqual([
+    const sentMessages = await messages();
+    expect(sentMessages).toEqual([
       {
         type: "credits.granted",
         userId: "u",
@@ -121,9 +121,9 @@ describe("messages about changed credits", () => {
     });
     const list = [event(1, 1), event(2, 5_000), event(3, 5_000, "partial"), event(4, 1, "partial"), event(1, 1)];
     const { results } = await post("/usage/events/batch", list as never);
-    const found = await messages();
+    const sentMessages = await messages();
     const data = { userId: "u", event: "chat", model: null };
-    expect(found.map(({ debits: _, occurredAt, properties, ...message }) => message)).toEqual([
+    expect(sentMessages.map(({ debits: _, occurredAt, properties, ...message }) => message)).toEqual([
       {
         type: "usage.recorded",
         ...data,
@@ -164,8 +164,8 @@ describe("messages about changed credits", () => {
         seq: 12,
       },
     ]);
-    expect(found[1]?.debits).toEqual(committed.debits);
-    expect(found[4]?.debits).toEqual(results[0].debits);
+    expect(sentMessages[1]?.debits).toEqual(committed.debits);
+    expect(sentMessages[4]?.debits).toEqual(results[0].debits);
     expect(results[1].error.code).toBe("insufficient_credits");
   });
 
@@ -176,8 +176,8 @@ describe("messages about changed credits", () => {
     for (const [n, properties] of sent.entries()) {
       await post("/usage/events", { ...event, eventId: `e${n}`, ...(properties === undefined ? {} : { properties }) });
     }
-    const told = (await messages()).toSorted((a, b) => (String(a.eventId) < String(b.eventId) ? -1 : 1));
-    expect(told.map(({ occurredAt, properties }) => [occurredAt, properties])).toEqual(
+    const recorded = (await messages()).toSorted((a, b) => (String(a.eventId) < String(b.eventId) ? -1 : 1));
+    expect(recorded.map(({ occurredAt, properties }) => [occurredAt, properties])).toEqual(
       [sent[0], sent[1], null, null].map((properties) => [event.occurredAt, properties]),
     );
   });

@@ -137,8 +137,11 @@ it("a usage limit is shown to a publishable key only for the token's user", asyn
   const app = await makeApp(END_USER_SETTING);
   const { clock } = await limitsWorld({ limits: [] });
   const call = makeClient(clock);
-  const made = await call("POST", `/api/v1/admin/apps/${app.appId}/usage-limits`, { key: env.ADMIN_TOKEN, body: free });
-  expect(made.status).toBe(200);
+  const answer = await call("POST", `/api/v1/admin/apps/${app.appId}/usage-limits`, {
+    key: env.ADMIN_TOKEN,
+    body: free,
+  });
+  expect(answer.status).toBe(200);
   const headers = { "x-user-token": await userToken("u", clock) };
   const ask = (userId: string, more: object = { headers }) =>
     call("GET", `/api/v1/usage/limits?userId=${userId}`, { key: app.keys.pk_live, ...more });

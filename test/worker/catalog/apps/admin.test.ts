@@ -96,10 +96,10 @@ describe("applications", () => {
     const second = await madeApp(call);
     const { apps } = (await call("GET", `${ADMIN}/apps`, { key })).body;
     // The database may hold applications of other test files.
-    const own = apps
+    const listedIds = apps
       .map((app: { appId: string }) => app.appId)
       .filter((id: string) => [first.body.appId, second].includes(id));
-    expect(own).toEqual([first.body.appId, second]);
+    expect(listedIds).toEqual([first.body.appId, second]);
     const modes = await env.DB.prepare("SELECT mode FROM environments WHERE app_id = ?").bind(second).all();
     expect(modes.results).toEqual([{ mode: "live" }, { mode: "test" }]);
   });
@@ -120,20 +120,20 @@ describe("keys", () => {
     for (const kind of ["secret", "publishable"] as const) {
       for (const mode of ["live", "test"] as const) {
         const prefix = `${kind === "secret" ? "sk" : "pk"}_${mode}_`;
-        const made = await call("POST", `${ADMIN}/apps/${appId}/keys`, { key, body: { kind, mode, name: "n" } });
-        expect(made.body).toEqual({
+        const answer = await call("POST", `${ADMIN}/apps/${appId}/keys`, { key, body: { kind, mode, name: "n" } });
+        expect(answer.body).toEqual({
           keyId: expect.stringMatching(/^key_[\w-]{22}$/),
           key: expect.stringMatching(new RegExp(`^${prefix}[0-9A-Za-z]{52,59}$`)),
-          hint: `${prefix}…${made.body.key.slice(-4)}`,
+          hint: `${prefix}…${answer.body.key.slice(-4)}`,
           kind,
           mode,
           createdAt: "2026-01-15T12:00:00.000Z",
         });
-        const used = await call("GET", "/api/v1/credits?userId=u", { key: made.body.key });
+        const used = await call("GET", "/api/v1/credits?userId=u", { key: answer.body.key });
         expect(used.status).toBe(kind === "secret" ? 200 : 403);
-        const row = await env.DB.prepare("SELECT * FROM api_keys WHERE id = ?").bind(made.body.keyId).first();
-        expect(row?.hash).toBe(await sha256(made.body.key));
-        expect(JSON.stringify(row)).not.toContain(made.body.key);
+        const row = await env.DB.prepare("SELECT * FROM api_keys WHERE id = ?").bind(answer.body.keyId).first();
+        expect(row?.hash).toBe(await sha256(answer.body.key));
+        expect(JSON.stringify(row)).not.toContain(answer.body.key);
       }
     }
     const listed = await call("GET", `${ADMIN}/apps/${appId}/keys`, { key });
@@ -155,10 +155,10 @@ describe("keys", () => {
     const call = makeClient(clock);
     const appId = await madeApp(call);
     const path = `${ADMIN}/apps/${appId}/keys`;
-    const made: string[] = [];
+    const keyIds: string[] = [];
     for (let i = 0; i < 103; i++) {
       const body = { kind: "publishable", mode: i % 3 === 0 ? "live" : "test" };
-      made.push((await call("POST", path, { key, body })).body.keyId);
+      keyIds.push((await call("POST", path, { key, body })).body.keyId);
       if (i % 10 === 0) clock.advance(1);
     }
     const ids = (page: { keys: { keyId: string }[] }) => page.keys.map((each) => each.keyId);
@@ -175,7 +175,7 @@ describe("keys", () => {
       cursor = page.nextCursor ?? "";
     } while (cursor !== "");
     expect(shown.slice(0, 100)).toEqual(ids(first));
-    expect(shown.toSorted()).toEqual(made.toSorted());
+    expect(shown.toSorted()).toEqual(keyIds.toSorted());
 
     const other = `${ADMIN}/apps/${await madeApp(call)}/keys?cursor=${first.nextCursor}`;
     expectError(await call("GET", other, { key }), "invalid_request", "cursor");
@@ -201,14 +201,14 @@ describe("keys", () => {
     const clock = new Clock();
     const call = makeClient(clock);
     const appId = await madeApp(call);
-    const made = (await call("POST", `${ADMIN}/apps/${appId}/keys`, { key, body: { kind: "secret", mode: "test" } }))
+    const created = (await call("POST", `${ADMIN}/apps/${appId}/keys`, { key, body: { kind: "secret", mode: "test" } }))
       .body;
-    const use = () => call("GET", "/api/v1/credits?userId=u", { key: made.key });
+    const use = () => call("GET", "/api/v1/credits?userId=u", { key: created.key });
     expect((await use()).status).toBe(200);
 
-    const path = `${ADMIN}/apps/${appId}/keys/${made.keyId}`;
+    const path = `${ADMIN}/apps/${appId}/keys/${created.keyId}`;
     const revoked = await call("DELETE", path, { key });
-    expect(revoked.body).toMatchObject({ keyId: made.keyId, revokedAt: "2026-01-15T12:00:00.000Z" });
+    expect(revoked.body).toMatchObject({ keyId: created.keyId, revokedAt: "2026-01-15T12:00:00.000Z" });
     expectError(await use(), "invalid_key");
 
     clock.advance(5_000);
@@ -229,10 +229,10 @@ describe("keys", () => {
   it("of one application cannot be revoked through another", async () => {
     const call = makeClient(new Clock());
     const [mine, theirs] = [await madeApp(call), await madeApp(call)];
-    const made = (await call("POST", `${ADMIN}/apps/${mine}/keys`, { key, body: { kind: "secret", mode: "live" } }))
+    const created = (await call("POST", `${ADMIN}/apps/${mine}/keys`, { key, body: { kind: "secret", mode: "live" } }))
       .body;
-    expectError(await call("DELETE", `${ADMIN}/apps/${theirs}/keys/${made.keyId}`, { key }), "not_found", "keyId");
-    expect((await call("GET", "/api/v1/credits?userId=u", { key: made.key })).status).toBe(200);
+    expectError(await call("DELETE", `${ADMIN}/apps/${theirs}/keys/${created.keyId}`, { key }), "not_found", "keyId");
+    expect((await call("GET", "/api/v1/credits?userId=u", { key: created.key })).status).toBe(200);
   });
 });
 

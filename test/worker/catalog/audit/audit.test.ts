@@ -24,15 +24,16 @@ interface Office {
 
 async function openOffice(bindings: Partial<Env> = {}): Promise<Office> {
   const clock = new Clock();
-  const sound = makeClient(clock);
+  const faultless = makeClient(clock);
   const call = makeClient(clock, bindings);
-  const { appId } = (await sound("POST", APPS, { key, body: { name: "Desk" } })).body;
+  const { appId } = (await faultless("POST", APPS, { key, body: { name: "Desk" } })).body;
   return {
     appId,
     clock,
     send: (method, path, body) =>
       call(method, `${APPS}/${appId}${path}`, { key, ...(body === undefined ? {} : { body }) }),
-    entries: async () => (await sound("GET", `${APPS}/${appId}/audit?limit=500`, { key })).body.entries.toReversed(),
+    entries: async () =>
+      (await faultless("GET", `${APPS}/${appId}/audit?limit=500`, { key })).body.entries.toReversed(),
   };
 }
 
@@ -160,8 +161,8 @@ it("the audit has one entry for an application even if a trip of its creation fa
   const clock = new Clock();
   for (const fault of ["before", "amid", "after"] as const) {
     faulty.plan({ fault, at: 1 });
-    const made = await makeClient(clock, { DB: faulty.d1 })("POST", APPS, { key, body: { name: "Desk" } });
-    const { body } = await makeClient(clock)("GET", `${APPS}/${made.body.appId}/audit`, { key });
+    const answer = await makeClient(clock, { DB: faulty.d1 })("POST", APPS, { key, body: { name: "Desk" } });
+    const { body } = await makeClient(clock)("GET", `${APPS}/${answer.body.appId}/audit`, { key });
     expect(body.entries).toHaveLength(1);
   }
 });
@@ -169,12 +170,12 @@ it("the audit has one entry for an application even if a trip of its creation fa
 describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) => {
   it("is one entry with time, author and object, and without secrets and names", async () => {
     const office = await openOffice();
-    const made = await furnish(office);
+    const objects = await furnish(office);
     const before = await office.entries();
     office.clock.advance(1_000);
-    const answer = await act(office.send, made);
+    const answer = await act(office.send, objects);
     expect(answer.status).toBe(200);
-    const about = { action, target: target(answer, office, made), userId: null, details };
+    const about = { action, target: target(answer, office, objects), userId: null, details };
     const entry = { at: "2026-01-15T12:00:01.000Z", by: "api", ...about };
     expect(await office.entries()).toEqual([...before, entry]);
     for (const word of [secret, "Starter", "Begin", "Page"]) expect(JSON.stringify(entry)).not.toContain(word);
@@ -185,10 +186,10 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
     const underFault = async (plan: FaultPlan | null) => {
       const faulty = faultyD1(env.DB);
       const office = await openOffice({ DB: faulty.d1 });
-      const made = await furnish(office);
+      const objects = await furnish(office);
       const before = (await office.entries()).length;
       faulty.plan(plan);
-      const { status } = await act(office.send, made);
+      const { status } = await act(office.send, objects);
       return { status, trips: faulty.trips(), rows: (await office.entries()).length - before };
     };
     const { trips } = await underFault(null);
@@ -211,10 +212,10 @@ describe.each(acts)("$action", ({ action, act, target, details, isIdempotent }) 
   it("is not recorded again if it is repeated, even by five requests at once", async () => {
     if (!isIdempotent) return;
     const office = await openOffice();
-    const made = await furnish(office);
+    const objects = await furnish(office);
     const before = (await office.entries()).length;
-    await Promise.all(Array.from({ length: 5 }, () => act(office.send, made)));
-    await act(office.send, made);
+    await Promise.all(Array.from({ length: 5 }, () => act(office.send, objects)));
+    await act(office.send, objects);
     expect((await office.entries()).length - before).toBe(1);
   });
 });

@@ -106,11 +106,11 @@ describe.each(acts)("$action", ({ action, act, target, details, refused }) => {
     const { d1, spent } = countingD1(env.DB);
     const office = await openOffice(d1);
     office.clock.advance(1_000);
-    const made = await act(office);
+    const answer = await act(office);
     expect(spent().roundTrips).toBe(2);
     const entries = await office.entries();
     expect(entries).toEqual([
-      { atMs: office.clock.ms, by: "eva", action, target: target(office), details: details(made, office) },
+      { atMs: office.clock.ms, by: "eva", action, target: target(office), details: details(answer, office) },
     ]);
     for (const word of [USER, NOTE, "of ana", "dashboard:1", "order-1", "ref-1"])
       expect(JSON.stringify(entries)).not.toContain(word);

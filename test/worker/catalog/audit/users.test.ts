@@ -47,8 +47,8 @@ describe("the audit about users", () => {
     expect(adjusted.status).toBe(200);
     const { entries } = await audit();
     expect(entries.map((entry: { userId: string | null }) => entry.userId)).toEqual(["ana", "ana", "bob", "ana"]);
-    const own = await about("ana");
-    expect(own).toMatchObject([
+    const ofAna = await about("ana");
+    expect(ofAna).toMatchObject([
       { by: "api", action: "credits.adjusted", details: { balanceId, unit: "cents", amount: -1.5, seq: 2 } },
       { by: "eva", action: "credits.granted", details: { balanceId, unit: "cents", amount: 5, seq: 1 } },
     ]);
@@ -56,7 +56,7 @@ describe("the audit about users", () => {
     expect(await about("nobody")).toEqual([]);
     const first = await audit("?userId=ana&mode=live&limit=1");
     const second = await audit(`?userId=ana&mode=live&limit=1&cursor=${first.nextCursor}`);
-    expect([...first.entries, ...second.entries]).toEqual(own);
+    expect([...first.entries, ...second.entries]).toEqual(ofAna);
   });
 
   it("shows an erased user only by their pseudonym", async () => {

@@ -40,8 +40,8 @@ const cents = { amount: 0.000001, unit: "cents" };
 describe("a new pack", () => {
   it("has its items in order, each with an id, and can be granted at once, in both modes", async () => {
     const shop = await openShop();
-    const made = await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] });
-    expect(made.body).toEqual({
+    const answer = await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] });
+    expect(answer.body).toEqual({
       packId: expect.stringMatching(/^cpk_[0-9A-Za-z]{22}$/),
       packName: "Starter",
       defaultExpiryDays: 30,
@@ -58,17 +58,17 @@ describe("a new pack", () => {
     });
     const granted = await shop.grant({ packId: "STARTER" });
     expect(granted.body.balances).toMatchObject([
-      { packItemId: made.body.items[0].packItemId, remaining: 400, expiresAt: "2026-02-14T12:00:00.000Z" },
-      { packItemId: made.body.items[1].packItemId, remaining: 0.000001 },
+      { packItemId: answer.body.items[0].packItemId, remaining: 400, expiresAt: "2026-02-14T12:00:00.000Z" },
+      { packItemId: answer.body.items[1].packItemId, remaining: 0.000001 },
     ]);
-    expect((await shop.list()).body).toEqual({ packs: [made.body] });
+    expect((await shop.list()).body).toEqual({ packs: [answer.body] });
   });
 
   it("without items is a legacy pack, with its own unit, rules and priority", async () => {
     const shop = await openShop();
     const matches = [{ event: "call" }];
-    const made = await shop.create({ packName: "Seconds", items: [], unit: "seconds", matches, priority: -3 });
-    expect(made.body).toMatchObject({ items: [], unit: "seconds", matches, priority: -3, defaultExpiryDays: null });
+    const answer = await shop.create({ packName: "Seconds", items: [], unit: "seconds", matches, priority: -3 });
+    expect(answer.body).toMatchObject({ items: [], unit: "seconds", matches, priority: -3, defaultExpiryDays: null });
     const plain = await shop.create({ packName: "Plain", items: [], unit: "count" });
     expect(plain.body).toMatchObject({ items: [], unit: "count", matches: [], priority: 100 });
     const granted = await shop.grant({ packId: plain.body.packId, quantity: 2.5 });
@@ -161,38 +161,38 @@ describe("a pack's name", () => {
 describe("a change of a pack", () => {
   it("affects the given fields, and keeps the others", async () => {
     const shop = await openShop();
-    const made = (await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] })).body;
-    expect((await shop.patch(made.packId, {})).body).toEqual(made);
-    const renamed = { ...made, packName: "Begin", version: 2 };
-    expect((await shop.patch(made.packId, { packName: "Begin" })).body).toEqual(renamed);
-    const never = (await shop.patch(made.packId, { defaultExpiryDays: null })).body;
+    const pack = (await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] })).body;
+    expect((await shop.patch(pack.packId, {})).body).toEqual(pack);
+    const renamed = { ...pack, packName: "Begin", version: 2 };
+    expect((await shop.patch(pack.packId, { packName: "Begin" })).body).toEqual(renamed);
+    const never = (await shop.patch(pack.packId, { defaultExpiryDays: null })).body;
     expect(never).toEqual({ ...renamed, defaultExpiryDays: null, version: 3 });
   });
 
   it("keeps the ids of items that it names, and gives the others new ids", async () => {
     const shop = await openShop();
-    const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
-    const [first, second] = made.items;
+    const pack = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const [first, second] = pack.items;
     const items = [
       { ...tokens, amount: 7 },
       { ...second, amount: 2 },
     ];
-    const changed = (await shop.patch(made.packId, { items })).body;
+    const changed = (await shop.patch(pack.packId, { items })).body;
     expect(changed.items).toMatchObject([{ amount: 7 }, { packItemId: second.packItemId, amount: 2 }]);
     expect([first.packItemId, second.packItemId]).not.toContain(changed.items[0].packItemId);
   });
 
   it("is refused with an item of another pack, a removed item, or an item that is named twice", async () => {
     const shop = await openShop();
-    const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const pack = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
     const other = (await shop.create({ packName: "Other", items: [tokens] })).body;
-    const [first, second] = made.items;
+    const [first, second] = pack.items;
     for (const items of [[other.items[0]], [{ ...tokens, packItemId: "cpi_none" }]]) {
-      expectError(await shop.patch(made.packId, { items }), "invalid_request", "items[0].packItemId");
+      expectError(await shop.patch(pack.packId, { items }), "invalid_request", "items[0].packItemId");
     }
-    expectError(await shop.patch(made.packId, { items: [first, first] }), "invalid_request", "items[1].packItemId");
-    await shop.patch(made.packId, { items: [first] });
-    expectError(await shop.patch(made.packId, { items: [first, second] }), "invalid_request", "items[1].packItemId");
+    expectError(await shop.patch(pack.packId, { items: [first, first] }), "invalid_request", "items[1].packItemId");
+    await shop.patch(pack.packId, { items: [first] });
+    expectError(await shop.patch(pack.packId, { items: [first, second] }), "invalid_request", "items[1].packItemId");
   });
 
   it("turns it into a legacy pack by `items: []` and a unit, and back into a pack with items", async () => {
@@ -217,11 +217,11 @@ describe("a change of a pack", () => {
     const shop = await openShop();
     const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
     await shop.grant({ packId });
-    const held = () => env.DB.prepare("SELECT * FROM credit_balances WHERE pack_id = ?").bind(packId).all();
-    const before = (await held()).results;
+    const balances = () => env.DB.prepare("SELECT * FROM credit_balances WHERE pack_id = ?").bind(packId).all();
+    const before = (await balances()).results;
     await shop.patch(packId, { packName: "Other", items: [{ ...cents, priority: 1 }], defaultExpiryDays: 1 });
     await shop.archive(packId);
-    expect((await held()).results).toEqual(before);
+    expect((await balances()).results).toEqual(before);
   });
 
   it("keeps the fields of three racing changes", async () => {
@@ -247,13 +247,13 @@ describe("a change of a pack", () => {
 describe("a pack's version", () => {
   it("grows by one with each change, archiving and restoring, and stays without a change", async () => {
     const shop = await openShop();
-    const made = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
-    const { packId } = made;
+    const pack = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const { packId } = pack;
     const steps: readonly (readonly [() => Promise<Answer>, number])[] = [
       [() => shop.patch(packId, {}), 1],
-      [() => shop.patch(packId, { packName: "Starter", defaultExpiryDays: null, items: made.items }), 1],
+      [() => shop.patch(packId, { packName: "Starter", defaultExpiryDays: null, items: pack.items }), 1],
       [() => shop.patch(packId, { packName: "starter" }), 2],
-      [() => shop.patch(packId, { items: [made.items[1], made.items[0]] }), 3],
+      [() => shop.patch(packId, { items: [pack.items[1], pack.items[0]] }), 3],
       [() => shop.patch(packId, { items: [tokens] }), 4],
       [() => shop.restore(packId), 4],
       [() => shop.archive(packId), 5],
@@ -306,10 +306,10 @@ describe("a pack's version", () => {
 describe("a restored pack", () => {
   it("is as it was before archiving, and can be granted by its name again", async () => {
     const shop = await openShop();
-    const made = (await shop.create({ packName: "Starter", items: [tokens] })).body;
-    await shop.archive(made.packId);
+    const pack = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    await shop.archive(pack.packId);
     expectError(await shop.grant({ packId: "starter" }), "credit_pack_not_found");
-    expect((await shop.restore(made.packId)).body).toEqual({ ...made, version: 3 });
+    expect((await shop.restore(pack.packId)).body).toEqual({ ...pack, version: 3 });
     expect((await shop.grant({ packId: "starter" })).status).toBe(200);
   });
 
@@ -331,16 +331,19 @@ describe("a write of a pack whose response is lost", () => {
     const lose = (at: number) => faulty.plan({ fault: "after", at });
 
     lose(2);
-    const made = await shop.create({ packName: "Starter", items: [tokens, cents] });
-    expect(made.body.items).toHaveLength(2);
+    const creation = await shop.create({ packName: "Starter", items: [tokens, cents] });
+    expect(creation.body.items).toHaveLength(2);
     lose(2);
-    const changed = await shop.patch(made.body.packId, { packName: "Begin", items: [tokens, made.body.items[1]] });
-    expect(changed.body.items[1]).toEqual(made.body.items[1]);
+    const changed = await shop.patch(creation.body.packId, {
+      packName: "Begin",
+      items: [tokens, creation.body.items[1]],
+    });
+    expect(changed.body.items[1]).toEqual(creation.body.items[1]);
     lose(2);
     const archived = { ...changed.body, archivedAt: "2026-01-15T12:00:00.000Z", version: 3 };
-    expect((await shop.archive(made.body.packId)).body).toEqual(archived);
+    expect((await shop.archive(creation.body.packId)).body).toEqual(archived);
     lose(2);
-    expect((await shop.restore(made.body.packId)).body).toEqual({ ...changed.body, version: 4 });
+    expect((await shop.restore(creation.body.packId)).body).toEqual({ ...changed.body, version: 4 });
     faulty.plan(null);
     expect((await shop.list()).body.packs).toEqual([{ ...changed.body, version: 4 }]);
   });

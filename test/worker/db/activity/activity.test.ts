@@ -93,12 +93,12 @@ describe("the figures by day", () => {
 
   it("are lost, and never counted twice, if their writing fails", async () => {
     const { app, clock } = await busy();
-    const broken = {
+    const failingD1 = {
       prepare: () => {
         throw new Error("Network connection lost.");
       },
     } as unknown as D1Database;
-    await expect(flushActivity(bound({ DB: broken }))).rejects.toThrow();
+    await expect(flushActivity(bound({ DB: failingD1 }))).rejects.toThrow();
     await flushActivity(bound());
     const ctx = makeCtx(app.environments.live, clock);
     expect(await readActivity(ctx, "minted", clock.ms - DAY_MS, 2)).toMatchObject([

@@ -45,14 +45,14 @@ describe("recent refusals", () => {
     const list = await post("usage/events", [{ eventId: "e2", ...usage, event: "listed" }]);
     expect(list.body.results[0].error.code).toBe("insufficient_credits");
     clock.advance(1_000);
-    const held = await post("usage/reservations", {
+    const reservation = await post("usage/reservations", {
       reservationId: "res_a",
       ...usage,
       event: "later",
       model: "big",
       quantities: { count: 0, tokens: 1 },
     });
-    expect(held.status).toBe(200);
+    expect(reservation.status).toBe(200);
     const commit = { eventId: "e3", quantities: { count: 0, tokens: 99 } };
     expect((await post("usage/reservations/res_a/commit", commit)).status).toBe(402);
     const row = (
@@ -125,8 +125,8 @@ describe("recent refusals", () => {
     const past = { userId: "cyd", packId: "legacy", quantity: 1, expiresAt: "2001-01-01T00:00:00Z" };
     expect((await post("credits/grant", past)).status).toBe(400);
     expect((await post("credits/grant", { packId: "legacy" })).status).toBe(400);
-    const found = (await read("failed_grant")).map(({ userId, subject, reason }) => [userId, subject, reason]);
-    expect(found.toSorted()).toEqual([
+    const refusals = (await read("failed_grant")).map(({ userId, subject, reason }) => [userId, subject, reason]);
+    expect(refusals.toSorted()).toEqual([
       ["ana", "no such pack", { code: "credit_pack_not_found", param: "packId" }],
       ["bob", "legacy", { code: "invalid_quantity", param: "quantity" }],
       ["cyd", "legacy", { code: "invalid_request", param: "expiresAt" }],
