@@ -10,14 +10,11 @@ export const SESSION_SECONDS = 8 * 60 * 60;
 
 export interface AdminSession {
   readonly sessionId: string;
-  /** The name given at the sign-in. */
+  /** The name that the person gave at the sign-in. */
   readonly by: string;
 }
 
-/**
- * Returns the text to sign for a session. It names its purpose, so that a session's signature and a form token are never
- * interchangeable.
- */
+/** The texts to sign. Each names its purpose, so that nobody can use the signature of a session as a form token. */
 const sessionText = (sessionId: string) => `purser dashboard session\n${sessionId}`;
 const formText = (sessionId: string) => `purser dashboard form\n${sessionId}`;
 
@@ -43,8 +40,8 @@ const deleteSession = query((value: ValueOf<{ sessionId: string }>) =>
 );
 
 /**
- * Begins a session and returns its cookie: the id, signed with the administrator's token. A new token ends all sessions. Hono's
- * signed cookies do not bind the signature to its purpose.
+ * Begins a session and returns its cookie: the id, signed with the admin token. A new admin token ends all sessions. Hono's
+ * signed cookies are not used, because their signature does not depend on its purpose.
  */
 export async function beginSession(root: SystemCtx, adminToken: string, by: string): Promise<string> {
   const sessionId = root.newId("ses_");
@@ -57,7 +54,7 @@ export async function beginSession(root: SystemCtx, adminToken: string, by: stri
 /** Returns the id of the session in a cookie of `beginSession`. */
 export const sessionIdOf = (cookie: string): string => cookie.split(".")[0] ?? "";
 
-/** Returns the session of a cookie. Null when the cookie is not signed, or the session has ended. */
+/** Returns the session of a cookie. Null when the signature is not valid, or the session has ended. */
 export async function openAdminSession(
   root: SystemCtx,
   adminToken: string,
@@ -96,14 +93,14 @@ export async function listSessions(root: SystemCtx, limit: number) {
 }
 
 /**
- * Returns the token that every form of a session carries, so that no other site can send the form. Hono's `csrf` trusts the
- * `Origin` header alone.
+ * Returns the token that every form of a session contains, so that no other site can send the form. Hono's `csrf` is not used,
+ * because it checks only the `Origin` header.
  */
 export async function formToken(adminToken: string, sessionId: string): Promise<string> {
   return encodeBase64url(await signHmac(adminToken, formText(sessionId)));
 }
 
-export async function isFormToken(adminToken: string, sessionId: string, given: string): Promise<boolean> {
-  const mac = decodeBase64url(given);
+export async function isFormToken(adminToken: string, sessionId: string, token: string): Promise<boolean> {
+  const mac = decodeBase64url(token);
   return mac !== null && (await verifyHmac(adminToken, formText(sessionId), mac));
 }

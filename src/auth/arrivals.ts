@@ -7,28 +7,28 @@ import { readSettings } from "../settings.ts";
 import type { Key } from "./key.ts";
 import { MinuteCounts, MinuteMemory, mayPass } from "./minute-counts.ts";
 
-/** The address that all requests share when no platform reports a client's address. */
+/** The address that all requests share when the platform reports no client address. */
 const UNKNOWN = "unknown";
 
-/** The parts of a request's context that this file reads. A route's own context has more variables. */
-export interface Sent {
+/** The parts of a request's context that this file reads. A route's context has more variables. */
+export interface RequestHead {
   readonly env: Env;
   readonly req: { readonly header: (name: string) => string | undefined };
 }
 
 /**
- * Returns the address that a request counts for, as the platform reports it. Cloudflare sets `cf-connecting-ip` itself. A local
- * server passes on the caller's header, so there all requests share one address.
+ * Returns the address for which a request is counted. Cloudflare sets `cf-connecting-ip` itself. A local server accepts this
+ * header from the caller, so there all requests share one address.
  */
-export function addressOf(c: Sent): string {
+export function addressOf(c: RequestHead): string {
   if (!readSettings(c.env).isBehindCloudflare) return UNKNOWN;
   const address = c.req.header("cf-connecting-ip") ?? "";
   return address === "" ? UNKNOWN : networkOf(address);
 }
 
 /**
- * Returns an IPv4 address unchanged, and the first 64 bits of an IPv6 address, because a single customer has at least that whole
- * range.
+ * Returns an IPv4 address unchanged, and the first 64 bits of an IPv6 address, because one customer can use all addresses with
+ * the same first 64 bits.
  */
 export function networkOf(address: string): string {
   if (!address.includes(":")) return address;
@@ -43,30 +43,30 @@ export function networkOf(address: string): string {
     .join(":")}::/64`;
 }
 
-/** A request of which nothing has been read yet. */
-type IncomingRequest = Sent & { readonly var: { readonly runtime: Runtime } };
+/** A request before its key is read. */
+type IncomingRequest = RequestHead & { readonly var: { readonly runtime: Runtime } };
 
 /**
- * How many requests an address may send in a minute. The limit holds for each location of the platform where the platform
- * counts, otherwise for each isolate.
+ * How many requests an address may send in a minute. Where the platform counts requests, the limit applies to each of its
+ * locations, otherwise to each isolate.
  */
 const SHARES = {
   public: { binding: "PUBLIC_REQUESTS", aMinuteMax: 1_200 },
   stripe: { binding: "STRIPE_REQUESTS", aMinuteMax: 12_000 },
-  /** Above the public share: requests with secret, relay and administration keys that the isolate does not know. */
+  /** For an address that has used up its public share: requests with secret, relay and administration keys that the isolate does not know. */
   newKeys: { binding: "NEW_KEY_REQUESTS", aMinuteMax: 60 },
 } as const;
 type AddressShare = keyof typeof SHARES;
 
-/** The kind of a key that is counted. */
-type CountedArrival = { readonly kind: Key["kind"] | "admin" };
+/** A key by which a request is counted. */
+type CountedKey = { readonly kind: Key["kind"] | "admin" };
 
 /** The counts and keys that an isolate remembers for a minute. They never decide whether a key is valid (W3a). */
 class Arrivals {
   readonly counts = { public: new MinuteCounts(), stripe: new MinuteCounts(), newKeys: new MinuteCounts() };
   /** The addresses that have used up their public share. */
-  readonly beyond = new MinuteMemory();
-  /** The keys that were found valid, and the keys that the primary did not know. */
+  readonly overShare = new MinuteMemory();
+  /** The valid keys, and the keys that the primary database did not know. */
   readonly validKeys = new MinuteMemory();
   readonly unknownKeys = new MinuteMemory();
   /** The addresses that sent a valid secret or relay key. */
@@ -101,15 +101,15 @@ function tooMany(seconds: number, isCapture: boolean): PurserError {
 export async function countArrival(c: IncomingRequest, isCapture = false): Promise<void> {
   const seconds = await takeShare(c, "public");
   const { isolate, now } = c.var.runtime;
-  const { beyond } = arrivalsOf(isolate);
+  const { overShare } = arrivalsOf(isolate);
   if (seconds !== null) {
-    beyond.note(addressOf(c), now() + seconds * 1_000);
+    overShare.note(addressOf(c), now() + seconds * 1_000);
     throw tooMany(seconds, isCapture);
   }
-  beyond.forget(addressOf(c));
+  overShare.forget(addressOf(c));
 }
 
-/** Counts every request of a route without a key, before anything of it is read (L2). */
+/** Counts every request of a route that needs no key, before anything is read (L2). */
 export const limitArrivals = factory.createMiddleware(async (c, next) => {
   await countArrival(c);
   await next();
@@ -123,28 +123,28 @@ export const limitStripe = factory.createMiddleware(async (c, next) => {
 });
 
 /**
- * Counts a capture whose key stands in its body, unless the isolate knows the address by a server's key. Returns whether it
- * counted the request.
+ * Counts a capture request with its key in the body, unless the address has just sent a valid secret or relay key. Returns whether
+ * it counted the request.
  */
 export async function countCapture(c: IncomingRequest): Promise<boolean> {
-  if (isOfServer(c)) return false;
+  if (isServer(c)) return false;
   await countArrival(c, true);
   return true;
 }
 
-function isOfServer(c: IncomingRequest): boolean {
+function isServer(c: IncomingRequest): boolean {
   const { isolate, now } = c.var.runtime;
   return arrivalsOf(isolate).servers.has(addressOf(c), now());
 }
 
 /**
- * Counts a request by its key, before anything else of it is read. A public or invalid key counts at once, another key when it
- * proves unknown. Above its public share, an address has a separate share for keys that the isolate does not know. Returns
- * whether it counted the request. Throws the errors of `countArrival`.
+ * Counts a request by its key, before anything else is read. A request with a publishable or malformed key is counted here. A request
+ * with another key is counted only if the key is later found to be unknown. When an address has used up its public share, keys that
+ * the isolate does not know have a separate share. Returns whether it counted the request. Throws the errors of `countArrival`.
  */
 export async function countKey(
   c: IncomingRequest,
-  key: CountedArrival | null,
+  key: CountedKey | null,
   text: string,
   isCapture: boolean,
 ): Promise<boolean> {
@@ -154,23 +154,23 @@ export async function countKey(
     return true;
   }
   const { isolate, now } = c.var.runtime;
-  const { beyond, validKeys, unknownKeys } = arrivalsOf(isolate);
+  const { overShare, validKeys, unknownKeys } = arrivalsOf(isolate);
   const nowMs = now();
-  // The code that refuses a key known to be invalid counts that request.
-  if (!beyond.has(addressOf(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
+  // If the key is known to be invalid, the code that refuses it counts the request.
+  if (!overShare.has(addressOf(c), nowMs) || validKeys.has(text, nowMs) || unknownKeys.has(text, nowMs)) return false;
   const seconds = await takeShare(c, "newKeys");
   if (seconds !== null) throw tooMany(seconds, isCapture);
   return false;
 }
 
-/** Returns whether the primary did not know a key in the last minute, so that it need not be asked again. */
+/** Returns whether the primary database did not know a key within the last minute. Then it is not asked again. */
 export function isKnownInvalid(c: IncomingRequest, text: string): boolean {
   const { isolate, now } = c.var.runtime;
   return arrivalsOf(isolate).unknownKeys.has(text, now());
 }
 
-/** Remembers for a minute that a key is valid, or that the primary does not know it. A refusal from memory changes nothing. */
-export function noteKeyCheck(c: IncomingRequest, key: CountedArrival, text: string, isValid: boolean): void {
+/** Remembers for a minute that a key is valid or unknown. A refusal that itself comes from this memory does not prolong the minute. */
+export function noteKeyCheck(c: IncomingRequest, key: CountedKey, text: string, isValid: boolean): void {
   const { isolate, now } = c.var.runtime;
   const { validKeys, unknownKeys, servers } = arrivalsOf(isolate);
   const untilMs = now() + MINUTE_MS;

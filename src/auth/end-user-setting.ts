@@ -12,26 +12,28 @@ const isOrigin = (text: string): boolean =>
 const origin = () =>
   z.string().refine(isOrigin, "must be an origin as browsers send it, such as `https://app.example.com`");
 
-const someText = (max: number) => z.string().min(1).max(max).optional();
+const optionalText = (max: number) => z.string().min(1).max(max).optional();
 
-/** Returns the fields that every kind of setting may have beside its keys. */
+/** Returns the fields that both types of setting may have. */
 const claims = () => ({
-  issuer: someText(2_000),
-  audience: someText(2_000),
+  issuer: optionalText(2_000),
+  audience: optionalText(2_000),
   /** The claim that names the user; `sub` by default. */
-  claim: someText(200),
+  claim: optionalText(200),
   origins: z
     .array(origin())
     .max(ORIGINS_MAX)
     .optional()
-    .describe("The pages that may use publishable keys, by the `Origin` header. Any when absent."),
+    .describe(
+      "The origins of pages that may use publishable keys, as in the `Origin` header. Every origin when absent.",
+    ),
 });
 
 const HS256_SECRET_BYTES_MIN = 32;
 
 /**
- * The hosts whose published keys sign the tokens of many applications, such as all that use Firebase or Google. Only issuer and
- * audience tell which application a token is for.
+ * Hosts that publish keys for the tokens of many applications, such as all applications with Firebase or Google. Only the issuer
+ * and the audience say which application a token is for.
  */
 const SHARED_KEY_HOSTS = new Set([
   "www.googleapis.com",
@@ -58,7 +60,7 @@ const SHARED_KEY_HOSTS = new Set([
   "oauth.telegram.org",
 ]);
 
-function isShared(url: string): boolean {
+function hasSharedKeys(url: string): boolean {
   return URL.canParse(url) && SHARED_KEY_HOSTS.has(new URL(url).hostname.replace(/\.$/, ""));
 }
 
@@ -77,7 +79,7 @@ const publishedKeys = z.lazy(() =>
       ...claims(),
     })
     .superRefine((setting, refinement) => {
-      if (!isShared(setting.url)) return;
+      if (!hasSharedKeys(setting.url)) return;
       for (const name of ["issuer", "audience"] as const) {
         if (setting[name] !== undefined) continue;
         const message = "is required, because these keys sign the tokens of other applications too";
@@ -127,9 +129,9 @@ export async function sealEndUserSetting(
   setting: EndUserSetting,
 ): Promise<string> {
   const { origins, ...others } = setting;
-  const kept = origins === undefined || origins.length === 0 ? others : { ...others, origins };
-  if (kept.type !== "hs256") return JSON.stringify(kept);
-  const { secret, ...rest } = kept;
+  const compact = origins === undefined || origins.length === 0 ? others : { ...others, origins };
+  if (compact.type !== "hs256") return JSON.stringify(compact);
+  const { secret, ...rest } = compact;
   return JSON.stringify({ ...rest, sealed: await sealSecret(ctx, settingPlace(owner), secret) });
 }
 

@@ -7,12 +7,12 @@ const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
 /** After this many failures of a key server, Purser does not ask it for the rest of the minute. */
 const KEY_SERVER_FAILURES_MAX = 5;
-const FETCH_EVERY_MS = 20;
-/** The age after which keys are fetched again for a signature that none of them made. */
+const POLL_EVERY_MS = 20;
+/** When no key matches a signature, keys of at least this age are fetched again. */
 const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
-/** A counter for the minute that began at `startMs`. */
-class EventsOfMinute {
+/** Counts events within a minute, which begins with the first event. */
+class EventCounter {
   #startMs = 0;
   #count = 0;
 
@@ -28,17 +28,17 @@ class EventsOfMinute {
 }
 
 /**
- * The keys of one URL that this isolate has. jose's `createRemoteJWKSet` is not used: it does not share keys through the platform's
- * cache, and does not limit requests to a server that fails.
+ * The keys of one URL in this isolate. jose's `createRemoteJWKSet` is not used: it does not share keys through the platform's cache,
+ * and it does not limit requests to a server that fails.
  */
 class KeySet {
   readonly #url: string;
-  readonly #reloads = new EventsOfMinute();
-  readonly #failures = new EventsOfMinute();
+  readonly #reloads = new EventCounter();
+  readonly #failures = new EventCounter();
   #keys: PublishedKeys | null = null;
   #fetchedAtMs = 0;
   /** How many requests are fetching the keys now. */
-  #fetching = 0;
+  #fetchCount = 0;
 
   constructor(url: string) {
     this.#url = url;
@@ -57,8 +57,8 @@ class KeySet {
   }
 
   /**
-   * Takes one of the minute's reloads; returns false when none is left, so that tokens with invented keys do not flood the server. Keys may
-   * rotate at any moment, also right after they were fetched. A new key may also have the kid of the old key, or none.
+   * Uses one of the minute's reloads. Returns false when none is left, so that tokens with invented keys do not flood the server. Keys
+   * may rotate at any moment, even right after they were fetched. A new key may have the `kid` of the old key, or no `kid`.
    */
   #takeReload(flaw: TokenFlaw, nowMs: number): boolean {
     if (flaw === "signature" && nowMs - this.#fetchedAtMs < SIGNATURES_RELOAD_AFTER_MS) return false;
@@ -67,31 +67,31 @@ class KeySet {
     return true;
   }
 
-  /** Waits for the fetches of other requests, up to a limit: a cancelled request never reports that its fetch ended. */
+  /** Waits for the fetches of other requests. Stops after some time, because a cancelled request never decreases the count. */
   async #waitForOthers(): Promise<void> {
-    for (let waitedMs = 0; this.#fetching >= KEY_SERVER_FAILURES_MAX; waitedMs += FETCH_EVERY_MS) {
-      if (waitedMs >= KEY_SERVER_MS_MAX) this.#fetching = 0;
-      else await scheduler.wait(FETCH_EVERY_MS);
+    for (let waitedMs = 0; this.#fetchCount >= KEY_SERVER_FAILURES_MAX; waitedMs += POLL_EVERY_MS) {
+      if (waitedMs >= KEY_SERVER_MS_MAX) this.#fetchCount = 0;
+      else await scheduler.wait(POLL_EVERY_MS);
     }
   }
 
   /**
-   * Loads the keys. Requests on Workers cannot await each other's fetch. So when as many fetch already as may fail, the others
-   * poll for the result. So a server that hangs gets no more requests than a server that is down.
+   * Loads the keys. A request on Workers cannot await the fetch of another request. So when KEY_SERVER_FAILURES_MAX requests are
+   * fetching, further requests poll for the result. Then a server that hangs gets no more requests than a server that fails.
    */
   async #load(nowMs: number, isReload: boolean): Promise<PublishedKeys> {
     await this.#waitForOthers();
     if (!isReload && this.#keys !== null) return this.#keys;
     if (this.#failures.count(nowMs) >= KEY_SERVER_FAILURES_MAX) throw keyServerFault("It failed a moment ago.");
     let fetched: FetchedKeySet;
-    this.#fetching++;
+    this.#fetchCount++;
     try {
       fetched = await fetchKeySet(this.#url, nowMs, isReload);
     } catch (error) {
       this.#failures.add(nowMs);
       throw keyServerFault(error);
     } finally {
-      this.#fetching = Math.max(0, this.#fetching - 1);
+      this.#fetchCount = Math.max(0, this.#fetchCount - 1);
     }
     const keys = publishedKeysOf(fetched.keys);
     if (fetched.fetchedAtMs < this.#fetchedAtMs) return keys;
@@ -146,15 +146,15 @@ const KEY_SERVER_MS_MAX = 5_000;
 const FETCHED_AT = "x-fetched-at-ms";
 
 export interface FetchedKeySet {
-  /** At most 100. Their contents are checked when they are used. */
+  /** At most 100. Each is checked when it is used. */
   readonly keys: readonly unknown[];
   readonly fetchedAtMs: number;
 }
 
 /**
- * Returns the keys published at `url`: from the platform's cache, if an isolate in the same location stored them in the last ten
- * minutes, otherwise from the key server. `isReload` skips the cache. Throws for an answer other than 200 with at most 256 KiB and
- * 100 keys.
+ * Returns the keys published at `url`. They come from the platform's cache if an isolate in the same location stored them in the
+ * last ten minutes, otherwise from the key server. `isReload` skips the cache. Throws unless the response has status 200, at most
+ * 256 KiB and at most 100 keys.
  */
 async function fetchKeySet(url: string, nowMs: number, isReload: boolean): Promise<FetchedKeySet> {
   const cached = isReload ? null : await readCache(url, nowMs);
@@ -177,7 +177,7 @@ async function fetchKeySet(url: string, nowMs: number, isReload: boolean): Promi
 function readKeys(text: string): readonly unknown[] {
   const value: unknown = JSON.parse(text);
   const keys = typeof value === "object" && value !== null && "keys" in value ? value.keys : null;
-  if (!Array.isArray(keys)) throw new Error("The key server's answer is no set of keys.");
+  if (!Array.isArray(keys)) throw new Error("The key server's answer is not a key set.");
   if (keys.length > JWKS_KEYS_MAX) throw new Error(`The key server's answer has more than ${JWKS_KEYS_MAX} keys.`);
   return keys;
 }
@@ -199,19 +199,19 @@ async function readResponseWithin({ body }: Response): Promise<string> {
 }
 
 /**
- * Returns the cache's name of a URL. The name is Purser's own, so that answers which the key server's host caches under its URL
- * do not matter.
+ * Returns the key of a URL in the platform's cache. It is in a domain of Purser's own, so that it is never a key under which another
+ * Worker caches the key server's response.
  */
 const cacheKey = (url: string): string => `https://key-sets.purser.invalid/${encodeURIComponent(url)}`;
 
-/** Returns null also when the runtime has no cache, or the cache fails. The cache only saves a fetch. */
+/** Returns the cached keys of a URL, or null. A missing or failing cache is no error, because it only saves a fetch. */
 async function readCache(url: string, nowMs: number): Promise<FetchedKeySet | null> {
   try {
-    const found = await platformCache()?.match(cacheKey(url));
-    if (found === undefined) return null;
-    const fetchedAtMs = Number(found.headers.get(FETCHED_AT));
+    const cached = await platformCache()?.match(cacheKey(url));
+    if (cached === undefined) return null;
+    const fetchedAtMs = Number(cached.headers.get(FETCHED_AT));
     if (!(nowMs - fetchedAtMs < KEY_SET_FRESH_MS)) return null;
-    return { keys: readKeys(await found.text()), fetchedAtMs };
+    return { keys: readKeys(await cached.text()), fetchedAtMs };
   } catch {
     return null;
   }

@@ -12,15 +12,15 @@ import { decodeBase64url } from "../lib/encoding.ts";
 import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import type { EndUserSetting } from "./end-user-setting.ts";
 
-/** The contents of a JWT before verification. None of them is proved. */
+/** The contents of a JWT before verification. They may be forged. */
 export interface UnverifiedJwt {
   readonly alg: string;
   readonly claims: JsonObject;
 }
 
 /**
- * Reads a signed JWT in compact form; returns null for other text. jose would also accept other spellings of base64url, and the
- * extension `b64`. Both are refused here, because they give one token several spellings.
+ * Reads a signed JWT in compact form. Returns null for other text. jose would also accept other spellings of base64url, and the
+ * extension `b64`. This function refuses both, because they give one token several spellings.
  */
 export function readJwt(token: string): UnverifiedJwt | null {
   const parts = token.split(".");
@@ -33,7 +33,7 @@ export function readJwt(token: string): UnverifiedJwt | null {
   }
 }
 
-/** The supported algorithms, all asymmetric: a published key must never verify as a shared secret. */
+/** The supported algorithms. All are asymmetric, so that a published key is never used as a shared secret. */
 const ASYMMETRIC = [
   "RS256",
   "RS384",
@@ -62,8 +62,8 @@ export async function secretFlaw(token: string, secret: string): Promise<TokenFl
 }
 
 /**
- * Returns the flaw of a signature under published keys. A token without a key id may be signed by any key that fits its
- * algorithm.
+ * Returns the flaw of a signature under published keys, or null when one of them made it. A token without a key id is tried with
+ * every key that fits its algorithm.
  */
 export async function keysFlaw(token: string, keys: PublishedKeys): Promise<TokenFlaw | null> {
   const options = { algorithms: ASYMMETRIC };
@@ -74,21 +74,20 @@ export async function keysFlaw(token: string, keys: PublishedKeys): Promise<Toke
     if (!(error instanceof errors.JWKSMultipleMatchingKeys)) return flawOf(Promise.reject(error));
     let flaw: TokenFlaw = "no_key";
     for await (const key of error) {
-      const ofKey = await flawOf(compactVerify(token, key, options));
-      if (ofKey === null) return null;
-      if (ofKey === "signature") flaw = ofKey;
+      const keyFlaw = await flawOf(compactVerify(token, key, options));
+      if (keyFlaw === null) return null;
+      if (keyFlaw === "signature") flaw = keyFlaw;
     }
     return flaw;
   }
 }
 
 /**
- * Returns the flaw that an error of jose means. A key that cannot be imported, is private or is too short does not count as a
- * key.
+ * Returns the flaw that an error of jose stands for. A key that cannot be imported, is private or is too short counts as missing.
  */
-async function flawOf(verifying: Promise<unknown>): Promise<TokenFlaw | null> {
+async function flawOf(verification: Promise<unknown>): Promise<TokenFlaw | null> {
   try {
-    await verifying;
+    await verification;
     return null;
   } catch (error) {
     if (error instanceof errors.JWSSignatureVerificationFailed) return "signature";
@@ -99,7 +98,7 @@ async function flawOf(verifying: Promise<unknown>): Promise<TokenFlaw | null> {
 
 /** How far the clock of the token's issuer may differ from Purser's. */
 const CLOCK_TOLERANCE_SECONDS = 60;
-/** The year 5138. A larger value was written in milliseconds. */
+/** The year 5138. A larger value is probably in milliseconds. */
 const EXP_SECONDS_MAX = 1e11;
 
 /** The flaws of an end-user token, in the order in which they are reported (docs/decisions.md, "End-user tokens"). */
@@ -136,22 +135,22 @@ function adviceOf(flaw: TokenFlaw, { type, claim }: EndUserSetting, token: strin
       return malformedAdvice(token);
     case "algorithm":
       return type === "jwks"
-        ? "is signed with an algorithm that a `jwks` setting does not take. Sign with an asymmetric one, such as RS256 or ES256."
-        : "is signed with an algorithm that an `hs256` setting does not take. Sign with HS256.";
+        ? "is signed with an algorithm that a `jwks` setting does not accept. Sign with an asymmetric one, such as RS256 or ES256."
+        : "is signed with an algorithm that an `hs256` setting does not accept. Sign with HS256.";
     case "no_key":
       return "names a key (`kid`, `alg`) that the setting's `url` does not publish in a usable form. Publish it there, or correct the `url`.";
     case "signature":
       return type === "jwks"
-        ? "has a signature of none of the keys that the setting's `url` publishes."
-        : "has a signature that is not by the setting's `secret`. Sign with the UTF-8 bytes of that secret.";
+        ? "has a signature that no key published at the setting's `url` made."
+        : "has a signature that the setting's `secret` did not make. Sign with the UTF-8 bytes of that secret.";
     case "expired":
       return "has expired (`exp`). Get a new one from your sign-in.";
     case "not_yet_valid":
-      return "is not valid yet (`nbf`). Check the clock of who signs it.";
+      return "is not valid yet (`nbf`). Check the clock of the server that signs it.";
     case "issuer":
-      return "has another `iss` than the setting's `issuer`.";
+      return "has an `iss` that differs from the setting's `issuer`.";
     case "audience":
-      return "has another `aud` than the setting's `audience`.";
+      return "has an `aud` without the setting's `audience`.";
     case "claim":
       return (
         "needs `exp` in seconds, not milliseconds, and the user's id as text in its claim " +
@@ -177,7 +176,7 @@ export function claimFlaw(claims: JsonObject, setting: EndUserSetting, nowMs: nu
   if (setting.audience !== undefined && !audiences.includes(setting.audience)) return "audience";
   const areTimes = typeof exp === "number" && [nbf, iat].every((time) => ["undefined", "number"].includes(typeof time));
   if (!areTimes || exp > EXP_SECONDS_MAX) return "claim";
-  // Some sign-in services send it as text.
+  // Some sign-in services send this claim as text.
   const isUnverified =
     setting.claim === "email" && (claims.email_verified === false || claims.email_verified === "false");
   return isUnverified ? "claim" : null;

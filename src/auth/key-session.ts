@@ -38,12 +38,12 @@ const guardKey = query((value: ValueOf<KeyValues>) =>
   insertFrom(guards, { name: sql`'key'`, holds: hasRow(apiKeys, isKeyInForce(value)) }, sql``),
 );
 
-/** Aborts the batch with `guard_origin` if the environment's setting lists origins, but not this one (L4). */
+/** Aborts the batch with `guard_origin` if the environment's setting has a list of origins without this one (L4). */
 const guardOrigin = query((value: ValueOf<{ environmentId: number; origin: string }>) => {
   const { endUserAuth } = environments;
-  const isOther = sql`${endUserAuth} ->> '$.origins' IS NOT NULL
+  const isForbidden = sql`${endUserAuth} ->> '$.origins' IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM json_each(${endUserAuth}, '$.origins') WHERE value = ${value("origin")})`;
-  const holds = not(hasRow(environments, and(eq(environments.id, value("environmentId")), isOther)));
+  const holds = not(hasRow(environments, and(eq(environments.id, value("environmentId")), isForbidden)));
   return insertFrom(guards, { name: sql`'origin'`, holds }, sql``);
 });
 
@@ -59,31 +59,31 @@ export interface KeySession extends Db {
   readonly isInForce: () => boolean;
   /** Returns the bookmark of the session, or null unless the key is known to be valid. */
   readonly bookmark: () => string | null;
-  /** Checks the key, unless that was done already. Throws the refusal of the key or of its page, and `clockMoved`. */
+  /** Checks the key, unless that was done already. Throws the refusal of the key or of the page's origin, and `clockMoved`. */
   readonly check: () => Promise<void>;
-  /** Does the same for a request whose verb was not called, or refuses. It learns another test clock instead of throwing. */
+  /** Does the same for a request whose verb was not called, or refused. It does not throw `clockMoved`. */
   readonly checkKey: () => Promise<void>;
-  /** Checks the key and, where one is needed, the end-user's token. Nothing is answered without it. */
+  /** Checks the key and, if one is needed, the end-user's token. Call it before every successful response. */
   readonly admit: () => Promise<void>;
 }
 
-interface Opening {
+interface KeySessionOptions {
   readonly d1: D1Database;
   readonly start: SessionStart;
-  /** The oldest state that a read may see; null for any. */
+  /** A read must see at least the state of this bookmark. Null: any state. */
   readonly bookmark: string | null;
   readonly key: Key;
   /** The key as it was sent. */
   readonly text: string;
   /** The `Origin` of a request with a publishable key; null for none. */
   readonly origin: string | null;
-  /** Whether the end-user's token is required, and so the setting that verifies it. */
+  /** Whether the end-user's token is required. */
   readonly needsUser: boolean;
   /** The test clock that the request uses for the environment's time (D3). */
   readonly clock: () => string | null;
-  /** Called when the database has another test clock. */
-  readonly learn: (clock: string | null) => void;
-  /** Checks what else must hold before rows are returned, such as the end-user's token. Throws to refuse. */
+  /** Receives the test clock of the database when it differs from `clock()`. */
+  readonly setClock: (clock: string | null) => void;
+  /** Checks other conditions before rows are returned, such as the end-user's token. Throws to refuse. */
   readonly admit: (row: CheckedKeyRow) => Promise<void>;
 }
 
@@ -92,15 +92,15 @@ export function keyIdOf(hash: string): string {
   return `key_${hash.slice(0, 22)}`;
 }
 
-export async function openKeySession(opening: Opening): Promise<KeySession> {
-  const { d1, start, bookmark, key, text, origin, needsUser, clock, learn } = opening;
+export async function openKeySession(options: KeySessionOptions): Promise<KeySession> {
+  const { d1, start, bookmark, key, text, origin, needsUser, clock, setClock } = options;
   const values = { hash: await hashOf(text), environmentId: key.environment.id, kind: key.kind };
   let session = openSession(d1, start);
   let isChecked = false;
-  /** True from the start for a secret key, which may act for every user. */
+  /** True from the beginning if no end-user's token is needed. */
   let isAdmitted = !needsUser;
   let isInForce = false;
-  /** The refusal of the key or of its holder, kept so that the database is not asked again. */
+  /** The refusal of the key or of the end-user. It is thrown again without another query. */
   let refusal: PurserError | null = null;
 
   /** Sends statements together with the key's check. Returns the key's row and the statements' rows. */
@@ -125,26 +125,26 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
 
   const sendWithCheck = async (
     statements: readonly Statement[],
-    isForUser: boolean,
-    isOfVerb = true,
+    checksUser: boolean,
+    dependsOnClock = true,
   ): Promise<unknown[][]> => {
     let { row, rows } = await sendWithKeyRow(statements);
-    let flaw = await findFlaw(row, opening, isForUser);
+    let flaw = await findRefusal(row, options, checksUser);
     const isBehind = bookmark !== null && !isAsLateAs(session.bookmark(), bookmark);
     if (start !== "first-primary" && (isBehind || flaw !== null || row?.clock !== clock())) {
-      // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. D1 does not get the
-      // caller's bookmark, because D1 would return any bookmark it gets as its own state.
+      // The replica may not yet have the key, the setting, the test clock, or the state that the caller saw. The caller's bookmark is
+      // not sent to D1, because D1 would return it as the bookmark of its own state, whatever it is.
       session = openSession(d1, "first-primary");
       ({ row, rows } = await sendWithKeyRow(statements));
-      flaw = await findFlaw(row, opening, isForUser);
+      flaw = await findRefusal(row, options, checksUser);
     }
     if (row !== undefined && row.clock !== clock()) {
-      learn(row.clock);
-      // The verb's statements used another time.
-      if (isOfVerb) throw clockMoved();
+      setClock(row.clock);
+      // The verb's statements used the time of the other clock.
+      if (dependsOnClock) throw clockMoved();
     }
     if (flaw !== null) throw flaw;
-    isAdmitted ||= isForUser;
+    isAdmitted ||= checksUser;
     return rows;
   };
 
@@ -160,11 +160,11 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
     }
   };
 
-  const check = async (isOfVerb: boolean): Promise<void> => {
-    if (!isChecked) await keepRefusal(() => sendWithCheck([], false, isOfVerb));
+  const check = async (dependsOnClock: boolean): Promise<void> => {
+    if (!isChecked) await keepRefusal(() => sendWithCheck([], false, dependsOnClock));
   };
-  const admitCaller = async (isOfVerb: boolean): Promise<void> => {
-    if (!isChecked || !isAdmitted) await keepRefusal(() => sendWithCheck([], needsUser, isOfVerb));
+  const admitCaller = async (dependsOnClock: boolean): Promise<void> => {
+    if (!isChecked || !isAdmitted) await keepRefusal(() => sendWithCheck([], needsUser, dependsOnClock));
   };
 
   return {
@@ -173,7 +173,7 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
       if (isChecked && isAdmitted) return session.send(statements);
       const isRead = statements.length > 0 && statements.every((statement) => statement.isRead === true);
       if (start !== "first-primary" || isRead) return keepRefusal(() => sendWithCheck(statements, needsUser));
-      // A caller that writes for an end-user first proves who that is, by a setting that the database has.
+      // Before a write, the end-user's token is verified by the stored setting.
       if (needsUser) await admitCaller(true);
       if (isChecked || statements.length === 0) return session.send(statements);
       return keepRefusal(() => sendWithGuards(statements));
@@ -190,16 +190,16 @@ export async function openKeySession(opening: Opening): Promise<KeySession> {
   };
 }
 
-/** Returns the refusal of the caller by the key's row, or null. Throws faults. */
-async function findFlaw(
+/** Returns the refusal of the caller according to the key's row, or null. Throws other errors. */
+async function findRefusal(
   row: CheckedKeyRow | undefined,
-  { origin, admit }: Pick<Opening, "origin" | "admit">,
-  isForUser: boolean,
+  { origin, admit }: Pick<KeySessionOptions, "origin" | "admit">,
+  checksUser: boolean,
 ): Promise<PurserError | null> {
   if (row === undefined) return invalidKey();
   if (origin !== null && !isOriginAllowed(row.endUserAuth, origin)) return foreignOrigin();
   try {
-    if (isForUser) await admit(row);
+    if (checksUser) await admit(row);
     return null;
   } catch (error) {
     if (isRefusal(error)) return error;

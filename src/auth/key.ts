@@ -9,8 +9,8 @@ import type { Environment, Mode } from "../runtime.ts";
 const BEARER = /^Bearer +([^\s]+) *$/i;
 
 /**
- * Returns the bearer token of the request. Throws `invalid_key` when there is none. Hono's `bearerAuth` is not used: its refusals
- * have neither advice nor the form of the API.
+ * Returns the bearer token of the request. Throws `invalid_key` when there is none. Hono's `bearerAuth` is not used: its errors
+ * have no advice, and not the form of this API's errors.
  */
 export function bearerToken(c: Context<AppEnv>): string {
   const header = c.req.header("authorization");
@@ -48,16 +48,16 @@ const KEY_KINDS: ReadonlyMap<string, Key["kind"]> = new Map([
 const CHECKSUM_CHARACTERS = 6;
 
 /**
- * The length of the longest key: `sk_live_`, 22 random characters, the 22 of the application's id, the environment's integer in
- * base62, and a checksum over all. So a key names its environment and, through the application's id, its database. A mistyped or
- * made-up key of another form is detected without a query.
+ * The length of the longest key. A key has `sk_live_`, 22 random characters, 23 characters of the application's id, the
+ * environment's integer in base62, and a checksum. So a key names its environment, and by the application's id its database. Most
+ * mistyped or invented keys are detected without a query.
  */
 const KEY_CHARACTERS_MAX = 67;
 const KEY_FORM = /^([spr]k)_(live|test)_([0-9A-Za-z]{22})([0-9A-Za-z]{23})([0-9A-Za-z]{1,8})([0-9A-Za-z]{6})$/;
 
 const checksum = (text: string): string => toBase62(crc32(text)).padStart(CHECKSUM_CHARACTERS, "0");
 
-/** Writes a new key of an environment; `random` is 22 random characters of base62, more than 128 bits. */
+/** Returns a new key of an environment. `random` is 22 random characters of base62, more than 128 bits. */
 export function writeKey(
   kind: Key["kind"],
   { id, appId, mode }: Pick<Environment, "id" | "appId" | "mode">,
@@ -69,13 +69,13 @@ export function writeKey(
 
 const ADMIN_KEY = /^ak_[0-9A-Za-z]{28}$/;
 
-/** Writes a new administration key; `random` is 22 random characters of base62. */
+/** Returns a new administration key. `random` is 22 random characters of base62. */
 export function writeAdminKey(random: string): string {
   const text = `ak_${random}`;
   return `${text}${checksum(text)}`;
 }
 
-/** Returns whether a text has the form of an administration key. It is shorter than any admin token. */
+/** Returns whether a text has the form of an administration key. An admin token is always longer. */
 export const isAdminKey = (text: string): boolean =>
   ADMIN_KEY.test(text) && checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS);
 
@@ -104,19 +104,20 @@ const readKeyForm = rememberUpTo(100, (text): Key | null => {
   return { kind, environment: { id, appId, mode: mode as Mode, database } };
 });
 
-/** Advice about a text that is not the key a route takes. It says what the text seems to be, and never repeats it. */
-
-/** The texts that callers send instead of a key, recognised by their form alone. Only the database knows whether a key exists. */
+/**
+ * Texts that callers send by mistake instead of a key, recognised by their form, with advice. The advice says what the text seems
+ * to be, and never contains it.
+ */
 const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   [
     /^(undefined|null|none|nil|nan|true|false|\[object object\])$/i,
-    "What was sent is no key: the variable that should hold the key is not set.",
+    "The sent value is no key: the variable that should hold the key is not set.",
   ],
-  [/^\$|^%\w+%$|^\{\{?|^<|your[-_]|^x+$/i, "What was sent is a placeholder. Put the key itself there."],
+  [/^\$|^%\w+%$|^\{\{?|^<|your[-_]|^x+$/i, "The sent value is a placeholder. Replace it with the key."],
   [/^["'`]|["'`]$/, "The key has quotes around it. Send it without them."],
   [
     /\.\.\.|…|\u00e2\u0080\u00a6|\*\*/,
-    "This is the hint of a key, which is not the whole key. The key itself is shown once, when it is created.",
+    "This is the hint of a key, not the whole key. The whole key is shown once, when it is created.",
   ],
   [
     /^ey[\w-]+\.[\w-]+\.[\w-]*$/,
@@ -124,69 +125,68 @@ const FORMS: readonly (readonly [form: RegExp, advice: string])[] = [
   ],
   [
     /^ey[\w-]+\.[\w-]+$/,
-    "This is the token of an export's link, not a key. Open the link itself, `GET /api/v1/export-download?token=…`, without a key.",
+    "This is the token of an export link, not a key. Open the link, `GET /api/v1/export-download?token=…`, without a key.",
   ],
   [/^ph[cxsr]_/, "This is a key of PostHog. Send a key of Purser, which begins with `pk_` or `sk_`."],
   [/^whsec_/, "This is the signing secret of webhooks. Send a key of Purser, which begins with `sk_` or `pk_`."],
   [
     /^[spr]k_(live|test)_.{68,}$/,
-    "This is a key of Stripe, which is longer than Purser's and begins alike. Send a key that Purser made.",
+    "This is a key of Stripe, which has the same prefix as a key of Purser but is longer. Send a key of Purser.",
   ],
   [
     /^[spr]k_(live|test)_/,
-    "The key is mistyped or incomplete, or is not a key of Purser (Stripe's keys begin alike). Copy the whole key again.",
+    "The key is mistyped or incomplete, or is not a key of Purser (Stripe's keys have the same prefix). Copy the whole key again.",
   ],
   [
     /^[spr]k[-_]/i,
-    "The key's beginning is wrong: it is `sk_`, `pk_` or `rk_`, then `live_` or `test_`, in lower case.",
+    "The key's beginning is wrong: a key begins with `sk_`, `pk_` or `rk_`, then `live_` or `test_`, in lower case.",
   ],
-  [
-    /^key_/,
-    "This is the id of a key. The key itself begins with `sk_` or `pk_`, and is shown once, when it is created.",
-  ],
+  [/^key_/, "This is the id of a key. The key begins with `sk_` or `pk_`, and is shown once, when it is created."],
   [/^[a-z]{3}_[0-9A-Za-z]{22}/, "This is an id, not a key. A key begins with `sk_` or `pk_`."],
 ];
 
 const ADVISED_CHARACTERS_MAX = 1_000;
 
-/** Returns the advice for a text. Returns none for a text that is longer than anything sent by mistake. */
+/** Returns the advice for a text, or undefined for an unknown form. A very long text is not checked. */
 const formOf = (text: string): string | undefined =>
   text.length > ADVISED_CHARACTERS_MAX ? undefined : FORMS.find(([form]) => form.test(text))?.[1];
 
-/** Returns what to change when another text was sent instead of an application's key. */
+/** Returns what to change about a text that was sent instead of an application's key. */
 export function keyAdvice(text: string): string {
   if (isAdminKey(text)) {
-    return "This is an administration key, which opens `/api/v1/admin` and nothing else. Send a key of the application.";
+    return "This is an administration key, which works only below `/api/v1/admin`. Send a key of the application.";
   }
   return (
     formOf(text) ??
-    "This is not a key of Purser: keys begin with `sk_` or `pk_`. The admin token opens `/api/v1/admin` and nothing else."
+    "This is not a key of Purser: keys begin with `sk_` or `pk_`. The admin token works only below `/api/v1/admin`."
   );
 }
 
-/** Returns what to change when another text was sent instead of the admin token. */
+/** Returns what to change about a text that was sent instead of the admin token. */
 export function adminTokenAdvice(text: string): string {
   if (/^ak_/.test(text)) return "The administration key is mistyped or incomplete. Copy the whole key again.";
   if (/^[spr]k_(live|test)_/.test(text)) {
-    return "This is a key of an application. The administration takes the admin token, which the deployment sets in `ADMIN_TOKEN`.";
+    return "This is a key of an application. Administration needs the admin token, which the deployment sets in `ADMIN_TOKEN`.";
   }
   return formOf(text) ?? "The admin token is not the one that the deployment sets in `ADMIN_TOKEN`.";
 }
 
-const HOW = "Send the key as `Authorization: Bearer <key>`";
+const SEND_KEY = "Send the key as `Authorization: Bearer <key>`";
 
 /** Returns what to change about an `Authorization` header without a bearer key. */
 function headerAdvice(header: string): string {
-  if (/^(Bearer\b[\s:]*)?$/i.test(header)) return `${HOW}: the header has no key. Is the variable that holds it set?`;
-  if (/^Bearer\s+Bearer\b/i.test(header)) return `${HOW}: \the header has \`Bearer\` twice.`;
-  if (/^Bearer\s*[:=]/i.test(header)) return `${HOW}: after \`Bearer\` comes a space and nothing else.`;
-  if (/,\s*Bearer\b/i.test(header)) return `${HOW}, in one header: it was sent twice.`;
-  if (/^(Basic|Digest|Token|ApiKey|Api-Key|Key|JWT)\s/i.test(header)) return `${HOW}: the scheme is \`Bearer\`.`;
-  if (/^Bearer\s/i.test(header)) return `${HOW}: the key has white space in it.`;
-  return `${HOW}: \`Bearer\` and a space are missing before the key.`;
+  if (/^(Bearer\b[\s:]*)?$/i.test(header)) {
+    return `${SEND_KEY}: the header has no key. Is the variable that should hold the key set?`;
+  }
+  if (/^Bearer\s+Bearer\b/i.test(header)) return `${SEND_KEY}: the header has \`Bearer\` twice.`;
+  if (/^Bearer\s*[:=]/i.test(header)) return `${SEND_KEY}: only a space separates \`Bearer\` from the key.`;
+  if (/,\s*Bearer\b/i.test(header)) return `${SEND_KEY}, in one header: the header was sent twice.`;
+  if (/^(Basic|Digest|Token|ApiKey|Api-Key|Key|JWT)\s/i.test(header)) return `${SEND_KEY}: the scheme is \`Bearer\`.`;
+  if (/^Bearer\s/i.test(header)) return `${SEND_KEY}: the key has white space in it.`;
+  return `${SEND_KEY}: \`Bearer\` and a space are missing before the key.`;
 }
 
-/** Other headers and query parameters in which other services expect keys. */
+/** Headers and query parameters in which other services expect keys. */
 const OTHER_HEADERS = ["x-api-key", "api-key", "apikey", "x-auth-token", "x-authorization", "authentication", "x-key"];
 const OTHER_PARAMETERS = ["api_key", "apikey", "apiKey", "key", "access_token", "token", "secret"];
 
@@ -196,15 +196,15 @@ function absentKeyAdvice(
   query: (name: string) => string | undefined,
 ): string {
   const other = OTHER_HEADERS.find((name) => header(name) !== undefined);
-  if (other !== undefined) return `${HOW}, not in the header \`${other}\`.`;
+  if (other !== undefined) return `${SEND_KEY}, not in the header \`${other}\`.`;
   if (OTHER_PARAMETERS.some((name) => query(name) !== undefined)) {
-    return `${HOW}: a key in a URL is not read, because URLs are logged. Replace a secret key that was sent in a URL.`;
+    return `${SEND_KEY}, not in the URL, because URLs are logged. Replace a secret key that was sent in a URL.`;
   }
-  if (header("x-user-token") !== undefined) return `${HOW}, a publishable key beside the \`X-User-Token\`.`;
-  return `${HOW}.`;
+  if (header("x-user-token") !== undefined) return `${SEND_KEY}: \`X-User-Token\` needs a publishable key too.`;
+  return `${SEND_KEY}.`;
 }
 
-const PAGE_HEADERS = {
+const SECRET_NAMES = {
   secret: "secret key",
   relay: "relay key",
   admin: "admin token",
@@ -212,12 +212,12 @@ const PAGE_HEADERS = {
 } as const;
 
 /**
- * Refuses a browser's request with a key that must stay secret: `forbidden` (W11). Browsers send both headers; the servers of
- * some frameworks send `Origin` alone.
+ * Throws `forbidden` for a browser's request with a key that must stay secret (W11). Browsers send both headers. Servers of some
+ * frameworks send `Origin` without `Sec-Fetch-Site`.
  */
-export function refuseBrowserPage(c: Context<AppEnv>, kind: keyof typeof PAGE_HEADERS): void {
+export function refuseBrowserPage(c: Context<AppEnv>, kind: keyof typeof SECRET_NAMES): void {
   if (c.req.header("origin") === undefined || c.req.header("sec-fetch-site") === undefined) return;
-  const name = PAGE_HEADERS[kind];
+  const name = SECRET_NAMES[kind];
   throw new PurserError(
     "forbidden",
     `This request comes from a page in a browser, where anybody can read its ${name}. Remove the ${name} from the page, and ` +

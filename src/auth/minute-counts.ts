@@ -1,9 +1,9 @@
 import { MINUTE_MS } from "../lib/time.ts";
 
-/** The most addresses that are remembered. Above it, the one that began first is forgotten. */
+/** The most addresses that are remembered. Beyond it, the oldest is forgotten. */
 const REMEMBERED_MAX = 10_000;
 
-/** Removes `text`, so that it can be added again at the end. */
+/** Removes `text`, so that it can be added again at the end, and removes the oldest entry of a full map. */
 function makeRoom(map: Map<string, unknown>, text: string): void {
   map.delete(text);
   const [oldest] = map.keys();
@@ -15,12 +15,12 @@ interface Minute {
   count: number;
 }
 
-/** Counts by address, or by another text. The minute of an address begins with its first count. */
+/** Counts per minute, by address or another text. The minute of an address begins with its first count. */
 export class MinuteCounts {
   readonly #minutes = new Map<string, Minute>();
   readonly #lengthMs: number;
 
-  /** `lengthMs`: the length of the minute. */
+  /** `lengthMs`: the length of the minute, for tests. */
   constructor(lengthMs = MINUTE_MS) {
     this.#lengthMs = lengthMs;
   }
@@ -74,8 +74,8 @@ export class MinuteMemory {
 }
 
 /**
- * Returns whether the platform lets an address pass. Null if the platform does not or cannot count; the isolate's own counts
- * then decide.
+ * Returns whether the platform allows a request from an address. Null if the platform does not count requests. Then the counts of the
+ * isolate decide.
  */
 export async function mayPass(limiter: RateLimit | undefined, address: string): Promise<boolean | null> {
   try {

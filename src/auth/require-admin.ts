@@ -6,16 +6,16 @@ import { adminKeys } from "../db/schema.ts";
 import { allDatabases, databaseIndexOf, openSession } from "../db/session.ts";
 import { all } from "../db/sql.ts";
 import { assert, PurserError } from "../errors.ts";
-import { nothingHere } from "../http/errors.ts";
+import { pathNotFound } from "../http/errors.ts";
 import { type AppEnv, factory } from "../http/factory.ts";
 import { equalSecrets, sha256 } from "../lib/encoding.ts";
 import { rememberPerObject } from "../lib/memory.ts";
 import type { AdminRights, Runtime, SystemCtx } from "../runtime.ts";
 import { readSettings } from "../settings.ts";
-import { addressOf, countArrival, countKey, isKnownInvalid, noteKeyCheck, type Sent } from "./arrivals.ts";
+import { addressOf, countArrival, countKey, isKnownInvalid, noteKeyCheck, type RequestHead } from "./arrivals.ts";
 import { adminTokenAdvice, invalidKey, isAdminKey, readKey, refuseBrowserPage } from "./key.ts";
 import { MinuteCounts, mayPass } from "./minute-counts.ts";
-import { judgeRoute } from "./scopes.ts";
+import { checkRoute } from "./scopes.ts";
 import { keyInHeader } from "./serve-key.ts";
 
 const KIND = { kind: "admin" } as const;
@@ -36,8 +36,8 @@ function routeOf(c: Context<AppEnv>): string {
 }
 
 /**
- * Returns the rights of an administration key, asked of the primary of `DB` (W3a). `root` begins there. Counts the request as L2
- * says. Throws `invalid_key`, and `forbidden` in a page.
+ * Returns the rights of an administration key, read from the primary of `DB` (W3a), with which `root` begins. Counts the request (L2).
+ * Throws `invalid_key`, and `forbidden` for a page in a browser.
  */
 async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): Promise<AdminRights> {
   await countKey(c, KIND, key, false);
@@ -52,7 +52,8 @@ async function openAdminKey(c: Context<AppEnv>, root: SystemCtx, key: string): P
 }
 
 /**
- * Returns the context of a verb without a tenant: the latest state of each database, `DB` first. `spend` is as in `openSession`.
+ * Returns the context of a verb without a tenant. It sees the latest state of each database, and `db` is `DB`. For `spend` see
+ * `openSession`.
  */
 export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) => void): SystemCtx {
   const databases = allDatabases(env).map(({ index, name, d1 }) => {
@@ -65,10 +66,10 @@ export function systemCtx(env: Env, runtime: Runtime, spend?: (queries: number) 
 }
 
 /**
- * Returns the context in the database that an id names. If the id names none, returns `ctx` unchanged, in which the id is then
- * not found.
+ * Returns the context in the database that an id names. If the id names none, returns `ctx` unchanged. The verb then does not find
+ * the id.
  */
-export function inDatabaseOf<TenantCtx extends SystemCtx>(ctx: TenantCtx, id: string): TenantCtx {
+export function inDatabaseOf<Ctx extends SystemCtx>(ctx: Ctx, id: string): Ctx {
   const index = databaseIndexOf(id);
   const named = ctx.databases.find((database) => database.index === index);
   return named === undefined ? ctx : { ...ctx, db: named.db };
@@ -88,12 +89,12 @@ const TOKEN_CHARACTERS_MAX = 1_000;
 const failuresOf = rememberPerObject(() => new MinuteCounts());
 
 /**
- * Returns whether `given` is the administrator's token. Refuses an address that failed ten times in a minute with
- * `rate_limited`, even with the right token, so that it learns nothing (L2). The platform and the isolate both count failures.
+ * Returns whether `token` is the admin token. Throws `rate_limited` for an address that failed ten times in a minute, even if the token
+ * is right, so that the address cannot guess on (L2). The platform and the isolate both count failures.
  */
 export async function isAdminToken(
-  c: Sent & { readonly var: { readonly runtime: Runtime } },
-  given: string,
+  c: RequestHead & { readonly var: { readonly runtime: Runtime } },
+  token: string,
   adminToken: string,
 ): Promise<boolean> {
   const { isolate, now } = c.var.runtime;
@@ -106,32 +107,32 @@ export async function isAdminToken(
     return new PurserError("rate_limited", message, { headers: { "Retry-After": String(seconds) } });
   };
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
-  const isShort = given.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
-  const isRight = isShort && (await equalSecrets(given, adminToken));
+  const isShort = token.length <= Math.max(TOKEN_CHARACTERS_MAX, adminToken.length);
+  const isRight = isShort && (await equalSecrets(token, adminToken));
   // Nothing is awaited between this check and the count, so at most ten simultaneous guesses are answered.
   if (failures.count(address, nowMs) >= FAILURES_A_MINUTE_MAX) throw refuse();
   if (isRight) return true;
   failures.add(address, nowMs);
   if ((await mayPass(c.env.ADMIN_TRIES, address)) !== false) return false;
-  // Other isolates saw the address's other failures.
+  // Other isolates counted the other failures of this address.
   failures.add(address, nowMs, FAILURES_A_MINUTE_MAX);
   throw refuse();
 }
 
 /**
- * Requires the administrator's token, or an administration key whose scopes cover the route (auth/scopes.ts), and sets `admin`.
- * Without a token in the settings, administration answers 404.
+ * Requires the admin token, or an administration key whose scopes cover the route (auth/scopes.ts), and sets `admin`. If the
+ * settings have no admin token, administration responds with 404.
  */
 export const requireAdmin = factory.createMiddleware(async (c, next) => {
   const root = systemCtx(c.env, c.var.runtime);
   const { adminToken } = root.settings;
-  if (adminToken === null) throw nothingHere();
+  if (adminToken === null) throw pathNotFound();
   const token = await keyInHeader(c);
   const id = c.req.param("appId") ?? c.req.param("balanceId") ?? "";
   if (isAdminKey(token)) {
     const rights = await openAdminKey(c, root, token);
-    const judge = judgeRoute(rights, c.req.param("appId"));
-    if (judge !== null) c.set("judgeArguments", judge);
+    const checkArguments = checkRoute(rights, c.req.param("appId"));
+    if (checkArguments !== null) c.set("checkArguments", checkArguments);
     c.set("admin", { ...inDatabaseOf(root, id), rights, caller: { kind: "admin", by: `ak:${rights.adminKeyId}` } });
     return next();
   }

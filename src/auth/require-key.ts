@@ -6,19 +6,19 @@ import { invalidKey, type Key } from "./key.ts";
 import { type KeyRequirements, keyInHeader, serveCounted, serveKey } from "./serve-key.ts";
 
 const NEEDS_SECRET_KEY =
-  "This operation needs a secret key (`sk_…`), sent by your backend. A publishable key (`pk_…`) was sent.";
+  "This operation needs a secret key (`sk_…`), which your backend sends. The request has a publishable key (`pk_…`).";
 const RELAY_KEY_SENDS = "A relay key (`rk_…`) sends analytics events and does nothing else.";
 
 /**
- * Requires a secret key. Refuses others with `refusal`: `forbidden` on writes, `requires_secret_key` on export-person and on
- * reads (W13). A POST that only reads sets `reads`.
+ * Requires a secret key. Refuses other keys with `refusal`: `forbidden` for writes, `requires_secret_key` for export-person and
+ * for reads (W13). Set `reads` for a POST that only reads.
  */
 export function requireSecretKey(
   refusal: "forbidden" | "requires_secret_key",
-  demand: Pick<KeyRequirements, "reads"> = {},
+  requirements: Pick<KeyRequirements, "reads"> = {},
 ) {
   return factory.createMiddleware(async (c, next) => {
-    await serveKey(c, await keyInHeader(c), { ...demand, refuse: refuseOthers(refusal) }, next);
+    await serveKey(c, await keyInHeader(c), { ...requirements, refuse: refuseOthers(refusal) }, next);
   });
 }
 
@@ -41,43 +41,43 @@ export function requireKeyOrEndUser(secretParams: readonly string[] = []) {
   const refuse = (key: Key) => refuseRelay(key) ?? refusePublishable(key);
   return factory.createMiddleware(async (c, next) => {
     const needsSecret = secretParams.some((name) => c.req.query(name) !== undefined);
-    const demand = needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true };
-    await serveKey(c, await keyInHeader(c), demand, next);
+    const requirements = needsSecret ? { refuse } : { refuse: refuseRelay, needsUser: true };
+    await serveKey(c, await keyInHeader(c), requirements, next);
   });
 }
 
-/** A pattern for a key of Purser in the `Authorization` header. PostHog's clients may send another header of this name. */
+/** A pattern for a key of Purser in the `Authorization` header. PostHog's clients may send other values in this header. */
 const KEY_IN_HEADER = /^Bearer +([spr]k_(?:live|test)_[^\s]+) *$/i;
 
 /**
- * Serves a request that stores events of PostHog's clients. The key is in the header, where a proxy puts its relay key, or
- * beside the events (P1). In the latter case `inBody` finds it after the request was counted.
+ * Serves a request that stores events of PostHog's clients. The key is in the header, where a proxy sends its relay key, or in
+ * the body beside the events (P1). `readKeyInBody` reads it from the body, after the request was counted.
  */
 export async function serveCaptureKey<Answer>(
   c: Context<AppEnv>,
-  inBody: () => Promise<string | null>,
+  readKeyInBody: () => Promise<string | null>,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const inHeader = KEY_IN_HEADER.exec(c.req.header("authorization") ?? "")?.[1];
   if (inHeader !== undefined) return serveKey(c, inHeader, { isCapture: true }, next);
   const isCounted = await countCapture(c);
-  return serveCounted(c, sentKey(await inBody()), { isCapture: true }, isCounted, next);
+  return serveCounted(c, requireSent(await readKeyInBody()), { isCapture: true }, isCounted, next);
 }
 
 /** Serves a read-only request of PostHog's clients, with its key in the body. It stores nothing, so it refuses a relay key. */
 export async function serveClientKey<Answer>(
   c: Context<AppEnv>,
-  inBody: () => Promise<string | null>,
+  readKeyInBody: () => Promise<string | null>,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   await countArrival(c);
-  return serveCounted(c, sentKey(await inBody()), { reads: true, refuse: refuseRelay }, true, next);
+  return serveCounted(c, requireSent(await readKeyInBody()), { reads: true, refuse: refuseRelay }, true, next);
 }
 
-/** Serves a request with a publishable key in its path. Refuses other keys with `forbidden`. */
+/** Serves a request with a publishable key in its path. Throws `forbidden` for other keys. */
 export async function servePublishableKey<Answer>(
   c: Context<AppEnv>,
-  sent: string,
+  key: string,
   next: () => Promise<Answer>,
 ): Promise<Answer> {
   const refuse = ({ kind }: Key) =>
@@ -85,13 +85,13 @@ export async function servePublishableKey<Answer>(
       ? null
       : new PurserError(
           "forbidden",
-          "A secret or relay key must stand in no address. Send a publishable key (`pk_…`) here, and replace this one.",
+          "A URL must not contain a secret or relay key. Send a publishable key (`pk_…`) here, and replace the key that was sent.",
         );
-  return serveKey(c, sent, { refuse }, next);
+  return serveKey(c, key, { refuse }, next);
 }
 
-function sentKey(sent: string | null): string {
-  if (sent !== null) return sent;
+function requireSent(key: string | null): string {
+  if (key !== null) return key;
   throw invalidKey("Send a key of Purser as `api_key`, beside the events in the body.");
 }
 

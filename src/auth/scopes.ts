@@ -17,7 +17,10 @@ export const SCOPES: Readonly<Record<Scope, string>> = {
 
 export const MODES: readonly Mode[] = ["live", "test"];
 
-/** A scope that is needed only if an argument or the row has a value. Without `is`, any value. */
+/**
+ * A scope that depends on an argument or a field of the row: `needs` if the field `by` equals `is`, or has any value when `is` is
+ * absent. Otherwise `otherwise`.
+ */
 export interface ScopeChoice {
   readonly by: "kind" | "userId" | "groupBy";
   readonly is?: string;
@@ -26,90 +29,90 @@ export interface ScopeChoice {
 }
 
 /**
- * Says where to find the mode of a route: in an argument `mode`, in the row of the id in its path, or always `test`. `none`: the
- * route has no mode, and needs a key for both modes. `own`: the route accepts a key of any mode, and returns only what the key may see.
+ * Where to find the mode of a route: in the argument `mode`, in the row of the id in its path, or always `test`. `none`: the
+ * route has no mode, and needs a key for both modes. `own`: the route accepts a key for any mode, and returns only rows of that mode.
  */
 export type ModeOf = "argument" | "row" | "test" | "none" | "own";
 
-export interface ScopeDemand {
+export interface RouteRequirement {
   readonly scope: Scope | ScopeChoice;
   readonly mode: ModeOf;
-  /** Whether it needs a key for all applications. */
+  /** Whether the key must be for all applications. */
   readonly needsAllApps?: boolean;
 }
 
-const demand = (scope: Scope | ScopeChoice, mode: ModeOf): ScopeDemand => ({ scope, mode });
+const needs = (scope: Scope | ScopeChoice, mode: ModeOf): RouteRequirement => ({ scope, mode });
 const byKind: ScopeChoice = { by: "kind", is: "publishable", needs: "settings", otherwise: "access" };
 const byGroup: ScopeChoice = { by: "groupBy", is: "user", needs: "people", otherwise: "read" };
 const byUser: ScopeChoice = { by: "userId", needs: "people", otherwise: "read" };
 
 /**
- * Every administration route below `/api/v1/admin`. Null: the route accepts only the admin token. An administration key on a route
- * that is missing here is refused, and a test fails.
+ * Every administration route below `/api/v1/admin`. Null: the route accepts only the admin token. An administration key is refused
+ * on a route that is missing here. A test finds missing routes.
  */
-export const ROUTES: Readonly<Record<string, ScopeDemand | null>> = {
+export const ROUTES: Readonly<Record<string, RouteRequirement | null>> = {
   "POST /keys": null,
   "GET /keys": null,
   "DELETE /keys/:adminKeyId": null,
   "GET /audit": null,
   "POST /apps/:appId/tombstones/forget": null,
 
-  "POST /apps": { ...demand("settings", "none"), needsAllApps: true },
-  "GET /apps": demand("read", "none"),
-  "POST /apps/:appId/keys": demand(byKind, "argument"),
-  "GET /apps/:appId/keys": demand("read", "own"),
-  "DELETE /apps/:appId/keys/:keyId": demand(byKind, "row"),
-  "PUT /apps/:appId/end-user-auth": demand("access", "argument"),
-  "GET /apps/:appId/audit": demand(byUser, "none"),
+  "POST /apps": { ...needs("settings", "none"), needsAllApps: true },
+  "GET /apps": needs("read", "none"),
+  "POST /apps/:appId/keys": needs(byKind, "argument"),
+  "GET /apps/:appId/keys": needs("read", "own"),
+  "DELETE /apps/:appId/keys/:keyId": needs(byKind, "row"),
+  "PUT /apps/:appId/end-user-auth": needs("access", "argument"),
+  "GET /apps/:appId/audit": needs(byUser, "none"),
 
-  "POST /apps/:appId/packs": demand("write", "none"),
-  "GET /apps/:appId/packs": demand("read", "own"),
-  "PATCH /apps/:appId/packs/:packId": demand("write", "none"),
-  "POST /apps/:appId/packs/:packId/archive": demand("write", "none"),
-  "POST /apps/:appId/packs/:packId/restore": demand("write", "none"),
+  "POST /apps/:appId/packs": needs("write", "none"),
+  "GET /apps/:appId/packs": needs("read", "own"),
+  "PATCH /apps/:appId/packs/:packId": needs("write", "none"),
+  "POST /apps/:appId/packs/:packId/archive": needs("write", "none"),
+  "POST /apps/:appId/packs/:packId/restore": needs("write", "none"),
 
-  "PUT /apps/:appId/limits": demand("settings", "argument"),
-  "GET /apps/:appId/limits": demand("read", "argument"),
-  "PUT /apps/:appId/clock": demand("settings", "test"),
-  "GET /apps/:appId/clock": demand("read", "test"),
-  "DELETE /apps/:appId/clock": demand("settings", "test"),
+  "PUT /apps/:appId/limits": needs("settings", "argument"),
+  "GET /apps/:appId/limits": needs("read", "argument"),
+  "PUT /apps/:appId/clock": needs("settings", "test"),
+  "GET /apps/:appId/clock": needs("read", "test"),
+  "DELETE /apps/:appId/clock": needs("settings", "test"),
 
-  "PUT /apps/:appId/stripe": demand("access", "argument"),
-  "GET /apps/:appId/stripe": demand("read", "argument"),
-  "GET /apps/:appId/stripe/events": demand("people", "argument"),
-  "GET /apps/:appId/payments": demand("people", "argument"),
-  "POST /apps/:appId/payments/:paymentKey/settle": demand("grants", "argument"),
+  "PUT /apps/:appId/stripe": needs("access", "argument"),
+  "GET /apps/:appId/stripe": needs("read", "argument"),
+  "GET /apps/:appId/stripe/events": needs("people", "argument"),
+  "GET /apps/:appId/payments": needs("people", "argument"),
+  "POST /apps/:appId/payments/:paymentKey/settle": needs("grants", "argument"),
 
-  "POST /apps/:appId/verify": demand("people", "argument"),
-  "POST /balances/:balanceId/adjust": demand("grants", "row"),
+  "POST /apps/:appId/verify": needs("people", "argument"),
+  "POST /balances/:balanceId/adjust": needs("grants", "row"),
 
-  "POST /apps/:appId/webhooks": demand("access", "argument"),
-  "GET /apps/:appId/webhooks": demand("read", "argument"),
-  "PATCH /apps/:appId/webhooks/:webhookId": demand("access", "row"),
-  "DELETE /apps/:appId/webhooks/:webhookId": demand("access", "row"),
-  "POST /apps/:appId/webhooks/:webhookId/rotate": demand("access", "row"),
-  "POST /apps/:appId/webhooks/:webhookId/test": demand("access", "row"),
-  "GET /apps/:appId/webhooks/:webhookId/deliveries": demand("people", "row"),
-  "POST /apps/:appId/webhooks/:webhookId/deliveries/:messageId/resend": demand("access", "row"),
-  "POST /apps/:appId/webhooks/:webhookId/replay": demand("access", "row"),
+  "POST /apps/:appId/webhooks": needs("access", "argument"),
+  "GET /apps/:appId/webhooks": needs("read", "argument"),
+  "PATCH /apps/:appId/webhooks/:webhookId": needs("access", "row"),
+  "DELETE /apps/:appId/webhooks/:webhookId": needs("access", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/rotate": needs("access", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/test": needs("access", "row"),
+  "GET /apps/:appId/webhooks/:webhookId/deliveries": needs("people", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/deliveries/:messageId/resend": needs("access", "row"),
+  "POST /apps/:appId/webhooks/:webhookId/replay": needs("access", "row"),
 
-  "POST /apps/:appId/alerts": demand("write", "argument"),
-  "GET /apps/:appId/alerts": demand("read", "argument"),
-  "PATCH /apps/:appId/alerts/:alertId": demand("write", "row"),
-  "GET /apps/:appId/alerts/:alertId/users": demand("people", "row"),
-  "DELETE /apps/:appId/alerts/:alertId": demand("write", "row"),
-  "PUT /apps/:appId/expiry-notices": demand("write", "argument"),
-  "GET /apps/:appId/expiry-notices": demand("read", "argument"),
+  "POST /apps/:appId/alerts": needs("write", "argument"),
+  "GET /apps/:appId/alerts": needs("read", "argument"),
+  "PATCH /apps/:appId/alerts/:alertId": needs("write", "row"),
+  "GET /apps/:appId/alerts/:alertId/users": needs("people", "row"),
+  "DELETE /apps/:appId/alerts/:alertId": needs("write", "row"),
+  "PUT /apps/:appId/expiry-notices": needs("write", "argument"),
+  "GET /apps/:appId/expiry-notices": needs("read", "argument"),
 
-  "GET /apps/:appId/usage": demand(byGroup, "argument"),
-  "POST /apps/:appId/statements": demand("write", "argument"),
-  "GET /apps/:appId/statements": demand("read", "argument"),
-  "GET /apps/:appId/statements/:statementId": demand("read", "row"),
+  "GET /apps/:appId/usage": needs(byGroup, "argument"),
+  "POST /apps/:appId/statements": needs("write", "argument"),
+  "GET /apps/:appId/statements": needs("read", "argument"),
+  "GET /apps/:appId/statements/:statementId": needs("read", "row"),
 
-  "POST /apps/:appId/usage-limits": demand("write", "argument"),
-  "GET /apps/:appId/usage-limits": demand("read", "argument"),
-  "PATCH /apps/:appId/usage-limits/:limitId": demand("write", "row"),
-  "DELETE /apps/:appId/usage-limits/:limitId": demand("write", "row"),
+  "POST /apps/:appId/usage-limits": needs("write", "argument"),
+  "GET /apps/:appId/usage-limits": needs("read", "argument"),
+  "PATCH /apps/:appId/usage-limits/:limitId": needs("write", "row"),
+  "DELETE /apps/:appId/usage-limits/:limitId": needs("write", "row"),
 };
 
 const SCOPE_CHOICES: Readonly<Record<ScopeChoice["by"], string>> = {
@@ -118,11 +121,11 @@ const SCOPE_CHOICES: Readonly<Record<ScopeChoice["by"], string>> = {
   groupBy: "with `groupBy=user`",
 };
 
-/** Returns the reference's sentence about the rights that a route needs from an administration key. Throws for a route without a scope. */
-export function demandText(route: string): string {
+/** Returns the sentence of the reference about the rights that an administration key needs for a route. */
+export function requirementText(route: string): string {
   const found = ROUTES[route];
   assert(found !== undefined, "every route of administration has a scope");
-  if (found === null) return "It takes the admin token alone, and no administration key.";
+  if (found === null) return "It accepts only the admin token, no administration key.";
   const { scope, mode, needsAllApps } = found;
   const scopes =
     typeof scope === "string"
@@ -134,7 +137,7 @@ export function demandText(route: string): string {
   return `Scope of an administration key: ${scopes}.${apps}${modes}`;
 }
 
-/** The values of an argument or a row that decide about a key's rights. */
+/** The arguments or the row on which a key's rights depend. */
 type RequestFacts = Readonly<Record<string, unknown>>;
 
 const forbidden = (message: string, details: Readonly<Record<string, string | null>> = {}) =>
@@ -154,53 +157,53 @@ const isChosen = ({ by, is }: ScopeChoice, facts: RequestFacts): boolean =>
   is === undefined ? facts[by] !== undefined : facts[by] === is;
 
 /** Checks the rights that depend on an argument or a row. Throws `forbidden`. */
-function judgeFacts(rights: AdminRights, { scope, mode }: ScopeDemand, facts: RequestFacts): void {
+function checkFacts(rights: AdminRights, { scope, mode }: RouteRequirement, facts: RequestFacts): void {
   if (typeof scope !== "string") requireScope(rights, isChosen(scope, facts) ? scope.needs : scope.otherwise);
   if (mode !== "argument" && mode !== "row") return;
-  const found = MODES.find((each) => each === facts.mode);
-  assert(found !== undefined, "an argument or a row with a mode names it");
-  requireMode(rights, found);
+  const factMode = MODES.find((each) => each === facts.mode);
+  assert(factMode !== undefined, "an argument or a row with a mode names it");
+  requireMode(rights, factMode);
 }
 
 /**
- * Checks an administration key by the route and its application, before anything else of the request is read. Returns a check for
- * the arguments, or null if they decide nothing. Throws `forbidden`.
+ * Checks an administration key by the route and its application, before anything else is read. Returns a check of the
+ * arguments, or null if no right depends on them. Throws `forbidden`.
  */
-export function judgeRoute(rights: AdminRights, appId: string | undefined): ((values: object) => void) | null {
+export function checkRoute(rights: AdminRights, appId: string | undefined): ((values: object) => void) | null {
   const found = ROUTES[rights.route];
   assert(found !== undefined, "every route of administration has a scope");
-  if (found === null) throw forbidden("This operation takes the admin token alone, and no administration key.");
+  if (found === null) throw forbidden("This operation accepts only the admin token, no administration key.");
   const { scope, mode, needsAllApps } = found;
   if (typeof scope === "string") requireScope(rights, scope);
   if (needsAllApps === true && rights.apps !== null) {
     throw forbidden("The administration key is not for all applications.", { appId: null });
   }
-  if (appId !== undefined && !ownsApp({ rights }, appId)) {
+  if (appId !== undefined && !mayUseApp({ rights }, appId)) {
     throw forbidden("The administration key is not for this application.", { appId });
   }
   if (mode === "test") requireMode(rights, "test");
   if (mode === "none") for (const each of MODES) requireMode(rights, each);
   if (mode === "row" || (mode !== "argument" && typeof scope === "string")) return null;
-  return (values) => judgeFacts(rights, found, { ...values });
+  return (values) => checkFacts(rights, found, { ...values });
 }
 
 type KeyCaller = Pick<SystemCtx, "rights">;
 
 /**
- * Returns the row of an id in the path, after checking an administration key by this row. Every verb that finds a row of a mode
- * calls it (`mode: "row"`). Throws `forbidden`.
+ * Checks an administration key by the row of the id in the path, and returns the row. Every verb of a route with `mode: "row"` calls
+ * it. Throws `forbidden`.
  */
 export function admitRow<Row extends { readonly mode: Mode }>({ rights }: KeyCaller, row: Row): Row {
   const found = rights === undefined ? undefined : ROUTES[rights.route];
-  if (rights !== undefined && found?.mode === "row") judgeFacts(rights, found, { ...row });
+  if (rights !== undefined && found?.mode === "row") checkFacts(rights, found, { ...row });
   return row;
 }
 
 /** Returns whether the caller may see users, and links to them. */
-export const mayName = ({ rights }: KeyCaller): boolean => rights === undefined || rights.scopes.includes("people");
+export const maySeeUsers = ({ rights }: KeyCaller): boolean => rights === undefined || rights.scopes.includes("people");
 
 /** Returns whether the caller may use an application. */
-export const ownsApp = ({ rights }: KeyCaller, appId: string): boolean => rights?.apps?.includes(appId) ?? true;
+export const mayUseApp = ({ rights }: KeyCaller, appId: string): boolean => rights?.apps?.includes(appId) ?? true;
 
 /** Returns the only mode that the caller may see; null for both. */
 export const onlyModeOf = ({ rights }: KeyCaller): Mode | null =>

@@ -9,7 +9,7 @@ import type { Settings } from "../settings.ts";
 
 type NeedsSettingsSecrets = { readonly settings: Pick<Settings, "settingsSecrets"> };
 
-/** The purpose and the owner of a stored secret. The secret opens only for the same purpose and owner. */
+/** The purpose and the owner of a stored secret. It can be decrypted only for the same purpose and owner. */
 export interface SecretPlace {
   readonly purpose: "end_user_auth" | "stripe" | "webhook";
   readonly environment: Pick<Environment, "appId" | "mode">;
@@ -48,7 +48,7 @@ export async function openSecret(
   return secret;
 }
 
-/** The most texts for each database in a run. Each one is a query. */
+/** The most texts for each database in a run. Each text is a query. */
 const TEXTS_A_RUN_MAX = 100;
 const TEXTS_A_STEP = 20;
 
@@ -76,7 +76,7 @@ const storedFields = (column: ColumnName) => ({
   }),
 });
 
-/** Returns rows sealed by the previous secret. `mark` is the prefix of its sealed texts. */
+/** Rows that the previous secret sealed. `mark` is the prefix of its sealed texts. */
 const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: number }>) => {
   const oldOf = (column: ColumnName) => {
     const { from, text } = SEALED_COLUMNS[column];
@@ -95,21 +95,21 @@ const selectOld = query((value: ValueOf<{ mark: string; limit: number; offset: n
 type StoredSecret = StatementRow<typeof selectOld>;
 
 /** Writes the new text only if the column has not changed meanwhile. */
-const update = (column: ColumnName) =>
-  query((value: ValueOf<Pick<StoredSecret, "id" | "text"> & { now: string }>) => {
+const resealUpdate = (column: ColumnName) =>
+  query((value: ValueOf<Pick<StoredSecret, "id" | "text"> & { newText: string }>) => {
     const { table, id, text } = SEALED_COLUMNS[column];
-    return sql`UPDATE ${table} SET ${names(text)} = ${value("now")} WHERE ${id} = ${value("id")} AND ${text} = ${value("text")}`;
+    return sql`UPDATE ${table} SET ${names(text)} = ${value("newText")} WHERE ${id} = ${value("id")} AND ${text} = ${value("text")}`;
   });
-const updates = {
-  end_user_auth: update("end_user_auth"),
-  stripe: update("stripe"),
-  webhook: update("webhook"),
-  webhook_previous: update("webhook_previous"),
+const resealUpdates = {
+  end_user_auth: resealUpdate("end_user_auth"),
+  stripe: resealUpdate("stripe"),
+  webhook: resealUpdate("webhook"),
+  webhook_previous: resealUpdate("webhook_previous"),
 };
 
 /**
- * Seals with `SETTINGS_SECRET` the texts that `SETTINGS_SECRET_PREVIOUS` sealed, for the cron: up to `textsMax` stored texts a
- * run. Costs nothing without a previous secret. Returns errors: a text that does not open does not stop the others.
+ * Seals again, with `SETTINGS_SECRET`, the texts that `SETTINGS_SECRET_PREVIOUS` sealed: up to `textsMax` stored texts in a run of the
+ * cron. Sends no query without a previous secret. Returns errors: a text that cannot be decrypted does not stop the others.
  */
 export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): Promise<readonly unknown[]> {
   const { db, database, allowance, settings } = root;
@@ -118,18 +118,18 @@ export async function resealSecrets(root: CronCtx, textsMax = TEXTS_A_RUN_MAX): 
   const failures: unknown[] = [];
   const mark = await sealMarkOf(previous);
   const limit = Math.min(textsMax, TEXTS_A_STEP);
-  let [count, isLast] = [0, false];
-  while (!isLast && count < textsMax && allowance.has(limit + 1)) {
+  let [count, isLastPage] = [0, false];
+  while (!isLastPage && count < textsMax && allowance.has(limit + 1)) {
     // Skips rows that failed to decrypt.
     const found = await all(db, selectOld({ mark, limit, offset: failures.length }));
-    const made = await Promise.allSettled(found.map((stored) => resealed(root, stored, mark)));
-    const changes = made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    if (changes.length > 0) await batch(db, changes);
-    count += changes.length;
-    isLast = found.length < limit;
-    failures.push(...made.flatMap((one) => (one.status === "rejected" ? [one.reason] : [])));
+    const results = await Promise.allSettled(found.map((stored) => resealStatement(root, stored, mark)));
+    const statements = results.flatMap((result) => (result.status === "fulfilled" ? [result.value] : []));
+    if (statements.length > 0) await batch(db, statements);
+    count += statements.length;
+    isLastPage = found.length < limit;
+    failures.push(...results.flatMap((result) => (result.status === "rejected" ? [result.reason] : [])));
   }
-  const isDone = isLast && failures.length === 0;
+  const isDone = isLastPage && failures.length === 0;
   if (count > 0) console.info(JSON.stringify({ level: "info", code: "secrets_sealed_anew", database, count, isDone }));
   return failures;
 }
@@ -141,13 +141,14 @@ export const oldSealsPart: CronPart = {
   work: resealSecrets,
 };
 
-async function resealed(root: SystemCtx, { column, id, text, ...environment }: StoredSecret, mark: string) {
+/** Returns the statement that replaces the sealed texts in a stored text by new ones. */
+async function resealStatement(root: SystemCtx, { column, id, text, ...environment }: StoredSecret, mark: string) {
   const purpose = column === "webhook_previous" ? "webhook" : column;
   const place = { purpose, environment } satisfies SecretPlace;
-  let now = text;
+  let newText = text;
   for (const [sealed] of text.matchAll(sealedTexts)) {
     if (sealed.startsWith(mark))
-      now = now.replace(sealed, await sealSecret(root, place, await openSecret(root, place, sealed)));
+      newText = newText.replace(sealed, await sealSecret(root, place, await openSecret(root, place, sealed)));
   }
-  return updates[column]({ id, text, now });
+  return resealUpdates[column]({ id, text, newText });
 }

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
-import { noteSeen } from "../db/activity.ts";
-import { knownClock, learnClock, timesOf } from "../db/features.ts";
+import { noteUse } from "../db/activity.ts";
+import { knownClock, rememberClock, timesOf } from "../db/features.ts";
 import { databaseAt, isBookmark } from "../db/session.ts";
 import { invalid, isRefusal, PurserError } from "../errors.ts";
 import type { AppEnv } from "../http/factory.ts";
@@ -11,23 +11,23 @@ import { bearerToken, invalidKey, type Key, keyAdvice, readKey, refuseBrowserPag
 import { openKeySession } from "./key-session.ts";
 
 /**
- * Returns the bookmark that the caller sent; null for none. Leaves a malformed bookmark to the validator, which refuses it in
- * the right order: after a body that is too large (W8).
+ * Returns the bookmark that the caller sent, or null. The validator refuses a malformed bookmark, so that the errors of a request
+ * have the right order: a body that is too large is reported first (W8).
  */
 function readBookmark(c: Context<AppEnv>): string | null {
   const bookmark = c.req.header("x-d1-bookmark");
   if (bookmark === undefined || isBookmark(bookmark)) return bookmark ?? null;
-  c.set("malformedHeader", invalid("x-d1-bookmark", "is not a bookmark that this service gave out"));
+  c.set("malformedHeader", invalid("x-d1-bookmark", "is not a bookmark of this service"));
   return null;
 }
 
-/** The requirements of a route beyond a valid key. */
+/** The requirements of a route, besides a valid key. */
 export interface KeyRequirements {
-  /** Returns the refusal of this key, known without a query. It is reported only if the key is valid. */
+  /** Returns the refusal of this key, without a query. The refusal is reported only if the key is valid. */
   readonly refuse?: (key: Key) => PurserError | null;
-  /** Whether the route changes nothing, and so begins at the nearest replica. True for a GET by default. */
+  /** Whether the route only reads, so that it can use the nearest replica. True for a GET by default. */
   readonly reads?: boolean;
-  /** Whether a publishable key must come with the token of the end-user that the request asks about. */
+  /** Whether a request with a publishable key must have the token of the end-user whom it names. */
   readonly needsUser?: boolean;
   /** Whether the route stores events of PostHog's clients. */
   readonly isCapture?: boolean;
@@ -49,7 +49,7 @@ export async function serveKey<Answer>(
   );
 }
 
-/** Returns the key in the header. Counts a request without a key before it refuses it. */
+/** Returns the key in the header. Counts a request without a key before refusing it. */
 export async function keyInHeader(c: Context<AppEnv>, isCapture = false): Promise<string> {
   try {
     return bearerToken(c);
@@ -60,7 +60,7 @@ export async function keyInHeader(c: Context<AppEnv>, isCapture = false): Promis
 }
 
 /**
- * Serves a key as `serveWellFormedKey` does. Remembers a key that proves unknown, and counts the request unless it was counted
+ * Does the same as `serveWellFormedKey`. If the key is unknown, remembers this, and counts the request unless it was counted
  * already.
  */
 export async function serveCounted<Answer>(
@@ -92,7 +92,7 @@ async function countUnknown(c: Context<AppEnv>, isCapture: boolean): Promise<voi
   try {
     await countArrival(c, isCapture);
   } catch (error) {
-    // A header of the response that this one replaces.
+    // The refusal of the key set this header. The new refusal replaces it.
     c.header("WWW-Authenticate", undefined);
     throw error;
   }
@@ -130,8 +130,8 @@ async function serveWellFormedKey<Answer>(
     origin: key.kind === "publishable" ? (c.req.header("origin") ?? null) : null,
     needsUser: isUserNeeded,
     clock: () => c.var.ctx.clock,
-    learn: (latest) => {
-      learnClock(runtime, key.environment, latest);
+    setClock: (latest) => {
+      rememberClock(runtime, key.environment, latest);
       c.set("ctx", { ...c.var.ctx, ...timesOf(latest, runtime) });
     },
     admit: async (row) => {
@@ -150,7 +150,7 @@ async function serveWellFormedKey<Answer>(
     const answer = await next();
     // Hono has turned errors of the inner handlers into a response by now.
     if (c.error === undefined) {
-      noteSeen("key", environment, session.keyId, runtime.now());
+      noteUse("key", environment, session.keyId, runtime.now());
       await session.admit();
     }
     // Only the holder of a valid key may see a refusal.

@@ -1,7 +1,7 @@
 import { and, eq, not, sql } from "drizzle-orm";
 import { verifyEndUser } from "../auth/end-user.ts";
 import { openEndUserSetting, sealEndUserSetting, showEndUserSetting } from "../auth/end-user-setting.ts";
-import { ownsApp } from "../auth/scopes.ts";
+import { mayUseApp } from "../auth/scopes.ts";
 import { clockOf, timesOf } from "../db/features.ts";
 import { boundLimit, computed, drizzle, fields, hasRow, insertFrom, query, type ValueOf } from "../db/query.ts";
 import { apps, environments } from "../db/schema.ts";
@@ -126,7 +126,7 @@ export async function listApps(root: SystemCtx, limit: number = EVERY_MODE): Pro
   });
   return {
     apps: found
-      .filter(({ id }) => ownsApp(root, id))
+      .filter(({ id }) => mayUseApp(root, id))
       .toSorted((a, b) => a.createdAtMs - b.createdAtMs || (a.id < b.id ? -1 : 1))
       .map(({ id, name, database, createdAtMs }) => ({ appId: id, name, database, createdAt: iso(createdAtMs) })),
     ...(unreachable.length === 0 ? {} : { unreachable: unreachable.map(({ name }) => name) }),

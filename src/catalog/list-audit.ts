@@ -1,5 +1,5 @@
 import { and, desc, eq, lt } from "drizzle-orm";
-import { mayName } from "../auth/scopes.ts";
+import { maySeeUsers } from "../auth/scopes.ts";
 import { boundLimit, drizzle, fields, optional, query, scalar, type ValueOf } from "../db/query.ts";
 import { accounts, adminAudit, environments } from "../db/schema.ts";
 import { all, type StatementRow } from "../db/sql.ts";
@@ -87,7 +87,7 @@ export function presentAuditEntry(root: Pick<SystemCtx, "rights">, row: AuditRow
     // Only `insertAuditEntry` writes rows, from values of these types.
     action: row.action as Action,
     target: row.target,
-    userId: mayName(root) ? row.userId : null,
+    userId: maySeeUsers(root) ? row.userId : null,
     details: row.details,
   };
 }

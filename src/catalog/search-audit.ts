@@ -1,5 +1,5 @@
 import { and, desc, eq, lt, type SQL, sql } from "drizzle-orm";
-import { mayName } from "../auth/scopes.ts";
+import { maySeeUsers } from "../auth/scopes.ts";
 import { boundLimit, computed, drizzle, fields, query, scalar, type ValueOf } from "../db/query.ts";
 import { accounts, adminAudit, creditLedger } from "../db/schema.ts";
 import { all, batch } from "../db/sql.ts";
@@ -130,7 +130,10 @@ export async function searchAudit(
   const last = rows.length === limit ? rows.at(-1)?.seq : end?.lastSeq;
   const isMore = rows.length === limit || end?.searched === SEARCHED_ENTRIES_MAX;
   const next = typeof last === "number" && last > 1 && isMore ? encodeCursor(last, scope) : null;
-  const entries = rows.map((row) => ({ ...presentAuditEntry(root, row), reason: mayName(root) ? row.reason : null }));
+  const entries = rows.map((row) => ({
+    ...presentAuditEntry(root, row),
+    reason: maySeeUsers(root) ? row.reason : null,
+  }));
   return { entries, nextCursor: next };
 }
 

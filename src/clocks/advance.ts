@@ -14,14 +14,14 @@ import { MINUTE_MS } from "../lib/time.ts";
 import { type NextUnmatched, reportPayment, selectNextUnmatched } from "../payments/report-unmatched.ts";
 import type { Allowance, CronCtx, CronPart, Environment, SystemCtx, TenantCtx } from "../runtime.ts";
 
-/** An event that is due in an environment: a period begins, a hold ends, a balance expires or will, a payment is still unmatched. */
+/** An event that is due in an environment: a period begins, a hold ends, a balance expires or soon expires, a payment is still unmatched. */
 export type DueEvent =
   | { readonly kind: "period"; readonly momentMs: number; readonly row: NextPeriod }
   | { readonly kind: "hold"; readonly momentMs: number; readonly row: NextHold }
   | { readonly kind: "expiry"; readonly momentMs: number; readonly row: NextExpiry }
   | { readonly kind: "unmatched"; readonly momentMs: number; readonly row: NextUnmatched };
 
-/** The next due event up to `untilMs`, or null. At equal times periods come first, then holds, so that notices include returns. */
+/** Returns the next due event up to `untilMs`, or null. At equal times periods come first, then holds, so that notices include returned holds. */
 async function findNextDue(ctx: TenantCtx, untilMs: number): Promise<DueEvent | null> {
   const { id } = ctx.environment;
   const [[period], [hold], [expiry], [unmatched]] = await batch(ctx.db, [
@@ -45,7 +45,7 @@ async function processDue(ctx: TenantCtx, due: DueEvent): Promise<void> {
   else return reportPayment(ctx, due.row);
 }
 
-/** The usual queries of a step, including its messages. */
+/** How many queries a step usually takes, including its messages. */
 const QUERIES_A_STEP = 20;
 
 const mayStep = ({ now }: Pick<SystemCtx, "now">, { has, untilMs }: Allowance): boolean =>
@@ -58,15 +58,15 @@ const selectClock = query((value: ValueOf<{ environmentId: number }>) =>
     .where(eq(environments.id, value("environmentId"))),
 );
 
-/** The statements that set a test clock if it still is `before`. Otherwise the batch aborts with `guard_environment`. */
+/** Returns statements that change a test clock from `before` to `after`. The batch aborts with `guard_environment` if the clock is another one. */
 export function clockWrites(environmentId: number, before: string | null, after: TestClock | null): Statement[] {
   return [guardClock({ environmentId, clock: before }), changeFeature(environmentId, "clock", after)];
 }
 
 /**
- * Advances an environment's test clock to the time that was set (D3), step by step: all events due at a moment are processed before
- * the next moment. It may be interrupted and may run concurrently, because each step is one batch. Returns whether the clock runs
- * again.
+ * Advances an environment's test clock to the time that was set (D3), step by step: all events due at one moment are processed before
+ * the events of the next. Each step is one batch, so calls may be interrupted and may run at the same time. Returns `ready` when the
+ * clock runs again.
  */
 export async function advanceClock(
   root: SystemCtx,
@@ -78,12 +78,12 @@ export async function advanceClock(
     const clock = row?.clock ?? null;
     if (clock === null || readClock(clock).atMs === undefined) return "ready";
     if (!mayStep(root, allowance)) return "advancing";
-    await ignoreConflict(() => step(cronIn(root, environment, clock), readClock(clock)));
+    await ignoreConflict(() => advanceOneStep(cronIn(root, environment, clock), readClock(clock)));
   }
 }
 
-/** Processes the first due event, or else moves to the next moment with one, or else lets the clock run. */
-async function step(ctx: TenantCtx, clock: TestClock): Promise<void> {
+/** Processes the first due event. If none is due, moves the clock to the next event. If there is no next event, lets the clock run. */
+async function advanceOneStep(ctx: TenantCtx, clock: TestClock): Promise<void> {
   const { atMs: _, ...running } = clock;
   const { setMs, aheadMs } = running;
   const due = await findNextDue(ctx, setMs);
@@ -113,9 +113,9 @@ async function processAllDue(
 }
 
 /** Ignores a conflict with another call that advanced the clock. The caller then reads the clock again. */
-async function ignoreConflict(step: () => Promise<void>): Promise<void> {
+async function ignoreConflict(work: () => Promise<void>): Promise<void> {
   try {
-    await step();
+    await work();
   } catch (error) {
     if (!isConflict(error) && refusalIn(error)?.fault !== "clock_moved") throw error;
   }
@@ -123,8 +123,8 @@ async function ignoreConflict(step: () => Promise<void>): Promise<void> {
 
 const CLOCKS_A_RUN_MAX = 100;
 
-/** The environments with a test clock: first those being advanced, then the others in an order that changes with each run. */
-const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => {
+/** The environments with a test clock. First those whose clock is being advanced, then the others in an order that changes with each run. */
+const selectEnvironmentsWithClock = query((value: ValueOf<{ run: number; limit: number }>) => {
   const { id, features } = environments;
   return drizzle
     .select({
@@ -138,17 +138,19 @@ const selectClocked = query((value: ValueOf<{ run: number; limit: number }>) => 
 });
 
 /**
- * Continues test clocks that are being advanced, and processes due events of environments whose clock runs (D3). Returns the errors;
- * each concerns only its own environment.
+ * Continues test clocks that are being advanced, and processes due events of environments whose clock runs (D3). Returns errors: an
+ * error stops the work only in its own environment.
  */
 async function runClocks(root: CronCtx): Promise<readonly unknown[]> {
   const { allowance, database } = root;
   const run = Math.floor(root.now() / MINUTE_MS);
-  const clocked = await all(root.db, selectClocked({ run, limit: CLOCKS_A_RUN_MAX }));
-  return workOnEach(root, clocked, QUERIES_A_STEP, async ({ clock, ...row }) => {
+  const found = await all(root.db, selectEnvironmentsWithClock({ run, limit: CLOCKS_A_RUN_MAX }));
+  return workOnEach(root, found, QUERIES_A_STEP, async ({ clock, ...row }) => {
     const environment = { ...row, database };
-    const isMoved = readClock(clock).atMs !== undefined;
-    await (isMoved ? advanceClock(root, environment, allowance) : processAllDue(root, environment, clock, allowance));
+    const isAdvancing = readClock(clock).atMs !== undefined;
+    await (isAdvancing
+      ? advanceClock(root, environment, allowance)
+      : processAllDue(root, environment, clock, allowance));
   });
 }
 

@@ -19,9 +19,9 @@ const MS_A_REQUEST = 15_000;
 const auditSet = insertAuditEntry();
 
 /**
- * Sets the time of an application's test environment (D3), and processes the events in between, as many as fit into a request; the
- * cron does the rest. Setting the same time again continues. Throws `not_found`, and `invalid_request` for a time that is not later
- * than the environment's, or more than ten years ahead.
+ * Sets the time of an application's test environment (D3), and processes the events in between. The cron processes those that do not
+ * fit into a request. A request with the same time continues the work. Throws `not_found`, and `invalid_request` for a time that is
+ * not later than the environment's, or more than ten years ahead of real time.
  */
 export async function setClock(
   admin: AdminCtx,
@@ -49,12 +49,15 @@ export async function setClock(
   return { output: { now: iso(setMs), status }, replayed };
 }
 
-/** The clock after it was set. It stands still until the events in between are processed. */
+/** Returns the clock after it was set. It stands still until the events in between are processed. */
 function afterSetting(before: TestClock | null, realMs: number, setMs: number): TestClock {
   const { aheadMs = 0 } = before ?? {};
   const atMs = before === null ? realMs : timeOf(before, realMs);
   if (setMs <= Math.max(atMs, before?.setMs ?? 0)) {
-    throw invalid("now", "must be later than the environment's time, and than what its clock was set to before");
+    throw invalid(
+      "now",
+      "must be later than the environment's time, and later than the time to which its clock was last set",
+    );
   }
   if (setMs > realMs + AHEAD_MS_MAX) throw invalid("now", "must be at most ten years ahead of real time");
   return { aheadMs, atMs, setMs, dayStart: dayStartOfMove(before, realMs) };
@@ -62,7 +65,7 @@ function afterSetting(before: TestClock | null, realMs: number, setMs: number): 
 
 const NO_CLOCK: ClockOutput = { now: null, status: "ready" };
 
-/** The time of an application's test environment, if it has a clock (D3). Throws `not_found`. */
+/** Returns the time of an application's test environment if it has a clock (D3). Throws `not_found`. */
 export async function readTestClock(root: SystemCtx, appId: string): Promise<ClockOutput> {
   const { clock } = await requireEnvironment(root, appId, "test");
   if (clock === null) return NO_CLOCK;
@@ -72,7 +75,7 @@ export async function readTestClock(root: SystemCtx, appId: string): Promise<Clo
 }
 
 const auditRemoved = insertAuditEntry();
-/** Notices that were set at a later time of the clock take effect now. */
+/** Lets notices take effect now that were set at a later time of the clock. */
 const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: number }>) =>
   drizzle
     .update(expiryNotices)
@@ -81,8 +84,8 @@ const resetNotices = query((value: ValueOf<{ environmentId: number; nowMs: numbe
 );
 
 /**
- * Returns an environment to real time (D3). Throws `not_found`, and `invalid_request` while it has credits, usage, payments or
- * people, whose times would then be in the future.
+ * Removes the test clock, so that the environment has real time again (D3). Throws `not_found`, and `invalid_request` if the
+ * environment has credits, usage, payments or people, because their times would then be in the future.
  */
 export async function removeClock(admin: AdminCtx, appId: string): Promise<ClockOutput> {
   const act = newAuditEntry(admin, { appId, action: "clock.removed", target: appId, details: { mode: "test" } });
@@ -91,16 +94,16 @@ export async function removeClock(admin: AdminCtx, appId: string): Promise<Clock
     if (clock === null) return NO_CLOCK;
     const reset = resetNotices({ environmentId, nowMs: admin.now() });
     const writes = [auditRemoved(act), ...clockWrites(environmentId, clock, null), reset];
-    await batch(admin.db, writes).catch(refuseKept);
+    await batch(admin.db, writes).catch(refuseRemoval);
     return NO_CLOCK;
   });
 }
 
-function refuseKept(error: unknown): never {
+function refuseRemoval(error: unknown): never {
   if (constraintOf(error) !== "clock_kept") throw error;
   throw new PurserError(
     "invalid_request",
-    "The test environment holds credits, usage, payments or people of its own time. Continue with its clock, or create another application.",
+    "The test environment has credits, usage, payments or people, and their times are from its clock. Keep the clock, or create another application.",
     { cause: error },
   );
 }

@@ -140,7 +140,7 @@ const NOTED_MAX = 5_000;
 let known = new Map<string, number>();
 let noted: (readonly [database: number, kind: Seen, environmentId: number, id: string, day: number])[] = [];
 
-export function noteSeen(
+export function noteUse(
   kind: Seen,
   { id: environmentId, database }: Pick<Environment, "id" | "database">,
   id: string,

@@ -155,7 +155,11 @@ export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: C
   return clocksOf(isolate).get(clockKey(environment)) ?? null;
 }
 
-export function learnClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace, clock: string | null): void {
+export function rememberClock(
+  { isolate }: Pick<Runtime, "isolate">,
+  environment: ClockPlace,
+  clock: string | null,
+): void {
   const known = clocksOf(isolate);
   if (known.size >= CLOCKS_MAX) known.clear();
   if (clock === null) known.delete(clockKey(environment));
@@ -185,6 +189,6 @@ export function requireClock(
 ): void {
   const clock = clockIn(features);
   if (clock === ctx.clock) return;
-  learnClock(ctx, ctx.environment, clock);
+  rememberClock(ctx, ctx.environment, clock);
   throw clockMoved();
 }

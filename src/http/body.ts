@@ -4,27 +4,27 @@ import { JsonBytes, JsonSyntaxError } from "../lib/json-bytes.ts";
 import { type AppEnv, factory } from "./factory.ts";
 
 export const BODY_BYTES_MAX = 1024 * 1024;
-/** The most bytes that are unpacked or parsed before the key is known (L2). */
+/** The most bytes that Purser decompresses or parses before it has checked the key (L2). */
 export const UNKNOWN_KEY_BYTES_MAX = 64 * 1024;
 
-/** Refuses an upload that the client broke off. Nobody reads this refusal, and it is not a bug of Purser. */
-function cutOff(cause: unknown): never {
+/** Refuses an upload that the client interrupted. As a refusal it is not logged as a bug of Purser. */
+function refuseInterrupted(cause: unknown): never {
   throw new PurserError("invalid_request", "The body ended before it was complete.", { param: "body", cause });
 }
 
 /**
- * Reads the whole body. Throws `payload_too_large` above 1 MiB, and leaves the rest to `drainBody`. Hono's `bodyLimit` is not
- * used: it trusts `content-length`, and reports an upload that broke off as a bug.
+ * Reads the whole body. Throws `payload_too_large` above 1 MiB; `drainBody` then reads the rest. Hono's `bodyLimit` is not
+ * used: it trusts `content-length`, and reports an interrupted upload as a bug.
  */
-async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
+async function readWithinLimit(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const tooLarge = () =>
     new PurserError("payload_too_large", `The body is larger than ${BODY_BYTES_MAX} bytes (1 MiB). Send less at once.`);
-  const announced = Number(request.headers.get("content-length") ?? Number.NaN);
-  if (announced > BODY_BYTES_MAX) throw tooLarge();
+  const contentLength = Number(request.headers.get("content-length") ?? Number.NaN);
+  if (contentLength > BODY_BYTES_MAX) throw tooLarge();
   // Over HTTP a body is never longer than its content-length. A request from another Worker may be, so its length is checked
   // again.
-  if (announced > 0) {
-    const bytes = new Uint8Array(await request.arrayBuffer().catch(cutOff));
+  if (contentLength > 0) {
+    const bytes = new Uint8Array(await request.arrayBuffer().catch(refuseInterrupted));
     if (bytes.byteLength > BODY_BYTES_MAX) throw tooLarge();
     return bytes;
   }
@@ -33,7 +33,7 @@ async function readWithin(request: Request): Promise<Uint8Array<ArrayBuffer>> {
   const reader = request.body?.getReader();
   try {
     for (;;) {
-      const { done, value } = (await reader?.read().catch(cutOff)) ?? { done: true };
+      const { done, value } = (await reader?.read().catch(refuseInterrupted)) ?? { done: true };
       if (done) break;
       size += value.byteLength;
       if (size > BODY_BYTES_MAX) throw tooLarge();
@@ -56,11 +56,11 @@ function joinParts(parts: readonly Uint8Array[], size: number): Uint8Array<Array
 }
 
 /**
- * Reads a body of at most 1 MiB, of any type, and sets `bodyBytes`. Checks the key first if the body is above 64 KiB and the
- * route needs a key, so that nobody without a key can make Purser parse it (L2).
+ * Reads a body of at most 1 MiB, of any type, and sets `bodyBytes`. If the body is larger than 64 KiB and the route needs a key,
+ * checks the key, so that Purser does not parse a large body from somebody without a key (L2).
  */
 export async function readBytes(c: Context<AppEnv>): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = c.get("bodyBytes") ?? (await readWithin(c.req.raw));
+  const bytes = c.get("bodyBytes") ?? (await readWithinLimit(c.req.raw));
   c.set("bodyBytes", bytes);
   if (bytes.byteLength > UNKNOWN_KEY_BYTES_MAX) await c.get("checkKey")?.();
   return bytes;
@@ -111,7 +111,7 @@ const AMPERSAND = 0x26;
 
 function assertFewFields(bytes: Uint8Array): void {
   let count = 0;
-  // Parts of a multipart form are longer, so a body has fewer of them.
+  // A multipart form needs no check: each of its fields takes many bytes, so a body has room for few.
   for (const byte of bytes) if (byte === AMPERSAND && ++count === FIELDS_MAX) throw tooManyFields();
 }
 
@@ -120,16 +120,16 @@ const tooManyFields = () => new PurserError("payload_too_large", `A form has at 
 const IS_FORM = /^(application\/x-www-form-urlencoded|multipart\/form-data)\s*(;|$)/i;
 
 /**
- * Returns the text fields of a form of at most 1 MiB. If fields share a name, the last one counts. Empty when the request has no
- * form.
+ * Returns the text fields of a form of at most 1 MiB. If fields share a name, the last one counts. Returns no fields when the
+ * request has no form.
  */
 export async function readForm(request: Request): Promise<Record<string, string>> {
-  const bytes = await readWithin(request);
+  const bytes = await readWithinLimit(request);
   const contentType = request.headers.get("content-type") ?? "";
   if (!IS_FORM.test(contentType)) return {};
   assertFewFields(bytes);
-  const whole = new Response(bytes, { headers: { "content-type": contentType } });
-  const form = await whole.formData().catch((cause: unknown) => {
+  const response = new Response(bytes, { headers: { "content-type": contentType } });
+  const form = await response.formData().catch((cause: unknown) => {
     throw new PurserError("invalid_request", "The form is malformed.", { param: "form", cause });
   });
   return Object.fromEntries([...form].filter((field): field is [string, string] => typeof field[1] === "string"));
@@ -189,10 +189,10 @@ export function jsonAdvice(text: string, cause: unknown): string {
   if (/^--[^\r\n]+\r?\n/.test(start) || /^[\w.[\]%-]+=/.test(start)) {
     return "The body is a form, not JSON. Send a JSON object with `Content-Type: application/json`.";
   }
-  const place = cause instanceof Error ? /position (\d+)/.exec(cause.message)?.[1] : undefined;
+  const position = cause instanceof Error ? /position (\d+)/.exec(cause.message)?.[1] : undefined;
   return (
-    `The body is not valid JSON${place === undefined ? "" : `: it goes wrong after ${place} characters`}. ` +
-    "Send the text that JSON.stringify or its like makes: strings and names have double quotes, values are strings, numbers, " +
-    "true, false, null, objects and lists, and there are no comments and no comma after the last element."
+    `The body is not valid JSON${position === undefined ? "" : `: the error is after ${position} characters`}. ` +
+    "Send text from JSON.stringify or a similar function. Strings and names have double quotes. Values are strings, numbers, " +
+    "true, false, null, objects and lists. There are no comments, and no comma after the last element."
   );
 }

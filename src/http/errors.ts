@@ -6,7 +6,7 @@ import { type AppEnv, allowBrowsers } from "./factory.ts";
 import type { ErrorBody } from "./responses.ts";
 import { plainName } from "./wrong-names.ts";
 
-/** Logs a bug by kind and place. Does not log its message, which can contain a caller's data. */
+/** Logs a bug by the kinds of its errors and their places in the code. Does not log messages, which can contain a caller's data. */
 export function logBug(error: unknown, requestId: string): void {
   const chain: { name: string; constraint: string | null; frames: string[] }[] = [];
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
@@ -18,7 +18,7 @@ export function logBug(error: unknown, requestId: string): void {
   console.error(JSON.stringify({ level: "error", code: "internal_error", requestId, chain }));
 }
 
-/** Logs the fault of a 503. Other refusals are not logged. */
+/** Logs the fault of a 503. Does not log other refusals. */
 export function logUnavailable({ code, fault }: PurserError, requestId: string): void {
   if (errorStatus[code] === 503) console.warn(JSON.stringify({ level: "warn", code, fault, requestId }));
 }
@@ -57,18 +57,19 @@ function methodsAt({ router, routes }: RoutedApp, path: string): string[] {
   return [...methods].sort();
 }
 
-/** Returns `not_found` (404) for a path, with a link to the reference. `meant` is a route that resembles the path. */
-export function nothingHere(meant: string | null = null): PurserError {
-  const suggestion = meant === null ? "" : ` Did you mean \`${meant}\`?`;
+/** Returns `not_found` (404) for a path, with a link to the reference. `similarRoute` is the route that the caller may mean. */
+export function pathNotFound(similarRoute: string | null = null): PurserError {
+  const suggestion = similarRoute === null ? "" : ` Did you mean \`${similarRoute}\`?`;
   const message = `There is nothing at this path.${suggestion} All paths are described at /docs.`;
   return new PurserError("not_found", message, { headers: { Link: '</docs>; rel="help"' } });
 }
 
-/** Returns a sentence that names the paths directly below this one which support the method. */
-function elsewhere({ routes }: RoutedApp, method: string, path: string): string {
+/** Returns a sentence that names the paths directly below this path that support the method. */
+function pathsBelowHint({ routes }: RoutedApp, method: string, path: string): string {
   const below = routes.filter((route) => route.method === method && route.path.startsWith(`${path}/`));
-  const paths = new Set(below.map((route) => route.path).filter((one) => /^\/[\w-]+$/.test(one.slice(path.length))));
-  return paths.size === 0 ? "" : ` ${method} is for ${[...paths].map((one) => `\`${one}\``).join(", ")}.`;
+  const directlyBelow = below.map((route) => route.path).filter((route) => /^\/[\w-]+$/.test(route.slice(path.length)));
+  const quoted = [...new Set(directlyBelow)].map((route) => `\`${route}\``);
+  return quoted.length === 0 ? "" : ` ${method} is for ${quoted.join(", ")}.`;
 }
 
 /** Throws 405 with `Allow` if the path supports other methods, otherwise 404. The app's own router decides. */
@@ -78,16 +79,16 @@ export function answerUnknownPath(app: RoutedApp) {
     if (methods.length === 0) {
       // An integrator never means a page of the dashboard.
       const routes = app.routes.filter(({ method, path }) => method !== ANY_METHOD && !path.startsWith("/admin"));
-      throw nothingHere(
-        pathMeant(
+      throw pathNotFound(
+        findSimilarRoute(
           routes.map((route) => route.path),
           c.req.path,
         ),
       );
     }
     const allow = methods.join(", ");
-    const sends = methods.filter((method) => method !== "HEAD" && method !== "OPTIONS").join(" or ");
-    const message = `Send ${sends}. This path supports ${allow}.${elsewhere(app, c.req.method, c.req.path)}`;
+    const usual = methods.filter((method) => method !== "HEAD" && method !== "OPTIONS").join(" or ");
+    const message = `Send ${usual}. This path supports ${allow}.${pathsBelowHint(app, c.req.method, c.req.path)}`;
     throw new PurserError("method_not_allowed", message, {
       headers: { Allow: allow },
     });
@@ -96,10 +97,10 @@ export function answerUnknownPath(app: RoutedApp) {
 
 const PATH_CHARACTERS_MAX = 200;
 
-/** The beginnings of a path that integrators omit, most often omitted first. */
+/** The beginnings of a path that integrators omit, the most frequently omitted first. */
 const PREFIXES = ["", "/api/v1", "/api/v1/usage", "/api/v1/credits", "/api/v1/admin"];
 
-/** The routes to suggest for the last segment of a path, when other services use that word for the same thing. */
+/** Routes to suggest by the last segment of a path: words that other services use for what the route does. */
 const OTHER_WORDS: readonly (readonly [route: string, words: string])[] = [
   ["/api/v1/credits", "balance balances wallet"],
   ["/api/v1/usage/reservations/:reservationId/commit", "capture settle confirm finalize"],
@@ -125,9 +126,9 @@ const plainSegment = (segment: string): string => plainName(segment).replace(/s$
  * partial or wrong one.
  */
 function variantsOf(path: string): string[][] {
-  const own = segmentsOf(path);
-  const rest = segmentsOf(`/${own.join("/")}`.replace(/^\/(api(?=\/|$))?(\/?v\d+(?=\/|$))?/i, "/"));
-  return rest.length === 0 ? [own] : [own, ...PREFIXES.map((prefix) => [...segmentsOf(prefix), ...rest])];
+  const segments = segmentsOf(path);
+  const rest = segmentsOf(`/${segments.join("/")}`.replace(/^\/(api(?=\/|$))?(\/?v\d+(?=\/|$))?/i, "/"));
+  return rest.length === 0 ? [segments] : [segments, ...PREFIXES.map((prefix) => [...segmentsOf(prefix), ...rest])];
 }
 
 /** Returns whether a path resembles a route, in which parameters stand for any text. */
@@ -135,17 +136,15 @@ const resembles = (route: readonly string[], path: readonly string[]): boolean =
   route.length === path.length &&
   route.every((segment, index) => segment.startsWith(":") || plainSegment(segment) === plainSegment(path[index] ?? ""));
 
-/**
- * Returns the route that an unknown path probably means, such as `/api/v1/admin/apps/{appId}/keys`. Null when it resembles none.
- */
-function pathMeant(routePaths: Iterable<string>, path: string): string | null {
+/** Returns the route that is similar to an unknown path, such as `/api/v1/admin/apps/{appId}/keys`. Null when there is none. */
+function findSimilarRoute(routePaths: Iterable<string>, path: string): string | null {
   const end = segmentsOf(path).at(-1)?.toLowerCase();
   if (path.length > PATH_CHARACTERS_MAX || end === undefined) return null;
   const routes = [...new Set(routePaths)].filter((route) => !route.includes("*") && segmentsOf(route).length > 0);
-  const alike = variantsOf(path)
+  const similar = variantsOf(path)
     .map((variant) => routes.find((route) => resembles(segmentsOf(route), variant)))
     .find((route) => route !== undefined);
-  const meant = alike ?? OTHER_WORDS.find(([, words]) => words.split(" ").includes(end))?.[0];
+  const route = similar ?? OTHER_WORDS.find(([, words]) => words.split(" ").includes(end))?.[0];
   // The message shows a segment such as `:appId{[a-z]+}` as `{appId}`.
-  return meant?.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}").replace(/(.)\/$/, "$1") ?? null;
+  return route?.replace(/:(\w+)(\{[^}]*\})?/g, "{$1}").replace(/(.)\/$/, "$1") ?? null;
 }

@@ -20,15 +20,16 @@ export interface AppEnv {
     /** Set by `readBody`. */
     bodyText: string;
     ctx: TenantCtx;
-    /** The user that the request asks about. auth/end-user.ts compares it with the user whom the token proves. */
-    askedUser?: { readonly param: string; readonly userId: string };
+    /** The user that the request names. auth/end-user.ts compares it with the user of the verified token. */
+    requestedUser?: { readonly param: string; readonly userId: string };
+    /** The user of the verified end-user token. */
     endUserId?: string;
     /** The context of routes without a tenant, such as download links. */
     root: SystemCtx;
     /** The context of administration. */
     admin: AdminCtx;
-    /** Checks an administration key by the valid arguments. Throws `forbidden`. Set if these decide. */
-    judgeArguments?: (values: object) => void;
+    /** Checks the rights of an administration key that depend on the validated arguments. Throws `forbidden`. */
+    checkArguments?: (values: object) => void;
   };
 }
 
@@ -37,7 +38,7 @@ export const factory = { createMiddleware: createMiddleware<AppEnv> };
 /** Creates the routes of a feature. */
 export const createRoutes = () => new Hono<AppEnv>();
 
-/** Answers with the result of an idempotent operation. A header marks a replay. */
+/** Responds with the result of an idempotent operation. A header marks a replay. */
 export function answerOutcome<Output extends object>(
   c: Context,
   { output, replayed }: { readonly output: Output; readonly replayed: boolean },
@@ -46,7 +47,7 @@ export function answerOutcome<Output extends object>(
   return c.json(output);
 }
 
-/** Allows requests from browsers. Only routes that take a publishable key use it (W11). */
+/** Allows requests from browsers. Only routes that accept a publishable key use it (W11). */
 export const allowBrowsers = cors({
   origin: "*",
   allowMethods: ["GET", "POST"],
@@ -56,8 +57,8 @@ export const allowBrowsers = cors({
 });
 
 /**
- * Calls a verb with the time of its environment. If the key check or the guard of a write finds that the test clock (D3) differs
- * from the one this isolate knew, nothing has been answered or written yet, and the verb is called again with the right time.
+ * Calls a verb with the time of its environment. If the key check or the guard of a write finds a test clock (D3) that this isolate
+ * did not know, nothing has been written or sent to the caller yet. The verb is then called again with the right time.
  */
 export function callVerb<Answer>(
   c: {
@@ -73,7 +74,7 @@ export function callVerb<Answer>(
       return await verb(c.var.ctx);
     } catch (error) {
       const refusal = refusalIn(error);
-      // A refusal that needed no query may rest on the wrong time.
+      // A refusal without a query may be based on the wrong time.
       if (refusal !== null && refusal.fault === undefined) await c.var.ctx.db.check?.();
       throw error;
     }
@@ -81,19 +82,19 @@ export function callVerb<Answer>(
 }
 
 /**
- * Warnings about input that is accepted but looks like a mistake (W16). Each is one ASCII sentence without any value of the
- * caller.
+ * Warnings about input that is accepted but looks like a mistake (W16). A header carries them, so they are ASCII. They contain
+ * no value of the caller.
  */
 const WARNINGS = {
-  quantity_disregarded: "The quantity is disregarded: the pack has items, and each is granted as it is.",
+  quantity_disregarded: "The quantity is ignored: the pack has items, and each item is granted with its own amount.",
   granted_before: "This externalRef was granted before with another quantity, and nothing more was granted.",
   count_implied:
-    "A balance in count pays 1 for an event that names no count: send count with each event, 0 where such a balance must not pay.",
+    "A balance in count pays 1 for an event without count: send count with each event, and 0 if such a balance must not pay.",
   audience_missing:
-    "The setting names no audience, so a token that its issuer made for another application passes too.",
+    "The setting names no audience, so a token that its issuer made for another application is accepted too.",
   percent_below_one: "The percentage is below 1: write 20 for 20 percent.",
   device_made_user:
-    "A secret key sent an event under the id of a device, which is a user from now on that no page can link to another.",
+    "A secret key sent an event with the id of a device: the id is a user from now on, and no page can link it to another user.",
 } as const;
 export type Warning = keyof typeof WARNINGS;
 
@@ -101,7 +102,7 @@ const WARNINGS_MAX = 3;
 export const WARNING_HEADER = "purser-warning";
 
 /** Adds a warning to the response. Does nothing if there is no response, as in the cron. */
-export const warn = ({ warn: tell }: Pick<Runtime, "warn">, warning: Warning): void => tell?.(WARNINGS[warning]);
+export const warn = (runtime: Pick<Runtime, "warn">, warning: Warning): void => runtime.warn?.(WARNINGS[warning]);
 
 /** Returns the text of the warning header, with each sentence once. */
 export const warningText = (sentences: ReadonlySet<string>): string => [...sentences].slice(0, WARNINGS_MAX).join(" ");
@@ -118,7 +119,7 @@ export type DashboardFile = "dashboard.css" | "dashboard.js" | "dashboard.svg" |
  * Worker.
  */
 export async function referenceFile(env: Env, name: ReferenceFile | OtherFile): Promise<string> {
-  const answer = await env.REFERENCE.fetch(`https://reference.invalid/${name}`);
-  if (!answer.ok) throw new Error(`The reference has no ${name}.`);
-  return answer.text();
+  const response = await env.REFERENCE.fetch(`https://reference.invalid/${name}`);
+  if (!response.ok) throw new Error(`The reference has no ${name}.`);
+  return response.text();
 }

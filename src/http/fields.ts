@@ -3,8 +3,8 @@ import { isJsonObject, type JsonObject } from "../lib/json.ts";
 import { parseTimestamp } from "../lib/time.ts";
 import { wrongType } from "./issue-text.ts";
 
-// Schemas that requests share. They are lazy, as all request schemas are: each is made when it first reads a request, so that the
-// Worker starts without them.
+// Schemas that requests share. All request schemas are lazy: each is built for the first request that needs it, so that the
+// Worker starts faster.
 
 const NOT_EMPTY = "must not be empty";
 
@@ -26,27 +26,27 @@ const isShort = (max: number): TextRule => [(text) => codePoints(text) <= max, `
  * Returns a string schema that checks the rules in their order. All rules share one check, because each further check would add
  * two schemas to the start-up time.
  */
-const textOf = (rules: readonly TextRule[], shown: { minLength?: number; maxLength: number }) =>
+const textSchema = (rules: readonly TextRule[], lengths: { minLength?: number; maxLength: number }) =>
   z
     .string()
     .superRefine((text, context) => {
       for (const [holds, message] of rules) if (!holds(text)) context.addIssue({ code: "custom", message });
     })
-    .meta(shown);
+    .meta(lengths);
 
 /**
  * Returns the schema of a name or id that a caller chose (W9): 1 to `codePointsMax` code points, well-formed, without control
  * characters. Purser compares it code unit by code unit, and never trims, normalises or truncates it.
  */
 export const identifier = (codePointsMax = 200) =>
-  textOf([isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls], {
+  textSchema([isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls], {
     minLength: 1,
     maxLength: codePointsMax,
   });
 
 /** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>
-  textOf([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });
+  textSchema([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });
 
 /** The mode that keys, credits and people belong to. */
 export const mode = z.lazy(() => z.enum(["live", "test"]).meta({ id: "Mode" }));
@@ -59,13 +59,13 @@ export const cursor = z
   .describe("The `nextCursor` of the previous page.");
 
 /**
- * Returns the schema of free text for people: up to `codePointsMax` code points, well-formed, without NUL, at which SQLite's
- * text functions stop.
+ * Returns the schema of free text for people: up to `codePointsMax` code points, well-formed, without NUL. SQLite's text functions
+ * stop at a NUL.
  */
 export const freeText = (codePointsMax = 2_000) =>
-  textOf([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax });
+  textSchema([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax });
 
-/** Makes the reference show a field of a query string with its own type. */
+/** Makes the reference show the type that a field of a query string stands for, instead of a string. */
 const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({
   override: ({ jsonSchema }: { jsonSchema: object }): void => {
     Object.assign(jsonSchema, { enum: undefined, pattern: undefined }, schema);
@@ -84,7 +84,7 @@ function timestampAdvice(text: string): string {
   return `must be an RFC 3339 timestamp with Z or an offset, such as ${TIMESTAMP_EXAMPLE}, of a moment that exists`;
 }
 
-/** Refuses a value within a transform; `message` says what to change. */
+/** Refuses a value in a transform. `message` says what to change. */
 export function refuse(context: z.core.$RefinementCtx, message: string): never {
   context.addIssue({ code: "custom", message });
   return z.NEVER;
@@ -104,8 +104,8 @@ export const timestamp = z.lazy(() =>
 const isNumber = (value: unknown): boolean => typeof value === "number" || typeof value === "symbol";
 
 /**
- * A JSON number of any size, which the schema of the amount checks later. Numbers that no unit can hold become infinite:
- * `1e999`, and a number with more digits than a double can represent.
+ * A JSON number of any size, which the schema of the amount checks later. A number that no unit can represent becomes infinite:
+ * `1e999`, or a number with more digits than a double can represent.
  */
 export const anyNumber = z.lazy(() =>
   z

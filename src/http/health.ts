@@ -2,40 +2,40 @@ import { temporarilyUnavailable } from "../errors.ts";
 import type { Runtime } from "../runtime.ts";
 import { createRoutes } from "./factory.ts";
 
-const EVERY_MS = 1_000;
-const LOOK_EVERY_MS = 20;
+const QUERY_EVERY_MS = 1_000;
+const POLL_EVERY_MS = 20;
 
-/** The latest answer of D1 in an isolate. `isReached` is null while the query runs. */
-interface HealthAnswer {
+/** The latest query in an isolate. `isReached` is null while the query runs. */
+interface HealthQuery {
   readonly atMs: number;
   isReached: boolean | null;
 }
 
-const lastOf = new WeakMap<object, HealthAnswer>();
+const lastQueries = new WeakMap<object, HealthQuery>();
 
 type Isolate = Pick<Runtime, "isolate" | "now">;
 
-async function ask({ isolate, now }: Isolate, d1: D1Database): Promise<boolean> {
-  const asked: HealthAnswer = { atMs: now(), isReached: null };
-  lastOf.set(isolate, asked);
+async function sendQuery({ isolate, now }: Isolate, d1: D1Database): Promise<boolean> {
+  const query: HealthQuery = { atMs: now(), isReached: null };
+  lastQueries.set(isolate, query);
   try {
     await d1.prepare("SELECT 1").first();
-    asked.isReached = true;
+    query.isReached = true;
   } catch {
-    asked.isReached = false;
+    query.isReached = false;
   }
-  return asked.isReached;
+  return query.isReached;
 }
 
 /** Returns whether D1 answers a trivial query. An isolate sends that query at most once a second. */
 async function isReached(runtime: Isolate, d1: D1Database): Promise<boolean> {
-  const last = lastOf.get(runtime.isolate);
-  if (last === undefined || runtime.now() - last.atMs >= EVERY_MS) return ask(runtime, d1);
-  for (let waited = 0; last.isReached === null && waited < EVERY_MS; waited += LOOK_EVERY_MS) {
-    await scheduler.wait(LOOK_EVERY_MS);
+  const last = lastQueries.get(runtime.isolate);
+  if (last === undefined || runtime.now() - last.atMs >= QUERY_EVERY_MS) return sendQuery(runtime, d1);
+  for (let waitedMs = 0; last.isReached === null && waitedMs < QUERY_EVERY_MS; waitedMs += POLL_EVERY_MS) {
+    await scheduler.wait(POLL_EVERY_MS);
   }
   // The request that sent the query may have been cancelled.
-  return last.isReached ?? ask(runtime, d1);
+  return last.isReached ?? sendQuery(runtime, d1);
 }
 
 /** `GET /health` reports whether the database answers. It needs no key (W15). */

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { isJsonObject, own } from "../lib/json.ts";
+import { isJsonObject, ownValue } from "../lib/json.ts";
 import { fieldAdvice } from "./wrong-names.ts";
 
 /** The message for a missing argument. */
@@ -71,16 +71,17 @@ export function wrongType(expected: string, input: unknown): string {
 const wrongWord = (values: readonly unknown[], input: unknown): string =>
   input === undefined ? IS_REQUIRED : `must be ${values.map(String).join(" or ")}`;
 
-const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input) ? own(input, name) : undefined);
+const memberOf = (input: unknown, name: string): unknown => (isJsonObject(input) ? ownValue(input, name) : undefined);
 
 /** Returns the message for a field that the object does not have. `schema` is the object's own schema, at any level. */
 function unknownField(name: string, input: unknown, schema: unknown): string {
   const { shape = {}, id } = schema instanceof z.ZodObject ? { shape: schema.shape, id: schema.meta()?.id } : {};
   const value = memberOf(input, name);
   const holdsFields = isJsonObject(value) || (Array.isArray(value) && value.every(isJsonObject));
-  const isAround = holdsFields && Object.keys(Object(input)).length === 1;
+  const isWrapper = holdsFields && Object.keys(Object(input)).length === 1;
   const known = Object.keys(shape);
-  if (isAround && known.length > 0) return "is unknown: send what is in it, with nothing around it";
+  if (isWrapper && known.length > 0)
+    return "is unknown: send the fields in it directly, without this field around them";
   return `is unknown: ${fieldAdvice(id, known, name)}`;
 }
 

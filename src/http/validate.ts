@@ -20,7 +20,7 @@ function isDecodable(text: string): boolean {
 
 /**
  * Refuses a known parameter with percent-escapes that are not UTF-8, because a lenient decoder could turn two ids into one.
- * Ignores unknown parameters (W14). `known` has the parameters that were read.
+ * Ignores unknown parameters (W14). `known` has the known parameters.
  */
 function assertDecodable(url: string, known: object): void {
   const query = url.indexOf("?");
@@ -30,7 +30,7 @@ function assertDecodable(url: string, known: object): void {
     if (isDecodable(pair) || !isDecodable(name) || !Object.hasOwn(known, decodeURIComponent(name))) continue;
     throw invalid(
       "query",
-      "The query string has an escape that is not valid UTF-8. Encode each value by itself, as encodeURIComponent does.",
+      "The query string has an escape that is not valid UTF-8. Encode each value with encodeURIComponent or a similar function.",
     );
   }
 }
@@ -53,22 +53,22 @@ function validateJson<Schema extends z.ZodType>(schema: Schema) {
     const value = parseBody(c.get("bodyText"));
     if (c.get("malformedHeader") !== undefined) throw c.get("malformedHeader");
     const result = schema.safeParse(value);
-    if (!result.success) throw inRightPlace(c, refusalOfIssues(result.error.issues, "body"));
+    if (!result.success) throw adviseOnBody(c, refusalOfIssues(result.error.issues, "body"));
     // Hono types validated data as `{}`. The schema's output is always a value.
     const data = result.data as object;
-    c.get("judgeArguments")?.(data);
+    c.get("checkArguments")?.(data);
     c.req.addValidatedData("json", data);
     await next();
   });
 }
 
-/** Returns a clearer refusal when an argument that is missing in the body stands in the query string. */
-function inRightPlace(c: Context<AppEnv>, refusal: PurserError): PurserError {
+/** Returns a clearer refusal when the query string has the argument that is missing in the body. */
+function adviseOnBody(c: Context<AppEnv>, refusal: PurserError): PurserError {
   const { param } = refusal;
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
   return c.req.query(param) === undefined
     ? refusal
-    : invalid(param, `${IS_REQUIRED} in the body: the query string of this call is not read`);
+    : invalid(param, `${IS_REQUIRED} in the body: this operation does not read the query string`);
 }
 
 function parseBody(text: string): unknown {
@@ -80,11 +80,11 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Returns a clearer refusal for an argument missing in the query string: it tells the right spelling or the right place. */
-function inQuery(c: Context, refusal: PurserError): PurserError {
+/** Returns a clearer refusal for an argument that is missing in the query string: it says the right spelling or place. */
+function adviseOnQuery(c: Context, refusal: PurserError): PurserError {
   const { param } = refusal;
   if (param === undefined || refusal.message !== `${param} ${IS_REQUIRED}.`) return refusal;
-  // The misspelt name has the same letters as the known one, so the message repeats nothing else of the caller's.
+  // The misspelt name has the letters of the right one, so the message contains no other text of the caller.
   const misspelt = Object.keys(c.req.query()).find((name) => plainName(name) === plainName(param));
   if (misspelt !== undefined) return invalid(param, `${IS_REQUIRED}: write it like this, not \`${misspelt}\``);
   const hasBody = c.req.header("content-type") !== undefined;
@@ -94,24 +94,24 @@ function inQuery(c: Context, refusal: PurserError): PurserError {
 function validateOther<Target extends "query" | "param", Schema extends z.ZodType>(target: Target, schema: Schema) {
   return zValidator(target, schema, (result, c) => {
     // The validator's types do not know the app's environment, which all routes share.
-    const { malformedHeader, judgeArguments } = (c as Context<AppEnv>).var;
+    const { malformedHeader, checkArguments } = (c as Context<AppEnv>).var;
     if (malformedHeader !== undefined) throw malformedHeader;
     if (result.success) {
       if (target !== "query") return;
       assertDecodable(c.req.url, Object(result.data));
-      judgeArguments?.(Object(result.data));
+      checkArguments?.(Object(result.data));
       return;
     }
     const refusal = refusalOfIssues(result.error.issues, target);
     if (target !== "query") throw refusal;
     assertGivenOnce(Object(result.data), result.error.issues);
-    throw inQuery(c, refusal);
+    throw adviseOnQuery(c, refusal);
   });
 }
 
 /**
- * Returns the middleware that validates requests; there is no other validator. It throws `invalid_request` with the argument's
- * name when the schema refuses. For JSON it validates the text that `readBody` read.
+ * Returns the middleware that validates all requests. It throws `invalid_request` with the argument's name when the schema refuses.
+ * For JSON it validates the text that `readBody` read.
  */
 export function validate<Schema extends z.ZodType>(
   target: "json",
@@ -135,9 +135,9 @@ const NAME_CHARACTERS_MAX = 60;
 
 /** Returns `items[0].amount` for the path ["items", 0, "amount"]. */
 function pathText(path: readonly PropertyKey[]): string {
-  const text = path.reduce<string>((above, key) => {
-    if (typeof key === "number") return `${above}[${key}]`;
-    return above === "" ? String(key) : `${above}.${String(key)}`;
+  const text = path.reduce<string>((parent, key) => {
+    if (typeof key === "number") return `${parent}[${key}]`;
+    return parent === "" ? String(key) : `${parent}.${String(key)}`;
   }, "");
   return text.slice(0, PARAM_CHARACTERS_MAX).toWellFormed();
 }
@@ -146,21 +146,21 @@ const isMisnamed = ({ code, message }: z.core.$ZodIssue): boolean =>
   code === "unrecognized_keys" || message.endsWith(NOT_AN_OBJECT);
 
 /**
- * Returns the issue to report: the first; or, if a field is missing, the issue of a misnamed field or object that may hold its
- * value. Within a union, the issue with the longest path.
+ * Returns the issue to report. This is the first issue. If that says that a field is missing, a misnamed field or object may hold
+ * its value, so that issue is reported instead. Within a union it is the issue with the longest path.
  */
 function issueToReport(issues: readonly z.core.$ZodIssue[]): z.core.$ZodIssue | undefined {
   const [first] = issues;
   const issue = (first?.message === IS_REQUIRED ? issues.find(isMisnamed) : undefined) ?? first;
   if (issue?.code !== "invalid_union") return issue;
-  const within = issue.errors.map(issueToReport).filter((told) => told !== undefined);
-  const furthest = within.toSorted((a, b) => b.path.length - a.path.length)[0];
-  if (furthest === undefined || furthest.path.length === 0) return issue;
-  return { ...furthest, path: [...issue.path, ...furthest.path] };
+  const candidates = issue.errors.map(issueToReport).filter((candidate) => candidate !== undefined);
+  const deepest = candidates.toSorted((a, b) => b.path.length - a.path.length)[0];
+  if (deepest === undefined || deepest.path.length === 0) return issue;
+  return { ...deepest, path: [...issue.path, ...deepest.path] };
 }
 
 /**
- * Returns the refusal for the issues. It names the argument, or `whole` when the whole input is wrong, and never repeats a
+ * Returns the refusal for the issues. It names the argument, or `whole` when the whole input is wrong. It never contains a
  * value.
  */
 export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: string): PurserError {
@@ -168,7 +168,7 @@ export function refusalOfIssues(issues: readonly z.core.$ZodIssue[], whole: stri
   if (issue === undefined) return invalid(whole, "is malformed");
   const param = pathText([...issue.path, ...(issue.code === "unrecognized_keys" ? issue.keys.slice(0, 1) : [])]);
   const isNullField = param !== "" && issue.message.endsWith(NOT_NULL);
-  const message = isNullField ? `${issue.message}: an optional field is left out instead` : issue.message;
+  const message = isNullField ? `${issue.message}: omit an optional field instead` : issue.message;
   // A name may be as long as a body. A long one is only in `param`.
   return invalid(param || whole, param.length <= NAME_CHARACTERS_MAX ? message : `This field ${message}.`);
 }

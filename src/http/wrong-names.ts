@@ -1,6 +1,6 @@
 /** This file lists names of fields and paths that integrators write by mistake, and what to write instead. */
 
-/** Returns a name without case and separators: `user_id`, `User-Id` and `userId` are equal. */
+/** Returns a name in lower case and without separators, so that `user_id`, `User-Id` and `userId` are equal. */
 export const plainName = (name: string): string => name.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
 
 const USER_NAMES =
@@ -19,6 +19,7 @@ const RULES = "match rule rules filter filters event events model models";
 const BELOW = "threshold amount percent limit value when";
 const SECONDS_NAMES = "expires expiry expiration expireAt expiresAt expiresIn seconds ttl timeout duration";
 
+/** Names that several schemas share. */
 const quantityNames = {
   quantities: "amount value quantity qty credits units usage tokensUsed cost",
   "quantities.count": "count",
@@ -26,14 +27,18 @@ const quantityNames = {
   "quantities.seconds": "seconds",
   "quantities.cents": "cents",
 };
-const plan = { "!ask `POST /api/v1/credits/plan`, which changes nothing": "dryRun preview simulate" };
-const used = { userId: USER_NAMES, event: "type name eventName eventType action feature meter", ...quantityNames };
-const recorded = {
+const planNames = { "!ask `POST /api/v1/credits/plan`, which changes nothing": "dryRun preview simulate" };
+const usageNames = {
+  userId: USER_NAMES,
+  event: "type name eventName eventType action feature meter",
+  ...quantityNames,
+};
+const eventNames = {
   occurredAt: TIME,
   properties: "metadata meta props attributes data extra payload",
   onShortage: "partial allowPartial overdraft overage allowOverage allowNegative force onInsufficient",
 };
-const held = {
+const reservationNames = {
   "!the commit names it": "eventId",
   onExpiry: "onTimeout onExpire",
   "!a hold is all or nothing": "onShortage partial",
@@ -54,7 +59,7 @@ const packNames = {
   defaultExpiryDays: `expiresAt expiryDays validDays ${EXPIRY}`,
   '!write what the pack grants into `items`, such as `[{ amount: 1000, unit: "tokens" }]`':
     "amount quantity credits tokens count seconds cents",
-  "!prices stand at your payment provider": "price priceId amountPaid currency",
+  "!a pack has no price: your payment provider has it": "price priceId amountPaid currency",
 };
 
 /**
@@ -74,15 +79,16 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
   RevokeBalance: {
     balanceId: BALANCE,
     reason: TEXT,
-    "!this takes one whole balance: `POST /api/v1/credits/refund` takes a share of a payment": "amount quantity share",
-    "!name the balance: `GET /api/v1/credits` lists those of a user": USER_ID,
+    "!this operation revokes a whole balance: `POST /api/v1/credits/refund` refunds a share of a payment":
+      "amount quantity share",
+    "!name the balance: `GET /api/v1/credits` lists the balances of a user": USER_ID,
   },
   RefundCredits: {
     userId: USER_NAMES,
     externalRef: REFERENCE,
     refundRef: `refundId refund ${KEY}`,
     packId: PACK,
-    "!name the payment: `externalRef` of its grant. `POST /api/v1/credits/revoke` takes one balance":
+    "!name the payment by the `externalRef` of its grant. `POST /api/v1/credits/revoke` revokes one balance":
       "balanceId balance",
     "!write the part that is refunded into `share`, such as `{ part: 500, of: 1500 }` for 500 of 1,500 cents":
       "amount quantity percent percentage fraction",
@@ -91,8 +97,8 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
     reason: TEXT,
   },
   AdjustBalance: { delta: "amount value quantity", note: TEXT, adjustmentId: KEY },
-  PreviewDebit: { ...used, ...recorded },
-  UsageEvent: { eventId: KEY, ...used, ...recorded, ...plan },
+  PreviewDebit: { ...usageNames, ...eventNames },
+  UsageEvent: { eventId: KEY, ...usageNames, ...eventNames, ...planNames },
   UsageQuantities: {
     "!name the unit of the packs that pay: `count`, `tokens`, `seconds` or `cents`":
       "credits credit units unit points amount",
@@ -109,12 +115,17 @@ export const WRONG_FIELDS: Readonly<Record<string, Readonly<Record<string, strin
     "/model": "model",
     "/properties": "properties",
   },
-  CreateReservation: { reservationId: `holdId ${KEY}`, ...used, expiresInSeconds: SECONDS_NAMES, ...held },
+  CreateReservation: {
+    reservationId: `holdId ${KEY}`,
+    ...usageNames,
+    expiresInSeconds: SECONDS_NAMES,
+    ...reservationNames,
+  },
   ExtendReservation: { expiresInSeconds: SECONDS_NAMES },
   CommitReservation: {
     eventId: KEY,
     ...quantityNames,
-    ...recorded,
+    ...eventNames,
     "!it is the reservation's: leave it out": "userId event model reservationId",
   },
   CreateRecurringGrant: {
@@ -165,15 +176,15 @@ const adviceFor = (field: string): string => {
   return dot === -1 ? `write \`${field}\`` : `write it into \`${field.slice(0, dot)}\`, as \`${field.slice(dot + 1)}\``;
 };
 
-/** Returns an instruction that says what to write instead of an unknown field. `known` are the fields of the schema. */
+/** Returns what to write instead of an unknown field. `known` has the fields of the schema. */
 export function fieldAdvice(schemaId: string | undefined, known: readonly string[], name: string): string {
-  const isMeant = (other: string): boolean => plainName(other) === plainName(name);
+  const isSame = (other: string): boolean => plainName(other) === plainName(name);
   const table = Object.entries(WRONG_FIELDS[schemaId ?? ""] ?? {});
-  const field = known.find(isMeant) ?? table.find(([, names]) => names.split(" ").some(isMeant))?.[0];
+  const field = known.find(isSame) ?? table.find(([, names]) => names.split(" ").some(isSame))?.[0];
   if (field !== undefined) return adviceFor(field);
   return known.length === 0
-    ? "no fields are taken here"
-    : `the fields are ${known.map((each) => `\`${each}\``).join(", ")}`;
+    ? "no fields are allowed here"
+    : `the fields are ${known.map((field) => `\`${field}\``).join(", ")}`;
 }
 
 /** Returns how many characters must be added, removed or replaced to turn one text into the other (Levenshtein distance). */
@@ -192,11 +203,11 @@ function distance(a: string, b: string): number {
 
 /** Returns at most `count` of `names` that are similar to `name`, the most similar first. Ignores case. */
 export function nearest(name: string, names: readonly string[], count: number): string[] {
-  const meant = name.toLowerCase();
+  const lower = name.toLowerCase();
   return names
-    .map((one) => ({ one, far: distance(meant, one.toLowerCase()) }))
-    .filter(({ one, far }) => far <= Math.max(2, one.length / 3))
-    .sort((a, b) => a.far - b.far)
+    .map((candidate) => ({ candidate, changes: distance(lower, candidate.toLowerCase()) }))
+    .filter(({ candidate, changes }) => changes <= Math.max(2, candidate.length / 3))
+    .sort((a, b) => a.changes - b.changes)
     .slice(0, count)
-    .map(({ one }) => one);
+    .map(({ candidate }) => candidate);
 }

@@ -22,7 +22,7 @@ export function decodeTextCursor(cursor: string, scope: CursorScope): string | n
   const bytes = decodeBase64url(cursor);
   if (bytes === null) return null;
   const position = new TextDecoder().decode(bytes).slice(CHECK_CHARACTERS);
-  // Encoding it again refuses a second spelling of the same cursor.
+  // Other base64url texts can decode to the same bytes. Only the text that `encodeTextCursor` makes is accepted.
   return encodeTextCursor(position, scope) === cursor ? position : null;
 }
 
@@ -38,7 +38,7 @@ export function decodeCursor(cursor: string, scope: CursorScope): number | null 
   return text !== null && /^[1-9]\d{0,15}$/.test(text) ? Number(text) : null;
 }
 
-/** Cuts the rows of a query that reads one more than a page has. `last` is the page's last row if others follow. */
+/** Returns the page of a query that reads one row more than a page has. `last` is the page's last row if more rows follow. */
 export function cutPage<Row>(
   rows: readonly Row[],
   limit: number,

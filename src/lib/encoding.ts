@@ -42,7 +42,7 @@ export function decodeBase64url(text: string): Uint8Array | null {
   return encodeBase64url(bytes) === text ? bytes : null;
 }
 
-const table = Uint32Array.from({ length: 256 }, (_, byte) => {
+const crcTable = Uint32Array.from({ length: 256 }, (_, byte) => {
   let crc = byte;
   for (let bit = 0; bit < 8; bit++) crc = crc & 1 ? 0xedb88320 ^ (crc >>> 1) : crc >>> 1;
   return crc;
@@ -52,7 +52,7 @@ const table = Uint32Array.from({ length: 256 }, (_, byte) => {
 export function crc32(ascii: string): number {
   let crc = 0xffffffff;
   for (let index = 0; index < ascii.length; index++) {
-    crc = (table[(crc ^ ascii.charCodeAt(index)) & 0xff] ?? 0) ^ (crc >>> 8);
+    crc = (crcTable[(crc ^ ascii.charCodeAt(index)) & 0xff] ?? 0) ^ (crc >>> 8);
   }
   return (crc ^ 0xffffffff) >>> 0;
 }
@@ -70,8 +70,8 @@ export function utf8(text: string): Utf8 {
 /** Returns how many bytes well-formed text takes in UTF-8. */
 export function utf8Length(text: string): number {
   let length = text.length;
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at);
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index);
     // A surrogate pair takes four bytes, so each half counts for two.
     if (code >= 0x80) length += code < 0x800 || (code >= 0xd800 && code < 0xe000) ? 1 : 2;
   }
@@ -107,10 +107,13 @@ export async function verifyHmac(secret: string, text: string, mac: Uint8Array):
   return crypto.subtle.verify("HMAC", await importKey(secret, "verify"), mac, new TextEncoder().encode(text));
 }
 
-/** A cell of a CSV line: quoted, so that no spreadsheet reads it as a formula. A number has all its digits, and no thousands. */
+/**
+ * Returns a cell of a CSV line. Text is in quotes, and an apostrophe stops a spreadsheet from reading it as a formula. A number has
+ * all its digits and no thousands separators.
+ */
 export function csvCell(value: string | number | null): string {
   if (value === null) return "";
   if (typeof value !== "string") return JSON.stringify(value);
-  const harmless = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
-  return `"${harmless.replaceAll('"', '""')}"`;
+  const escaped = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  return `"${escaped.replaceAll('"', '""')}"`;
 }

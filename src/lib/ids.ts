@@ -1,19 +1,19 @@
 import { DIGITS } from "./encoding.ts";
 
 const LENGTH = 22;
-/** The largest multiple of 62 that fits in a byte. Larger bytes are skipped, so that every digit is equally likely. */
-const FAIR = 248;
+/** The largest multiple of 62 that fits in a byte. Bytes from this value on are skipped, so that every digit is equally likely. */
+const SKIPPED_FROM = 248;
 
 /** A pool of random bytes, requested together because one request costs more than a hundred bytes. */
 const pool = new Uint8Array(1_024);
-let taken = pool.length;
+let usedBytes = pool.length;
 
 function randomByte(): number {
-  if (taken === pool.length) {
+  if (usedBytes === pool.length) {
     crypto.getRandomValues(pool);
-    taken = 0;
+    usedBytes = 0;
   }
-  return pool[taken++] ?? FAIR;
+  return pool[usedBytes++] ?? SKIPPED_FROM;
 }
 
 /** Returns `prefix` and 22 random characters of base62: 131 bits. The id needs no escapes, and a double click selects it. */
@@ -21,7 +21,7 @@ export function randomId(prefix: string): string {
   let text = "";
   while (text.length < LENGTH) {
     const byte = randomByte();
-    if (byte < FAIR) text += DIGITS.charAt(byte % DIGITS.length);
+    if (byte < SKIPPED_FROM) text += DIGITS.charAt(byte % DIGITS.length);
   }
   return prefix + text;
 }
@@ -35,9 +35,9 @@ export function parseUuid(text: string): string | null {
 }
 
 /** Returns a version 4 UUID made of the random bits of `newId("")`. */
-export function uuidOf(randomId: string): string {
+export function uuidOf(id: string): string {
   let bits = 0n;
-  for (const character of randomId) bits = bits * 62n + BigInt(DIGITS.indexOf(character));
+  for (const character of id) bits = bits * 62n + BigInt(DIGITS.indexOf(character));
   const hex = bits.toString(16).padStart(32, "0").slice(-32);
   const variant = "89ab".charAt(Number.parseInt(hex.charAt(16), 16) % 4);
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-${variant}${hex.slice(17, 20)}-${hex.slice(20)}`;

@@ -35,20 +35,20 @@ export class Names {
 
   constructor(names: readonly string[]) {
     for (const name of names) {
-      const same = this.#byLength.get(name.length) ?? [];
-      same.push({ name, bytes: codes(name) });
-      this.#byLength.set(name.length, same);
+      const sameLength = this.#byLength.get(name.length) ?? [];
+      sameLength.push({ name, bytes: codes(name) });
+      this.#byLength.set(name.length, sameLength);
     }
   }
 
-  /** Returns the name at this position in the bytes. */
+  /** Returns the name of the set that stands at this position in the bytes. */
   find(bytes: Uint8Array, start: number, end: number): string | undefined {
-    const same = this.#byLength.get(end - start);
-    return same?.find((one) => one.bytes.every((code, index) => bytes[start + index] === code))?.name;
+    const sameLength = this.#byLength.get(end - start);
+    return sameLength?.find((entry) => entry.bytes.every((code, index) => bytes[start + index] === code))?.name;
   }
 
   has(name: string): boolean {
-    return this.#byLength.get(name.length)?.some((one) => one.name === name) ?? false;
+    return this.#byLength.get(name.length)?.some((entry) => entry.name === name) ?? false;
   }
 }
 
@@ -84,7 +84,7 @@ export class JsonBytes {
 
   /** Walks the single value of the whole text with `visit`, which returns the end of the value. */
   whole(visit: (start: number) => number): void {
-    if (this.space(visit(this.space(0))) !== this.#bytes.length) throw new JsonSyntaxError();
+    if (this.skipSpace(visit(this.skipSpace(0))) !== this.#bytes.length) throw new JsonSyntaxError();
   }
 
   /**
@@ -92,30 +92,30 @@ export class JsonBytes {
    * value, or `STOPPED`. Returns the end of the object, or `STOPPED`.
    */
   members(start: number, visit: (name: Span, valueStart: number) => number): number {
-    let at = this.space(start + 1);
+    let at = this.skipSpace(start + 1);
     if (this.#bytes[at] === CLOSE_OBJECT) return at + 1;
     for (;;) {
       const name = { start: at, end: this.#string(at) };
-      const end = visit(name, this.space(this.#expect(this.space(name.end), COLON)));
+      const end = visit(name, this.skipSpace(this.#expect(this.skipSpace(name.end), COLON)));
       if (end === STOPPED) return STOPPED;
-      at = this.space(end);
+      at = this.skipSpace(end);
       if (this.#bytes[at] === CLOSE_OBJECT) return at + 1;
-      at = this.space(this.#expect(at, COMMA));
+      at = this.skipSpace(this.#expect(at, COMMA));
     }
   }
 
   /** Calls `visit` with the start of each element; `visit` returns the element's end. Returns the end of the list. */
   elements(start: number, visit: (elementStart: number) => number): number {
-    let at = this.space(start + 1);
+    let at = this.skipSpace(start + 1);
     if (this.#bytes[at] === CLOSE_LIST) return at + 1;
     for (;;) {
-      at = this.space(visit(at));
+      at = this.skipSpace(visit(at));
       if (this.#bytes[at] === CLOSE_LIST) return at + 1;
-      at = this.space(this.#expect(at, COMMA));
+      at = this.skipSpace(this.#expect(at, COMMA));
     }
   }
 
-  /** Returns the one of `names` that the quoted name at this position is. */
+  /** Returns the name of the set `names` that equals the quoted name at this position. */
   find(names: Names, { start, end }: Span): string | undefined {
     const found = names.find(this.#bytes, start + 1, end - 1);
     if (found !== undefined || !this.#hasEscape(start, end)) return found;
@@ -140,7 +140,7 @@ export class JsonBytes {
 
   /** Returns whether the object or list at this position is empty. */
   isEmptyAt(start: number): boolean {
-    const byte = this.#bytes[this.space(start + 1)];
+    const byte = this.#bytes[this.skipSpace(start + 1)];
     return byte === CLOSE_OBJECT || byte === CLOSE_LIST;
   }
 
@@ -151,7 +151,8 @@ export class JsonBytes {
     return byte === QUOTE ? "string" : "other";
   }
 
-  space(start: number): number {
+  /** Returns the position of the first byte from `start` that is not white space. */
+  skipSpace(start: number): number {
     let at = start;
     for (;;) {
       const byte = this.#bytes[at];
@@ -175,7 +176,7 @@ export class JsonBytes {
       const byte = bytes[at];
       if (byte === OPEN_OBJECT || byte === OPEN_LIST) {
         const isObject = byte === OPEN_OBJECT;
-        const inner = this.space(at + 1);
+        const inner = this.skipSpace(at + 1);
         this.containers++;
         if (level + 1 > this.depth) this.depth = level + 1;
         if (bytes[inner] === (isObject ? CLOSE_OBJECT : CLOSE_LIST)) at = inner + 1;
@@ -187,10 +188,10 @@ export class JsonBytes {
       } else at = byte === QUOTE ? this.#string(at) : this.#scalar(at);
       // After a value: close levels that end here, or go to the next value.
       for (; level > 0; level--) {
-        at = this.space(at);
+        at = this.skipSpace(at);
         const isObject = this.#levels[level - 1] === 1;
         if (bytes[at] === COMMA) {
-          at = this.space(at + 1);
+          at = this.skipSpace(at + 1);
           if (isObject) at = this.#toValue(at);
           break;
         }
@@ -211,7 +212,7 @@ export class JsonBytes {
 
   /** Skips a name and its colon. */
   #toValue(at: number): number {
-    return this.space(this.#expect(this.space(this.#string(at)), COLON));
+    return this.skipSpace(this.#expect(this.skipSpace(this.#string(at)), COLON));
   }
 
   #string(start: number): number {
@@ -242,9 +243,9 @@ export class JsonBytes {
       if (word.some((code, index) => bytes[start + index] !== code)) throw new JsonSyntaxError();
       return start + word.length;
     }
-    const whole = bytes[start] === 0x2d ? start + 1 : start;
-    let at = this.#digits(whole);
-    if (bytes[whole] === 0x30 && at > whole + 1) throw new JsonSyntaxError();
+    const firstDigit = bytes[start] === 0x2d ? start + 1 : start;
+    let at = this.#digits(firstDigit);
+    if (bytes[firstDigit] === 0x30 && at > firstDigit + 1) throw new JsonSyntaxError();
     if (bytes[at] === 0x2e) at = this.#digits(at + 1);
     if (((bytes[at] ?? 0) | 0x20) === 0x65) {
       const sign = bytes[at + 1];

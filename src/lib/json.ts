@@ -50,7 +50,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
 }
 
 /** Returns the object's own value of `key`, never a value of its prototype. */
-export function own(object: JsonObject, key: string): unknown {
+export function ownValue(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
 
@@ -70,7 +70,7 @@ const jsonEncoder = new TextEncoder();
 export function jsonChunks(list: readonly unknown[], bytesMax = 900_000): string[] {
   const chunks: string[] = [];
   let parts: string[] = [];
-  // Each element counts with its comma, or the bracket behind the last. The other bracket is counted here.
+  // `partBytes` counts each element with the comma or bracket that follows it. The opening bracket is counted here.
   let bytes = 1;
   for (const element of list) {
     const part = JSON.stringify(element);

@@ -11,14 +11,14 @@ export function rememberPerObject<Owner extends object, Value>(make: (owner: Own
   };
 }
 
-/** Returns a function that caches up to `max` results of `make`. Null is not cached. */
+/** Returns a function that caches up to `max` results of `make`. It does not cache null. */
 export function rememberUpTo<Result>(max: number, make: (text: string) => Result): (text: string) => Result {
-  const known = new Map<string, Result>();
+  const results = new Map<string, Result>();
   return (text) => {
-    const found = known.get(text) ?? make(text);
-    if (found === null || known.has(text)) return found;
-    if (known.size >= max) known.clear();
-    known.set(text, found);
-    return found;
+    const result = results.get(text) ?? make(text);
+    if (result === null || results.has(text)) return result;
+    if (results.size >= max) results.clear();
+    results.set(text, result);
+    return result;
   };
 }

@@ -22,24 +22,24 @@ function isNonPublicV4([a = 0, b = 0]: readonly number[]): boolean {
 /** Returns the eight groups of an IPv6 address in the form that `URL` writes, without brackets. */
 function groupsOf(address: string): number[] {
   const [head = "", tail] = address.split("::").map((half) => half.split(":").filter(Boolean));
-  const after = tail ?? [];
-  const zeros = Array<string>(8 - head.length - after.length).fill("0");
-  return [...head, ...zeros, ...after].map((group) => Number.parseInt(group, 16));
+  const afterZeros = tail ?? [];
+  const zeros = Array<string>(8 - head.length - afterZeros.length).fill("0");
+  return [...head, ...zeros, ...afterZeros].map((group) => Number.parseInt(group, 16));
 }
 
 /** Returns every IPv4 address embedded in an IPv6 address, by each standard way of embedding. */
 function embeddedV4(groups: readonly number[]): number[][] {
   const v4At = (index: number, mask = 0) =>
     [groups[index] ?? 0, groups[index + 1] ?? 0].flatMap((group) => [(group ^ mask) >> 8, (group ^ mask) & 255]);
-  const begins = (...start: number[]) => start.every((group, index) => groups[index] === group);
+  const startsWith = (...start: number[]) => start.every((group, index) => groups[index] === group);
   const isIsatap = ((groups[4] ?? 0) & 0xfdff) === 0 && groups[5] === 0x5efe;
   return [
     // Mapped, compatible and translated; NAT64; ISATAP.
-    ...(begins(0, 0, 0, 0) || begins(0x64, 0xff9b) || isIsatap ? [v4At(6)] : []),
+    ...(startsWith(0, 0, 0, 0) || startsWith(0x64, 0xff9b) || isIsatap ? [v4At(6)] : []),
     // 6to4.
-    ...(begins(0x2002) ? [v4At(1)] : []),
+    ...(startsWith(0x2002) ? [v4At(1)] : []),
     // Teredo: the server's address, and the client's with every bit inverted.
-    ...(begins(0x2001, 0) ? [v4At(2), v4At(6, 0xffff)] : []),
+    ...(startsWith(0x2001, 0) ? [v4At(2), v4At(6, 0xffff)] : []),
   ];
 }
 
@@ -55,7 +55,7 @@ function isNonPublicV6(address: string): boolean {
 
 const isLocalName = (host: string) => /(^|\.)localhost\.?$/.test(host);
 
-/** Returns what the caller must change about a URL that Purser is to request. Returns null when Purser may request it. */
+/** Returns null when Purser may send requests to a URL. Otherwise returns what the caller must change about the URL. */
 export function urlAdvice(text: string): string | null {
   if (!/^https?:\/\/[^/\\]/i.test(text) || /[\s\p{Cc}]/u.test(text) || !URL.canParse(text)) {
     return "must be a URL such as `https://example.com/path`";
@@ -71,6 +71,6 @@ export function urlAdvice(text: string): string | null {
     return isLoopback ? null : "must be https. Only a loopback host may be http";
   }
   if (v6 === null && (hostname.length > 253 || !HOST.test(hostname))) return "must name a host, such as `example.com`";
-  const isInside = isLocalName(hostname) || (v6 === null ? v4 !== null && isNonPublicV4(v4) : isNonPublicV6(v6));
-  return isInside ? "must be a host that is reached over the Internet, not a loopback or private one" : null;
+  const isNonPublic = isLocalName(hostname) || (v6 === null ? v4 !== null && isNonPublicV4(v4) : isNonPublicV6(v6));
+  return isNonPublic ? "must be a host that is reached over the Internet, not a loopback or private one" : null;
 }

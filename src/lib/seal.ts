@@ -9,7 +9,7 @@ const KEY_ID_BYTES = 6;
 interface SealKey {
   readonly key: CryptoKey;
   readonly ivKey: CryptoKey;
-  /** Tells which secret sealed a text, and reveals nothing about the secret. */
+  /** Identifies the secret in a sealed text without revealing it. */
   readonly id: string;
 }
 
@@ -20,8 +20,8 @@ const KEYS_MAX = 4;
 const bytesOf = (text: string) => new TextEncoder().encode(text);
 
 async function sealKey(secret: string): Promise<SealKey> {
-  const known = keys.get(secret);
-  if (known !== undefined) return known;
+  const cached = keys.get(secret);
+  if (cached !== undefined) return cached;
   const base = await crypto.subtle.importKey("raw", bytesOf(secret), "HKDF", false, ["deriveKey", "deriveBits"]);
   const derivation = (use: string) => ({
     name: "HKDF",
@@ -31,20 +31,19 @@ async function sealKey(secret: string): Promise<SealKey> {
   });
   const aes = { name: "AES-GCM", length: 256 };
   const hmac = { name: "HMAC", hash: "SHA-256", length: 256 };
-  const made = {
+  const derived = {
     key: await crypto.subtle.deriveKey(derivation("seal"), base, aes, false, ["encrypt", "decrypt"]),
     ivKey: await crypto.subtle.deriveKey(derivation("seal iv"), base, hmac, false, ["sign"]),
     id: encodeBase64url(new Uint8Array(await crypto.subtle.deriveBits(derivation("seal id"), base, KEY_ID_BYTES * 8))),
   };
   if (keys.size >= KEYS_MAX) keys.clear();
-  keys.set(secret, made);
-  return made;
+  keys.set(secret, derived);
+  return derived;
 }
 
 /**
- * Encrypts a text with AES-256-GCM under a key derived from the secret. Only the same `context` opens it. The nonce is an HMAC
- * of context and text: equal texts seal to equal results, so storing one again changes nothing, and different texts have
- * different nonces.
+ * Encrypts a text with AES-256-GCM under a key derived from the secret. Only the same `context` decrypts it. The nonce is an HMAC
+ * of the context and the text. So equal texts have equal results, and different texts have different nonces.
  */
 export async function sealText(secret: string, context: string, text: string): Promise<string> {
   const { key, ivKey, id } = await sealKey(secret);
@@ -58,16 +57,16 @@ export async function sealText(secret: string, context: string, text: string): P
 /** Returns the prefix of every text that this secret sealed. */
 export const sealMarkOf = async (secret: string): Promise<string> => `v1.${(await sealKey(secret)).id}.`;
 
-/** Returns the text that one of the secrets sealed under this context, or null when none did. */
+/** Decrypts a sealed text. Returns null when none of the secrets sealed it under this context. */
 export async function openSealed(secrets: readonly string[], context: string, sealed: string): Promise<string | null> {
   const [, id, iv = "", body = ""] = SEALED_FORM.exec(sealed) ?? [];
   const [ivBytes, bodyBytes] = [decodeBase64url(iv), decodeBase64url(body)];
   if (ivBytes === null || bodyBytes === null) return null;
   for (const secret of secrets) {
-    const own = await sealKey(secret);
-    if (own.id !== id) continue;
+    const { key, id: keyId } = await sealKey(secret);
+    if (keyId !== id) continue;
     const algorithm = { name: "AES-GCM", iv: ivBytes, additionalData: bytesOf(context) };
-    const text = await crypto.subtle.decrypt(algorithm, own.key, bodyBytes).catch(() => null);
+    const text = await crypto.subtle.decrypt(algorithm, key, bodyBytes).catch(() => null);
     if (text !== null) return new TextDecoder().decode(text);
   }
   return null;

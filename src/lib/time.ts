@@ -2,23 +2,23 @@ export const MINUTE_MS = 60_000;
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 86_400_000;
 
-/** The last day written, and its text up to the clock. The cache pays: `toISOString` takes four times as long as all of `iso`. */
-let dayWritten = Number.NaN;
-let dayText = "";
+/** The last day that `iso` wrote, and its text up to the `T`. Without this cache, `iso` would take four times as long. */
+let cachedDay = Number.NaN;
+let cachedDayText = "";
 const twoDigits = (whole: number): string => (whole < 10 ? `0${whole}` : `${whole}`);
 
 /** Returns a time as the API writes it: ISO 8601, UTC, with milliseconds (W10). `atMs` is a whole number. */
 export function iso(atMs: number): string {
   const day = Math.floor(atMs / DAY_MS);
-  if (day !== dayWritten) {
-    dayText = new Date(day * DAY_MS).toISOString().slice(0, -13);
-    dayWritten = day;
+  if (day !== cachedDay) {
+    cachedDayText = new Date(day * DAY_MS).toISOString().slice(0, -13);
+    cachedDay = day;
   }
   const ms = atMs - day * DAY_MS;
   const seconds = Math.floor(ms / 1_000);
   const minutes = Math.floor(seconds / 60);
   const clock = `${twoDigits(Math.floor(minutes / 60))}:${twoDigits(minutes % 60)}:${twoDigits(seconds % 60)}`;
-  return `${dayText}${clock}.${String(1_000 + (ms % 1_000)).slice(1)}Z`;
+  return `${cachedDayText}${clock}.${String(1_000 + (ms % 1_000)).slice(1)}Z`;
 }
 
 const RFC_3339 = /^\d{4}-\d{2}-\d{2}[Tt ]([01]\d|2[0-3]):\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})$/;

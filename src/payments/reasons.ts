@@ -216,4 +216,4 @@ function quantityHint({ kind, quantity, goods, misnamed: wrong }: HintFacts): st
 
 /** The hint for a grant of a pack with items when a quantity was named (W16). */
 export const QUANTITY_DISREGARDED =
-  "`metadata.quantity` is disregarded: the pack has items, and each is granted as it is.";
+  "`metadata.quantity` is ignored: the pack has items, and each item is granted with its own amount.";

@@ -20,7 +20,7 @@ export function membersAt(json: JsonBytes, start: number): Members | null {
 /** The members of an object's JSON text. */
 export function membersOf(text: string): Members | null {
   const json = new JsonBytes(utf8(text));
-  return membersAt(json, json.space(0));
+  return membersAt(json, json.skipSpace(0));
 }
 
 /** The strings of the list at `start`, as names of members. Null when there are none. */

@@ -1,4 +1,4 @@
-import { askAbout } from "../auth/end-user.ts";
+import { declareUser } from "../auth/end-user.ts";
 import { requireAdmin } from "../auth/require-admin.ts";
 import {
   requireCaptureKey,
@@ -24,7 +24,7 @@ export const consentRoutes = createRoutes().post(
   validate("json", consentInput),
   async (c) => {
     const input = c.req.valid("json");
-    askAbout(c, "distinctId", input.distinctId);
+    declareUser(c, "distinctId", input.distinctId);
     return c.json(await callVerb(c, (ctx) => recordConsent(ctx, input)));
   },
 );

@@ -6,7 +6,7 @@ import {
   type ZodOpenApiOverride,
   type ZodOpenApiPathsObject,
 } from "zod-openapi";
-import { demandText } from "../auth/scopes.ts";
+import { requirementText } from "../auth/scopes.ts";
 import { errorDetail } from "../http/responses.ts";
 import { isJsonObject } from "../lib/json.ts";
 import { messageData } from "../webhooks/message-data.ts";
@@ -73,7 +73,7 @@ const hasBookmark = (operation: Operation): boolean =>
 
 function describeOperation(operation: Operation): ZodOpenApiOperationObject {
   const { id, tag, summary, access, params, query, body, success } = operation;
-  const demanded = access === "admin" ? demandText(adminRouteOf(operation)) : "";
+  const demanded = access === "admin" ? requirementText(adminRouteOf(operation)) : "";
   const description = `${operation.description}${demanded && `\n\n${demanded}`}`;
   const names: HeaderName[] = ["x-request-id"];
   if (hasBookmark(operation)) names.push("x-d1-bookmark");

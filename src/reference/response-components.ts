@@ -28,7 +28,7 @@ export const headers = {
   ),
   "purser-warning": textHeader(
     "Warnings about a request that is accepted but looks like a mistake: at most three sentences, for people. Their wording may change.",
-    "The quantity is disregarded: the pack has items, and each is granted as it is.",
+    "The quantity is ignored: the pack has items, and each item is granted with its own amount.",
   ),
   "retry-after": textHeader("Seconds to wait before the next attempt.", "1"),
   "www-authenticate": textHeader("How to send a key.", "Bearer"),

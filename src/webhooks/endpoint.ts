@@ -1,6 +1,6 @@
 import { and, eq, not, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { alias, type SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { admitRow, mayName } from "../auth/scopes.ts";
+import { admitRow, maySeeUsers } from "../auth/scopes.ts";
 import { sealSecret } from "../auth/secrets.ts";
 import { requireApp } from "../catalog/apps.ts";
 import { clockOf } from "../db/features.ts";
@@ -83,7 +83,7 @@ export function presentEndpoint(root: Pick<SystemCtx, "rights">, row: EndpointRo
   return {
     webhookId: row.id,
     mode: row.mode,
-    url: mayName(root) ? row.url : new URL(row.url).origin,
+    url: maySeeUsers(root) ? row.url : new URL(row.url).origin,
     types: row.types === null ? null : [...row.types],
     description: row.description,
     isEnabled: row.isEnabled,

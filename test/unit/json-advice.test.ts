@@ -19,7 +19,5 @@ it("names the position where the parser stopped, and quotes no part of the text"
   } catch (error) {
     cause = error;
   }
-  expect(jsonAdvice(text, cause)).toMatch(
-    /^The body is not valid JSON: it goes wrong after 8 characters\. Send [^@]+$/,
-  );
+  expect(jsonAdvice(text, cause)).toMatch(/^The body is not valid JSON: the error is after 8 characters\. Send [^@]+$/);
 });

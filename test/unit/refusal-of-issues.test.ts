@@ -16,7 +16,7 @@ describe("the message about a malformed argument", () => {
   it.each<[z.ZodType, unknown, string]>([
     [z.string(), undefined, "is required"],
     [z.string(), 7, "must be a string, in quotes"],
-    [z.string(), null, "must be a string, not null: an optional field is left out instead"],
+    [z.string(), null, "must be a string, not null: omit an optional field instead"],
     [z.number(), secret, "must be a number"],
     [z.number(), "7", "must be a number, without quotes"],
     [z.number(), Number.POSITIVE_INFINITY, "must be a number"],
@@ -63,7 +63,7 @@ describe("the message about a malformed argument", () => {
   it("shortens the name of an unknown field", () => {
     const { param, message } = refusalOf(z.strictObject({}), { ["x".repeat(100_000)]: 1 });
     expect(param).toHaveLength(200);
-    expect(message).toBe("This field is unknown: no fields are taken here.");
+    expect(message).toBe("This field is unknown: no fields are allowed here.");
     expect(refusalOf(z.strictObject({}), { [`${"x".repeat(199)}🦄`]: 1 }).param?.isWellFormed()).toBe(true);
   });
 
@@ -89,7 +89,7 @@ describe("the message about a malformed argument", () => {
       "items[0].quantities.colour is unknown: the fields are `tokens`.",
     );
     expect(refusalOfItem({ event: { userId: "ana" } }).message).toBe(
-      "items[0].event is unknown: send what is in it, with nothing around it.",
+      "items[0].event is unknown: send the fields in it directly, without this field around them.",
     );
   });
 

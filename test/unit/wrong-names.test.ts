@@ -40,5 +40,5 @@ it.each(Object.entries(WRONG_FIELDS))("suggests only existing fields of %s, and 
 it("suggests the right case of a field before the table of wrong names", () => {
   expect(fieldAdvice("GrantCredits", ["externalRef"], "external-ref")).toBe("write `externalRef`");
   expect(fieldAdvice("GrantCredits", ["externalRef"], "IdempotencyKey")).toBe("write `externalRef`");
-  expect(fieldAdvice(undefined, [], "IdempotencyKey")).toBe("no fields are taken here");
+  expect(fieldAdvice(undefined, [], "IdempotencyKey")).toBe("no fields are allowed here");
 });

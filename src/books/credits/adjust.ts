@@ -1,5 +1,5 @@
 import { and, eq, sql } from "drizzle-orm";
-import { admitRow, ownsApp } from "../../auth/scopes.ts";
+import { admitRow, mayUseApp } from "../../auth/scopes.ts";
 import { countActivity } from "../../db/activity.ts";
 import { clockOf, timesOf } from "../../db/features.ts";
 import { asInteger, computed, drizzle, fields, insertFrom, query, type ValueOf } from "../../db/query.ts";
@@ -47,7 +47,7 @@ export interface AdjustInput {
 /** Returns the tenant of a balance. Balance ids are unique across all applications. Throws `credit_balance_not_found` and `forbidden`. */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
   const [found] = await all(root.db, selectEnvironmentOfBalance({ balanceId }));
-  if (found === undefined || !ownsApp(root, found.appId)) throw balanceNotFound();
+  if (found === undefined || !mayUseApp(root, found.appId)) throw balanceNotFound();
   const { clock, ...environment } = admitRow(root, found);
   const database = databaseIndexOf(balanceId) ?? 0;
   return { ...root, ...timesOf(clock, root), environment: { ...environment, database }, caller: root.caller };

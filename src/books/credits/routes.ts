@@ -1,4 +1,4 @@
-import { askAbout } from "../../auth/end-user.ts";
+import { declareUser } from "../../auth/end-user.ts";
 import { requireAdmin } from "../../auth/require-admin.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { inEnvironmentOf, requireEnvironment } from "../../catalog/apps.ts";
@@ -37,7 +37,7 @@ export const creditRoutes = createRoutes()
   )
   .get("/", requireKeyOrEndUser(["externalRef", "asOf"]), validate("query", listInput), async (c) => {
     const input = c.req.valid("query");
-    askAbout(c, "userId", input.userId);
+    declareUser(c, "userId", input.userId);
     return c.json(await callVerb(c, (ctx) => listBalances(ctx, input)));
   })
   .get("/history", requireSecretKey("requires_secret_key"), validate("query", historyInput), async (c) =>

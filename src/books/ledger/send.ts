@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { insertAuditEntry, newAuditEntry } from "../../catalog/audit.ts";
-import { noteSeen } from "../../db/activity.ts";
+import { noteUse } from "../../db/activity.ts";
 import { guardFeatures } from "../../db/features.ts";
 import type { ValueOf } from "../../db/query.ts";
 import { creditBalances, creditLedger } from "../../db/schema.ts";
@@ -69,7 +69,7 @@ export async function send<Answer>(
   const raisesBalance = changes?.entries.some(({ deltaSteps }) => deltaSteps > 0) === true;
   const rows = raisesBalance ? await memoryOf(ctx).whileRaising(ctx.environment, account.userId, write) : await write();
   countPeriods(ctx, account);
-  noteSeen("user", ctx.environment, account.userId, account.nowMs);
+  noteUse("user", ctx.environment, account.userId, account.nowMs);
   noteMessages(ctx, [...messages, ...messagesAmong(takings, sent, rows), ...messagesAmong(alerts, sent, rows)]);
   if (before === null || changes === undefined) memoryOf(ctx).forget(ctx.environment, account.userId);
   else {

@@ -1,4 +1,4 @@
-import { askAbout } from "../../auth/end-user.ts";
+import { declareUser } from "../../auth/end-user.ts";
 import { requireAdmin } from "../../auth/require-admin.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { readBody } from "../../http/body.ts";
@@ -36,7 +36,7 @@ export const usageLimitRoutes = createRoutes()
 export const userLimitRoutes = createRoutes()
   .get("/", requireKeyOrEndUser([]), validate("query", readUserLimitsInput), async (c) => {
     const input = c.req.valid("query");
-    askAbout(c, "userId", input.userId);
+    declareUser(c, "userId", input.userId);
     return c.json(await callVerb(c, (ctx) => readUserLimits(ctx, input)));
   })
   .put(

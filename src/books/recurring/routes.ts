@@ -1,4 +1,4 @@
-import { askAbout } from "../../auth/end-user.ts";
+import { declareUser } from "../../auth/end-user.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { readBody, readNoFields } from "../../http/body.ts";
 import { answerOutcome, callVerb, createRoutes } from "../../http/factory.ts";
@@ -15,7 +15,7 @@ export const recurringRoutes = createRoutes()
   )
   .get("/", requireKeyOrEndUser([]), validate("query", listRecurringInput), async (c) => {
     const input = c.req.valid("query");
-    askAbout(c, "userId", input.userId);
+    declareUser(c, "userId", input.userId);
     return c.json(await callVerb(c, (ctx) => listRecurring(ctx, input)));
   })
   .post(

@@ -2,7 +2,7 @@ import type * as z from "zod";
 import { invalid, PurserError } from "../../errors.ts";
 import { identifier } from "../../http/fields.ts";
 import { refusalOfIssues } from "../../http/validate.ts";
-import { isJsonObject, own } from "../../lib/json.ts";
+import { isJsonObject, ownValue } from "../../lib/json.ts";
 import type { ListElement } from "./record-list.ts";
 import { assertNotAhead, cloudEvent, type EventInput, eventInput, eventsMax } from "./schemas.ts";
 
@@ -16,7 +16,7 @@ export type EventRequest =
 const mediaTypeOf = (contentType: string | undefined): string =>
   (contentType ?? "").replace(/;.*$/s, "").trim().toLowerCase();
 
-const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && own(value, "specversion") !== undefined;
+const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && ownValue(value, "specversion") !== undefined;
 
 /** Refuses a body whose form does not match its content type. */
 function assertDeclared(mediaType: string, body: unknown): void {
@@ -27,7 +27,7 @@ function assertDeclared(mediaType: string, body: unknown): void {
   if (Array.isArray(body)) {
     throw invalid("body", `must be an object, not a list: a list of CloudEvents is \`${CLOUD_EVENT_BATCH}\``);
   }
-  if (isJsonObject(body) && own(body, "eventId") !== undefined) {
+  if (isJsonObject(body) && ownValue(body, "eventId") !== undefined) {
     throw invalid("content-type", "must be `application/json` for an event that is no CloudEvent");
   }
 }

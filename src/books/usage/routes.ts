@@ -1,6 +1,6 @@
 import type { Context } from "hono";
 import * as z from "zod";
-import { askAbout } from "../../auth/end-user.ts";
+import { declareUser } from "../../auth/end-user.ts";
 import { requireAdmin } from "../../auth/require-admin.ts";
 import { requireKeyOrEndUser, requireSecretKey } from "../../auth/require-key.ts";
 import { assert, errorStatus, presentRefusal } from "../../errors.ts";
@@ -61,14 +61,14 @@ function answerList(c: Context<AppEnv>, results: readonly ElementResult[]): Even
 export const usageRoutes = createRoutes()
   .get("/", requireKeyOrEndUser(), validate("query", totalsInput), async (c) => {
     const input = c.req.valid("query");
-    askAbout(c, "userId", input.userId);
+    declareUser(c, "userId", input.userId);
     return c.json(await callVerb(c, (ctx) => readUsageTotals(ctx, input)));
   })
   .get("/events", requireKeyOrEndUser(["eventId"]), validate("query", eventsInput), async (c) => {
     const { userId, eventId, ...page } = c.req.valid("query");
     if (eventId !== undefined) return c.json(await callVerb(c, (ctx) => readUsageEventById(ctx, eventId)));
     assert(userId !== undefined, "a query names a user or an event");
-    askAbout(c, "userId", userId);
+    declareUser(c, "userId", userId);
     return c.json(await callVerb(c, (ctx) => listEvents(ctx, { ...page, userId })));
   })
   .post("/events", requireSecretKey("forbidden"), readBody, validate("json", z.unknown()), async (c) => {

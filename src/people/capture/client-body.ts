@@ -190,8 +190,8 @@ export function findKey(bytes: Uint8Array): string | null {
     return STOPPED;
   };
   try {
-    const start = json.space(0);
-    const first = json.kindAt(start) === "list" ? json.space(start + 1) : start;
+    const start = json.skipSpace(0);
+    const first = json.kindAt(start) === "list" ? json.skipSpace(start + 1) : start;
     if (json.kindAt(first) === "object") json.members(first, look(BODY_KEY_NAMES));
   } catch (error) {
     if (!(error instanceof JsonSyntaxError)) throw error;

@@ -1,4 +1,4 @@
-import { countActivity, noteSeen } from "../../db/activity.ts";
+import { countActivity, noteUse } from "../../db/activity.ts";
 import { attempt, constraintOf, RetryAttempt } from "../../db/attempt.ts";
 import { withTombstones } from "../../db/known-tombstones.ts";
 import { batch, type Statement } from "../../db/sql.ts";
@@ -81,7 +81,7 @@ async function storeAll(
     if (full !== null) return { warnings, drops, full };
     for (const [uuid, warning] of attempts.warnings) warnings.set(uuid, warning);
     for (const { distinctId } of remaining.of(rest.slice(0, stored.count)))
-      noteSeen("person", ctx.environment, distinctId, ctx.now());
+      noteUse("person", ctx.environment, distinctId, ctx.now());
     rest = rest.slice(stored.count);
   }
   return { warnings, drops, full: null };

@@ -115,7 +115,7 @@ describeMistakes("a field with a wrong name is refused with the right name", [
     "a grant with a name around it, in snake_case",
     () => ({ path: GRANT, body: { grant: { user_id: "ana", pack_id: "Starter" } } }),
     "grant",
-    "send what is in it, with nothing around it",
+    "send the fields in it directly, without this field around them",
   ),
   grant("that nobody knows", { colour: "red" }, "colour", "the fields are `userId`, `packId`"),
   event("idempotencyKey of an event", { eventId: undefined, idempotencyKey: "e" }, "idempotencyKey", "write `eventId`"),
@@ -140,7 +140,7 @@ describeMistakes("a field with a wrong name is refused with the right name", [
     "a list with a name around it",
     () => ({ path: EVENTS, body: { events: [{ eventId: "e", ...use }] } }),
     "events",
-    "send what is in it, with nothing around it",
+    "send the fields in it directly, without this field around them",
   ),
   wrong(
     "an event with a name around it",
@@ -152,7 +152,7 @@ describeMistakes("a field with a wrong name is refused with the right name", [
     "arguments with a name around them",
     () => ({ path: GRANT, body: { data: { userId: "ana", packId: "Starter" } } }),
     "data",
-    "send what is in it",
+    "send the fields in it directly",
   ),
   wrong(
     "a field in a call without fields",
@@ -192,9 +192,9 @@ describeMistakes("a value of the wrong form is refused with the right form", [
     "a null where nothing is meant",
     { model: null },
     "model",
-    "must be a string, not null: an optional field is left out instead",
+    "must be a string, not null: omit an optional field instead",
   ),
-  event("a null unit", { quantities: { tokens: null } }, "quantities.tokens", "left out instead"),
+  event("a null unit", { quantities: { tokens: null } }, "quantities.tokens", "omit an optional field instead"),
   wrong(
     "a number that no double holds",
     () => ({ path: GRANT, body: '{"userId": 12345678901234567890123, "packId": "Starter"}' }),

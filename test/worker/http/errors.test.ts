@@ -117,7 +117,7 @@ describe("a body", () => {
 
   it("with a value of the wrong type is refused by the field's name, and the value is not repeated", async () => {
     for (const [value, instead] of [
-      [null, ", not null: an optional field is left out instead"],
+      [null, ", not null: omit an optional field instead"],
       [1, ", in quotes"],
       [true, ", in quotes"],
       [[], ", not a list"],

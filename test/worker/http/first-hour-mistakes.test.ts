@@ -105,7 +105,7 @@ describeMistakes("a wrong argument of a recurring grant is refused with the corr
 
 describeMistakes("a wrong argument of administration is refused with the correction", [
   admin("POST", "packs", { name: "Gold", items: [] }, "name", "write `packName`"),
-  admin("POST", "packs", { packName: "G", items: [], price: 5 }, "price", "prices stand at your payment provider"),
+  admin("POST", "packs", { packName: "G", items: [], price: 5 }, "price", "your payment provider has it"),
   admin("POST", "packs", { packName: "G", credits: 5, unit: "tokens" }, "credits", "into `items`"),
   admin("POST", "packs", { packName: "G", items: [], expiresInDays: 5 }, "expiresInDays", "write `defaultExpiryDays`"),
   admin(

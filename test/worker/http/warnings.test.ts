@@ -6,12 +6,12 @@ import { type Answer, Clock, makeApp, makeClient, makeKey, makeLegacyPack, makeP
 
 // A request that succeeds but looks like a mistake gets a warning in a header, and nothing else changes (W16).
 
-const QUANTITY = /^The quantity is disregarded/;
+const QUANTITY = /^The quantity is ignored/;
 const ANOTHER = /^This externalRef was granted before with another quantity/;
 const COUNT = /^A balance in count pays 1/;
 const AUDIENCE = /^The setting names no audience/;
 const PERCENT = /^The percentage is below 1/;
-const DEVICE = /^A secret key sent an event under the id of a device/;
+const DEVICE = /^A secret key sent an event with the id of a device/;
 
 const warningOf = ({ status, headers }: Answer): string | null => {
   expect(status).toBe(200);

@@ -65,7 +65,7 @@ describe("a payment that is settled by hand", () => {
     for (const repeat of [false, true]) {
       const { status, headers } = await w.settle("pi_1", { userId: "v", packId: "two", quantity: 3 });
       expect([status, headers.get("idempotent-replayed") === "true"]).toEqual([200, repeat]);
-      expect(headers.get("purser-warning")).toContain("The quantity is disregarded");
+      expect(headers.get("purser-warning")).toContain("The quantity is ignored");
     }
     expect(await w.balances("v")).toEqual([
       ["tokens", 300, "active"],
