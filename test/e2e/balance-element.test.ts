@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible } from "./support/dashboard.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
 const EXAMPLE = readFileSync(join(import.meta.dirname, "../../examples/balance.html"), "utf8");
@@ -30,7 +30,7 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
   let shop: Awaited<ReturnType<typeof startShop>>;
   let shopUrl = "";
   beforeAll(async () => {
-    [server, browser, shop] = await Promise.all([startServer(), connectBrowser(), startShop()]);
+    [server, browser, shop] = await Promise.all([sharedServer(), connectBrowser(), startShop()]);
     // A server that listens on a TCP port has an address of this form.
     shopUrl = `http://127.0.0.1:${(shop.address() as AddressInfo).port}`;
     app = await server.makeApp({ type: "hs256", secret: SECRET });
@@ -41,7 +41,6 @@ describe.skipIf(chromiumPath === null)(`<purser-balance> in a browser${withoutCh
   afterAll(async () => {
     await browser.close();
     shop.close();
-    await server.close();
   });
 
   async function post(path: string, body: object, key = app.keys.sk_live): Promise<Response> {

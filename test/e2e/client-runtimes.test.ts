@@ -12,7 +12,7 @@ import { userToken } from "../../scripts/seed.mjs";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
 import { clientRuntimes } from "./support/runtimes.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 /** The client as it is published. `npm run reference` bundles it, and so does each run of the tests. */
@@ -24,7 +24,7 @@ let server: Server;
 let proxy: FaultyProxy;
 let app: ServedApp;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
   proxy = await startFaultyProxy(server.url);
   app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
   const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
@@ -36,7 +36,6 @@ afterEach(() => {
 });
 afterAll(async () => {
   await proxy.close();
-  await server.close();
 });
 
 describe("the built client", () => {

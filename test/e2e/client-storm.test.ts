@@ -3,7 +3,7 @@ import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
 import { createRandom, type Random } from "../support/random.ts";
 import { type Fault, type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const SEED = Number(process.env.PROOF_SEED) || (Date.now() % 1_000_000) + 1;
 const USERS = 3;
@@ -21,7 +21,7 @@ let proxy: FaultyProxy;
 let app: ServedApp;
 let admin: PurserAdmin;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
   proxy = await startFaultyProxy(server.url);
   app = await server.makeApp();
   admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
@@ -29,7 +29,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await proxy.close();
-  await server.close();
 });
 
 /** Cuts about 4 of 10 connections, in every way, and counts each way. */

@@ -12,7 +12,7 @@ import { InsufficientCredits, Purser, PurserError, verifyWebhook } from "../../c
 import { type AskModel, chatServer } from "../../examples/ai-chat.mjs";
 import { userToken } from "../../scripts/seed.mjs";
 import { type FaultyProxy, startFaultyProxy } from "./support/faulty-proxy.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 const CLIENT = join(import.meta.dirname, "../../clients/typescript");
@@ -23,7 +23,7 @@ let proxy: FaultyProxy;
 let app: ServedApp;
 let purser: Purser;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
   proxy = await startFaultyProxy(server.url);
   app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
   purser = new Purser({ url: `${proxy.url}/`, key: app.keys.sk_live });
@@ -43,7 +43,6 @@ afterEach(() => {
 });
 afterAll(async () => {
   await proxy.close();
-  await server.close();
 });
 
 let users = 0;

@@ -4,7 +4,7 @@ import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser
 import { expectAccessible, loadAxe, openPage, RULES_OF_LOOKS, signIn, type Watched } from "./support/dashboard.ts";
 import { type DashboardWorld, EVIL, fillDashboard, fillDay } from "./support/dashboard-world.ts";
 import { startReceiver } from "./support/receiver.ts";
-import { type Server, startServer } from "./support/server.ts";
+import { type Server, sharedServer } from "./support/server.ts";
 
 const IS_SOAK = Number(process.env.SOAK_OPERATIONS) > 0;
 const SCHEMES = ["light", "dark"] as const;
@@ -125,8 +125,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
   let world: DashboardWorld;
 
   beforeAll(async () => {
-    const secrets = { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" };
-    [server, browser] = await Promise.all([startServer({ secrets }), connectBrowser()]);
+    [server, browser] = await Promise.all([sharedServer(), connectBrowser()]);
     world = await fillDashboard(server);
     watched = await openPage(browser);
     await loadAxe(watched.context);
@@ -135,7 +134,6 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
   });
   afterAll(async () => {
     await browser.close();
-    await server.close();
   });
 
   /**
@@ -146,7 +144,7 @@ describe.skipIf(chromiumPath === null)(`the pages of the dashboard in a real bro
     const { page, complaints } = watched;
     await page.goto(url);
     expect(await page.title(), url).toContain("Purser");
-    for (const details of await page.locator("main details:not(.row-menu) > summary").all()) await details.click();
+    await page.evaluate('for (const one of document.querySelectorAll("main details:not(.row-menu)")) one.open = true');
     for (const [index, size] of SIZES.entries()) {
       await page.setViewportSize(size);
       const [wide, room] = (await page.evaluate(

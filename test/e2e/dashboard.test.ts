@@ -3,7 +3,7 @@ import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { expectAccessible, openPage, signIn, type Watched } from "./support/dashboard.ts";
-import { type Server, startServer } from "./support/server.ts";
+import { type Server, sharedServer } from "./support/server.ts";
 
 const EVIL = `"><img src=x onerror=alert(1)><script>alert(2)</script>'`;
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
@@ -20,13 +20,12 @@ describe.skipIf(chromiumPath === null)(`the dashboard in a real browser${without
   let publishableKey = "";
 
   beforeAll(async () => {
-    [server, browser] = await Promise.all([startServer(), connectBrowser()]);
+    [server, browser] = await Promise.all([sharedServer(), connectBrowser()]);
     watched = await openPage(browser);
     ({ page } = watched);
   });
   afterAll(async () => {
     await browser.close();
-    await server.close();
   });
 
   const submit = (name: string) => page.getByRole("button", { name, exact: true }).click();

@@ -2,7 +2,7 @@ import axe from "axe-core";
 import type { Browser, BrowserContextOptions } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
-import { type Server, startServer } from "./support/server.ts";
+import { type Server, sharedServer } from "./support/server.ts";
 
 const LOOKS: Readonly<Record<string, BrowserContextOptions>> = {
   "on a light screen": { viewport: { width: 1440, height: 900 }, colorScheme: "light" },
@@ -24,11 +24,10 @@ describe.skipIf(chromiumPath === null)(`the reference in a browser${withoutChrom
   let server: Server;
   let browser: Browser;
   beforeAll(async () => {
-    [server, browser] = await Promise.all([startServer(), connectBrowser()]);
+    [server, browser] = await Promise.all([sharedServer(), connectBrowser()]);
   });
   afterAll(async () => {
     await browser.close();
-    await server.close();
   });
 
   it.each(Object.keys(LOOKS))(

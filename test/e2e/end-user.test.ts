@@ -1,15 +1,14 @@
 import { exportSPKI, importJWK, SignJWT } from "jose";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { verifyEndUser } from "../../src/auth/end-user.ts";
 import { PurserError } from "../../src/errors.ts";
 import { type KeyServer, makeSigningKey, type SigningKey, signToken, startKeyServer } from "./support/key-server.ts";
-import { type Server, startServer } from "./support/server.ts";
+import { type Server, sharedServer } from "./support/server.ts";
 
 let server: Server;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
 });
-afterAll(() => server.close());
 
 /** Sends a request as a browser does, with the publishable key and the end-user's token. */
 async function ask(key: string, token: string | undefined, userId = "u1"): Promise<string> {

@@ -1,17 +1,16 @@
 import { request } from "node:http";
 import { Readable } from "node:stream";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type ServedApp, type Server, startServer } from "./support/server.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const MIB = 1024 * 1024;
 
 let server: Server;
 let app: ServedApp;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
   app = await server.makeApp();
 });
-afterAll(() => server.close());
 
 interface Sent {
   readonly method?: string;

@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { type ServedApp, type Server, startServer } from "./support/server.ts";
+import { beforeAll, expect, it } from "vitest";
+import { type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 let server: Server;
 let app: ServedApp;
 
 beforeAll(async () => {
-  server = await startServer({ secrets: { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" } });
+  server = await sharedServer();
   app = await server.makeApp();
 });
-afterAll(() => server?.close());
 
 async function makePerson(distinctId: string, events: number): Promise<void> {
   const environmentId = app.environmentIds.live;

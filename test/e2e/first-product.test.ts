@@ -10,7 +10,7 @@ import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser
 import { expectAccessible } from "./support/dashboard.ts";
 import { freePort } from "./support/free-port.ts";
 import { node20 } from "./support/runtimes.ts";
-import { ADMIN_TOKEN, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
@@ -36,7 +36,7 @@ function writeFiles(): void {
 }
 
 beforeAll(async () => {
-  server = await startServer({ secrets: { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" } });
+  server = await sharedServer();
   directory = mkdtempSync(join(tmpdir(), "purser-shop-"));
   writeFiles();
   const port = await freePort();
@@ -65,7 +65,6 @@ beforeAll(async () => {
 afterAll(async () => {
   shop.kill();
   rmSync(directory, { recursive: true });
-  await server.close();
 });
 
 const post = (path: string, init: RequestInit = {}) => fetch(url + path, { method: "POST", ...init });

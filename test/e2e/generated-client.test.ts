@@ -1,17 +1,16 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { ADMIN_TOKEN, type Server, startServer } from "./support/server.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 const CLIENT = join(import.meta.dirname, "../../tools/generated-client");
 
 let server: Server;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
 });
-afterAll(() => server.close());
 
 describe("a client that is generated from openapi.json", () => {
   it("compiles with TypeScript's strictest settings, and makes every call of the story", async () => {

@@ -4,7 +4,7 @@ import Stripe from "stripe";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { backend } from "../../examples/payments-webhook.mjs";
 import { charge, eventOf, session } from "../support/stripe-events.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const webhookSecret = "secret-of-the-provider";
 const signingSecret = "whsec_of_the_tests_0001";
@@ -22,7 +22,7 @@ const administer = async (method: string, path: string, body: object) => {
 };
 
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
   app = await server.makeApp();
   const items = [
     { amount: 1_000, unit: "tokens" },
@@ -35,7 +35,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   shop.close();
-  await server.close();
 });
 
 async function creditsOf(user: string): Promise<number[]> {

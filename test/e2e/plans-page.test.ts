@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import Stripe from "stripe";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
 import { eventOf } from "../support/stripe-events.ts";
 import { invoice } from "../support/stripe-invoices.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 // Runs the unchanged code of docs/plans.md in a test environment whose clock moves.
 
@@ -20,7 +20,7 @@ let app: ServedApp;
 let purser: Purser;
 let admin: PurserAdmin;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
   app = await server.makeApp();
   purser = new Purser({ url: server.url, key: app.keys.sk_test });
   admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
@@ -33,7 +33,6 @@ beforeAll(async () => {
   };
   await admin.setStripe({ appId, mode: "test", setting });
 });
-afterAll(() => server.close());
 
 /** Returns the code below a heading of the page. */
 function codeBelow(heading: string): string {

@@ -6,7 +6,7 @@ import type { Browser, Page, Request } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
 import { eventsIn, personIn } from "./support/people.ts";
-import { type ServedApp, type Server, startServer } from "./support/server.ts";
+import { type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 /** The methods of `window.posthog` that a page calls. Functions given to `page.evaluate` run in the browser. */
 interface PageClient {
@@ -46,7 +46,7 @@ async function openShop(): Promise<void> {
 
 beforeAll(async () => {
   if (chromiumPath === null) return;
-  server = await startServer({ secrets: { ERASURE_SECRET: "erasure-secret-of-the-tests-00001" } });
+  server = await sharedServer();
   await openShop();
   browser = await connectBrowser();
 });
@@ -54,7 +54,6 @@ afterAll(async () => {
   if (chromiumPath === null) return;
   await browser.close();
   await new Promise((resolve) => shop.close(resolve));
-  await server.close();
 });
 
 interface Visit {

@@ -1,13 +1,12 @@
 import { PostHog, type PostHogOptions } from "posthog-node";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { eventsIn, personIn } from "./support/people.ts";
-import { type ServedApp, type Server, startServer } from "./support/server.ts";
+import { type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 let server: Server;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
 });
-afterAll(() => server.close());
 // The client also prints its errors. The tests read them from its events.
 beforeEach(() => {
   for (const level of ["error", "warn"] as const) vi.spyOn(console, level).mockImplementation(() => {});

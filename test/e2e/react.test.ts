@@ -8,7 +8,7 @@ import { renderToString } from "react-dom/server";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { userToken } from "../../scripts/seed.mjs";
 import { chromiumPath, connectBrowser, withoutChromium } from "./support/browser.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 const root = join(import.meta.dirname, "../..");
 const SECRET = "a-secret-of-32-bytes-and-no-less!";
@@ -101,7 +101,7 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
     response.end(isScript ? script : html);
   });
   beforeAll(async () => {
-    [server, browser, script] = await Promise.all([startServer(), connectBrowser(), bundlePage()]);
+    [server, browser, script] = await Promise.all([sharedServer(), connectBrowser(), bundlePage()]);
     await new Promise<void>((resolve) => shop.listen(0, "127.0.0.1", resolve));
     app = await server.makeApp({ type: "hs256", secret: SECRET });
     const send = (path: string, key: string, body: object) =>
@@ -116,7 +116,6 @@ describe.skipIf(chromiumPath === null)(`purser-react, rendered on a server and h
   afterAll(async () => {
     await browser.close();
     shop.close();
-    await server.close();
   });
 
   it.each([

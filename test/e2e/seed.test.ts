@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { ADMIN_TOKEN, type Server, startServer } from "./support/server.ts";
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { ADMIN_TOKEN, type Server, sharedServer } from "./support/server.ts";
 
 const SEED = join(import.meta.dirname, "../../scripts/seed.mjs");
 const NAME = "Lighthouse (demonstration)";
@@ -11,9 +11,8 @@ const NAME = "Lighthouse (demonstration)";
 let server: Server;
 let directory: string;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
 });
-afterAll(() => server.close());
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), "purser-seed-"));
 });

@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type Server, startServer } from "./support/server.ts";
+import { beforeAll, describe, expect, it } from "vitest";
+import { type Server, sharedServer } from "./support/server.ts";
 
 let server: Server;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
 });
-afterAll(() => server.close());
 
 describe("the built Worker", () => {
   it("returns 200 from /health with a migrated database", async () => {

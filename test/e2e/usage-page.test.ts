@@ -2,11 +2,11 @@ import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
 import { Purser } from "../../clients/typescript/src/index.ts";
 import { node20 } from "./support/runtimes.ts";
-import { ADMIN_TOKEN, type ServedApp, type Server, startServer } from "./support/server.ts";
+import { ADMIN_TOKEN, type ServedApp, type Server, sharedServer } from "./support/server.ts";
 
 // Runs the unchanged code of docs/usage.md, on Node 20 if this machine has it.
 
@@ -27,7 +27,7 @@ let app: ServedApp;
 let purser: Purser;
 let admin: PurserAdmin;
 beforeAll(async () => {
-  server = await startServer();
+  server = await sharedServer();
   app = await server.makeApp();
   purser = new Purser({ url: server.url, key: app.keys.sk_live });
   admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
@@ -45,7 +45,6 @@ beforeAll(async () => {
     })),
   ]);
 });
-afterAll(() => server.close());
 
 async function outputOf(code: string, values: Readonly<Record<string, string>>): Promise<string[]> {
   const constants = Object.entries(values).map(([name, value]) => `const ${name} = ${JSON.stringify(value)};\n`);

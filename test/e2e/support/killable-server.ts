@@ -5,7 +5,7 @@ import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { inject } from "vitest";
 import { migrate } from "../../../bench/serve.ts";
 import { SETTINGS_SECRET } from "../../support/end-user-setting.ts";
-import { ADMIN_TOKEN } from "./server.ts";
+import { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET, ERASURE_SECRET } from "./server.ts";
 
 /** The built Worker in its own workerd process. Its database is on disk and survives the process. */
 export interface KillableServer {
@@ -21,9 +21,6 @@ export interface KillableServer {
   readonly state: string;
   readonly close: () => Promise<void>;
 }
-
-const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
-const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
 
 /** Returns the ids of the child processes. */
 function children(): number[] {

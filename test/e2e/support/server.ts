@@ -13,7 +13,8 @@ import { SETTINGS_SECRET, storedSettingOf } from "../../support/end-user-setting
 
 /** The secrets of every Worker that these tests start. */
 export const ADMIN_TOKEN = "administrator-token-of-the-tests-0001";
-const EXPORT_SECRET = "export-secret-of-the-tests";
+export const ANALYTICS_EXPORT_SECRET = "export-secret-of-the-tests";
+export const ERASURE_SECRET = "erasure-secret-of-the-tests-00001";
 
 /** An application for one test, with a key of each kind in each mode. */
 export interface ServedApp {
@@ -29,8 +30,6 @@ export interface Server {
   readonly db: D1Database;
   /** Creates an application directly in the tables. `endUserAuth` is its setting of end-user tokens. */
   readonly makeApp: (endUserAuth?: object) => Promise<ServedApp>;
-  /** The lines that the Worker logged since it started. */
-  readonly logs: () => string[];
   /** Runs the Worker's cron once, as Cloudflare does every minute. */
   readonly cron: () => Promise<void>;
   readonly close: () => Promise<void>;
@@ -38,12 +37,21 @@ export interface Server {
 
 export interface ServerOptions {
   readonly vars?: Readonly<Record<string, string>>;
-  readonly secrets?: Readonly<Record<string, string>>;
   /** The number of bound databases. Default 1. */
   readonly databases?: number;
 }
 
 const root = join(import.meta.dirname, "../../..");
+
+let shared: Promise<Server> | undefined;
+/**
+ * The server of all test files of this process that need no setting of their own: a start computes for more than a second. It ends
+ * with the process. Each test makes its own application.
+ */
+export function sharedServer(): Promise<Server> {
+  shared ??= startServer();
+  return shared;
+}
 
 /** Serves the Worker as it is deployed on a free port, over an empty database with all migrations applied. */
 export async function startServer(options: ServerOptions = {}): Promise<Server> {
@@ -55,7 +63,7 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
         configPath: file,
         prebuiltWorkerDir: inject("builtWorker"),
         vars: { ...options.vars },
-        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, SETTINGS_SECRET, ...options.secrets },
+        secrets: { ADMIN_TOKEN, ANALYTICS_EXPORT_SECRET, SETTINGS_SECRET, ERASURE_SECRET },
       },
     ],
   });
@@ -74,7 +82,6 @@ export async function startServer(options: ServerOptions = {}): Promise<Server> 
       const { outcome } = await worker.scheduled({ cron: "* * * * *" });
       if (outcome !== "ok") throw new Error(`the cron ended with ${outcome}`);
     },
-    logs: () => harness.getLogs().map((log) => log.message),
     close: () => harness.close(),
   };
 }
