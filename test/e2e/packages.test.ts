@@ -1,12 +1,16 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { PurserAdmin } from "../../clients/typescript/src/admin.ts";
+import { ADMIN_TOKEN, sharedServer } from "./support/server.ts";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "../..");
+const END_USER_SECRET = "a-secret-of-32-bytes-and-no-less!";
 const bin = (name: string) => join(root, "node_modules/.bin", name);
 
 const PACKAGES = [
@@ -58,4 +62,70 @@ describe("the packages, as they would be published", () => {
       expect((await run(process.execPath, args, { cwd: folder })).stdout).toBe("true no_answer\n");
     }
   });
+
+  it("purser-client is below 10 KiB compressed, without dependencies, and its README's examples compile and run", async () => {
+    const server = await sharedServer();
+    const app = await server.makeApp({ type: "hs256", secret: END_USER_SECRET });
+    const admin = new PurserAdmin({ url: server.url, key: ADMIN_TOKEN });
+    const items = [
+      { amount: 100_000, unit: "tokens", matches: [{ event: "chat.*" }] },
+      { amount: 500, unit: "cents" },
+    ] as const;
+    await admin.createPack({ appId: app.appId, packName: "Starter", items });
+    // `npm pack` has built it.
+    const client = join(root, "clients/typescript");
+    expect(gzipSync(readFileSync(join(client, "dist/index.js"))).length).toBeLessThan(10 * 1_024);
+    const manifest = JSON.parse(readFileSync(join(client, "package.json"), "utf8"));
+    expect(Object.keys(manifest)).not.toContain("dependencies");
+
+    const examples = join(client, ".examples");
+    rmSync(examples, { recursive: true, force: true });
+    mkdirSync(examples);
+    const blocks = [...readFileSync(join(client, "README.md"), "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)];
+    const ending = `
+declare const yourSignIn: { getToken(): Promise<string> };
+async function* yourModel(_prompt: string) { yield* ["A ", "ship ", "is ", "a ", "town."]; }
+const refused = await receive(new Request("https://shop.example", { method: "POST" }));
+console.log(JSON.stringify({ credits: credits.length, debits, uncovered, reasons, result, usage, mine: mine.credits.length, refused: refused.status }));`;
+    writeFileSync(join(examples, "readme.ts"), blocks.map(([, code]) => code).join("\n") + ending);
+    const sign = `import { userToken } from ${JSON.stringify(join(client, "../../scripts/seed.mjs"))};
+globalThis.yourSignIn = { getToken: () => userToken(${JSON.stringify(END_USER_SECRET)}, "user_grace") };`;
+    writeFileSync(join(examples, "sign-in.mjs"), sign);
+    const options = {
+      module: "NodeNext",
+      lib: ["ES2023", "DOM"],
+      types: ["node"],
+      strict: true,
+      noEmit: true,
+      exactOptionalPropertyTypes: true,
+    };
+    writeFileSync(join(examples, "tsconfig.json"), JSON.stringify({ compilerOptions: options, include: ["*.ts"] }));
+    // The newest compiler and TypeScript 5 also check the package's own declarations.
+    const tsc5 = join(client, "../../tools/generated-client/node_modules/typescript/bin/tsc");
+    await run("tsc", ["--project", examples]);
+    await run(process.execPath, [tsc5, "--project", examples]);
+
+    const env = {
+      ...process.env,
+      PURSER_URL: server.url,
+      PURSER_KEY: app.keys.sk_live,
+      PURSER_PUBLISHABLE_KEY: app.keys.pk_live,
+      PURSER_ADMIN_TOKEN: ADMIN_TOKEN,
+    };
+    const { stdout } = await run(
+      process.execPath,
+      ["--import", join(examples, "sign-in.mjs"), join(examples, "readme.ts")],
+      { env },
+    );
+    expect(JSON.parse(stdout)).toMatchObject({
+      credits: 2,
+      debits: [{ unit: "tokens", amount: 1_200, remaining: 98_800 }],
+      uncovered: 89_500,
+      reasons: ["event_committed", "grant", "grant"],
+      result: "A ship is a town.",
+      usage: { debits: [{ amount: 5, remaining: 98_795 }], uncovered: null },
+      mine: 2,
+      refused: 400,
+    });
+  }, 120_000);
 });
