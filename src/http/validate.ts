@@ -102,7 +102,9 @@ function validateOther<Target extends "query" | "param", Schema extends z.ZodTyp
       checkArguments?.(Object(result.data));
       return;
     }
-    const refusal = refusalOfIssues(result.error.issues, target);
+    // A parameter that holds a list, such as `groupBy=day,week`, is one argument.
+    const issues = result.error.issues.map((issue) => ({ ...issue, path: issue.path.slice(0, 1) }));
+    const refusal = refusalOfIssues(issues, target);
     if (target !== "query") throw refusal;
     assertGivenOnce(Object(result.data), result.error.issues);
     throw adviseOnQuery(c, refusal);

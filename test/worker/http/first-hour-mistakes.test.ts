@@ -72,7 +72,7 @@ describeMistakes("a wrong argument of usage is refused with the correction", [
     "all or nothing",
   ),
   wrong("usage/reservations/res_none/commit", { eventId: "e", userId: "ana" }, "userId", "leave it out"),
-  wrong(`usage?userId=ana&from=${FROM}&groupBy=week`, null, "groupBy[0]", "event or model or hour or day or month"),
+  wrong(`usage?userId=ana&from=${FROM}&groupBy=week`, null, "groupBy", "event or model or hour or day or month"),
   wrong(`usage?userId=ana&from=${FROM}&groupBy=day,hour`, null, "groupBy", "at most one of"),
   wrong(`usage?userId=ana&from=${FROM}&groupBy=model,model`, null, "groupBy", "no group twice"),
   wrong("usage?userId=ana&groupBy=day", null, "from", "required with `groupBy`"),
