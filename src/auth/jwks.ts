@@ -7,7 +7,7 @@ const KEY_SETS_MAX = 200;
 const RELOADS_A_MINUTE_MAX = 5;
 /** After this many failures of a key server, Purser does not ask it for the rest of the minute. */
 const KEY_SERVER_FAILURES_MAX = 5;
-const POLL_EVERY_MS = 20;
+const FETCH_POLL_EVERY_MS = 20;
 /** When no key matches a signature, keys of at least this age are fetched again. */
 const SIGNATURES_RELOAD_AFTER_MS = 30_000;
 
@@ -69,9 +69,9 @@ class KeySet {
 
   /** Waits for the fetches of other requests. Stops after some time, because a cancelled request never decreases the count. */
   async #waitForOthers(): Promise<void> {
-    for (let waitedMs = 0; this.#fetchCount >= KEY_SERVER_FAILURES_MAX; waitedMs += POLL_EVERY_MS) {
+    for (let waitedMs = 0; this.#fetchCount >= KEY_SERVER_FAILURES_MAX; waitedMs += FETCH_POLL_EVERY_MS) {
       if (waitedMs >= KEY_SERVER_MS_MAX) this.#fetchCount = 0;
-      else await scheduler.wait(POLL_EVERY_MS);
+      else await scheduler.wait(FETCH_POLL_EVERY_MS);
     }
   }
 

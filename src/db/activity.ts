@@ -3,14 +3,14 @@ import type { PurserError } from "../errors.ts";
 import { DAY_MS } from "../lib/time.ts";
 import type { Environment, TenantCtx } from "../runtime.ts";
 import { asInteger, assignments, drizzle, insertFrom, names, query, type ValueOf } from "./query.ts";
-import { flushRefusals, noteRefusal, type RefusalKind, type RefusedAsk } from "./refusals.ts";
+import { flushRefusals, noteRefusal, type RefusalKind, type RefusedRequest } from "./refusals.ts";
 import { accounts, apiKeys, dailyActivity, distinctIds, firstSeenOfKnownId } from "./schema.ts";
 import { databaseAt } from "./session.ts";
 
 /**
  * Daily figures for the overview. Each isolate counts in memory and writes to `daily_activity` after responses, within a few
- * seconds, so that no request waits for the write. Counts are lost when an isolate ends or a write fails, but never doubled:
- * only the ledger is exact.
+ * seconds, so that no request waits for the write. Counts are lost when an isolate ends or a write fails, but never doubled.
+ * The ledger has the exact amounts.
  */
 export type ActivityKind =
   | "granted"
@@ -18,7 +18,7 @@ export type ActivityKind =
   | "sold"
   | "spent"
   | "refunded"
-  /** Given back to a payment that Stripe refunded or disputed. */
+  /** Restored after Stripe reversed a refund or a dispute. */
   | "restored"
   | "revoked"
   /** Increases minus decreases, so it may be negative. */
@@ -37,9 +37,9 @@ export type ActivityKind =
   | "spent_of";
 
 const FLUSH_AFTER_MS = 2_000;
-/** After this time a flush counts as lost, for example because the platform ended its request. */
-const FORGOTTEN_AFTER_MS = 30_000;
-/** Bounds the memory of an isolate that never gets to write. */
+/** A flush that takes longer counts as lost, for example because the platform ended its request. */
+const FLUSH_MS_MAX = 30_000;
+/** Limits the memory of an isolate that cannot write. */
 const COUNTS_MAX = 10_000;
 
 let activityCounts = new Map<string, number>();
@@ -53,19 +53,19 @@ export function countActivity(
   unit = "",
   amountSteps = 1,
 ): void {
-  // JSON for `flushCounts`: no unit and no id of a pack has a character to escape. A grant counts twice for each of its items.
+  // This is JSON, which `flushCounts` parses. JSON.stringify would be slower, and no unit or pack id has a character to escape.
   const key = `[${environment.database},${environment.id},"${kind}",${Math.floor(atMs / DAY_MS)},"${unit}"]`;
   if (activityCounts.size < COUNTS_MAX || activityCounts.has(key))
     activityCounts.set(key, (activityCounts.get(key) ?? 0) + amountSteps);
 }
 
-/** Counts a refusal, and notes who asked for what. */
-export function countRefusal(ctx: TenantCtx, kind: RefusalKind, refusal: PurserError, asked: RefusedAsk): void {
+/** Counts a refusal, and notes what was refused. */
+export function countRefusal(ctx: TenantCtx, kind: RefusalKind, refusal: PurserError, request: RefusedRequest): void {
   countActivity(ctx.environment, kind, ctx.now());
-  noteRefusal(ctx, kind, refusal, asked);
+  noteRefusal(ctx, kind, refusal, request);
 }
 
-/** Counts an amount twice: for its unit, and for its unit and pack. */
+/** Counts an amount for its unit, and also for its unit and pack together. */
 export function countOfPack(
   environment: Pick<Environment, "id" | "database">,
   kind: "granted" | "spent",
@@ -91,13 +91,13 @@ const addCounts = query((value: ValueOf<{ rows: string }>) => {
     ON CONFLICT (${names(environmentId, kind, day, unit)}) DO UPDATE SET ${assignments(dailyActivity, { amount: sum })}`;
 });
 
-/** Writes the counts. A failed write is not repeated, so that figures may be too low but never doubled. */
+/** Writes everything that this isolate has counted and noted. A failed write is not repeated, so that no figure is doubled. */
 export async function flushActivity(env: object): Promise<void> {
-  await Promise.all([flushCounts(env), flushSeen(env), flushRefusals(env)]);
+  await Promise.all([flushCounts(env), flushLastDays(env), flushRefusals(env)]);
 }
 
 async function flushCounts(env: object): Promise<void> {
-  // JSON.parse of a key that `countActivity` wrote; the amount goes beside it.
+  // `countActivity` wrote the keys as JSON.
   const rows = [...activityCounts].map(
     ([key, amount]) => [...(JSON.parse(key) as [number, ...unknown[]]), amount] as const,
   );
@@ -112,9 +112,9 @@ async function flushCounts(env: object): Promise<void> {
   await Promise.all(writes);
 }
 
-/** The write to run after a response. Null when there is nothing to write or another write is still running. */
+/** Starts the write that runs after a response. Returns null when there is nothing to write, or another write is running. */
 export function pendingFlush(env: object, nowMs: number): Promise<void> | null {
-  if ((activityCounts.size === 0 && !isAnySeen()) || (flushDueMs !== null && nowMs < flushDueMs + FORGOTTEN_AFTER_MS))
+  if ((activityCounts.size === 0 && !hasPendingDays()) || (flushDueMs !== null && nowMs < flushDueMs + FLUSH_MS_MAX))
     return null;
   flushDueMs = nowMs + FLUSH_AFTER_MS;
   return scheduler
@@ -127,39 +127,41 @@ export function pendingFlush(env: object, nowMs: number): Promise<void> | null {
 }
 
 /**
- * The last day of a key's use, of a write for a user, and of an event of a person's id. These days are shown to people; no
+ * The last day of use: of a key, of a user by a write, and of a person's id by an event. The dashboard shows these days, and no
  * decision depends on them. An isolate notes each once a day, and writes it after a response with the daily figures.
  */
-type Seen = "key" | "user" | "person";
+type UsedKind = "key" | "user" | "person";
 
-/** Bounds an isolate's memory. A forgotten entry is written once more. */
-const KNOWN_MAX = 50_000;
-const NOTED_MAX = 5_000;
+/** Limits an isolate's memory. A forgotten entry is written once more. */
+const NOTED_DAYS_MAX = 50_000;
+const PENDING_DAYS_MAX = 5_000;
 
 /** The day that this isolate noted for each key, user or person. */
-let known = new Map<string, number>();
-let noted: (readonly [database: number, kind: Seen, environmentId: number, id: string, day: number])[] = [];
+let notedDays = new Map<string, number>();
+/** The noted days that are not written yet. */
+let pendingDays: (readonly [database: number, kind: UsedKind, environmentId: number, id: string, day: number])[] = [];
 
+/** Notes the day of a use. */
 export function noteUse(
-  kind: Seen,
+  kind: UsedKind,
   { id: environmentId, database }: Pick<Environment, "id" | "database">,
   id: string,
   atMs: number,
 ): void {
   const day = Math.floor(atMs / DAY_MS);
-  const thing = `${kind}\n${database}\n${environmentId}\n${id}`;
-  if (known.get(thing) === day) return;
-  if (noted.length >= NOTED_MAX) return;
-  if (known.size >= KNOWN_MAX) known = new Map();
-  known.set(thing, day);
-  noted.push([database, kind, environmentId, id, day]);
+  const key = `${kind}\n${database}\n${environmentId}\n${id}`;
+  if (notedDays.get(key) === day) return;
+  if (pendingDays.length >= PENDING_DAYS_MAX) return;
+  if (notedDays.size >= NOTED_DAYS_MAX) notedDays = new Map();
+  notedDays.set(key, day);
+  pendingDays.push([database, kind, environmentId, id, day]);
 }
 
-const isAnySeen = (): boolean => noted.length > 0;
+const hasPendingDays = (): boolean => pendingDays.length > 0;
 
-type CountRows = { rows: string; day: number };
+type DayRows = { rows: string; day: number };
 
-const updateKeyDays = query((value: ValueOf<CountRows>) => {
+const updateKeyDays = query((value: ValueOf<DayRows>) => {
   const { hash, environmentId, id, lastUsedDay } = apiKeys;
   const used = sql`(SELECT ${hash} FROM json_each(${value("rows")}) AS s CROSS JOIN ${apiKeys}
     ON ${environmentId} = s.value ->> 0 AND ${id} = s.value ->> 1)`;
@@ -169,7 +171,7 @@ const updateKeyDays = query((value: ValueOf<CountRows>) => {
     .where(and(sql`coalesce(${lastUsedDay}, 0) < ${value("day")}`, inArray(hash, used)));
 });
 
-const updateUserDays = query((value: ValueOf<CountRows>) => {
+const updateUserDays = query((value: ValueOf<DayRows>) => {
   const { id, environmentId, userId, lastActiveDay } = accounts;
   const active = sql`(SELECT ${id} FROM json_each(${value("rows")}) AS s CROSS JOIN ${accounts}
     ON ${environmentId} = s.value ->> 0 AND ${userId} = s.value ->> 1)`;
@@ -180,36 +182,36 @@ const updateUserDays = query((value: ValueOf<CountRows>) => {
 });
 
 /**
- * An upsert of existing rows, because an UPDATE that joins a list would read all ids. Devices without an identified user are left
- * out, because they are many and tell an operator nothing.
+ * An upsert of existing rows, because an UPDATE that joins a list would read all ids. It skips devices without an identified user,
+ * because they are many and of no interest to an operator.
  */
-const updatePersonDays = query((value: ValueOf<CountRows>) => {
+const updatePersonDays = query((value: ValueOf<DayRows>) => {
   const { environmentId, distinctId, isDeviceForm, lastSeenAtMs, lastActiveDay } = distinctIds;
   const kept = { environmentId, distinctId, isDeviceForm, firstSeenAtMs: firstSeenOfKnownId, lastSeenAtMs };
   const set = assignments(distinctIds, { lastActiveDay: sql`excluded.${names(lastActiveDay)}` });
-  const sent = sql`FROM json_each(${value("rows")}) AS s CROSS JOIN ${distinctIds}
+  const from = sql`FROM json_each(${value("rows")}) AS s CROSS JOIN ${distinctIds}
     ON ${environmentId} = s.value ->> 0 AND ${distinctId} = s.value ->> 1
     WHERE coalesce(${lastActiveDay}, 0) < ${value("day")} AND ${distinctIds.isSender} = 1
       AND (${isDeviceForm} = 0 OR ${distinctIds.isIdentified} = 1)`;
-  return sql`${insertFrom(distinctIds, { ...kept, lastActiveDay: asInteger(value("day")) }, sent)}
+  return sql`${insertFrom(distinctIds, { ...kept, lastActiveDay: asInteger(value("day")) }, from)}
     ON CONFLICT (${names(environmentId, distinctId)}) DO UPDATE SET ${set}`;
 });
 
-const updates = { key: updateKeyDays, user: updateUserDays, person: updatePersonDays };
+const dayUpdates = { key: updateKeyDays, user: updateUserDays, person: updatePersonDays };
 
-/** Writes the noted days, one statement for each database, kind and day. After a failed write they are missing for a day. */
-async function flushSeen(env: object): Promise<void> {
-  const groups = Map.groupBy(noted, ([database, kind, , , day]) => `${database} ${kind} ${day}`);
-  noted = [];
-  await Promise.all([...groups.values()].map((group) => writeCounts(env, group)));
+/** Writes the pending days, one statement for each database, kind and day. If a write fails, its days are missing. */
+async function flushLastDays(env: object): Promise<void> {
+  const groups = Map.groupBy(pendingDays, ([database, kind, , , day]) => `${database} ${kind} ${day}`);
+  pendingDays = [];
+  await Promise.all([...groups.values()].map((group) => writeLastDays(env, group)));
 }
 
-async function writeCounts(env: object, group: typeof noted): Promise<void> {
+async function writeLastDays(env: object, group: typeof pendingDays): Promise<void> {
   const [first] = group;
   if (first === undefined) return;
   const [database, kind, , , day] = first;
   const rows = JSON.stringify(group.map(([, , environmentId, id]) => [environmentId, id]));
-  const { text, params } = updates[kind]({ rows, day });
+  const { text, params } = dayUpdates[kind]({ rows, day });
   await databaseAt(env, database)
     ?.d1.prepare(text)
     .bind(...params)

@@ -69,7 +69,7 @@ const CONSTRAINT_ERRORS = {
 
 export type Constraint = keyof typeof CONSTRAINT_ERRORS;
 
-/** The constraint that failed, by the error of D1. Null for any other error. */
+/** Returns the constraint that an error of D1 reports. Null for any other error. */
 export function constraintOf(error: unknown): Constraint | null {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (!cause.message.includes("SQLITE_CONSTRAINT")) continue;
@@ -82,7 +82,7 @@ export function constraintOf(error: unknown): Constraint | null {
   return null;
 }
 
-/** The constraints that fail when another write came first: after this one's read, or with the same id. */
+/** The constraints that fail when another write came first: a write after this one's read, or a write with the same id. */
 const CONFLICTS: ReadonlySet<Constraint | null> = new Set<Constraint | null>([
   "guard_account",
   "guard_balance",
@@ -127,18 +127,18 @@ const ATTEMPTS_MAX = 64;
 const ATTEMPTS_WITHOUT_PAUSE = 2;
 const PAUSE_MS_MAX = 1_000;
 
-/** Thrown to repeat an attempt that no constraint refused. */
+/** The error to throw to repeat an attempt that no constraint refused. */
 export class RetryAttempt extends Error {}
 
-/** Whether a write failed because another one came first. A refusal is final, whatever caused it. */
+/** Returns whether a write failed because another write came first. A refusal is never a conflict, whatever its cause. */
 export function isConflict(error: unknown): boolean {
   return error instanceof RetryAttempt || (!(error instanceof PurserError) && CONFLICTS.has(constraintOf(error)));
 }
 
 /**
- * Makes an attempt at a write: `once` reads, decides and sends one batch. While the batch fails because another write came first,
- * the attempt is made again; later repeats wait a random time that grows. Other errors are thrown, and `temporarily_unavailable`
- * after 64 attempts.
+ * Makes an attempt at a write: `once` reads, decides and sends one batch. If the batch fails because another write came first,
+ * calls `once` again; later repeats wait a random time that grows. Throws other errors, and `temporarily_unavailable` after 64
+ * attempts.
  */
 export async function attempt<Answer>({ newId }: Pick<Runtime, "newId">, once: () => Promise<Answer>): Promise<Answer> {
   let nonce = "";
@@ -156,7 +156,7 @@ export async function attempt<Answer>({ newId }: Pick<Runtime, "newId">, once: (
   }
 }
 
-/** How long to wait. `nonce`, random characters, spreads the attempts of calls that met. */
+/** Returns how long to wait. The random characters of `nonce` let conflicting calls wait different times. */
 function pauseMs(nonce: string, count: number): number {
   const first = nonce.charCodeAt(count % nonce.length);
   const second = nonce.charCodeAt((count * 7 + 3) % nonce.length);

@@ -5,7 +5,7 @@ import { timesOf } from "./features.ts";
 /** Counts the queries of one invocation, over all databases. */
 export interface QueryBudget {
   readonly left: () => number;
-  /** Counts queries before they are sent. Throws `temporarily_unavailable` where the platform would refuse them. */
+  /** Counts queries before they are sent. Throws `temporarily_unavailable` if the platform would refuse them. */
   readonly spend: (queries: number) => void;
 }
 
@@ -20,14 +20,14 @@ export function queryBudget(queriesMax: number): QueryBudget {
   };
 }
 
-/** The context of the cron's work in an environment, at the environment's time. `clock` is its test clock, as text. */
+/** Returns the context of the cron's work in an environment, with the environment's time. `clock` is its test clock, as text. */
 export function cronIn(root: SystemCtx, environment: Environment, clock: string | null): TenantCtx {
   return { ...root, ...timesOf(clock, root), environment, caller: { kind: "cron" } };
 }
 
 /**
- * Works on each row in turn while so many queries are left. Returns the errors: a failure stops only the work on its own row, and the
- * next run tries it again.
+ * Works on each row in turn, while at least `queries` queries are left. Returns the errors: a failure stops only the work on its own
+ * row, and the next run tries that row again.
  */
 export async function workOnEach<Row>(
   { allowance }: CronCtx,

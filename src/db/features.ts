@@ -10,7 +10,7 @@ import { guards } from "./views.ts";
 
 /**
  * The optional features that an environment uses, as JSON in `environments.features`. Each feature has one part, whose shape the
- * feature's own room defines. Null: no feature, and no cost of any.
+ * feature's own room defines. Null when the environment uses none.
  */
 export interface Features {
   /** The enabled endpoints. */
@@ -23,7 +23,7 @@ export interface Features {
   readonly tombstones?: unknown;
   /** The test clock (D3). */
   readonly clock?: unknown;
-  /** How many erasures were lifted. A lift makes an isolate discard what it remembers from before the erasure. */
+  /** How many erasures were lifted. After a lift, isolates discard what they remembered before. */
   readonly lifts?: unknown;
 }
 
@@ -33,36 +33,36 @@ const parseFeatures = rememberUpTo(100, (text) => JSON.parse(text) as Features);
 
 export const readFeatures = (text: string | null): Features => (text === null ? NO_FEATURES : parseFeatures(text));
 
-type OfEnvironment = { environmentId: number };
-type OfFeatures = OfEnvironment & { features: string | null };
+type EnvironmentKey = { environmentId: number };
+type FeaturesKey = EnvironmentKey & { features: string | null };
 
-const isEnvironment = (value: ValueOf<OfEnvironment>) => eq(environments.id, value("environmentId"));
+const isEnvironment = (value: ValueOf<EnvironmentKey>) => eq(environments.id, value("environmentId"));
 
-/** The features of the environment, as a column of a query. Reads one row. */
-export const featuresOf = (value: ValueOf<OfEnvironment>) =>
+/** SQL: the features of the environment. Reads one row. */
+export const featuresOf = (value: ValueOf<EnvironmentKey>) =>
   scalar(drizzle.select(fields(environments, "features")).from(environments).where(isEnvironment(value)));
 
-/** Whether the environment's features still equal the given text. */
-export const hasFeatures = (value: ValueOf<OfFeatures>): SQL =>
+/** SQL: whether the environment's features still equal the given text. */
+export const hasFeatures = (value: ValueOf<FeaturesKey>): SQL =>
   hasRow(environments, and(isEnvironment(value), sql`${environments.features} IS ${value("features")}`));
 
 /** Aborts the batch with `guard_environment` when the environment's features no longer equal the given text. */
-export const guardFeatures = query((value: ValueOf<OfFeatures>) =>
+export const guardFeatures = query((value: ValueOf<FeaturesKey>) =>
   insertFrom(guards, { name: sql`'environment'`, holds: hasFeatures(value) }, sql``),
 );
 
-const setFeature = query((value: ValueOf<OfEnvironment & { path: string; part: string }>) => {
+const setFeature = query((value: ValueOf<EnvironmentKey & { path: string; part: string }>) => {
   const whole = sql`coalesce(${environments.features}, '{}')`;
   const features = sql`json_set(${whole}, ${value("path")}, json(${value("part")}))`;
   return drizzle.update(environments).set({ features }).where(isEnvironment(value));
 });
 
-const removeFeature = query((value: ValueOf<OfEnvironment & { path: string }>) => {
+const removeFeature = query((value: ValueOf<EnvironmentKey & { path: string }>) => {
   const features = sql`nullif(json_remove(${environments.features}, ${value("path")}), '{}')`;
   return drizzle.update(environments).set({ features }).where(isEnvironment(value));
 });
 
-/** Sets a part of an environment's features; null removes it. Send it in the batch that changes the described rows. */
+/** Sets a part of an environment's features; null removes it. Send it in the batch that changes the rows of the feature. */
 export function changeFeature(environmentId: number, name: keyof Features, part: object | null): Statement {
   const path = `$.${name}`;
   return part === null
@@ -85,10 +85,10 @@ export interface TestClock {
 /** At most ten years ahead of real time: ten years with three leap days. A CHECK says the same. */
 export const AHEAD_MS_MAX = 3_653 * 86_400_000;
 
-/** The test clock in an environment's features, as text; null for none. */
+/** SQL: the test clock in an environment's features, as text; null for none. */
 export const clockOf = () => sql<string | null>`(${environments.features} -> '$.clock') || ''`;
 
-/** Aborts the batch with `guard_environment` where the environment has another test clock. */
+/** Aborts the batch with `guard_environment` if the environment has another test clock. */
 export const guardClock = query((value: ValueOf<{ environmentId: number; clock: string | null }>) =>
   insertFrom(
     guards,
@@ -103,23 +103,23 @@ export const guardClock = query((value: ValueOf<{ environmentId: number; clock: 
   ),
 );
 
-/** The test clock of an environment, by its features, as `clockOf` gives it. */
+/** Returns the test clock in an environment's features, as the same text as `clockOf`. */
 function clockIn(features: string | null): string | null {
   const { clock } = readFeatures(features);
   return clock === undefined ? null : JSON.stringify(clock);
 }
 
-/** Reads what `clockOf` gives. */
+/** Parses the text of `clockOf`. */
 export const readClock = (clock: string): TestClock => JSON.parse(clock) as TestClock;
 
-/** The environment's time, by its test clock and the real time. */
+/** Returns the environment's time, from its test clock and the real time. */
 export function timeOf({ aheadMs, atMs }: TestClock, realMs: number): number {
   return atMs ?? realMs + aheadMs;
 }
 
 const realDayStart = (realMs: number): number => realMs - (realMs % DAY_MS);
 
-/** The environment's time at the start of the current UTC day, which is a day of real time (D3). */
+/** Returns the environment's time at the start of the current UTC day in real time (D3). */
 export function dayStartOf(clock: TestClock | null, realMs: number): number {
   const startMs = realDayStart(realMs);
   if (clock === null) return startMs;
@@ -127,13 +127,13 @@ export function dayStartOf(clock: TestClock | null, realMs: number): number {
   return dayStart?.realMs === startMs ? dayStart.atMs : startMs + timeOf(clock, realMs) - realMs;
 }
 
-/** The part `dayStart` of a clock that is set now. `before` is the clock until then. */
+/** Returns `dayStart` for a clock that is set now. `before` is the previous clock. */
 export const dayStartOfMove = (before: TestClock | null, realMs: number): NonNullable<TestClock["dayStart"]> => ({
   realMs: realDayStart(realMs),
   atMs: dayStartOf(before, realMs),
 });
 
-/** The two clocks of a runtime for an environment: the environment's time (D3) and real time. */
+/** Returns both times of an environment: its own time (D3), and real time. */
 export function timesOf(
   clock: string | null,
   { now }: Pick<Runtime, "now">,
@@ -143,21 +143,21 @@ export function timesOf(
   return { clock, now: () => timeOf(testClock, now()), realNow: now };
 }
 
-/** The test clocks that this isolate read last, as text. They may be outdated, so each use compares them with the database. */
+/** The test clocks that this isolate read last, as text. They may be outdated, so every use is checked against the database. */
 const clocksOf = rememberPerObject(() => new Map<string, string>());
 const CLOCKS_MAX = 1_000;
 
-type ClockPlace = Pick<Environment, "appId" | "mode">;
-const clockKey = ({ appId, mode }: ClockPlace): string => `${appId} ${mode}`;
+type EnvironmentName = Pick<Environment, "appId" | "mode">;
+const clockKey = ({ appId, mode }: EnvironmentName): string => `${appId} ${mode}`;
 
-/** The test clock of an environment, as far as this isolate knows. */
-export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: ClockPlace): string | null {
+/** Returns the test clock that this isolate remembers for an environment. */
+export function knownClock({ isolate }: Pick<Runtime, "isolate">, environment: EnvironmentName): string | null {
   return clocksOf(isolate).get(clockKey(environment)) ?? null;
 }
 
 export function rememberClock(
   { isolate }: Pick<Runtime, "isolate">,
-  environment: ClockPlace,
+  environment: EnvironmentName,
   clock: string | null,
 ): void {
   const known = clocksOf(isolate);
@@ -169,8 +169,8 @@ export function rememberClock(
 const CALLS_MAX = 8;
 
 /**
- * Repeats `call`, up to eight times, while it fails with `clockMoved`. By then the isolate has stored the new clock, so `call` reads
- * its time again from `knownClock`.
+ * Calls `call` again, up to eight times, while it fails with `clockMoved`. The isolate has then stored the new clock, and `call`
+ * must read it from `knownClock`.
  */
 export async function atLatestClock<Answer>(call: (count: number) => Promise<Answer>): Promise<Answer> {
   for (let count = 1; ; count++) {
@@ -182,9 +182,9 @@ export async function atLatestClock<Answer>(call: (count: number) => Promise<Ans
   }
 }
 
-/** Throws `clockMoved` when the environment's features hold another test clock than `ctx`, and stores that clock. */
+/** If the environment's features have another test clock than `ctx`, remembers that clock and throws `clockMoved`. */
 export function requireClock(
-  ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: ClockPlace },
+  ctx: Pick<TenantCtx, "isolate" | "clock"> & { readonly environment: EnvironmentName },
   features: string | null,
 ): void {
   const clock = clockIn(features);

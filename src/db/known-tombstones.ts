@@ -16,74 +16,75 @@ import {
 } from "./tombstones.ts";
 import { guards } from "./views.ts";
 
-/** The tombstones of each environment as this isolate last read them. A batch with outdated ones aborts. */
-const memoryOf = rememberPerObject(() => new Map<string, Known>());
+/** The tombstones of each environment that this isolate last read. If they are outdated, the batch aborts. */
+const knownTombstonesOf = rememberPerObject(() => new Map<string, KnownTombstones>());
 const REMEMBERED_ENVIRONMENTS_MAX = 1_000;
 const TOMBSTONE_ATTEMPTS_MAX = 8;
 
-interface Known {
-  readonly standing: TombstoneSecrets;
-  /** The text that the guard compares: the secrets of the tombstones, and the number of lifted erasures. */
+interface KnownTombstones {
+  /** The fingerprints of the secrets that hashed the tombstones. */
+  readonly fingerprints: TombstoneSecrets;
+  /** The text that the guard compares: the fingerprints, and the number of lifted erasures. */
   readonly text: string;
   readonly lifts: unknown;
 }
-const KNOWN_NOTHING: Known = { standing: [], text: "[null,null]", lifts: null };
+const KNOWN_NOTHING: KnownTombstones = { fingerprints: [], text: "[null,null]", lifts: null };
 
-function knownIn(features: string | null): Known {
+function knownIn(features: string | null): KnownTombstones {
   const { tombstones = null, lifts = null } = readFeatures(features);
-  return { standing: tombstoneSecretsIn(features), text: JSON.stringify([tombstones, lifts]), lifts };
+  return { fingerprints: tombstoneSecretsIn(features), text: JSON.stringify([tombstones, lifts]), lifts };
 }
 
-type OfApp = { appId: string; mode: Environment["mode"] };
-type Remembered = { standing: string; clock: string | null };
+type AppAndMode = { appId: string; mode: Environment["mode"] };
+type GuardValues = { text: string; clock: string | null };
 
-const isEnvironmentOfApp = (value: ValueOf<OfApp>) =>
+const isEnvironmentOfApp = (value: ValueOf<AppAndMode>) =>
   and(eq(environments.appId, value("appId")), eq(environments.mode, value("mode")));
 
 /** Aborts the batch with `guard_tombstones` when the environment's tombstones differ from the remembered ones. */
-const guard = (value: ValueOf<Remembered>, which: SQL | undefined): SQL => {
+const guard = (value: ValueOf<GuardValues>, which: SQL | undefined): SQL => {
   const { features } = environments;
-  const standing = sql`json_array(${features} -> '$.tombstones', ${features} -> '$.lifts')`;
-  const holds = sql`${standing} = ${value("standing")} AND ${features} -> '$.clock' IS ${value("clock")}`;
+  const text = sql`json_array(${features} -> '$.tombstones', ${features} -> '$.lifts')`;
+  const holds = sql`${text} = ${value("text")} AND ${features} -> '$.clock' IS ${value("clock")}`;
   return insertFrom(guards, { name: sql`'tombstones'`, holds }, sql`FROM ${environments} WHERE ${which}`);
 };
-const guardTombstones = query((value: ValueOf<Remembered & { id: number }>) =>
+const guardTombstones = query((value: ValueOf<GuardValues & { id: number }>) =>
   guard(value, eq(environments.id, value("id"))),
 );
-const guardTombstonesOf = query((value: ValueOf<Remembered & OfApp>) => guard(value, isEnvironmentOfApp(value)));
+const guardTombstonesOf = query((value: ValueOf<GuardValues & AppAndMode>) => guard(value, isEnvironmentOfApp(value)));
 
-const selectFeatures = query((value: ValueOf<OfApp>) =>
+const selectFeatures = query((value: ValueOf<AppAndMode>) =>
   drizzle.select(fields(environments, "features")).from(environments).where(isEnvironmentOfApp(value)),
 );
 
 const tombstonesKey = ({ environment: { appId, mode } }: TombstoneCtx): string => `${appId} ${mode}`;
 
-/** The guard's text for this isolate's next write. Everything that the isolate remembers of ids is valid under it. */
+/** Returns the text that the next write's guard compares. Everything that the isolate remembers about ids is valid only with this text. */
 export const knownText = (ctx: TombstoneCtx): string =>
-  memoryOf(ctx.isolate).get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
+  knownTombstonesOf(ctx.isolate).get(tombstonesKey(ctx))?.text ?? KNOWN_NOTHING.text;
 
 /**
- * Runs a write that does not read the environment's features first, such as a consent. `send` gets the remembered tombstones,
- * at first none, and sends its batch with `guard`. If they are outdated, the batch aborts, the features are read, and `send` is
- * called again. Throws `clockMoved` when the test clock has changed (D3).
+ * Runs a write that does not read the environment's features first, such as a consent. `send` receives the remembered fingerprints
+ * (at first none) and sends its batch with `guard`. If they are outdated, the batch aborts. Then this function reads the features
+ * and calls `send` again. Throws `clockMoved` when the test clock has changed (D3).
  */
 export async function withTombstones<Answer>(
   ctx: TombstoneCtx,
-  send: (standing: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
+  send: (fingerprints: TombstoneSecrets, guard: Statement, lifts: unknown) => Promise<Answer>,
 ): Promise<Answer> {
-  const known = memoryOf(ctx.isolate);
+  const known = knownTombstonesOf(ctx.isolate);
   const { id, appId, mode } = ctx.environment;
   const key = tombstonesKey(ctx);
   let isFresh = false;
   for (let count = 1; ; count++) {
-    const { standing, text, lifts } = known.get(key) ?? KNOWN_NOTHING;
+    const { fingerprints, text, lifts } = known.get(key) ?? KNOWN_NOTHING;
     try {
-      const values = { standing: text, clock: ctx.clock };
+      const values = { text, clock: ctx.clock };
       const guard =
         id === undefined ? guardTombstonesOf({ appId, mode, ...values }) : guardTombstones({ id, ...values });
-      return await send(standing, guard, lifts);
+      return await send(fingerprints, guard, lifts);
     } catch (error) {
-      // A refusal must not rely on memory: tombstones of a lost secret may have been deleted.
+      // A refusal must not come from memory, because the tombstones of a lost secret may have been deleted since.
       const isRefusal = error instanceof PurserError && error.code === "erasure_unavailable";
       if (isRefusal ? isFresh : constraintOf(error) !== "guard_tombstones") throw error;
       if (count === TOMBSTONE_ATTEMPTS_MAX)
@@ -97,7 +98,7 @@ export async function withTombstones<Answer>(
   }
 }
 
-/** Sends statements after guards, and returns the rows of the statements only. */
+/** Sends guards and statements in one batch, and returns the rows of the statements. */
 export async function batchWithGuards<const Statements extends readonly Statement[]>(
   db: Db,
   guards: readonly Statement[],
@@ -109,22 +110,22 @@ export async function batchWithGuards<const Statements extends readonly Statemen
 }
 
 /**
- * Runs a write about an id under its own name or, if erased, under its tombstone's hash (E5). `write` sends the guards with its
- * batch, and is repeated when the id was erased meanwhile. A lift changes `lifts`. A write that is `held` for the id deletes its
- * non-blocking tombstone; a write that records a `read` does not.
+ * Runs a write about an id under its own name or, if the id is erased, under its tombstone's hash (E5). `write` sends the guards with
+ * its batch, and is called again if the id was erased meanwhile. `lifts` changes with each lift. A write that stores `data` of the id
+ * deletes its non-blocking tombstone. A write that only adds to an `audit` does not.
  */
 export function underName<Answer>(
   ctx: TombstoneCtx,
   id: string,
   write: (name: string, guards: readonly Statement[], lifts: unknown) => Promise<Answer>,
-  of: "held" | "read" = "held",
+  kind: "data" | "audit" = "data",
 ): Promise<Answer> {
   return attempt(ctx, () =>
-    withTombstones(ctx, async (standing, guard, lifts) => {
-      const erased = (await findErased(ctx, standing, [id])).get(id);
-      if (erased !== undefined && (erased.blocks || of === "read")) return write(erased.hash, [guard], lifts);
-      const [ids, mentioned] = of === "read" ? [[], [id]] : [[id], []];
-      return write(id, [guard, ...(await personGuards(ctx, standing, ids, mentioned))], lifts);
+    withTombstones(ctx, async (fingerprints, guard, lifts) => {
+      const erased = (await findErased(ctx, fingerprints, [id])).get(id);
+      if (erased !== undefined && (erased.blocks || kind === "audit")) return write(erased.hash, [guard], lifts);
+      const [ids, mentioned] = kind === "audit" ? [[], [id]] : [[id], []];
+      return write(id, [guard, ...(await personGuards(ctx, fingerprints, ids, mentioned))], lifts);
     }),
   );
 }

@@ -1,6 +1,6 @@
 /**
- * The text, the values and the row decoder of a statement that Drizzle built. Drizzle's own `prepare` would send it too, and D1's batch
- * needs the parts.
+ * Makes the text, the values and the row decoder of a statement from Drizzle's builders. Drizzle's own `prepare` returns no parts, which
+ * D1's batch needs.
  */
 
 import { Column, fillPlaceholders, is, Param, Placeholder, SQL, sql } from "drizzle-orm";
@@ -13,11 +13,11 @@ export type Selected = Readonly<Record<string, SQL.Aliased>>;
 
 /** A statement in `sql` that returns rows. */
 export class SqlWithRows<Row> {
-  /** Never set. It gives TypeScript the type of the rows. */
+  /** Never set. It tells TypeScript the type of the rows. */
   declare readonly row: Row;
   readonly text: SQL;
   readonly isRead: boolean;
-  /** Null: the rows stay lists of values, as D1 gives them. */
+  /** Null: the rows stay lists of values, as D1 returns them. */
   readonly fields: Selected | null;
 
   constructor(text: SQL, isRead: boolean, fields: Selected | null) {
@@ -39,17 +39,17 @@ interface StatementText {
 }
 
 /** The inputs from which `query` makes a statement. */
-export type Writable = Builder | SqlWithRows<unknown> | SQL;
+export type StatementSource = Builder | SqlWithRows<unknown> | SQL;
 
 /** The most values that D1 binds in a statement. */
 const PARAMS_MAX = 100;
 
-/** Prepares a statement. `fill` returns its values, and throws when one is missing or is of a type that D1 does not bind. */
-export function prepare(drizzle: SqliteRemoteDatabase, built: Writable) {
-  const { written, isRead, map } = write(drizzle, built);
-  const { sql: text, params } = written;
+/** Prepares a statement. `fill` returns its values. It throws when a value is missing, or has a type that D1 does not accept. */
+export function prepare(drizzle: SqliteRemoteDatabase, source: StatementSource) {
+  const { printed, isRead, map } = printStatement(drizzle, source);
+  const { sql: text, params } = printed;
   if (params.length > PARAMS_MAX) throw new TypeError(`A statement has ${params.length} values: ${text}`);
-  const encoded = params.map(withNulls);
+  const encoded = params.map(keepNull);
   const names = encoded.flatMap((param) => {
     const inner = is(param, Param) ? param.value : param;
     return is(inner, Placeholder) ? [inner.name] : [];
@@ -58,58 +58,58 @@ export function prepare(drizzle: SqliteRemoteDatabase, built: Writable) {
     for (const name of names) {
       if (values[name] === undefined) throw new TypeError(`A statement was sent without its ${name}.`);
     }
-    return fillPlaceholders(encoded, values).map(storable);
+    return fillPlaceholders(encoded, values).map(requireBindable);
   };
   return { text, fill, rest: { isRead, ...(map === undefined ? {} : { map }) } };
 }
 
-/** Drizzle encodes a placeholder's null by its column: JSON as the text `null`, a boolean as 0. This keeps it null. */
-function withNulls(param: unknown): unknown {
+/** Keeps the null of a placeholder as it is. Drizzle would encode it by its column: for JSON as the text `null`, for a boolean as 0. */
+function keepNull(param: unknown): unknown {
   if (!is(param, Param) || !is(param.value, Placeholder)) return param;
   const { encoder, value } = param;
   return new Param(value, { mapToDriverValue: (data) => (data === null ? null : encoder.mapToDriverValue(data)) });
 }
 
-function storable(value: unknown): Value {
+function requireBindable(value: unknown): Value {
   if (value === null || typeof value === "string" || typeof value === "number") return value;
   throw new TypeError(`A statement was sent with a value of type ${typeof value}: give \`value\` its column.`);
 }
 
 type Mapper = NonNullable<Statement["map"]>;
 
-function write(
+function printStatement(
   drizzle: SqliteRemoteDatabase,
-  built: Writable,
-): { written: StatementText; isRead: boolean; map?: Mapper | undefined } {
-  if (is(built, SQL)) return { written: textOf(drizzle, built), isRead: false };
-  if (built instanceof SqlWithRows) {
-    const { text, isRead, fields } = built;
-    const written = textOf(drizzle, text);
-    if (isRead && WRITES.test(written.sql.replace(QUOTED, ""))) throw new TypeError(`Not a read: ${written.sql}`);
-    return { written, isRead, map: fields === null ? undefined : mapperOf(drizzle, fields) };
+  source: StatementSource,
+): { printed: StatementText; isRead: boolean; map?: Mapper | undefined } {
+  if (is(source, SQL)) return { printed: printSql(drizzle, source), isRead: false };
+  if (source instanceof SqlWithRows) {
+    const { text, isRead, fields } = source;
+    const printed = printSql(drizzle, text);
+    if (isRead && WRITES.test(printed.sql.replace(QUOTED, ""))) throw new TypeError(`Not a read: ${printed.sql}`);
+    return { printed, isRead, map: fields === null ? undefined : mapperOf(drizzle, fields) };
   }
-  const prepared = built.prepare();
-  const written = textOf(drizzle, built.getSQL());
-  if (!is(built, SQLiteSelectBase)) {
+  const prepared = source.prepare();
+  const printed = printSql(drizzle, source.getSQL());
+  if (!is(source, SQLiteSelectBase)) {
     // The statement was prepared with these fields, so its rows have their types.
     const map: Mapper = (rows) => prepared.mapAllResult(rows.map((row) => Object.values(row))) as object[];
-    return { written, isRead: false, map };
+    return { printed, isRead: false, map };
   }
-  return { written, isRead: true, map: mapperOf(drizzle, requireFields(built._.selectedFields)) };
+  return { printed, isRead: true, map: mapperOf(drizzle, requireFields(source._.selectedFields)) };
 }
 
 /**
- * Constants stand in the text. A bound constant hides a partial index from SQLite, and a bound LIMIT makes it prepare the
- * statement again at every run.
+ * Prints a statement with its constants in the text. SQLite does not use a partial index for a bound constant, and prepares a statement
+ * with a bound LIMIT again at every run.
  */
-const textOf = (drizzle: SqliteRemoteDatabase, built: SQL): StatementText =>
-  drizzle.run(sql`${built}`.inlineParams()).getQuery();
+const printSql = (drizzle: SqliteRemoteDatabase, source: SQL): StatementText =>
+  drizzle.run(sql`${source}`.inlineParams()).getQuery();
 
 const QUOTED = /'[^']*'|"[^"]*"/g;
 
 const WRITES = /\b(insert|update|delete|replace into)\b/i;
 
-/** Decodes the fields that are not stored as they are. Drizzle's decoding of all fields takes most of the time of a long page. */
+/** Decodes only the fields that need it. If Drizzle decoded all fields, this would take most of the time of a long page. */
 function mapperOf(drizzle: SqliteRemoteDatabase, selected: Selected): Mapper | undefined {
   const names = decodedNames(drizzle, selected);
   if (names.length === 0) return undefined;
@@ -122,12 +122,12 @@ function mapperOf(drizzle: SqliteRemoteDatabase, selected: Selected): Mapper | u
   };
 }
 
-type Row = Readonly<Record<string, unknown>>;
+type DecodedRow = Readonly<Record<string, unknown>>;
 
 const pick = (selected: Selected, names: readonly string[]): Selected =>
   Object.fromEntries(Object.entries(selected).filter(([name]) => names.includes(name)));
 
-/** The fields of which Drizzle makes something else than the stored text "7": booleans, JSON and fields with `mapWith`. */
+/** Returns the fields that need decoding: booleans, JSON and fields with `mapWith`. For them Drizzle does not return a stored "7" unchanged. */
 function decodedNames(drizzle: SqliteRemoteDatabase, selected: Selected): string[] {
   const names = Object.keys(selected);
   try {
@@ -135,7 +135,7 @@ function decodedNames(drizzle: SqliteRemoteDatabase, selected: Selected): string
       .select(selected)
       .from(sql`_`)
       .prepare()
-      .mapAllResult([names.map(() => "7")]) as Row[];
+      .mapAllResult([names.map(() => "7")]) as DecodedRow[];
     return names.filter((name) => row?.[name] !== "7");
   } catch {
     return names;

@@ -17,14 +17,14 @@ export type WireFields = Readonly<Record<string, WireField<never, unknown>>>;
 type RowFor<Fields extends WireFields> = Fields[keyof Fields]["of"] extends (row: infer Row) => unknown ? Row : never;
 type Presented<Fields extends WireFields> = { -readonly [Name in keyof Fields]: ReturnType<Fields[Name]["of"]> };
 
-/** Makes the public form of a row from fields under their public names. */
+/** Returns a function that makes the public form of a row. `fields` are under their public names. */
 export function presenter<const Fields extends WireFields>(fields: Fields): (row: RowFor<Fields>) => Presented<Fields> {
   const entries = Object.entries(fields);
   // Each field takes a part of `RowFor`, and each name occurs once.
   return (row) => Object.fromEntries(entries.map(([name, { of }]) => [name, of(row as never)])) as Presented<Fields>;
 }
 
-/** Fields of single columns of a table. */
+/** Returns functions that make a public field from one column of a table. */
 export function wire<Table extends SQLiteTable>(table: Table) {
   type Row = Table["$inferSelect"];
   type Name = keyof Row & string;
@@ -35,7 +35,7 @@ export function wire<Table extends SQLiteTable>(table: Table) {
     return found;
   };
   return {
-    /** A text or a number, as it is stored. */
+    /** A text or a number, as stored. */
     plain: <Of extends Name>(name: Of): WireField<Pick<Row, Of>, Row[Of]> => ({
       of: (row) => row[name],
       json: () => sql`json_quote(${column(name)})`,

@@ -1,12 +1,12 @@
 /**
- * Drizzle builds every statement; `batch` in sql.ts sends them through D1's own batch. `sql.raw` and `sql.identifier` may be used
- * in this file only.
+ * Drizzle builds every statement, and `batch` in sql.ts sends it through D1's own batch. Only this file may use `sql.raw` and
+ * `sql.identifier`.
  */
 
 import { exists, type GetColumnData, getTableColumns, type Placeholder, SQL, sql } from "drizzle-orm";
 import type { SQLiteColumn, SQLiteTable } from "drizzle-orm/sqlite-core";
 import { drizzle as drizzleWith } from "drizzle-orm/sqlite-proxy";
-import { prepare, type Selected, SqlWithRows, type Writable } from "./prepare.ts";
+import { prepare, type Selected, SqlWithRows, type StatementSource } from "./prepare.ts";
 import type { Statement } from "./sql.ts";
 
 /** Drizzle's builder. It only builds: a statement that is awaited instead of sent by `batch` throws. */
@@ -20,9 +20,9 @@ export interface ValueOf<Values> {
   (name: keyof Values & string, column: SQLiteColumn): SQL;
 }
 
-function named(name: string): Placeholder;
-function named(name: string, column: SQLiteColumn): SQL;
-function named(name: string, column?: SQLiteColumn): Placeholder | SQL {
+function namedValue(name: string): Placeholder;
+function namedValue(name: string, column: SQLiteColumn): SQL;
+function namedValue(name: string, column?: SQLiteColumn): Placeholder | SQL {
   const placeholder = sql.placeholder(name);
   return column === undefined ? placeholder : sql`${sql.param(placeholder, column)}`;
 }
@@ -32,7 +32,7 @@ export type RowOf<Fields> = {
   -readonly [Name in keyof Fields]: Fields[Name] extends { _: { type: infer Data } } ? Data : never;
 };
 
-/** The row type of the statement that `query` makes of something. */
+/** The row type of the statement that `query` makes from a source. */
 export type RowOfBuilt<Source> =
   Source extends SqlWithRows<infer Row> ? Row : Awaited<Source> extends readonly (infer Row)[] ? Row : never;
 
@@ -40,12 +40,12 @@ export type RowOfBuilt<Source> =
  * A statement from `drizzle`, `read`, `readArrays`, `returning` or `sql`. It is built on first use. Throws when it has more values
  * than D1 takes, when two of its columns share a name, and when one of its values is missing.
  */
-export function query<Values, Source extends Writable>(
+export function query<Values, Source extends StatementSource>(
   build: (value: ValueOf<Values>) => Source,
 ): (values: Values) => Statement<RowOfBuilt<Source>> {
   let prepared: ReturnType<typeof prepare> | undefined;
   return (values) => {
-    prepared ??= prepare(drizzle, build(named));
+    prepared ??= prepare(drizzle, build(namedValue));
     const { text, fill, rest } = prepared;
     return { text, params: fill(values as Readonly<Record<string, unknown>>), ...rest };
   };
@@ -68,10 +68,13 @@ export function fields<
   Table extends SQLiteTable,
   const Names extends Readonly<Record<string, keyof Columns<Table> & string>>,
 >(table: Table, names: Names): { -readonly [Name in keyof Names]: SelectedField<Columns<Table>[Names[Name]]> };
-export function fields(table: SQLiteTable, ...named: readonly (string | Readonly<Record<string, string>>)[]): Selected {
+export function fields(
+  table: SQLiteTable,
+  ...selection: readonly (string | Readonly<Record<string, string>>)[]
+): Selected {
   const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
-  const names = named.length === 0 ? Object.keys(columns) : named;
-  const pairs = names.flatMap((name) => (typeof name === "string" ? [[name, name] as const] : Object.entries(name)));
+  const chosen = selection.length === 0 ? Object.keys(columns) : selection;
+  const pairs = chosen.flatMap((part) => (typeof part === "string" ? [[part, part] as const] : Object.entries(part)));
   return Object.fromEntries(
     pairs.map(([as, name]) => {
       const column = columns[name];
@@ -86,7 +89,7 @@ export function computed<const Expressions extends Readonly<Record<string, SQL>>
   expressions: Expressions,
 ): { -readonly [Name in keyof Expressions]: SQL.Aliased<Expressions[Name]["_"]["type"]> };
 export function computed(expressions: Readonly<Record<string, SQL>>): Selected {
-  return Object.fromEntries(Object.entries(expressions).map(([name, one]) => [name, nest(one).as(name)]));
+  return Object.fromEntries(Object.entries(expressions).map(([name, expression]) => [name, nest(expression).as(name)]));
 }
 
 /**
@@ -100,22 +103,22 @@ function nest<Data>(expression: SQL<Data>): SQL<Data> {
   return expression;
 }
 
-/** Fields of a left-joined table: each may be null. */
+/** The fields of a left-joined table. Each may be null. */
 export function optional<const Fields extends Selected>(
   selected: Fields,
 ): { -readonly [Name in keyof Fields]: SQL.Aliased<Fields[Name]["_"]["type"] | null> } {
   return selected;
 }
 
-/** Whether a table has a row. */
+/** SQL: whether a table has a row. */
 export function hasRow(table: SQLiteTable, where: SQL | undefined): SQL {
   return exists(drizzle.select({ one: sql`1` }).from(table).where(where));
 }
 
-/** A value as an integer. D1 binds numbers as REAL, which would be visible in JSON, texts, results and triggers of views. */
+/** SQL: a value as an integer. D1 binds numbers as REAL, which would be visible in JSON, texts, results and triggers of views. */
 export const asInteger = (value: Placeholder | SQL) => sql<number>`CAST(${value} AS INTEGER)`;
 
-/** A value for `limit`, as an integer: SQLite prepares a statement with a bare value there again at every run. */
+/** A value for `limit`, as an integer. With a bare value, SQLite would prepare the statement again at every run. */
 export function boundLimit(value: Placeholder): Placeholder {
   // Drizzle prints any SQL here. Its type has only numbers and placeholders.
   return asInteger(value) as unknown as Placeholder;
@@ -138,8 +141,8 @@ export function read<const Fields extends Selected>(fields: Fields, write: (list
 export function readArrays<const List extends readonly SQL[]>(list: List, write: (list: SQL) => SQL) {
   type Row = { -readonly [Index in keyof List]: List[Index]["_"]["type"] };
   // Names must be unique and not numeric: D1 merges columns with equal names, and moves numeric names to the front.
-  const named = list.map((one, index) => sql`${one} AS ${sql.identifier(`column${index}`)}`);
-  return new SqlWithRows<Row>(write(sql.join(named, sql`, `)), true, null);
+  const columns = list.map((expression, index) => sql`${expression} AS ${sql.identifier(`column${index}`)}`);
+  return new SqlWithRows<Row>(write(sql.join(columns, sql`, `)), true, null);
 }
 
 /** An INSERT, UPDATE or DELETE in `sql` that returns rows. `list` is the list of its RETURNING. */
@@ -149,7 +152,7 @@ export function returning<const Fields extends Selected>(fields: Fields, write: 
 
 function listOf(selected: readonly SQL.Aliased[]): SQL {
   return sql.join(
-    selected.map(({ sql: one, fieldAlias }) => sql`${one} AS ${sql.identifier(fieldAlias)}`),
+    selected.map(({ sql: expression, fieldAlias }) => sql`${expression} AS ${sql.identifier(fieldAlias)}`),
     sql`, `,
   );
 }
@@ -160,11 +163,11 @@ export function insertFrom<Table extends SQLiteTable>(
   values: { readonly [Name in keyof Table["$inferInsert"]]: SQL | Placeholder | SQLiteColumn },
   from: SQL,
 ): SQL {
-  const given = Object.entries<unknown>(values);
+  const entries = Object.entries<unknown>(values);
   const columns: Readonly<Record<string, SQLiteColumn>> = getTableColumns(table);
-  const into = names(...given.map(([name]) => columns[name]));
+  const into = names(...entries.map(([name]) => columns[name]));
   return sql`INSERT INTO ${table} (${into}) SELECT ${sql.join(
-    given.map(([, value]) => sql`${value}`),
+    entries.map(([, value]) => sql`${value}`),
     sql`, `,
   )} ${from}`;
 }

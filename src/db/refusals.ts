@@ -10,8 +10,8 @@ import { all, type StatementRow } from "./sql.ts";
 import { hashesOf } from "./tombstones.ts";
 
 /**
- * Recent refusals: who asked for what, and why it was refused. They are written after responses, like the daily figures, and may
- * be incomplete like them. Equal refusals of a user share a row. An environment keeps its newest.
+ * Recent refusals: the user, what was refused, and why. Like the daily figures, they are written after responses and may be
+ * incomplete. Equal refusals of a user share a row. Only the newest of an environment are kept.
  */
 const REFUSAL_KINDS = ["shortage", "usage_limit", "failed_grant"] as const;
 export type RefusalKind = (typeof REFUSAL_KINDS)[number];
@@ -36,14 +36,14 @@ interface NotedRefusal {
 
 let notedRefusals = new Map<string, NotedRefusal>();
 
-/** Who asked, and for what: the event and model of a usage, or the pack of a grant. */
-export interface RefusedAsk {
+/** The refused request: its user, and the event and model of a usage or the pack of a grant. */
+export interface RefusedRequest {
   readonly userId: string;
   readonly subject: string;
   readonly model?: string | null | undefined;
 }
 
-/** Why a refusal happened: the fields that its kind has. */
+/** The reason of a refusal. Each kind has its own fields. */
 export interface RefusalReason {
   /** For a shortage: the quantities that no balance covered. */
   readonly uncovered?: Readonly<Record<string, number>>;
@@ -67,21 +67,21 @@ function reasonOfRefusal(kind: RefusalKind, { code, param, details = {} }: Purse
   return { uncovered: details.uncovered, skipped: [...new Set(skipped.map(({ reason }) => reason))] };
 }
 
-/** Notes a refusal. The name of an erased user is left out. */
+/** Notes a refusal, without the id of an erased user. */
 export function noteRefusal(
   { environment, realNow }: Pick<TenantCtx, "environment" | "realNow">,
   kind: RefusalKind,
   refusal: PurserError,
-  about: RefusedAsk,
+  request: RefusedRequest,
 ): void {
   const lastAtMs = realNow();
-  const userId = refusal.code === "person_erased" ? "" : about.userId;
-  const subject = about.subject.slice(0, REFUSED_NAME_MAX);
-  const model = (about.model ?? "").slice(0, REFUSED_NAME_MAX);
+  const userId = refusal.code === "person_erased" ? "" : request.userId;
+  const subject = request.subject.slice(0, REFUSED_NAME_MAX);
+  const model = (request.model ?? "").slice(0, REFUSED_NAME_MAX);
   const reason = JSON.stringify(reasonOfRefusal(kind, refusal));
   const key = JSON.stringify([environment.database, environment.id, kind, userId, subject, model]);
-  const known = notedRefusals.get(key);
-  if (known !== undefined) Object.assign(known, { reason, times: known.times + 1, lastAtMs });
+  const noted = notedRefusals.get(key);
+  if (noted !== undefined) Object.assign(noted, { reason, times: noted.times + 1, lastAtMs });
   else if (notedRefusals.size < KEPT_REFUSALS_MAX)
     notedRefusals.set(key, { environment, kind, userId, subject, model, reason, times: 1, lastAtMs });
 }
@@ -120,7 +120,7 @@ const addRefusals = query((value: ValueOf<RefusalRows>) => {
   return sql`${insertFrom(refusals, row, from)} ON CONFLICT DO UPDATE SET ${set}`;
 });
 
-/** A write for an id ends its tombstone if that only removes mentions (E4). */
+/** A write for an id deletes its tombstone if that tombstone does not block (E4). */
 const deleteNonBlockingOfRefusals = query(
   (value: ValueOf<RefusalRows>) => sql`
     DELETE FROM ${tombstones} WHERE ${tombstones.blocks} = 0 AND (${tombstones.environmentId}, ${tombstones.hash}) IN (
@@ -131,13 +131,13 @@ const deleteNonBlockingOfRefusals = query(
 
 const deleteOldest = query((value: ValueOf<RefusalRows>) => {
   const { environmentId, userId, kind, subject, model, lastAtMs } = refusals;
-  const ofKind = sql`${environmentId} = written.place AND ${kind} = written.sort`;
+  const isSameKind = sql`${environmentId} = written.${names(environmentId)} AND ${kind} = written.${names(kind)}`;
   return sql`
     DELETE FROM ${refusals} WHERE (${environmentId}, ${userId}, ${kind}, ${subject}, ${model}) IN (
       SELECT ${environmentId}, ${userId}, ${kind}, ${subject}, ${model}
-      FROM (SELECT DISTINCT value ->> 0 AS place, value ->> 2 AS sort FROM json_each(${value("rows")})) AS written
-      CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${ofKind} AND ${lastAtMs} < (
-        SELECT ${lastAtMs} FROM ${refusals} WHERE ${ofKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${KEPT_REFUSALS_MAX - 1}
+      FROM (SELECT DISTINCT value ->> 0 AS ${names(environmentId)}, value ->> 2 AS ${names(kind)} FROM json_each(${value("rows")})) AS written
+      CROSS JOIN ${refusals} INDEXED BY refusals_latest ON ${isSameKind} AND ${lastAtMs} < (
+        SELECT ${lastAtMs} FROM ${refusals} WHERE ${isSameKind} ORDER BY ${lastAtMs} DESC LIMIT 1 OFFSET ${KEPT_REFUSALS_MAX - 1}
       )
     )`;
 });
@@ -154,7 +154,7 @@ export const deleteOldRefusals = query((value: ValueOf<{ nowMs: number }>) => {
     )`;
 });
 
-/** Writes the noted refusals. After a failed write they are missing. */
+/** Writes the noted refusals. If the write fails, they are missing. */
 export async function flushRefusals(env: object): Promise<void> {
   const settings = readSettings(env);
   const groups = Map.groupBy(notedRefusals.values(), ({ environment }) => environment.database);
@@ -173,31 +173,31 @@ export async function flushRefusals(env: object): Promise<void> {
   );
 }
 
-const shownRefusal = ["kind", "userId", "subject", "model", "reason", "times", "lastAtMs"] as const;
+const REFUSAL_FIELDS = ["kind", "userId", "subject", "model", "reason", "times", "lastAtMs"] as const;
 
 const selectRefusals = query((value: ValueOf<{ environmentId: number; kind: RefusalKind }>) =>
   drizzle
-    .select(fields(refusals, ...shownRefusal))
+    .select(fields(refusals, ...REFUSAL_FIELDS))
     .from(sql`${refusals} INDEXED BY refusals_latest`)
     .where(and(eq(refusals.environmentId, value("environmentId")), eq(refusals.kind, value("kind"))))
     .orderBy(desc(refusals.lastAtMs))
     .limit(KEPT_REFUSALS_MAX),
 );
 
-/** Recent refusals, the latest first, as far as isolates have written them. */
+/** Returns the recent refusals that isolates have written, the latest first. */
 export async function readRefusals(ctx: TenantCtx, kind: RefusalKind) {
   return (await all(ctx.db, selectRefusals({ environmentId: ctx.environment.id, kind }))).map(presentRefusalRow);
 }
 
 const selectRefusalsOfUser = query((value: ValueOf<{ environmentId: number; userId: string }>) =>
   drizzle
-    .select(fields(refusals, ...shownRefusal))
+    .select(fields(refusals, ...REFUSAL_FIELDS))
     .from(refusals)
     .where(and(eq(refusals.environmentId, value("environmentId")), eq(refusals.userId, value("userId"))))
     .orderBy(desc(refusals.lastAtMs)),
 );
 
-/** A user's recent refusals of every kind, the latest first. */
+/** Returns a user's recent refusals of every kind, the latest first. */
 export async function readRefusalsOfUser(ctx: TenantCtx, userId: string) {
   if (userId === "") return [];
   return (await all(ctx.db, selectRefusalsOfUser({ environmentId: ctx.environment.id, userId }))).map(

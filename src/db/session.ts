@@ -14,7 +14,7 @@ export interface Database {
 
 const bindingName = (index: number): string => (index === 0 ? "DB" : `DB_${index}`);
 
-/** The database of an index; null where none is bound. */
+/** Returns the database of an index, or null when none is bound. */
 export function databaseAt(env: object, index: number): Database | null {
   const name = bindingName(index);
   // Further databases are bound by the deployment, so their bindings have no generated type.
@@ -22,24 +22,24 @@ export function databaseAt(env: object, index: number): Database | null {
   return d1 === undefined ? null : { index, name, d1 };
 }
 
-/** All bound databases, `DB` first. */
+/** Returns all bound databases, `DB` first. */
 export function allDatabases(env: object): readonly Database[] {
   const found = Array.from({ length: DATABASES_MAX }, (_, index) => databaseAt(env, index));
   return found.filter((database) => database !== null);
 }
 
-/** The database index at the end of an application's or a balance's id. Null when the text is no such id. */
+/** Returns the database index at the end of an application's or a balance's id. Null for other text. */
 export function databaseIndexOf(id: string): number | null {
   const digit = /^[a-z]{3}_[0-9A-Za-z]{22}([0-9])$/.exec(id)?.[1];
   return digit === undefined ? null : Number(digit);
 }
 
-/** An id that names its database: `randomId` is a prefix and 22 characters. */
+/** Returns an id that names its database. `randomId` is a prefix and 22 characters. */
 export function idIn(index: number, randomId: string): string {
   return `${randomId}${index}`;
 }
 
-/** A request's session with one database. It never reads an older state than before, and sees its own writes. */
+/** A request's session with one database. It never reads an older state than it has read before, and it reads its own writes. */
 export interface Session extends Db {
   /** Marks the latest state that the session has seen. Null before its first query. */
   readonly bookmark: () => string | null;
@@ -59,12 +59,12 @@ export function isBookmark(text: string): boolean {
   return BOOKMARK.test(text);
 }
 
-/** Whether `bookmark` marks the same or a later state than `wanted`. */
+/** Returns whether `bookmark` marks the same state as `wanted`, or a later one. */
 export function isAsLateAs(bookmark: string | null, wanted: string): boolean {
   return bookmark !== null && bookmark.slice(0, NUMBERS_LENGTH) >= wanted.slice(0, NUMBERS_LENGTH);
 }
 
-/** Opens a session. `spend` is called with the number of queries before each send, and may refuse them. */
+/** Opens a session. Before each send it calls `spend` with the number of queries. `spend` may throw to refuse them. */
 export function openSession(d1: D1Database, start: SessionStart, spend: (queries: number) => void = () => {}): Session {
   const session = d1.withSession(start);
   const prepare = ({ text, params }: Statement) => session.prepare(text).bind(...params);
@@ -100,7 +100,7 @@ export function openSession(d1: D1Database, start: SessionStart, spend: (queries
 const SEND_ATTEMPTS_MAX = 4;
 const PAUSES_MS = [10, 50, 200] as const;
 
-/** D1's messages for errors after which the same statement may be sent again. The write may have happened. */
+/** D1's messages for errors after which the same batch may be sent again. The batch may have been stored. */
 const RETRYABLE = [
   "Network connection lost",
   "storage caused object to be reset",
@@ -108,8 +108,8 @@ const RETRYABLE = [
   "transient issue on remote node",
 ];
 
-/** D1's messages for errors that an immediate retry does not fix, and what the log says of each. */
-const NOT_NOW: readonly (readonly [words: string, fault: Fault])[] = [
+/** D1's messages for errors that an immediate retry does not fix, each with the fault in the log. */
+const LASTING_FAULTS: readonly (readonly [words: string, fault: Fault])[] = [
   ["overloaded", "database_overloaded"],
   ["Too many requests queued", "database_overloaded"],
   ["limit and was reset", "database_overloaded"],
@@ -122,9 +122,9 @@ const NOT_NOW: readonly (readonly [words: string, fault: Fault])[] = [
 const errorMessage = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 /**
- * Repeats after a transient error, and throws `temporarily_unavailable` for errors that last. A write whose response was lost is
- * repeated too, so every write must be idempotent: its ids are made before the first send, and a constraint or a guard refuses
- * the second.
+ * Sends again after a transient error, and throws `temporarily_unavailable` for errors that last. It also repeats a write whose
+ * response was lost. So every write must be idempotent: its ids are generated before the first send, and a constraint or a guard
+ * refuses the second.
  */
 async function sendWithRetry<Answer>(send: () => Promise<Answer>): Promise<Answer> {
   for (let attempt = 1; ; attempt++) {
@@ -133,9 +133,9 @@ async function sendWithRetry<Answer>(send: () => Promise<Answer>): Promise<Answe
     } catch (error) {
       if (error instanceof PurserError) throw error;
       const message = errorMessage(error);
-      const notNow = NOT_NOW.find(([words]) => message.includes(words));
-      if (notNow !== undefined) {
-        throw temporarilyUnavailable("The database is busy; try again shortly.", error, notNow[1]);
+      const lastingFault = LASTING_FAULTS.find(([words]) => message.includes(words));
+      if (lastingFault !== undefined) {
+        throw temporarilyUnavailable("The database is busy; try again shortly.", error, lastingFault[1]);
       }
       if (!RETRYABLE.some((words) => message.includes(words))) throw error;
       if (attempt === SEND_ATTEMPTS_MAX) {

@@ -1,4 +1,4 @@
-/** A value of a statement, as D1 takes it. */
+/** A value of a statement that D1 accepts. */
 export type Value = string | number | null;
 
 /** A statement with its values. It is sent alone or in a batch. */
@@ -9,7 +9,7 @@ export interface Statement<Row = unknown> {
   readonly isRead?: boolean;
   /** Decodes D1's rows: booleans, JSON and the like. Without it, rows stay as D1 returns them. */
   readonly map?: (rows: readonly Readonly<Record<string, unknown>>[]) => unknown[];
-  /** Never set. It gives TypeScript the type of the rows. */
+  /** Never set. It tells TypeScript the type of the rows. */
   readonly row?: Row;
 }
 

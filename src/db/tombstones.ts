@@ -20,20 +20,20 @@ export interface ErasureSecret {
   readonly fingerprint: string;
 }
 
-/** Imported keys of this isolate. No promises, because a request must not wait for another's promise. */
+/** The imported keys of this isolate. It stores no promises, because a request must not wait for the promise of another request. */
 const importedSecrets = new Map<string, ErasureSecret>();
 const IMPORTED_SECRETS_MAX = 4;
 const FINGERPRINT_LENGTH = 12;
 
 async function importSecret(secret: string): Promise<ErasureSecret> {
-  const known = importedSecrets.get(secret);
-  if (known !== undefined) return known;
+  const cached = importedSecrets.get(secret);
+  if (cached !== undefined) return cached;
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("raw", new TextEncoder().encode(secret), algorithm, false, ["sign"]);
-  const made = { key, fingerprint: (await hmac(key, ["fingerprint"])).slice(0, FINGERPRINT_LENGTH) };
+  const imported = { key, fingerprint: (await hmac(key, ["fingerprint"])).slice(0, FINGERPRINT_LENGTH) };
   if (importedSecrets.size >= IMPORTED_SECRETS_MAX) importedSecrets.clear();
-  importedSecrets.set(secret, made);
-  return made;
+  importedSecrets.set(secret, imported);
+  return imported;
 }
 
 async function hmac(key: CryptoKey, parts: readonly string[]): Promise<string> {
@@ -41,19 +41,19 @@ async function hmac(key: CryptoKey, parts: readonly string[]): Promise<string> {
   return encodeBase64url(new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes)));
 }
 
-/** The configured secrets, the current one first. Throws `erasure_unavailable` when there is none (E4). */
+/** Returns the configured secrets, the current one first. Throws `erasure_unavailable` when there is none (E4). */
 export async function erasureSecrets({ settings }: HasSettings): Promise<readonly [ErasureSecret, ...ErasureSecret[]]> {
   if (settings.erasureSecrets === null) throw erasureUnavailable();
   const { current, previous } = settings.erasureSecrets;
   return [await importSecret(current), ...(previous === null ? [] : [await importSecret(previous)])];
 }
 
-/** The fingerprints of the configured secrets. */
+/** Returns the fingerprints of the configured secrets. */
 export async function fingerprintsOf(ctx: HasSettings): Promise<readonly string[]> {
   return ctx.settings.erasureSecrets === null ? [] : (await erasureSecrets(ctx)).map(({ fingerprint }) => fingerprint);
 }
 
-/** The keyed hash of an erased id, or of a reference in the books of its account. */
+/** Returns the keyed hash of an erased id, or of a reference in the books of its account. */
 export function hashName(
   { key }: ErasureSecret,
   { appId, mode }: Pick<Environment, "appId" | "mode">,
@@ -63,10 +63,10 @@ export function hashName(
   return hmac(key, [kind, appId, mode, name]);
 }
 
-/** 503: the deployment lacks a secret that hashes tombstones. */
+/** Returns `erasure_unavailable` (503): the deployment lacks a secret that hashes tombstones. */
 export function erasureUnavailable(): PurserError {
   const message =
-    "This deployment has no `ERASURE_SECRET` (32 characters or more), or not the one that hashed the erased ids.";
+    "This deployment has no `ERASURE_SECRET` (32 characters or more), or lacks the secret that hashed the erased ids.";
   return new PurserError("erasure_unavailable", message, { headers: { "Retry-After": "60" }, fault: "not_set_up" });
 }
 
@@ -82,27 +82,28 @@ export type TombstoneSecrets = readonly string[];
 
 const NO_TOMBSTONES: TombstoneSecrets = [];
 
-/** Empty when no id of the environment is erased. */
+/** Returns the fingerprints in an environment's features. Empty when no id of the environment is erased. */
 export function tombstoneSecretsIn(features: string | null): TombstoneSecrets {
   // Only src/erasure writes this part.
   return (readFeatures(features).tombstones as TombstoneSecrets | undefined) ?? NO_TOMBSTONES;
 }
 
 /** Throws `erasure_unavailable` when a secret that hashed tombstones is not set. */
-export async function requireSecrets(ctx: TombstoneCtx, standing: TombstoneSecrets): Promise<void> {
-  if (standing.length === 0) return;
+export async function requireSecrets(ctx: TombstoneCtx, fingerprints: TombstoneSecrets): Promise<void> {
+  if (fingerprints.length === 0) return;
   const secrets = await erasureSecrets(ctx);
-  if (!standing.every((one) => secrets.some(({ fingerprint }) => fingerprint === one))) throw erasureUnavailable();
+  const configured = new Set(secrets.map(({ fingerprint }) => fingerprint));
+  if (!fingerprints.every((fingerprint) => configured.has(fingerprint))) throw erasureUnavailable();
 }
 
-/** The hashes of an id with each configured secret. */
+/** Returns the hash of an id with each configured secret. */
 export async function hashesOf(ctx: Pick<TombstoneCtx, "settings" | "environment">, id: string): Promise<string[]> {
   const secrets = ctx.settings.erasureSecrets === null ? [] : await erasureSecrets(ctx);
   return Promise.all(secrets.map((secret) => hashName(secret, ctx.environment, "id", id)));
 }
 
 /**
- * Whether one of `hashes`, a JSON list, belongs to a blocking tombstone. It reads no row when `features` has no tombstones.
+ * SQL: whether one of `hashes`, a JSON list, belongs to a blocking tombstone. It reads no row when `features` has no tombstones.
  */
 export const isBlocked = (value: ValueOf<{ environmentId: number }>, features: SQL | SQLiteColumn, hashes: SQL) =>
   sql<0 | 1>`(${features} ->> '$.tombstones' IS NOT NULL AND EXISTS (
@@ -126,7 +127,7 @@ const guardWritten = guardPerson((value) => sql`${fromTombstones(value)} WHERE $
 /** Aborts the batch with `guard_person` when one of the hashes belongs to any tombstone. */
 const guardMentioned = guardPerson(fromTombstones);
 
-/** Deletes tombstones that do not block, because new data is now stored for their ids. */
+/** Deletes the tombstones that do not block, because new data is now stored for their ids. */
 const deleteNonBlockingOf = query((value: ValueOf<Hashes>) =>
   insertFrom(
     tombstoneEnds,
@@ -139,30 +140,30 @@ const selectErased = query((value: ValueOf<Hashes>) =>
   read(fields(tombstones, "hash", "blocks"), (list) => sql`SELECT ${list} ${fromTombstones(value)}`),
 );
 
-/** Maps each hash to its id. */
-async function hashesOfAll(ctx: TombstoneCtx, ids: Iterable<string>): Promise<Map<string, string>> {
+/** Returns a map from each hash to its id. */
+async function idsByHash(ctx: TombstoneCtx, ids: Iterable<string>): Promise<Map<string, string>> {
   const idOf = new Map<string, string>();
   for (const id of new Set(ids)) for (const hash of await hashesOf(ctx, id)) idOf.set(hash, id);
   return idOf;
 }
 
 /**
- * The guards of a batch that writes for some ids and mentions others (E4). It aborts with `guard_person` when a written id is blocked
- * or a mentioned id is erased. It deletes the written ids' non-blocking tombstones, or aborts with `tombstones_being_erased` while
- * their erasure runs. Without tombstones there are no guards.
+ * Returns the guards of a batch that writes for some ids and mentions others (E4). The batch aborts with `guard_person` when a written
+ * id is blocked or a mentioned id is erased. It deletes the non-blocking tombstones of the written ids, or aborts with
+ * `tombstones_being_erased` while their erasure runs. Without tombstones there are no guards.
  */
 export async function personGuards(
   ctx: TombstoneCtx,
-  standing: TombstoneSecrets,
+  fingerprints: TombstoneSecrets,
   ids: Iterable<string>,
   mentioned: Iterable<string> = [],
 ): Promise<Statement[]> {
-  if (standing.length === 0) return [];
-  await requireSecrets(ctx, standing);
+  if (fingerprints.length === 0) return [];
+  await requireSecrets(ctx, fingerprints);
   const { appId, mode } = ctx.environment;
   const written = new Set(ids);
   const others = new Set([...mentioned].filter((id) => !written.has(id)));
-  const hashesOfIds = async (some: ReadonlySet<string>) => jsonChunks([...(await hashesOfAll(ctx, some)).keys()]);
+  const hashesOfIds = async (names: ReadonlySet<string>) => jsonChunks([...(await idsByHash(ctx, names)).keys()]);
   return [
     ...(await hashesOfIds(others)).map((hashes) => guardMentioned({ appId, mode, hashes })),
     ...(await hashesOfIds(written)).flatMap((hashes) => [
@@ -181,14 +182,14 @@ export interface ErasedId {
 /** Returns which of these ids are erased. Sends no query when the environment has no tombstones. */
 export async function findErased(
   ctx: TombstoneCtx,
-  standing: TombstoneSecrets,
+  fingerprints: TombstoneSecrets,
   ids: Iterable<string>,
 ): Promise<ReadonlyMap<string, ErasedId>> {
   const erased = new Map<string, ErasedId>();
-  if (standing.length === 0) return erased;
-  await requireSecrets(ctx, standing);
+  if (fingerprints.length === 0) return erased;
+  await requireSecrets(ctx, fingerprints);
   const { appId, mode } = ctx.environment;
-  const idOf = await hashesOfAll(ctx, ids);
+  const idOf = await idsByHash(ctx, ids);
   for (const hashes of jsonChunks([...idOf.keys()])) {
     for (const { hash, blocks } of await all(ctx.db, selectErased({ appId, mode, hashes }))) {
       const id = idOf.get(hash);
@@ -198,9 +199,9 @@ export async function findErased(
   return erased;
 }
 
-/** 409 for every write for an erased id, and for its pseudonymous books. */
+/** Returns `person_erased` (409), for every write for an erased id and for its pseudonymous books. */
 export function personErased(param?: string): PurserError {
   const message =
-    "This person was erased, and nothing more is kept about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids be used again.";
+    "This person was erased, so Purser stores nothing more about them. `POST /api/v1/erasures/{erasureId}/lift` lets their ids be used again.";
   return new PurserError("person_erased", message, param === undefined ? {} : { param });
 }

@@ -32,7 +32,7 @@ export const tombstoneEnds = sqliteTable("tombstone_ends", {
   hash: text("hash").notNull(),
 });
 
-/** Deletes an account's mark when all its events are in day sums, or moves it to the first event that is not (U18). */
+/** Deletes an account's mark when all its events are in day sums. Otherwise moves it to the first event that is not (U18). */
 export const usageSummed = sqliteTable("usage_summed", {
   environmentId: integer("environment_id").notNull(),
   accountId: integer("account_id").notNull(),

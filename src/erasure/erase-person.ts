@@ -94,8 +94,8 @@ async function startErasure(
   ] as const);
   const features = stored?.features ?? null;
   requireClock(ctx, features);
-  const standing = tombstoneSecretsIn(features);
-  await requireSecrets(ctx, standing);
+  const fingerprints = tombstoneSecretsIn(features);
+  await requireSecrets(ctx, fingerprints);
   // An id that is being erased belongs to no person.
   const hasNoPerson = ids.length === 0 || before !== undefined;
   const found: readonly FoundId[] = hasNoPerson ? [{ distinctId, isVerified: true }] : ids.slice(0, LISTED_IDS_MAX);
@@ -141,7 +141,7 @@ async function startErasure(
   }));
   await batch(ctx.db, [
     guardFeatures({ environmentId, features }),
-    ...(await startStatements(ctx, input, { erasureId, ids: idsToErase, isWhole, standing })),
+    ...(await startStatements(ctx, input, { erasureId, ids: idsToErase, isWhole, fingerprints })),
   ]);
   return { id: erasureId, distinctIds, notErased };
 }
@@ -182,8 +182,8 @@ async function blockMore(ctx: TenantCtx, erasureId: string, blockIds: readonly s
   const ofIds: string[][] = [];
   for (const id of blockIds) ofIds.push(await hashesOf(ctx, id));
   const values = { environmentId: ctx.environment.id, erasureId, hashes: JSON.stringify(ofIds.flat()) };
-  const standing = new Set((await all(ctx.db, selectTombstones(values))).map(({ hash }) => hash));
-  if (!ofIds.every((hashes) => hashes.some((hash) => standing.has(hash)))) throw notAmongErased();
+  const tombstoneHashes = new Set((await all(ctx.db, selectTombstones(values))).map(({ hash }) => hash));
+  if (!ofIds.every((hashes) => hashes.some((hash) => tombstoneHashes.has(hash)))) throw notAmongErased();
   await batch(ctx.db, [raiseTombstones(values)]);
 }
 
@@ -208,11 +208,11 @@ async function startStatements(
     readonly erasureId: string;
     readonly ids: readonly IdToErase[];
     readonly isWhole: boolean;
-    readonly standing: TombstoneSecrets;
+    readonly fingerprints: TombstoneSecrets;
   },
 ): Promise<Statement[]> {
   const { caller, environment } = ctx;
-  const { erasureId, ids, isWhole, standing } = at;
+  const { erasureId, ids, isWhole, fingerprints } = at;
   const { id: environmentId, appId, mode } = environment;
   const [secret] = await erasureSecrets(ctx);
   const { fingerprint } = secret;
@@ -230,7 +230,9 @@ async function startStatements(
       startedAtMs: ctx.realNow(),
     }),
     ...(await startErasingIds(ctx, secret, erasureId, ids, isWhole ? [guardIds(key)] : [])),
-    ...(standing.includes(fingerprint) ? [] : [changeFeature(environmentId, "tombstones", [...standing, fingerprint])]),
+    ...(fingerprints.includes(fingerprint)
+      ? []
+      : [changeFeature(environmentId, "tombstones", [...fingerprints, fingerprint])]),
     ...(caller.kind === "admin" ? [auditErasureStarted(newAuditEntry({ ...ctx, caller }, act))] : []),
   ];
 }

@@ -108,7 +108,7 @@ export async function createLink(
       ] as const;
       return (await batchWithGuards(ctx.db, guards, statements))[1];
     },
-    "read",
+    "audit",
   );
   noteMessages(ctx, messages);
   countActivity(ctx.environment, "minted", nowMs);

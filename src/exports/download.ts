@@ -102,7 +102,7 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
         guard,
       ]),
     }),
-    "read",
+    "audit",
   );
   const audit: Audit = {
     write: (action) =>
@@ -118,7 +118,7 @@ async function openDocument(ctx: SystemCtx, claims: ExportClaims, token: string,
             await batch(ctx.db, [...guards, insertAuditRow({ appId, mode, distinctId: latest }, row)]);
             return !isErased;
           },
-          "read",
+          "audit",
         );
       }),
   };

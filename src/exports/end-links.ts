@@ -137,7 +137,7 @@ export async function revokeLinks(ctx: TenantCtx, { distinctId }: ExportPersonIn
       const [[found]] = await batchWithGuards(ctx.db, guards, statements);
       return { revoked: found?.links ?? 0 };
     },
-    "read",
+    "audit",
   );
 }
 

@@ -26,7 +26,7 @@ const isShort = (max: number): TextRule => [(text) => codePoints(text) <= max, `
  * Returns a string schema that checks the rules in their order. All rules share one check, because each further check would add
  * two schemas to the start-up time.
  */
-const textSchema = (rules: readonly TextRule[], lengths: { minLength?: number; maxLength: number }) =>
+const textWith = (rules: readonly TextRule[], lengths: { minLength?: number; maxLength: number }) =>
   z
     .string()
     .superRefine((text, context) => {
@@ -39,14 +39,14 @@ const textSchema = (rules: readonly TextRule[], lengths: { minLength?: number; m
  * characters. Purser compares it code unit by code unit, and never trims, normalises or truncates it.
  */
 export const identifier = (codePointsMax = 200) =>
-  textSchema([isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls], {
+  textWith([isShort(codePointsMax), isWellFormed, isNotEmpty, hasNoControls], {
     minLength: 1,
     maxLength: codePointsMax,
   });
 
 /** Returns the schema of a name that the administrator gives: not blank, without white space at its start or end. */
 export const displayName = () =>
-  textSchema([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });
+  textWith([isShort(200), isWellFormed, isNotEmpty, hasNoControls, isTrimmed], { minLength: 1, maxLength: 200 });
 
 /** The mode that keys, credits and people belong to. */
 export const mode = z.lazy(() => z.enum(["live", "test"]).meta({ id: "Mode" }));
@@ -63,7 +63,7 @@ export const cursor = z
  * stop at a NUL.
  */
 export const freeText = (codePointsMax = 2_000) =>
-  textSchema([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax });
+  textWith([isShort(codePointsMax), isWellFormed, hasNoNul], { maxLength: codePointsMax });
 
 /** Makes the reference show the type that a field of a query string stands for, instead of a string. */
 const shownAs = (schema: { type: "boolean" | "integer"; minimum?: number; maximum?: number }) => ({

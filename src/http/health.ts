@@ -3,7 +3,7 @@ import type { Runtime } from "../runtime.ts";
 import { createRoutes } from "./factory.ts";
 
 const QUERY_EVERY_MS = 1_000;
-const POLL_EVERY_MS = 20;
+const HEALTH_POLL_EVERY_MS = 20;
 
 /** The latest query in an isolate. `isReached` is null while the query runs. */
 interface HealthQuery {
@@ -31,8 +31,8 @@ async function sendQuery({ isolate, now }: Isolate, d1: D1Database): Promise<boo
 async function isReached(runtime: Isolate, d1: D1Database): Promise<boolean> {
   const last = lastQueries.get(runtime.isolate);
   if (last === undefined || runtime.now() - last.atMs >= QUERY_EVERY_MS) return sendQuery(runtime, d1);
-  for (let waitedMs = 0; last.isReached === null && waitedMs < QUERY_EVERY_MS; waitedMs += POLL_EVERY_MS) {
-    await scheduler.wait(POLL_EVERY_MS);
+  for (let waitedMs = 0; last.isReached === null && waitedMs < QUERY_EVERY_MS; waitedMs += HEALTH_POLL_EVERY_MS) {
+    await scheduler.wait(HEALTH_POLL_EVERY_MS);
   }
   // The request that sent the query may have been cancelled.
   return last.isReached ?? sendQuery(runtime, d1);

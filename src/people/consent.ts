@@ -157,8 +157,8 @@ export async function recordConsent(ctx: TenantCtx, input: ConsentInput): Promis
     receivedAtMs,
   };
   const write = () =>
-    withTombstones(ctx, async (standing, guard) => {
-      const guards = [guard, ...(await personGuards(ctx, standing, [input.distinctId]))];
+    withTombstones(ctx, async (fingerprints, guard) => {
+      const guards = [guard, ...(await personGuards(ctx, fingerprints, [input.distinctId]))];
       const counts = isCounted ? [countConsent({ ...entry, dayMs })] : [];
       return batchWithGuards(ctx.db, [...guards, ...counts], [insertConsent(entry), findConsent(key)] as const);
     });

@@ -154,5 +154,5 @@ export class IdProperties {
 const nameBytes = (name: string): number => utf8Length(quoted(name)) + 2;
 
 /** Returns the same as JSON.stringify, which is slow for short texts. */
-const quoted = (name: string): string => (PLAIN.test(name) ? `"${name}"` : JSON.stringify(name));
-const PLAIN = /^[\w $.-]*$/;
+const quoted = (name: string): string => (PLAIN_NAME.test(name) ? `"${name}"` : JSON.stringify(name));
+const PLAIN_NAME = /^[\w $.-]*$/;

@@ -18,7 +18,7 @@ import {
 } from "./person-walk.ts";
 
 /** The most ids of a person that are read, and the most rows of each id, newest first. */
-const IDS_MAX = 50;
+const PROFILE_IDS_MAX = 50;
 const ROWS_OF_ID = 20;
 
 const distinctIdRow = distinctIds;
@@ -46,7 +46,7 @@ const profileIdFields = () => ({
 type ProfileIdRow = RowOf<ReturnType<typeof profileIdFields>>;
 
 // Ids that claim more than a page shows are not followed, so that the page's cost is bounded.
-const walk = (value: ValueOf<PersonKey>) => withPerson(value, { idsMax: IDS_MAX, fanMax: IDS_MAX });
+const walk = (value: ValueOf<PersonKey>) => withPerson(value, { idsMax: PROFILE_IDS_MAX, fanMax: PROFILE_IDS_MAX });
 const ofPerson = sql`${distinctIdRow.environmentId} = ${personTable.environmentId} AND ${distinctIdRow.distinctId} = ${personTable.distinctId}`;
 
 const idsOfPerson = query((value: ValueOf<PersonKey>) =>
@@ -65,7 +65,7 @@ const claimsOfId = query((value: ValueOf<IdKey>) =>
     (list) => sql`
       SELECT ${list} FROM ${distinctIdRow} INDEXED BY distinct_ids_claimed_by
       WHERE ${distinctIdRow.environmentId} = ${value("environmentId")} AND ${distinctIdRow.claimedBy} = ${value("distinctId")}
-        AND ${distinctIdRow.claimedBy} IS NOT NULL LIMIT ${IDS_MAX + 1}`,
+        AND ${distinctIdRow.claimedBy} IS NOT NULL LIMIT ${PROFILE_IDS_MAX + 1}`,
   ),
 );
 
@@ -142,7 +142,7 @@ const presentClaim = (row: ProfileIdRow) => ({
 });
 
 /**
- * A person for the dashboard: the profile, and the newest events and consents. It reads at most `IDS_MAX` ids and
+ * A person for the dashboard: the profile, and the newest events and consents. It reads at most `PROFILE_IDS_MAX` ids and
  * `ROWS_OF_ID` rows of each.
  */
 export async function readProfile(ctx: TenantCtx, distinctId: string) {
@@ -174,8 +174,10 @@ export async function readProfile(ctx: TenantCtx, distinctId: string) {
     /** The claim on the id itself. Null when there is none. */
     claimed: own === undefined || own.claimedBy === null ? null : presentClaim(own),
     /** The claims of the id, then the claims of those ids. */
-    claims: [...claims.slice(0, IDS_MAX), ...others.filter((row) => !direct.has(row.distinctId))].map(presentClaim),
-    isTruncated: claims.length > IDS_MAX || ids.length >= IDS_MAX,
+    claims: [...claims.slice(0, PROFILE_IDS_MAX), ...others.filter((row) => !direct.has(row.distinctId))].map(
+      presentClaim,
+    ),
+    isTruncated: claims.length > PROFILE_IDS_MAX || ids.length >= PROFILE_IDS_MAX,
     events: events.map(({ timestampMs, receivedAtMs, ...event }) => ({
       ...event,
       timestamp: iso(timestampMs),

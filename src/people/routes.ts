@@ -78,18 +78,18 @@ captureRoutes
   })
   .get("/array/:token/config", async (c) => {
     const token = c.req.param("token");
-    return c.json(await servePublishableKey(c, token, async () => remoteConfig(token)));
+    return c.json(await servePublishableKey(c, token, async () => clientConfig(token)));
   })
   .get("/array/:token/config.js", async (c) => {
     const token = c.req.param("token");
-    const script = await servePublishableKey(c, token, async () => remoteConfigScript(token));
+    const script = await servePublishableKey(c, token, async () => clientConfigScript(token));
     return c.body(script, 200, { "content-type": "application/javascript; charset=utf-8" });
   });
 
 /** Remote configuration and feature flags, which PostHog's clients request. Purser has none of them. */
 
 /** A configuration with every optional feature off, so that the client's own settings decide. */
-function remoteConfig(token: string) {
+function clientConfig(token: string) {
   return {
     token,
     supportedCompression: ["gzip-js", "base64"],
@@ -114,8 +114,8 @@ function remoteConfig(token: string) {
 }
 
 /** The same configuration as a script, which posthog-js loads before it requests the JSON. */
-function remoteConfigScript(token: string): string {
-  const entry = JSON.stringify({ config: remoteConfig(token), siteApps: [] });
+function clientConfigScript(token: string): string {
+  const entry = JSON.stringify({ config: clientConfig(token), siteApps: [] });
   const name = JSON.stringify(token);
   return `(function(){window._POSTHOG_REMOTE_CONFIG=window._POSTHOG_REMOTE_CONFIG||{};window._POSTHOG_REMOTE_CONFIG[${name}]=${entry};})();`;
 }
@@ -123,7 +123,7 @@ function remoteConfigScript(token: string): string {
 /** A response without flags that is valid for `/flags/` (v1 and v2) and for the older `/decide/`. */
 function emptyFlags(token: string, requestId: string, nowMs: number) {
   return {
-    ...remoteConfig(token),
+    ...clientConfig(token),
     flags: {},
     featureFlags: {},
     featureFlagPayloads: {},

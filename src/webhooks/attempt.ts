@@ -1,6 +1,6 @@
 import { Webhook } from "standardwebhooks";
 import { openSecret } from "../auth/secrets.ts";
-import { DAY_MS, MINUTE_MS } from "../lib/time.ts";
+import { DAY_MS, HOUR_MS, MINUTE_MS } from "../lib/time.ts";
 import type { SystemCtx } from "../runtime.ts";
 import type { LeasedDelivery } from "./lease.ts";
 import { LEASE_MS, messageText } from "./outbox.ts";
@@ -105,7 +105,6 @@ function signedHeaders(id: string, atMs: number, body: string, secrets: readonly
 }
 
 const SECOND_MS = 1_000;
-const HOUR_MS = 60 * MINUTE_MS;
 
 /** The delays between one attempt and the next (H4). */
 const DELAYS_MS = [

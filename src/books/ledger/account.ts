@@ -1,6 +1,6 @@
 import { and, eq, type SQL, sql } from "drizzle-orm";
 import { hasFeatures } from "../../db/features.ts";
-import type { Writable } from "../../db/prepare.ts";
+import type { StatementSource } from "../../db/prepare.ts";
 import {
   asInteger,
   drizzle,
@@ -72,7 +72,7 @@ const accountOf = {
 };
 
 /** A query about one user's account, for each way to identify the user. `build` receives the account's integer. */
-export function accountQuery<Values, Built extends Writable>(
+export function accountQuery<Values, Built extends StatementSource>(
   build: (value: ValueOf<Values & OfUser>, account: SQL<number | null>) => Built,
 ): (
   ctx: Pick<TenantCtx, "environment">,

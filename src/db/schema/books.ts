@@ -2,7 +2,7 @@
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { steps, unit } from "./columns.ts";
+import { stepsColumn, unitColumn } from "./columns.ts";
 import { environments } from "./tenants.ts";
 
 /**
@@ -45,11 +45,11 @@ export const creditBalances = sqliteTable(
     packName: text("pack_name").notNull(),
     /** Empty for a legacy pack, because a unique index treats NULLs as different. */
     packItemId: text("pack_item_id").notNull(),
-    unit: unit().notNull(),
+    unit: unitColumn().notNull(),
     matches: text("matches").notNull(),
     priority: integer("priority").notNull(),
-    initialSteps: steps("initial_steps").notNull(),
-    remainingSteps: steps("remaining_steps").notNull(),
+    initialSteps: stepsColumn("initial_steps").notNull(),
+    remainingSteps: stepsColumn("remaining_steps").notNull(),
     /** 1 while the remaining amount is not 0. The condition of a partial index; the ledger's triggers set it. */
     hasRemaining: integer("has_remaining").notNull(),
     source: text("source", { enum: ["purchase", "grant", "refund", "manual"] }).notNull(),
@@ -107,9 +107,9 @@ export const creditLedger = sqliteTable(
     seq: integer("seq").notNull(),
     balanceId: text("balance_id").notNull(),
     packId: text("pack_id").notNull(),
-    unit: unit().notNull(),
-    deltaSteps: steps("delta_steps").notNull(),
-    balanceAfterSteps: steps("balance_after_steps").notNull(),
+    unit: unitColumn().notNull(),
+    deltaSteps: stepsColumn("delta_steps").notNull(),
+    balanceAfterSteps: stepsColumn("balance_after_steps").notNull(),
     /** The seq of this balance's previous entry. Null for its grant. */
     previousSeq: integer("previous_seq"),
     reason: text("reason", {
@@ -215,7 +215,7 @@ export const refundOwed = sqliteTable(
     balanceId: text("balance_id").notNull(),
     /** The seq of the ledger entry that took too little. The oldest is paid first, with that entry's note. */
     seq: integer("seq").notNull(),
-    owedSteps: steps("owed_steps").notNull(),
+    owedSteps: stepsColumn("owed_steps").notNull(),
   },
   (t) => [
     primaryKey({ columns: [t.accountId, t.balanceId, t.seq] }),

@@ -2,12 +2,12 @@
 
 import { integer, text } from "drizzle-orm/sqlite-core";
 
-declare const inSteps: unique symbol;
+declare const isInSteps: unique symbol;
 /** An amount in its unit's smallest step (books/amounts/amount.ts). An amount in units is not assignable to this type. */
-export type Steps = number & { readonly [inSteps]: true };
+export type Steps = number & { readonly [isInSteps]: true };
 
 /** A column with an amount in steps. */
-export const steps = <Name extends string>(name: Name) => integer(name).$type<Steps>();
+export const stepsColumn = <Name extends string>(name: Name) => integer(name).$type<Steps>();
 
 /** The column `unit`. */
-export const unit = () => text("unit", { enum: ["count", "tokens", "seconds", "cents"] });
+export const unitColumn = () => text("unit", { enum: ["count", "tokens", "seconds", "cents"] });

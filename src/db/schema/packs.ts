@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { steps, unit } from "./columns.ts";
+import { stepsColumn, unitColumn } from "./columns.ts";
 import { apps } from "./tenants.ts";
 
 /** Credit packs and their items. */
@@ -17,7 +17,7 @@ export const creditPacks = sqliteTable(
     nameKey: text("name_key").notNull(),
     defaultExpiryDays: integer("default_expiry_days"),
     /** Null for a pack with items. */
-    unit: unit(),
+    unit: unitColumn(),
     matches: text("matches").notNull().default("[]"),
     priority: integer("priority").notNull().default(100),
     createdAtMs: integer("created_at_ms").notNull(),
@@ -38,8 +38,8 @@ export const creditPackItems = sqliteTable(
     packId: text("pack_id").notNull(),
     position: integer("position").notNull(),
     id: text("id").notNull(),
-    amountSteps: steps("amount_steps").notNull(),
-    unit: unit().notNull(),
+    amountSteps: stepsColumn("amount_steps").notNull(),
+    unit: unitColumn().notNull(),
     matches: text("matches").notNull().default("[]"),
     priority: integer("priority").notNull().default(100),
   },

@@ -2,7 +2,7 @@
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { steps } from "./columns.ts";
+import { stepsColumn } from "./columns.ts";
 
 /** The Stripe setting of an environment (S1), and when the last request without a valid signature arrived (S5). */
 export const stripeSettings = sqliteTable("stripe_settings", {
@@ -163,8 +163,8 @@ export const paymentGrants = sqliteTable(
     /** The invoice line that it was granted for: a key of the payment's `lines`. */
     line: text("line"),
     /** The amount due when it was last changed. */
-    dueSteps: steps("due_steps").notNull(),
-    takenSteps: steps("taken_steps").notNull(),
+    dueSteps: stepsColumn("due_steps").notNull(),
+    takenSteps: stepsColumn("taken_steps").notNull(),
     /** The amount that the operator or an erasure took by revokes and adjustments. Negative when they added more. */
     operatorSteps: integer("operator_steps").notNull().default(0),
     /** Whether this payment revoked it. Then this payment may also restore it. */

@@ -2,7 +2,7 @@
 
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { unit } from "./columns.ts";
+import { unitColumn } from "./columns.ts";
 
 /** The statement of an environment's month. The cron makes it, a page of accounts at a time. */
 export const statements = sqliteTable(
@@ -31,7 +31,7 @@ export const statementLines = sqliteTable(
   "statement_lines",
   {
     statementId: text("statement_id").notNull(),
-    unit: unit().notNull(),
+    unit: unitColumn().notNull(),
     packId: text("pack_id").notNull(),
     /** The pack's name when the statement was made. */
     packName: text("pack_name").notNull(),

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, foreignKey, index, integer, primaryKey, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
-import { type Steps, steps, unit } from "./columns.ts";
+import { type Steps, stepsColumn, unitColumn } from "./columns.ts";
 
 /** Usage events, reservations, and sums of usage by day. */
 
@@ -17,10 +17,10 @@ export const usageEvents = sqliteTable(
     eventId: text("event_id").notNull(),
     event: text("event").notNull(),
     model: text("model"),
-    countSteps: steps("count_steps").notNull(),
-    tokensSteps: steps("tokens_steps"),
-    secondsSteps: steps("seconds_steps"),
-    centsSteps: steps("cents_steps"),
+    countSteps: stepsColumn("count_steps").notNull(),
+    tokensSteps: stepsColumn("tokens_steps"),
+    secondsSteps: stepsColumn("seconds_steps"),
+    centsSteps: stepsColumn("cents_steps"),
     /** JSON object, as it was sent. Null when none was sent, and when it is in `large_properties`. */
     properties: text("properties"),
     /** The size of its JSON in `large_properties`. Null when `properties` holds it. */
@@ -175,8 +175,8 @@ export const usageLimits = sqliteTable(
     nameKey: text("name_key").notNull(),
     /** JSON list of match rules. Empty: every event. */
     matches: text("matches").notNull(),
-    unit: unit().notNull(),
-    amountSteps: steps("amount_steps").notNull(),
+    unit: unitColumn().notNull(),
+    amountSteps: stepsColumn("amount_steps").notNull(),
     every: text("every", { enum: ["minute", "hour", "day", "week", "month"] }).notNull(),
     createdAtMs: integer("created_at_ms").notNull(),
     /** The limit is deleted; its row stays until its counters are deleted too. */
@@ -203,16 +203,16 @@ export const usageCounters = sqliteTable(
     accountId: integer("account_id").notNull(),
     /** The beginning of the window that `used_steps` counts. 0 before the first window. */
     windowMs: integer("window_ms").notNull().default(0),
-    usedSteps: steps("used_steps")
+    usedSteps: stepsColumn("used_steps")
       .notNull()
       .default(0 as Steps),
     /** How many counts the window has since the user reached the amount, including that count. */
     reachedCount: integer("reached_count").notNull().default(0),
     /** Whether the user has an own amount. An own amount of null means unlimited (Q2). */
     hasOwnAmount: integer("has_own_amount", { mode: "boolean" }).notNull().default(false),
-    ownAmountSteps: steps("own_amount_steps"),
+    ownAmountSteps: stepsColumn("own_amount_steps"),
     /** The limit's amount at the last count, and whether that count was enforced. */
-    amountSteps: steps("amount_steps")
+    amountSteps: stepsColumn("amount_steps")
       .notNull()
       .default(0 as Steps),
     isJudged: integer("is_judged", { mode: "boolean" }).notNull().default(false),

@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import { check, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm/sqlite-core";
-import { steps, unit } from "./columns.ts";
+import { stepsColumn, unitColumn } from "./columns.ts";
 import { environments } from "./tenants.ts";
 
 /** Webhook endpoints, messages and deliveries (H1 to H4). */
@@ -79,11 +79,11 @@ export const alerts = sqliteTable(
     environmentId: integer("environment_id").notNull(),
     id: text("id").notNull(),
     name: text("name").notNull(),
-    unit: unit().notNull(),
+    unit: unitColumn().notNull(),
     /** An event name or a glob, like the filter of a list (C4). Null for every event. */
     event: text("event"),
     /** Either an amount or a percentage, which is in thousandths of a percent. */
-    amountSteps: steps("amount_steps"),
+    amountSteps: stepsColumn("amount_steps"),
     percentThousandths: integer("percent_thousandths"),
     createdAtMs: integer("created_at_ms").notNull(),
   },

@@ -82,16 +82,16 @@ function sizeOf(captured: CapturedEvent): readonly [uuid: string, bytes: number,
 }
 
 /** The most distinct ids that a request with a publishable or relay key names (L1). */
-const IDS_MAX = 1_000;
+const REQUEST_IDS_MAX = 1_000;
 
 /** Throws `payload_too_large`, on which clients halve their batches, when the events name too many distinct ids. */
 function assertFewIds({ json, events }: ScannedBody): void {
-  if (events.length * IDS_OF_EVENT_MAX <= IDS_MAX) return;
+  if (events.length * IDS_OF_EVENT_MAX <= REQUEST_IDS_MAX) return;
   const ids = new Set<string>();
   for (const { start } of events) {
     for (const id of idsNamedAt(json, start)) ids.add(id);
-    if (ids.size <= IDS_MAX) continue;
-    const message = `With a publishable or relay key a request names at most ${IDS_MAX} distinct ids. Send fewer events at a time.`;
+    if (ids.size <= REQUEST_IDS_MAX) continue;
+    const message = `With a publishable or relay key a request names at most ${REQUEST_IDS_MAX} distinct ids. Send fewer events at a time.`;
     throw new PurserError("payload_too_large", message);
   }
 }

@@ -43,12 +43,12 @@ export function storeEvents(
   areWarned: boolean,
 ): Promise<StoredEvents> {
   const isVerified = ctx.caller.kind === "secret";
-  return withTombstones(ctx, async (standing, guard) => {
+  return withTombstones(ctx, async (fingerprints, guard) => {
     const guards: EventBatch["guards"] = async (some) => [
       guard,
-      ...(standing.length === 0
+      ...(fingerprints.length === 0
         ? []
-        : await personGuards(ctx, standing, idsWritten(some, isVerified), idsMentioned(some))),
+        : await personGuards(ctx, fingerprints, idsWritten(some, isVerified), idsMentioned(some))),
     ];
     let remaining = nothingErased;
     for (;;) {
@@ -58,7 +58,7 @@ export function storeEvents(
       } catch (error) {
         if (!(error instanceof PersonErased)) throw error;
         const ids = [...idsWritten(events, isVerified), ...idsMentioned(events)];
-        remaining = withoutErased(events, await findErased(ctx, standing, ids), isVerified);
+        remaining = withoutErased(events, await findErased(ctx, fingerprints, ids), isVerified);
       }
     }
   });

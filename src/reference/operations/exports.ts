@@ -5,16 +5,16 @@ import { exportDocument, exportPersonOutput, revokeLinksOutput } from "../../exp
 import type { Operation } from "../operation.ts";
 import { EXAMPLE } from "./common.ts";
 
-const userId = "user_42";
+const exampleUserId = "user_42";
 const examplePerson = {
   personId: "per_3nWq8sT1yB6kZc0vLx5MdE",
   distinctIds: [
-    { distinctId: userId, linkedAt: "2025-11-03T09:15:00.000Z", via: null, claimedBy: null, isVerified: false },
+    { distinctId: exampleUserId, linkedAt: "2025-11-03T09:15:00.000Z", via: null, claimedBy: null, isVerified: false },
     {
       distinctId: "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f",
       linkedAt: "2025-11-03T09:15:00.000Z",
       via: "identify",
-      claimedBy: userId,
+      claimedBy: exampleUserId,
       isVerified: false,
     },
   ],
@@ -29,7 +29,7 @@ const examplePerson = {
 const pageView = {
   uuid: "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b",
   event: "$pageview",
-  distinctId: userId,
+  distinctId: exampleUserId,
   timestamp: "2026-01-15T11:58:20.000Z",
   receivedAt: "2026-01-15T11:58:21.407Z",
   isVerified: false,
@@ -49,7 +49,7 @@ export const exportOperations: readonly Operation[] = [
       "so a link is returned even if nothing is stored. The request is recorded and appears in the export.",
     access: "secret",
     publishableGets: "requires_secret_key",
-    body: { schema: exportPersonInput, example: { distinctId: userId } },
+    body: { schema: exportPersonInput, example: { distinctId: exampleUserId } },
     success: {
       description: "The link.",
       schema: exportPersonOutput,
@@ -73,7 +73,7 @@ export const exportOperations: readonly Operation[] = [
       "one. A download that has begun is finished. Links for other ids of the person stay valid.",
     access: "secret",
     publishableGets: "requires_secret_key",
-    body: { schema: revokeLinksInput, example: { distinctId: userId } },
+    body: { schema: revokeLinksInput, example: { distinctId: exampleUserId } },
     success: { description: "How many valid links were ended.", schema: revokeLinksOutput, example: { revoked: 1 } },
     errors: ["export_unavailable"],
     writesForId: "silent",
@@ -99,7 +99,7 @@ export const exportOperations: readonly Operation[] = [
         exportedAt: "2026-01-15T12:00:00.000Z",
         appId: EXAMPLE.appId,
         mode: "live",
-        distinctId: userId,
+        distinctId: exampleUserId,
         person: examplePerson,
         events: { analytics: [pageView], metering: [] },
         consentLog: [],
