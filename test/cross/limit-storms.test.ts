@@ -22,8 +22,8 @@ const codes = (answers: readonly Answer[]) =>
   new Set(answers.filter(({ status }) => status !== 200).map(({ body }) => body.error.code));
 
 type World = Awaited<ReturnType<typeof limitsWorld>>;
-const expectSound = async ({ done }: World) =>
-  expect(await done("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true });
+const expectSound = async ({ callOk }: World) =>
+  expect(await callOk("GET", "/credits/verify?userId=u")).toMatchObject({ isSound: true });
 
 describe("usage limits in three isolates", () => {
   it("let exactly ten units of a hundred concurrent events, holds and lists pass, and send one message when ten is reached", async () => {
@@ -54,10 +54,10 @@ describe("usage limits in three isolates", () => {
       const world = await limitsWorld({ limits, pick: inTurn(3) });
       const open: string[] = [];
       for (let index = 0; index < 8; index++) {
-        open.push(await world.held(random.integer(1, 3), { onExpiry: index < 4 ? "return" : "charge" }));
+        open.push(await world.holdOk(random.integer(1, 3), { onExpiry: index < 4 ? "return" : "charge" }));
       }
-      const charged = await world.held(2, { onExpiry: "charge", expiresInSeconds: 1 });
-      const returned = await world.held(2, { expiresInSeconds: 1 });
+      const charged = await world.holdOk(2, { onExpiry: "charge", expiresInSeconds: 1 });
+      const returned = await world.holdOk(2, { expiresInSeconds: 1 });
       world.clock.advance(1_000);
       const cron = () => scheduled(bound(), { isolate: {}, now: world.clock.now, newId: randomId });
       const quantities = () => ({ count: random.integer(0, 3), ...(random.chance(0.3) && { tokens: 1 }) });
@@ -95,7 +95,7 @@ describe("usage limits in three isolates", () => {
     const path = `/usage/limits/${world.limitIds[0]}/amount`;
     const [events] = await Promise.all([
       Promise.all(times(40, () => world.event(1))),
-      world.done("PUT", path, { userId: "u", amount: 20 }),
+      world.callOk("PUT", path, { userId: "u", amount: 20 }),
     ]);
     const [used = 0] = await world.used();
     expect(used).toBe(passed(events));
@@ -116,7 +116,7 @@ describe("the windows of usage limits", () => {
     async (every, endMs) => {
       const world = await limitsWorld({ limits: [{ every, amount: 5 }] });
       world.clock.ms = endMs - 1;
-      const spanning = await world.held(2, { expiresInSeconds: 3_600 });
+      const spanning = await world.holdOk(2, { expiresInSeconds: 3_600 });
       await world.use(3);
       const refused = await world.event(1);
       expect(refused.headers.get("retry-after")).toBe("1");
@@ -142,11 +142,11 @@ describe("the windows of usage limits", () => {
         key: world.app.keys.sk_test,
         body: { eventId, userId: "u", event: "chat", quantities: { count }, onShortage: "reject" },
       });
-    const used = async () => (await world.asked("GET", "/usage/limits?userId=u")).limits[0].used;
+    const used = async () => (await world.callOk("GET", "/usage/limits?userId=u")).limits[0].used;
     await world.move(1);
     await world.admin("POST", "/webhooks", { mode: "test", url: "https://receiver.example/hook" });
     for (const [index, leap] of [1, 100, 7, 1].entries()) {
-      await world.asked("POST", "/usage/reservations", {
+      await world.callOk("POST", "/usage/reservations", {
         ...{ userId: "u", event: "chat", quantities: { count: 1, tokens: 1 }, expiresInSeconds: 86_400 },
       });
       expect(

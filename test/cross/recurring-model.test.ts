@@ -234,7 +234,7 @@ describe("a test clock", () => {
     const startMs = world.clock.ms;
     const startsAt = iso(Date.UTC(2026, 0, 31, 23, 59, 59, 999));
     const body = { recurringId: `rec_${world.app.environments.test.id}`, userId: "u", packId: world.packId };
-    await world.asked("POST", "/credits/recurring", { ...body, every: "month", rolloverPeriods: 1, startsAt });
+    await world.callOk("POST", "/credits/recurring", { ...body, every: "month", rolloverPeriods: 1, startsAt });
     const targetMs = Date.UTC(2035, 11, 31);
     let answer = await world.put(targetMs - startMs);
     for (let runs = 0; runs < 400 && answer.body.status !== "ready"; runs++) {
@@ -253,7 +253,7 @@ describe("a test clock", () => {
     expect(expected).toHaveLength(119);
     expect(stored.map(({ ref, fromMs, expiresMs }) => [ref, iso(fromMs), iso(expiresMs)])).toEqual(expected);
     // Each period was written at its own beginning, not later.
-    const entries = await world.asked("GET", "/credits/history?userId=u&limit=500");
+    const entries = await world.callOk("GET", "/credits/history?userId=u&limit=500");
     const written = entries.entries.map(({ occurredAt }: { occurredAt: string }) => occurredAt).reverse();
     expect(written).toEqual(expected.map(([, fromAt]) => fromAt));
   });

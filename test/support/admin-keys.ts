@@ -15,7 +15,7 @@ interface Rights {
 /** Creates an administration key through the API. */
 export async function makeAdminKey(call: Client, rights: Rights): Promise<{ key: string; adminKeyId: string }> {
   const body = { name: "Test", ...rights };
-  const made = await call("POST", "/api/v1/admin/keys", { key: env.ADMIN_TOKEN, body });
-  expect(made.status).toBe(200);
-  return { key: made.body.key, adminKeyId: made.body.adminKeyId };
+  const answer = await call("POST", "/api/v1/admin/keys", { key: env.ADMIN_TOKEN, body });
+  expect(answer.status).toBe(200);
+  return { key: answer.body.key, adminKeyId: answer.body.adminKeyId };
 }

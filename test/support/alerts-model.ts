@@ -1,5 +1,5 @@
 import { DAY_MS } from "../../src/lib/time.ts";
-/** A model of alerts and expiry notices (rules H5 and H6), computed from the ledger. It uses no SQL and no logic from src. */
+/** A model of alerts and expiry notices (rules H5 and H6), computed from the ledger. It uses no SQL and none of the logic in `src`. */
 
 export interface Entry {
   readonly user: string;
@@ -33,6 +33,7 @@ type Balance = Issued & {
   total: number;
   remaining: number;
   revoked: boolean;
+  /** Whether the cron has found that the balance expired. */
   isFound: boolean;
   readonly noticedDays: Set<number>;
 };
@@ -43,7 +44,7 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
   const lastSeqs = new Map<string, number>();
   const fired = new Set<string>();
 
-  const shownIn = (user: string, alert: Alert | null) =>
+  const balancesFor = (user: string, alert: Alert | null) =>
     [...balances.values()].filter(
       (b) => b.user === user && (alert === null || (b.unit === alert.unit && alert.packs.includes(b.pack))),
     );
@@ -53,11 +54,11 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
       ? (alert?.below.amount ?? 1)
       : Math.ceil(Number((alert.below.percent * issued).toFixed(6)) / 100);
 
-  /** Changes the balances of a user, and returns the alerts that fire. */
-  const move = (user: string, nowMs: number, act: () => boolean): string[] => {
-    // The live balances, with and without expired ones that the cron has not found yet.
+  /** Calls `act`, which changes balances of the user and returns whether it raised one. Returns the alerts that fire. */
+  const change = (user: string, nowMs: number, act: () => boolean): string[] => {
+    // An alert is evaluated over the live balances, and again with the expired balances that the cron has not found yet.
     const views = [null, ...alerts].map((alert) => {
-      const all = shownIn(user, alert).filter((b) => !b.isFound && totalOf(b) > 0);
+      const all = balancesFor(user, alert).filter((b) => !b.isFound && totalOf(b) > 0);
       const live = all.filter((b) => b.expiresAt > nowMs);
       const sides = [live, all].map((of) => ({
         of,
@@ -69,12 +70,12 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
       }));
       return { alert, sides };
     });
-    const lifts = act();
+    const isRaised = act();
     return views.flatMap(({ alert, sides }) => {
       const key = `${user} ${alert?.id ?? ""}`;
-      const now = shownIn(user, alert).filter((b) => !b.isFound && b.expiresAt > nowMs && totalOf(b) > 0);
+      const now = balancesFor(user, alert).filter((b) => !b.isFound && b.expiresAt > nowMs && totalOf(b) > 0);
       const left = now.reduce((sum, b) => sum + totalOf(b), 0);
-      if (lifts) {
+      if (isRaised) {
         if (
           left > 0 &&
           left >=
@@ -103,12 +104,12 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
     /** The entries and the issued balances of one batch for a user. */
     batch(user: string, entries: readonly Entry[], issued: readonly Issued[], nowMs: number): string[] {
       if (entries.length === 0) return [];
-      return move(user, nowMs, () => {
+      return change(user, nowMs, () => {
         for (const b of issued) {
           const fresh = { total: 0, remaining: 0, revoked: false, isFound: false, noticedDays: new Set<number>() };
           balances.set(b.id, { ...b, ...fresh });
         }
-        let lifts = false;
+        let isRaised = false;
         for (const { balanceId, delta, reason, isRevoked, reservationId, seq } of entries) {
           const b = balances.get(balanceId);
           if (b === undefined) throw new Error(`The model has no balance ${balanceId}.`);
@@ -117,12 +118,12 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
           const isHold = reason.startsWith("reservation_") || (reason === "admin_adjust" && reservationId !== null);
           if (!isHold) {
             b.total += delta;
-            lifts ||= delta > 0;
+            isRaised ||= delta > 0;
           }
           b.revoked = isRevoked;
           lastSeqs.set(user, seq);
         }
-        return lifts;
+        return isRaised;
       });
     },
     /** The expiries that a run of the cron finds. */
@@ -136,13 +137,13 @@ export function createAlertsModel(alerts: readonly Alert[], days: readonly numbe
           messages.push(`expiring ${b.user} ${b.id} ${b.remaining} in ${Math.min(...due)}`);
         }
       }
-      const ended = [...balances.values()].filter((b) => !b.isFound && b.expiresAt <= nowMs);
-      for (const b of ended)
+      const expired = [...balances.values()].filter((b) => !b.isFound && b.expiresAt <= nowMs);
+      for (const b of expired)
         if (!b.revoked && b.remaining > 0) messages.push(`expired ${b.user} ${b.id} ${b.remaining}`);
-      for (const user of new Set(ended.map((b) => b.user))) {
+      for (const user of new Set(expired.map((b) => b.user))) {
         messages.push(
-          ...move(user, nowMs, () => {
-            for (const b of ended) if (b.user === user) b.isFound = true;
+          ...change(user, nowMs, () => {
+            for (const b of expired) if (b.user === user) b.isFound = true;
             return false;
           }),
         );

@@ -3,9 +3,9 @@ import { expect } from "vitest";
 import type { Pair } from "./history.ts";
 import { fromSteps, type Unit } from "./model-amounts.ts";
 
-/** `toEqual`, called only on a difference, because it takes most of the time of a long history. */
-function expectSame(seen: unknown, expected: unknown, where: string): void {
-  if (JSON.stringify(seen) !== JSON.stringify(expected)) expect(seen, where).toEqual(expected);
+/** Calls `toEqual` only if there is a difference, because `toEqual` takes most of the time of a long history. */
+function expectSame(actual: unknown, expected: unknown, where: string): void {
+  if (JSON.stringify(actual) !== JSON.stringify(expected)) expect(actual, where).toEqual(expected);
 }
 
 type Row = Readonly<Record<string, string | number | null>>;
@@ -32,23 +32,23 @@ export async function compareState(pair: Pair, where: string): Promise<void> {
     ).bind(environmentId, since),
   ]);
   const inUnits = (row: Row, steps: string): number => fromSteps(row.unit as Unit, BigInt(row[steps] ?? 0));
-  const held = (balances?.results ?? []).map((row) => {
+  const storedBalances = (balances?.results ?? []).map((row) => {
     if (row.sum !== row.steps) throw new Error(`${row.id} is not the sum of its ledger ${where}`);
     return [row.id, inUnits(row, "steps"), row.revoked === 1];
   });
-  const own = model.balances.map((b) => [b.id, fromSteps(b.unit, b.remaining), b.revoked] as const);
+  const modelBalances = model.balances.map((b) => [b.id, fromSteps(b.unit, b.remaining), b.revoked] as const);
   expectSame(
-    held,
-    own.toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    storedBalances,
+    modelBalances.toSorted(([a], [b]) => (a < b ? -1 : 1)),
     `balances ${where}`,
   );
 
-  const written = (ledger?.results ?? []).map(({ seq, ...row }) => {
+  const storedRows = (ledger?.results ?? []).map(({ seq, ...row }) => {
     compared.seqs.set(String(row.userId), Number(seq));
     const occurredAt = new Date(Number(row.occurredAt)).toISOString();
     return JSON.stringify({ ...row, delta: inUnits(row, "delta"), occurredAt });
   });
-  const expected = model.ledger.slice(compared.rows).map((row) => JSON.stringify(row));
-  expectSame(written.toSorted(), expected.toSorted(), `ledger rows ${where}`);
+  const modelRows = model.ledger.slice(compared.rows).map((row) => JSON.stringify(row));
+  expectSame(storedRows.toSorted(), modelRows.toSorted(), `ledger rows ${where}`);
   compared.rows = model.ledger.length;
 }

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { DAY_MS } from "../../src/lib/time.ts";
 import { columnClasses } from "./column-classes.ts";
+import { expectOk } from "./operation.ts";
 import { send } from "./people.ts";
 import {
   type Answer,
@@ -18,7 +19,7 @@ const MARK = "Zq7-ana";
 export const ANA = `${MARK}@example.com`;
 export const DEVICE = "0194685f-1b2c-7d3e-8f40-5a6b7c8d9e0f";
 export const CRM = `crm-${MARK}`;
-const text = (what: string): string => `${what} of ${MARK}`;
+const text = (kind: string): string => `${kind} of ${MARK}`;
 
 export interface ErasureWorld {
   readonly clock: Clock;
@@ -47,25 +48,19 @@ export async function erasureWorld(bindings: Bindings = {}): Promise<ErasureWorl
   };
 }
 
-async function done(answer: Promise<Answer>): Promise<Answer> {
-  const settled = await answer;
-  if (settled.status !== 200) throw new Error(`${settled.status} ${JSON.stringify(settled.body)}`);
-  return settled;
-}
-
 const consentTexts = { source: text("source"), method: text("method"), noticeVersion: text("notice") };
 const chat = (tokens: number) => ({ event: "chat.completed", model: "large", quantities: { tokens } });
 
 /** Stores all kinds of data about a person: Ana, her device, and her id in another system. */
 export async function fillPerson({ app, call, clock, post }: ErasureWorld, userId = ANA): Promise<void> {
-  const write = (path: string, body: object) => done(post(path, body));
+  const write = (path: string, body: object) => expectOk(post(path, body));
   const grant = (more: object) => write("credits/grant", { userId, packId: "Two", notes: text("notes"), ...more });
   const tag = userId;
   const { body: granted } = await grant({ externalRef: `order-${tag}` });
   await grant({ externalRef: `order-2-${tag}` });
   const { body: other } = await grant({});
-  await write("usage/events", { eventId: `e1-${tag}`, userId, ...chat(30), properties: { told: text("a property") } });
-  const large = { told: text("much").repeat(100) };
+  await write("usage/events", { eventId: `e1-${tag}`, userId, ...chat(30), properties: { note: text("a property") } });
+  const large = { note: text("much").repeat(100) };
   await write("usage/events", { eventId: `e5-${tag}`, userId, ...chat(3), properties: large });
   await write("usage/events", { eventId: `e2-${tag}`, userId, event: "seen", quantities: { count: 0 } });
   const reserve = (name: string, more: object) =>
@@ -97,11 +92,12 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   const ref = { userId, externalRef: `order-2-${tag}`, refundRef: `stripe:${tag}` };
   await write("credits/refund", { ...ref, share: { part: 1, of: 4 } });
   await write("credits/revoke", { balanceId: other.balanceId, reason: text("why") });
-  const adjusted = await call("POST", `/api/v1/admin/balances/${granted.balanceId}/adjust`, {
-    key: env.ADMIN_TOKEN,
-    body: { delta: 5, note: text("a note"), adjustmentId: `adj-${tag}` },
-  });
-  if (adjusted.status !== 200) throw new Error(JSON.stringify(adjusted.body));
+  await expectOk(
+    call("POST", `/api/v1/admin/balances/${granted.balanceId}/adjust`, {
+      key: env.ADMIN_TOKEN,
+      body: { delta: 5, note: text("a note"), adjustmentId: `adj-${tag}` },
+    }),
+  );
   await write("consent", { distinctId: userId, purpose: text("purpose"), decision: "granted", ...consentTexts });
   await send(call, app.keys.sk_live, [
     { event: text("event"), distinct_id: userId, properties: { $set: { email: userId } } },
@@ -129,7 +125,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
     ].map((sql) => env.DB.prepare(sql)),
   );
   const { body: link } = await write("export-person", { distinctId: userId });
-  await done(call("GET", link.downloadUrl));
+  await expectOk(call("GET", link.downloadUrl));
 }
 
 /** The columns of each table that an erasure must handle. */

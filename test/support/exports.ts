@@ -5,9 +5,9 @@ import { type ExportDocument, exportDocumentSchema } from "../../src/exports/res
 import { DAY_MS, iso } from "../../src/lib/time.ts";
 import { bound, type Clock, startIsolate, type TestApp } from "./world.ts";
 
-// The schema in the form that is published, without undefined values.
-const published = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
-const validator = new Validator(published, "2020-12", false);
+// The published form of the schema, which has no undefined values.
+const schema = JSON.parse(JSON.stringify(exportDocumentSchema())) as Schema;
+const validator = new Validator(schema, "2020-12", false);
 
 /** Parses a document and checks it against the published JSON Schema. */
 export function readDocument(text: string): ExportDocument {

@@ -71,13 +71,13 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
       );
     case "reserve": {
       const { use, seconds, reservationId, onExpiry } = request;
-      const own = reservationId === null ? {} : { reservationId };
+      const idField = reservationId === null ? {} : { reservationId };
       return post("usage/reservations", {
         ...use,
         quantities: use.quantities ?? {},
         expiresInSeconds: seconds,
         ...(onExpiry && { onExpiry }),
-        ...own,
+        ...idField,
       });
     }
     case "commit":
@@ -136,7 +136,7 @@ async function sendTo(pair: Pair, request: Request): Promise<Pick<Answer, "statu
 }
 
 function limitOf({ model }: Pair, name: string): Limit {
-  const limit = model.limits.limits.find((one) => one.name === name);
+  const limit = model.limits.limits.find((limit) => limit.name === name);
   if (limit === undefined) throw new Error(`The history names an unknown limit: ${name}.`);
   return limit;
 }
@@ -146,7 +146,7 @@ async function allReservations(
   get: (path: string) => Promise<Answer>,
   { userId, status, limit }: Extract<Request, { kind: "reservations" }>,
 ): Promise<Pick<Answer, "status" | "body">> {
-  const found: object[] = [];
+  const reservations: object[] = [];
   let cursor: string | null = null;
   do {
     const parts = { userId, limit: `${limit}`, ...(status && { status }), ...(cursor && { cursor }) };
@@ -155,9 +155,9 @@ async function allReservations(
     const page: object[] = answer.body.reservations;
     cursor = answer.body.nextCursor;
     expect(page.length).toSatisfy((n: number) => (cursor === null ? n <= limit : n === limit));
-    found.push(...page);
+    reservations.push(...page);
   } while (cursor !== null);
-  return { status: 200, body: found };
+  return { status: 200, body: reservations };
 }
 
 type ListResult = { readonly error?: { readonly code: string; readonly details?: object } };
@@ -220,8 +220,8 @@ const resultOf = ({ code, body }: ModelAnswer) => ({ ...(code && { code }), ...(
 /** The model's response. Ids that Purser created are taken from Purser's response. */
 function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | "body">): ModelAnswer {
   const { model, packs, erasures } = pair;
-  const refused = erasures.refuse(request);
-  if (refused !== null) return refused;
+  const refusal = erasures.refuse(request);
+  if (refusal !== null) return refusal;
   switch (request.kind) {
     case "grant": {
       const { userId, ref, quantity } = request;
@@ -258,8 +258,8 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
         ),
       };
     case "reserve": {
-      const made = answer.status === 200 ? (answer.body.reservationId as string) : "res_refused";
-      return model.reserve(request.use, request.seconds, request.onExpiry, request.reservationId ?? made);
+      const createdId = answer.status === 200 ? (answer.body.reservationId as string) : "res_refused";
+      return model.reserve(request.use, request.seconds, request.onExpiry, request.reservationId ?? createdId);
     }
     case "commit":
     case "extend":
@@ -285,7 +285,10 @@ function askModel(pair: Pair, request: Request, answer: Pick<Answer, "status" | 
       const { limitId } = limitOf(pair, request.name);
       model.expire(request.userId);
       model.limits.setOwn(request.userId, limitId, request.amount);
-      return { status: 200, body: model.limits.standings(request.userId).find((one) => one.limitId === limitId) };
+      return {
+        status: 200,
+        body: model.limits.standings(request.userId).find((standing) => standing.limitId === limitId),
+      };
     }
     case "standings":
       return { status: 200, body: model.limits.standings(request.userId) };
@@ -306,7 +309,7 @@ const isPartlyUnavailable = (body: { results?: ListResult[] } | null): boolean =
 
 /**
  * The response to a list without the parts that may differ in a repeat: shortages that later events of the list changed, and the
- * reason of an event whose id a later event of the list also has.
+ * error code of an event whose id a later event of the list also has.
  */
 function withoutRepeatDifferences(
   list: readonly { readonly spent: Spent }[],
@@ -315,7 +318,7 @@ function withoutRepeatDifferences(
   const results = body as { code?: string; body?: unknown }[];
   const ids = list.map(({ spent }) => spent.eventId);
   const isTakenLater = (place: number) => ids.lastIndexOf(ids[place] ?? "") > place;
-  // The events after one without enough credits may have reached a limit.
+  // An event that was refused for insufficient credits may be refused by a limit in the repeat, because later events count.
   const isShort = (code: string) => code === "insufficient_credits" || code === "usage_limit_reached";
   const shown = results.map((result, place) =>
     result.code === undefined
@@ -342,23 +345,25 @@ export async function exchange(
   where: string,
   planned: { faulty: FaultyD1; plan: FaultPlan } | null = null,
 ): Promise<ModelAnswer> {
-  const told = `${where}: ${JSON.stringify(request)}${planned === null ? "" : ` under ${JSON.stringify(planned.plan)}`}`;
+  const context = `${where}: ${JSON.stringify(request)}${planned === null ? "" : ` under ${JSON.stringify(planned.plan)}`}`;
   const { answer, isRepeat } =
     planned === null
       ? { answer: await sendTo(pair, request), isRepeat: false }
       : await persist(pair, request, planned.faulty, planned.plan);
-  const said = inModelForm(request, answer);
+  const modelForm = inModelForm(request, answer);
   const expected = askModel(pair, request, answer);
   pair.model.limits.endRequest();
   // The first request may have been stored although its answer was lost. Then the second is a replay.
-  const seen = isRepeat ? { ...said, replayed: expected.replayed } : said;
+  const actual = isRepeat ? { ...modelForm, replayed: expected.replayed } : modelForm;
   // A repeated delivery of Stripe has no further effect (S5).
-  if (isRepeat && request.kind === "stripe") seen.body = expected.body;
+  if (isRepeat && request.kind === "stripe") actual.body = expected.body;
   if (isRepeat && request.kind === "events") {
     const { list } = request;
-    expect(withoutRepeatDifferences(list, seen), `answer to ${told}`).toEqual(withoutRepeatDifferences(list, expected));
+    expect(withoutRepeatDifferences(list, actual), `response to ${context}`).toEqual(
+      withoutRepeatDifferences(list, expected),
+    );
   } else {
-    expect(seen, `answer to ${told}`).toEqual(expected);
+    expect(actual, `response to ${context}`).toEqual(expected);
   }
-  return said;
+  return modelForm;
 }

@@ -47,7 +47,7 @@ function uuidOf(tag: string): string {
   return `00000000-0000-4000-8000-${hex.toString(16).padStart(12, "0")}`;
 }
 
-/** Every kind of route that needs a key. The application must have the pack "Pack", and the user "u" credits. */
+/** Every kind of route that needs a key. The application must have the pack "Pack", and its user "u" must have credits. */
 export const keyedRoutes: readonly KeyedRoute[] = [
   { name: "list", kind: "sk_live", writes: false, request: () => ({ path: "/api/v1/credits?userId=u" }) },
   {
@@ -242,10 +242,10 @@ export async function callKeyed(
   });
 }
 
-/** Prepares a call. */
+/** Sends the request that prepares the call, if the route needs one. */
 export async function prepareKeyed(call: Client, route: KeyedRoute, app: TestApp, tag: string): Promise<void> {
-  const made = route.before?.(tag);
-  if (made === undefined) return;
-  const { status } = await call("POST", made.path, { key: app.keys.sk_live, body: made.body });
+  const request = route.before?.(tag);
+  if (request === undefined) return;
+  const { status } = await call("POST", request.path, { key: app.keys.sk_live, body: request.body });
   if (status !== 200) throw new Error(`${route.name}: the preparation got ${status}.`);
 }

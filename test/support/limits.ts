@@ -5,7 +5,7 @@ import { type Bindings, Clock, makeApp, makeClient, makePack, type PickIsolate, 
 
 const MILLION_CREDITS: TestItem = { amountSteps: 1_000_000_000, unit: "count" };
 
-interface Given {
+interface LimitsOptions {
   readonly limits?: readonly object[];
   readonly items?: readonly TestItem[];
   readonly bindings?: Bindings;
@@ -18,7 +18,7 @@ export async function limitsWorld({
   items = [MILLION_CREDITS],
   bindings = {},
   pick = () => 0,
-}: Given = {}) {
+}: LimitsOptions = {}) {
   const clock = new Clock();
   const app = await makeApp();
   const call = makeClient(clock, bindings, randomId, pick);
@@ -29,28 +29,30 @@ export async function limitsWorld({
       ...(body === undefined ? {} : { body }),
     });
   const key = app.keys.sk_live;
+  /** Calls the API with the live secret key. */
   const ask = (method: string, path: string, body?: object) =>
     call(method, `/api/v1${path}`, { key, ...(body === undefined ? {} : { body }) });
-  const done = async (method: string, path: string, body?: object) => {
+  /** Like `ask`, but expects the status 200 and returns the body. */
+  const callOk = async (method: string, path: string, body?: object) => {
     const answer = await ask(method, path, body);
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
     return answer.body;
   };
-  let made = 0;
+  let limitCount = 0;
   const makeLimit = async (fields: object = {}): Promise<string> => {
-    const limit = { mode: "live", name: `Limit ${made++}`, unit: "count", amount: 10, every: "day", ...fields };
+    const limit = { mode: "live", name: `Limit ${limitCount++}`, unit: "count", amount: 10, every: "day", ...fields };
     const answer = await admin("POST", "/usage-limits", limit);
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
     return answer.body.limitId;
   };
   const limitIds: string[] = [];
   for (const limit of limits) limitIds.push(await makeLimit(limit));
-  const grant = (userId = "u") => done("POST", "/credits/grant", { userId, packId });
+  const grant = (userId = "u") => callOk("POST", "/credits/grant", { userId, packId });
   await grant();
-  let events = 0;
+  let eventCount = 0;
   const event = (count: number, fields: object = {}) =>
     ask("POST", "/usage/events", {
-      eventId: `e${events++}`,
+      eventId: `e${eventCount++}`,
       userId: "u",
       event: "chat",
       quantities: { count },
@@ -69,24 +71,25 @@ export async function limitsWorld({
       expiresInSeconds: 60,
       ...fields,
     });
-  const held = async (count: number, fields: object = {}): Promise<string> => {
+  /** Makes a reservation, and returns its id. */
+  const holdOk = async (count: number, fields: object = {}): Promise<string> => {
     const answer = await hold(count, fields);
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
     return answer.body.reservationId;
   };
   const commit = (reservationId: string, count: number, fields: object = {}) =>
     ask("POST", `/usage/reservations/${reservationId}/commit`, {
-      eventId: `e${events++}`,
+      eventId: `e${eventCount++}`,
       quantities: { count },
       ...fields,
     });
   const release = (reservationId: string) => ask("POST", `/usage/reservations/${reservationId}/release`);
   /** The user's usage of each limit, in the order of creation. */
-  const standings = async (userId = "u") => (await done("GET", `/usage/limits?userId=${userId}`)).limits;
+  const standings = async (userId = "u") => (await callOk("GET", `/usage/limits?userId=${userId}`)).limits;
   const used = async (userId = "u"): Promise<number[]> =>
     (await standings(userId)).map((standing: { used: number }) => standing.used);
   return {
-    ...{ clock, app, call, key, packId, admin, ask, done, makeLimit, limitIds, grant },
-    ...{ event, use, hold, held, commit, release, standings, used },
+    ...{ clock, app, call, key, packId, admin, ask, callOk, makeLimit, limitIds, grant },
+    ...{ event, use, hold, holdOk, commit, release, standings, used },
   };
 }

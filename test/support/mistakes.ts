@@ -6,15 +6,16 @@ import { userToken } from "./keyed-routes.ts";
 import { expectError } from "./refusals.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack, makePack, type TestApp } from "./world.ts";
 
-/** The world of a mistake: an application with two packs, and the user "ana" with a balance. */
+/** An application with two packs, and the user "ana" with a balance. */
 export interface MistakenWorld {
   readonly app: TestApp;
   readonly keys: TestApp["keys"];
   readonly adminToken: string;
   /** A token of "ana". */
   readonly userToken: string;
-  /** A pack with items, "Starter"; a legacy pack in cents, "Wallet". */
+  /** The pack "Starter", which has items. */
   readonly packId: string;
+  /** The legacy pack "Wallet", in cents. */
   readonly walletId: string;
   readonly balanceId: string;
 }
@@ -35,7 +36,7 @@ export interface Mistake {
   readonly send: (world: MistakenWorld) => Sent;
   readonly code: ErrorCode;
   readonly param?: string;
-  /** The texts that the message must contain. */
+  /** Texts that the message must contain. */
   readonly says: readonly string[];
 }
 
@@ -64,7 +65,7 @@ async function makeWorld(clock: Clock): Promise<MistakenWorld> {
   };
 }
 
-/** Makes each mistake. Expects a message that says what to change and repeats no secret, and no effect. */
+/** Defines a test for each mistake. The message must say what to change and repeat no secret, and nothing may be written. */
 export function describeMistakes(about: string, mistakes: readonly Mistake[]): void {
   describe(about, () => {
     const clock = new Clock();
@@ -74,7 +75,7 @@ export function describeMistakes(about: string, mistakes: readonly Mistake[]): v
       world = await makeWorld(clock);
     });
 
-    it.each(mistakes.map((mistake) => [mistake.name, mistake] as const))("%s", async (_name, mistake) => {
+    it.each(mistakes.map((mistake) => [mistake.name, mistake] as const))("example: %s", async (_name, mistake) => {
       const { method, path, key = world.keys.sk_live, headers = {}, body } = mistake.send(world);
       const before = await countRows();
       const answer = await call(method ?? (body === undefined ? "GET" : "POST"), path, {

@@ -24,7 +24,7 @@ export function createErasures(model: Model, refund: ReturnType<typeof createRef
     for (const hold of [...model.holds.values()].filter(({ use }) => use.userId === userId))
       model.holds.delete(hold.id);
     for (const [id, { use }] of [...model.events]) if (use.userId === userId) model.events.delete(id);
-    for (const b of model.balances.filter((one) => one.userId === userId)) {
+    for (const b of model.balances.filter((balance) => balance.userId === userId)) {
       Object.assign(b, { userId: name, ref: null, revoked: true, remaining: 0n });
     }
     refund.forget(userId);

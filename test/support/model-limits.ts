@@ -32,19 +32,22 @@ function windowOf(every: Limit["every"], atMs: number): { windowMs: number; endM
 /** A model of usage limits. It has no counters, but adds up the counted amounts for each read. */
 export function createLimits(clock: { now: () => number }, countedOf: (userId: string) => readonly Counted[]) {
   const limits: Limit[] = [];
-  /** Users' own amounts. Null: no limit (Q2). */
-  const own = new Map<string, number | null>();
+  /** The amounts that replace a limit's amount for one user. Null: no limit (Q2). */
+  const ownAmounts = new Map<string, number | null>();
   const keyOf = (userId: string, limitId: string) => `${limitId} ${userId}`;
   /** The windows that a message reported, with the data of the message (Q5). */
   const reported = new Map<string, { userId: string; limitId: string; resetsAt: string }>();
-  const unjudged: { userId: string; limitId: string }[] = [];
+  /** The limits that the current request counted in. */
+  const countedInRequest: { userId: string; limitId: string }[] = [];
   const standing = (limit: Limit, userId: string) => {
     const { limitId, unit, every } = limit;
     const { windowMs, endMs } = windowOf(every, clock.now());
-    const inWindow = countedOf(userId).filter((one) => one.limitId === limitId && one.windowMs === windowMs);
+    const inWindow = countedOf(userId).filter(
+      (counted) => counted.limitId === limitId && counted.windowMs === windowMs,
+    );
     const used = inWindow.reduce((sum, { steps }) => sum + steps, 0n);
-    const given = own.get(keyOf(userId, limitId));
-    const amount = given === undefined ? limit.amount : given;
+    const ownAmount = ownAmounts.get(keyOf(userId, limitId));
+    const amount = ownAmount === undefined ? limit.amount : ownAmount;
     return { windowMs, endMs, used, amount: amount === null ? null : toSteps(unit, amount) };
   };
   const stepsOf = (limit: Limit, use: Use) =>
@@ -53,15 +56,15 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
     limits,
     reported,
     setOwn: (userId: string, limitId: string, amount: number | null | undefined): void => {
-      if (amount === undefined) own.delete(keyOf(userId, limitId));
-      else own.set(keyOf(userId, limitId), amount);
+      if (amount === undefined) ownAmounts.delete(keyOf(userId, limitId));
+      else ownAmounts.set(keyOf(userId, limitId), amount);
     },
     /** The amounts that an event or a hold adds to the counters. */
     count: (use: Use): readonly Counted[] =>
       limits.flatMap((limit) => {
         const steps = stepsOf(limit, use);
         if (steps === 0n) return [];
-        unjudged.push({ userId: use.userId, limitId: limit.limitId });
+        countedInRequest.push({ userId: use.userId, limitId: limit.limitId });
         return [{ limitId: limit.limitId, windowMs: windowOf(limit.every, clock.now()).windowMs, steps }];
       }),
     /** The refusals as `details`, in the order in which the limits were created (Q4, U11). */
@@ -88,8 +91,8 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
       }),
     /** Ends a request. Reports each window that the request counted in and that is now used up, once a window (Q5). */
     endRequest: (): void => {
-      for (const { userId, limitId } of unjudged.splice(0)) {
-        const limit = limits.find((one) => one.limitId === limitId);
+      for (const { userId, limitId } of countedInRequest.splice(0)) {
+        const limit = limits.find((each) => each.limitId === limitId);
         if (limit === undefined) continue;
         const { used, amount, windowMs, endMs } = standing(limit, userId);
         const key = `${keyOf(userId, limitId)} ${windowMs}`;
@@ -99,8 +102,8 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
     },
     /** Removes an erased user's own amounts and reports. */
     forget: (userId: string): void => {
-      for (const { limitId } of limits) own.delete(keyOf(userId, limitId));
-      for (const [key, one] of reported) if (one.userId === userId) reported.delete(key);
+      for (const { limitId } of limits) ownAmounts.delete(keyOf(userId, limitId));
+      for (const [key, report] of reported) if (report.userId === userId) reported.delete(key);
     },
   };
 }

@@ -41,8 +41,8 @@ const isBack = ({ reservationId, reason }: Entry, holdId: string) =>
 const lastSeq = (entries: readonly Entry[]): number | null => entries.at(-1)?.seq ?? null;
 
 /** The messages and ledger entries of an environment. Erased users are left out, because they cause no messages. */
-async function read(environmentId: number): Promise<{ entries: Entry[]; told: SentMessage[] }> {
-  const [entries, told] = await env.DB.batch([
+async function read(environmentId: number): Promise<{ entries: Entry[]; messages: SentMessage[] }> {
+  const [entries, messages] = await env.DB.batch([
     env.DB.prepare(
       `SELECT a.user_id AS userId, l.seq AS seq, l.balance_id AS balanceId, l.unit AS unit, l.delta_steps AS delta,
          l.balance_after_steps AS after, l.reason AS reason, l.event_id AS eventId, l.reservation_id AS reservationId,
@@ -56,10 +56,10 @@ async function read(environmentId: number): Promise<{ entries: Entry[]; told: Se
        ) AS deliveries FROM webhook_messages AS m WHERE m.environment_id = ?`,
     ).bind(environmentId),
   ]);
-  const rows = (told?.results ?? []) as (Omit<SentMessage, "data"> & { data: string })[];
+  const rows = (messages?.results ?? []) as (Omit<SentMessage, "data"> & { data: string })[];
   return {
     entries: (entries?.results ?? []) as Entry[],
-    told: rows.map((row) => ({ ...row, data: JSON.parse(row.data) })),
+    messages: rows.map((row) => ({ ...row, data: JSON.parse(row.data) })),
   };
 }
 
@@ -70,7 +70,7 @@ function expectedOf(
   refunded: readonly Entry[],
 ): Omit<SentMessage, "deliveries">[] {
   const expected: { type: string; subject: string; data: object }[] = [];
-  const expectOne = (type: string, userId: string, data: object, seq: number | null) =>
+  const addExpected = (type: string, userId: string, data: object, seq: number | null) =>
     expected.push({ type, subject: userId, data: { userId, ...data, seq } });
   const amountOf = (entry: Entry) => ({
     balanceId: entry.balanceId,
@@ -81,8 +81,8 @@ function expectedOf(
 
   // The entries of a grant follow each other in the ledger.
   const issued = new Map(model.balances.map((b) => [b.id, b]));
-  for (const own of Map.groupBy(entries, ({ userId }) => userId).values()) {
-    const granted = own.filter(({ reason }) => reason === "grant");
+  for (const ofUser of Map.groupBy(entries, ({ userId }) => userId).values()) {
+    const granted = ofUser.filter(({ reason }) => reason === "grant");
     for (let at = 0; at < granted.length; ) {
       const first = issued.get(granted[at]?.balanceId ?? "");
       if (first === undefined) throw new Error("The model does not know a balance.");
@@ -94,7 +94,7 @@ function expectedOf(
           ...{ balanceId: b.id, packId: b.packId, packItemId: b.packItemId, unit: b.unit },
           ...{ initial: b.initial, expiresAt: expiryText(b.expiresAt) },
         }));
-      expectOne(
+      addExpected(
         "credits.granted",
         first.userId,
         { balances, externalRef: first.ref, source: "purchase", recurringId: null },
@@ -103,7 +103,7 @@ function expectedOf(
     }
   }
   for (const [eventId, { use, body, at: occurredMs }] of model.events) {
-    const hold = [...model.holds.values()].find((one) => one.eventId === eventId);
+    const hold = [...model.holds.values()].find((each) => each.eventId === eventId);
     const paid = entries.filter((entry) => entry.eventId === eventId);
     const returned = hold?.state === "committed" ? entries.filter((entry) => isBack(entry, hold.id)) : [];
     const { event, model: name = null, quantities } = use;
@@ -111,7 +111,7 @@ function expectedOf(
       ...{ event, model: name, quantities: { count: 1, ...quantities } },
       ...{ occurredAt: timeText(occurredMs), properties: null, ...body },
     };
-    expectOne("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));
+    addExpected("usage.recorded", use.userId, data, lastSeq(paid) ?? lastSeq(returned));
   }
   for (const hold of model.holds.values()) {
     if (hold.state !== "expired") continue;
@@ -120,9 +120,9 @@ function expectedOf(
       ...{ balanceId, packId, unit, amount: fromSteps(unit, steps) },
     }));
     const data = { reservationId: hold.id, event: hold.use.event, holds };
-    expectOne("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
+    addExpected("reservation.expired", hold.use.userId, data, holds.length === 0 ? null : lastSeq(back));
   }
-  for (const { userId, body } of refunds) expectOne("credits.refunded", userId, body, null);
+  for (const { userId, body } of refunds) addExpected("credits.refunded", userId, body, null);
   // Settlements take amounts from returns that are owed or that belong to a revoked balance.
   for (const entry of entries.filter(
     ({ reason, reservationId }) => reason === "admin_adjust" && reservationId !== null,
@@ -131,8 +131,8 @@ function expectedOf(
       b.id === entry.balanceId && holdId === entry.reservationId;
     const { isPayment, b } = model.takings.find(isIt) ?? {};
     if (isPayment) {
-      expectOne("payment.taken", entry.userId, { paymentKey: b?.paymentKey, balances: [amountOf(entry)] }, entry.seq);
-    } else expectOne("credits.adjusted", entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
+      addExpected("payment.taken", entry.userId, { paymentKey: b?.paymentKey, balances: [amountOf(entry)] }, entry.seq);
+    } else addExpected("credits.adjusted", entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
   }
   // The ledger has the changes by payments in order.
   const ofStripe = entries.filter(
@@ -140,18 +140,18 @@ function expectedOf(
       reason === "admin_adjust" && reservationId === null && note?.startsWith("Stripe "),
   );
   for (const { type, userId, paymentKey, note, entries: count } of paymentMotions) {
-    const own = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
-    for (const entry of own) ofStripe.splice(ofStripe.indexOf(entry), 1);
+    const ofMotion = ofStripe.filter((entry) => entry.userId === userId && entry.note === note).slice(0, count);
+    for (const entry of ofMotion) ofStripe.splice(ofStripe.indexOf(entry), 1);
     // A change of 0 sends no message (S4).
-    if (own.every(({ delta }) => delta === 0)) continue;
-    expectOne(type, userId, { paymentKey, balances: own.map(amountOf) }, lastSeq(own));
+    if (ofMotion.every(({ delta }) => delta === 0)) continue;
+    addExpected(type, userId, { paymentKey, balances: ofMotion.map(amountOf) }, lastSeq(ofMotion));
   }
   // The other `admin_adjust` entries are adjustments and revokes.
   const byHand = entries.filter(({ reason, reservationId }) => reason === "admin_adjust" && reservationId === null);
   for (const entry of byHand) {
     if (refunded.includes(entry) || entry.note?.startsWith("Stripe ")) continue;
     const type = entry.note === "by hand" ? "credits.adjusted" : "credits.revoked";
-    expectOne(type, entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
+    addExpected(type, entry.userId, { ...amountOf(entry), note: entry.note }, entry.seq);
   }
   return expected;
 }
@@ -159,11 +159,13 @@ function expectedOf(
 /** The entries of a refund's message: one for each balance, up to its `seq`. */
 function entriesOfRefund({ data }: SentMessage, entries: readonly Entry[]): Entry[] {
   const { userId, seq, balances } = data;
-  const own = entries.filter((one) => one.userId === userId && one.seq > seq - balances.length && one.seq <= seq);
-  const shown = own.map(({ balanceId, unit, delta }) => [balanceId, fromSteps(unit, BigInt(-delta))]);
-  const inMessage = balances.map((one: { balanceId: string; taken: number }) => [one.balanceId, one.taken]);
-  expect(shown).toEqual(inMessage);
-  return own;
+  const ofRefund = entries.filter(
+    (entry) => entry.userId === userId && entry.seq > seq - balances.length && entry.seq <= seq,
+  );
+  const inLedger = ofRefund.map(({ balanceId, unit, delta }) => [balanceId, fromSteps(unit, BigInt(-delta))]);
+  const inMessage = balances.map((balance: { balanceId: string; taken: number }) => [balance.balanceId, balance.taken]);
+  expect(inLedger).toEqual(inMessage);
+  return ofRefund;
 }
 
 /** Sorts fields, so that equal messages have equal texts. */
@@ -178,28 +180,27 @@ const inOrder = (value: unknown): unknown =>
         )
       : value;
 
-/** Checks that each effect in the model has exactly one message, each message an effect, and that a user's messages differ in `seq`. */
+/** Expects exactly one message for each effect in the model and no other message. A user's messages must differ in `seq`. */
 export async function compareMessages(pair: Pair, where: string): Promise<void> {
-  const { entries, told: all } = await read(pair.environmentId);
-  const [told, ofLimits] = [true, false].map((isOther) =>
-    all.filter(({ type }) => (type !== "usage.limit_reached") === isOther),
-  ) as [SentMessage[], SentMessage[]];
-  // test/worker/books/limits tests the other fields.
+  const { entries, messages: all } = await read(pair.environmentId);
+  const messages = all.filter(({ type }) => type !== "usage.limit_reached");
+  const ofLimits = all.filter(({ type }) => type === "usage.limit_reached");
+  // test/worker/books/limits tests the other fields of messages about limits.
   const reached = ofLimits.map(({ data: { userId, limitId, resetsAt } }) =>
     JSON.stringify({ userId, limitId, resetsAt }),
   );
-  const expected = [...pair.model.limits.reported.values()].map((one) => JSON.stringify(one));
+  const expected = [...pair.model.limits.reported.values()].map((report) => JSON.stringify(report));
   expect(reached.sort(), `limits reached ${where}`).toEqual(expected.sort());
-  const refunded = told.filter(({ type }) => type === "credits.refunded");
-  const ofRefunds = refunded.flatMap((one) => entriesOfRefund(one, entries));
-  const text = (one: Omit<SentMessage, "deliveries">) => JSON.stringify(inOrder(one));
-  const seen = told.map(({ deliveries, ...one }) => {
+  const refunded = messages.filter(({ type }) => type === "credits.refunded");
+  const ofRefunds = refunded.flatMap((message) => entriesOfRefund(message, entries));
+  const text = (message: Omit<SentMessage, "deliveries">) => JSON.stringify(inOrder(message));
+  const actual = messages.map(({ deliveries, ...message }) => {
     expect(deliveries, where).toBe(1);
-    return text(one.type === "credits.refunded" ? { ...one, data: { ...one.data, seq: null } } : one);
+    return text(message.type === "credits.refunded" ? { ...message, data: { ...message.data, seq: null } } : message);
   });
-  expect(seen.sort(), `messages ${where}`).toEqual(expectedOf(pair, entries, ofRefunds).map(text).sort());
-  for (const own of Map.groupBy(told, ({ subject }) => subject).values()) {
-    const seqs = own.flatMap(({ data }) => data.seq ?? []);
+  expect(actual.sort(), `messages ${where}`).toEqual(expectedOf(pair, entries, ofRefunds).map(text).sort());
+  for (const ofUser of Map.groupBy(messages, ({ subject }) => subject).values()) {
+    const seqs = ofUser.flatMap(({ data }) => data.seq ?? []);
     expect(new Set(seqs).size, where).toBe(seqs.length);
   }
 }

@@ -2,7 +2,7 @@ import type { Answer, Balance, createModel, Pack } from "./model.ts";
 import { toSteps } from "./model-amounts.ts";
 import type { Random } from "./random.ts";
 
-/** One of Stripe's events about the payment `of`, whose amount is 1000. It is plain data, like every request of a history. */
+/** An event of Stripe about the payment with the number `of`, whose amount is 1000. `at` is the event's time. */
 export type StripeRequest = { kind: "stripe"; of: number; at: number } & (
   | { what: "paid"; by: "session" | "intent"; userId: string; pack: string; quantity?: number }
   | { what: "refunded"; amount: number }
@@ -14,7 +14,7 @@ export type StripeRequest = { kind: "stripe"; of: number; at: number } & (
 export const REFUNDS = [100, 300, 700] as const;
 const PAYMENTS = 8;
 
-/** A random event. Payments and times repeat, so that the last event to arrive is not always the newest. */
+/** A random event. Payments and times repeat, so the event that arrives last is not always the newest. */
 export function someStripeEvent(
   random: Random,
   known: { readonly packs: readonly Pack[]; readonly users: readonly string[]; readonly past: readonly object[] },
@@ -29,7 +29,7 @@ export function someStripeEvent(
   if (what === "reinstated") return { ...common, what, which, out: random.pick([0, 0, 50] as const) };
   const by = random.pick(["session", "session", "intent"] as const);
   const first = (known.past as StripeRequest[]).find(
-    (one) => one.kind === "stripe" && one.what === "paid" && one.of === of,
+    (earlier) => earlier.kind === "stripe" && earlier.what === "paid" && earlier.of === of,
   );
   if (first !== undefined) return { ...first, ...(first.what === "paid" ? { by } : {}), at };
   const pack = random.pick(known.packs);
@@ -118,19 +118,19 @@ export function createPayments(
   const takeOrRestore = (b: Balance, share: number, isMore: boolean, note: string): void => {
     const whole = toSteps(b.unit, b.initial);
     const due = (whole * BigInt(share)) / 1000n;
-    const isOthers = b.revoked && !b.byPayment;
+    const isRevokedByOthers = b.revoked && !b.byPayment;
     const taken = b.taken ?? 0n;
     let delta = -b.remaining;
-    if (share < 1000) delta = isOthers ? 0n : taken - due > delta ? taken - due : delta;
+    if (share < 1000) delta = isRevokedByOthers ? 0n : taken - due > delta ? taken - due : delta;
     if (share === 1000 && !b.revoked) b.byPayment = true;
-    const isStill = isOthers || taken === due;
+    const isStill = isRevokedByOthers || taken === due;
     const isTaken = share === 1000 || (isStill ? isMore : taken < due);
     const why = { cause: isTaken ? "payment_taken" : "payment_restored", note };
     model.post(b, delta, "admin_adjust", why);
     if (share < 1000 && b.byPayment) [b.byPayment, b.revoked] = [false, false];
     if (share === 1000 && !b.revoked) b.revokedWhy = why;
     if (share === 1000) b.revoked = true;
-    if (!isOthers) b.taken = taken - delta;
+    if (!isRevokedByOthers) b.taken = taken - delta;
     b.owed = [];
     if (!b.revoked) model.owe(b, due - (taken - delta), why);
   };
@@ -148,7 +148,9 @@ export function createPayments(
       const pack = packs.find(({ packName }) => packName.toUpperCase() === event.pack);
       if (pack === undefined) throw new Error(`The history names an unknown pack: ${event.pack}.`);
       const items = pack.items.map((item) => ({ ...item, initial: event.quantity ?? item.initial }));
-      const own = items.map((item) => ids.find(({ packItemId }) => packItemId === (item.packItemId ?? ""))?.id ?? "");
+      const grantedIds = items.map(
+        (item) => ids.find(({ packItemId }) => packItemId === (item.packItemId ?? ""))?.id ?? "",
+      );
       const to = {
         userId: event.userId,
         ref: `stripe:pi_${event.of}`,
@@ -156,9 +158,9 @@ export function createPayments(
         note: noteOf(event),
         cause: "payment" as const,
       };
-      model.grant({ ...pack, items }, to, own);
-      for (const b of model.balances) if (own.includes(b.id)) b.paymentKey = `pi_${event.of}`;
-      payment.grants = model.balances.filter(({ id }) => own.includes(id)).map((b) => ({ b, share: 0 }));
+      model.grant({ ...pack, items }, to, grantedIds);
+      for (const b of model.balances) if (grantedIds.includes(b.id)) b.paymentKey = `pi_${event.of}`;
+      payment.grants = model.balances.filter(({ id }) => grantedIds.includes(id)).map((b) => ({ b, share: 0 }));
     }
     const share = shareOf(payment);
     const moving = payment.grants.filter((grant) => grant.share !== share);

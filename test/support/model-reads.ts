@@ -1,5 +1,5 @@
 import type { Balance, createModel, Hold } from "./model.ts";
-import { fromSteps, matches, toSteps, UNITS, type Unit, type Use } from "./model-amounts.ts";
+import { fromSteps, matches, timeText, toSteps, UNITS, type Unit, type Use } from "./model-amounts.ts";
 
 type Model = ReturnType<typeof createModel>;
 
@@ -60,13 +60,12 @@ export function modelTotals(model: Model, userId: string, fromMs: number, toMs: 
   return [...sums.values()].map(({ event, unit, steps }) => `${event} ${unit} ${fromSteps(unit, steps)}`).sort();
 }
 
-/** The current state of a reservation. A due one has the status that it will have (U13). */
+/** The current state of a reservation. A due reservation already has its next status (U13). */
 function modelReservation(model: Model, hold: Hold) {
   const { id: reservationId, use, legs, createdAt, expiresAt, settledAt, eventId } = hold;
   const isToCharge = hold.onExpiry === "charge" && !model.events.has(reservationId);
   const sent = { count: 1, ...use.quantities };
   const quantities = Object.fromEntries(UNITS.filter((unit) => unit in sent).map((unit) => [unit, sent[unit]]));
-  const iso = (ms: number) => new Date(ms).toISOString();
   return {
     ...{
       reservationId,
@@ -77,9 +76,9 @@ function modelReservation(model: Model, hold: Hold) {
       onExpiry: hold.onExpiry,
     },
     status: !model.isDue(hold) ? hold.state : isToCharge ? "committed" : "expired",
-    createdAt: iso(createdAt),
-    expiresAt: iso(expiresAt),
-    settledAt: settledAt === null ? null : iso(settledAt),
+    createdAt: timeText(createdAt),
+    expiresAt: timeText(expiresAt),
+    settledAt: settledAt === null ? null : timeText(settledAt),
     eventId: model.isDue(hold) && isToCharge ? reservationId : eventId,
     holds: legs.map(([b, steps]) => ({
       ...{ balanceId: b.id, packId: b.packId, unit: b.unit, amount: fromSteps(b.unit, steps) },

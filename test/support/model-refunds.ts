@@ -32,14 +32,14 @@ export interface RefundResult {
 /** A model of refunds (C21). It adds each refund to `results`. */
 export function createRefunds(model: ReturnType<typeof createModel>, results: RefundResult[] = []) {
   const all = new Map<string, Refund[]>();
-  const refund = (asked: RefundRequest): Answer => {
-    const { userId, ref, refundRef, pack, share, reason } = asked;
+  const refund = (input: RefundRequest): Answer => {
+    const { userId, ref, refundRef, pack, share, reason } = input;
     const key = JSON.stringify([userId, ref]);
     const request = { packId: pack, share, reason };
     const earlier = all.get(key) ?? [];
     model.expire(userId);
-    const known = earlier.find((refund) => refund.refundRef === refundRef);
-    if (known) return again(known, request);
+    const stored = earlier.find((refund) => refund.refundRef === refundRef);
+    if (stored) return again(stored, request);
     const issued = model.balances.filter((b) => b.userId === userId && b.ref === ref);
     const byId = issued.filter((b) => b.packId === pack);
     const byName = issued.filter((b) => b.packName.toLowerCase() === pack?.toLowerCase());
@@ -78,7 +78,7 @@ export function createRefunds(model: ReturnType<typeof createModel>, results: Re
   /** Removes the references of an erased user (E2). */
   const forget = (userId: string): void => {
     for (const key of [...all.keys()]) if (JSON.parse(key)[0] === userId) all.delete(key);
-    results.splice(0, results.length, ...results.filter((one) => one.userId !== userId));
+    results.splice(0, results.length, ...results.filter((result) => result.userId !== userId));
   };
   return Object.assign(refund, { forget });
 }

@@ -57,11 +57,11 @@ export const refuse = (status: number, code: string, body?: object): Answer => (
   ...(body && { body }),
 });
 export type Fields = Readonly<Record<string, unknown>>;
-export const again = (known: { request: Fields; body: object }, request: Fields): Answer => {
-  const [first, second] = [known.request, request].map((fields) => JSON.stringify(fields));
-  if (first === second) return { status: 200, body: known.body, replayed: true };
-  const common = Object.keys(request).filter((name) => name !== "hold" && name in known.request);
-  const differs = common.filter((name) => JSON.stringify(known.request[name]) !== JSON.stringify(request[name]));
+export const again = (stored: { request: Fields; body: object }, request: Fields): Answer => {
+  const [first, second] = [stored.request, request].map((fields) => JSON.stringify(fields));
+  if (first === second) return { status: 200, body: stored.body, replayed: true };
+  const common = Object.keys(request).filter((name) => name !== "hold" && name in stored.request);
+  const differs = common.filter((name) => JSON.stringify(stored.request[name]) !== JSON.stringify(request[name]));
   return refuse(409, "idempotency_conflict", { differs }); // U12
 };
 const rank = ({ priority, matches, expiresAt, grantedAt, id }: Balance) =>
@@ -216,9 +216,9 @@ export function createModel(clock: { now: () => number }) {
   };
   const spend = (use: Use, { eventId, occurredAt, onShortage = "reject" }: Spent, hold?: Hold): Answer => {
     const { userId, event, model, quantities } = use;
-    const whose = hold ? { hold: hold.id } : { userId, event, model };
+    const subject = hold ? { hold: hold.id } : { userId, event, model };
     const sent = { quantities: { count: 1, ...quantities }, occurredAt, onShortage };
-    const request = { ...whose, ...sent };
+    const request = { ...subject, ...sent };
     expire(use.userId);
     const known = events.get(eventId); // a charge's too
     if (known && !("charged" in known.request && hold?.id === eventId)) return again(known, request);

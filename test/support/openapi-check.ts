@@ -46,10 +46,10 @@ const validatorOf = validatorsOf((value) => value);
 const lenientValidatorOf = validatorsOf(withoutFormats);
 
 function responseOf(operation: Described, status: number): DescribedResponse | undefined {
-  const found = operation.responses[`${status}`];
-  if (found === undefined || !("$ref" in found)) return found;
-  const shared = document.components.responses[found.$ref.replace("#/components/responses/", "")];
-  return found.description === undefined ? shared : { ...shared, description: found.description };
+  const response = operation.responses[`${status}`];
+  if (response === undefined || !("$ref" in response)) return response;
+  const shared = document.components.responses[response.$ref.replace("#/components/responses/", "")];
+  return response.description === undefined ? shared : { ...shared, description: response.description };
 }
 
 /** The codes of an error response, as its description lists them. */
@@ -109,8 +109,8 @@ export function checkResponse(method: string, url: string, status: number, heade
 
   const response = responseOf(operation, status);
   if (response === undefined) throw new Error(`${where}, which openapi.json does not describe`);
-  const own = ["x-d1-bookmark", "idempotent-replayed", "purser-warning", "retry-after", "www-authenticate"];
-  for (const name of own) {
+  const headerNames = ["x-d1-bookmark", "idempotent-replayed", "purser-warning", "retry-after", "www-authenticate"];
+  for (const name of headerNames) {
     if (headers.has(name) && response.headers?.[name] === undefined) {
       throw new Error(`${where} with ${name}, which openapi.json does not describe`);
     }

@@ -43,15 +43,16 @@ export interface Operation {
   readonly status?: number;
 }
 
-export async function done(answer: Promise<Answer>): Promise<Answer> {
-  const settled = await answer;
-  expect(settled.status, JSON.stringify(settled.body)).toBe(200);
-  return settled;
+/** Expects that a call succeeds, and returns its answer. */
+export async function expectOk(call: Promise<Answer>): Promise<Answer> {
+  const answer = await call;
+  expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+  return answer;
 }
 
 /** Grants 400 tokens for `chat.*`, and 5 cents for all events. */
 export const grantCredits = (scene: Scene): Promise<Answer> =>
-  done(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two" }));
+  expectOk(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two" }));
 
 export const idOf = (scene: Scene, name: string): string => `${scene.userId}-${name}`;
 export const reservationOf = (scene: Scene): string => `res_${scene.userId}`;
@@ -62,7 +63,7 @@ export const chat = (scene: Scene, tokens: number, cents: number) => ({
 });
 
 export const reserveCredits = (scene: Scene, seconds = 60, more: object = {}): Promise<Answer> =>
-  done(
+  expectOk(
     scene.send("POST", `${USAGE}/reservations`, {
       ...chat(scene, 600, 6),
       reservationId: reservationOf(scene),

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { done, type Operation, type Scene } from "./operation.ts";
+import { expectOk, type Operation, type Scene } from "./operation.ts";
 import type { Answer } from "./world.ts";
 
 /** Sends a request of the administrator. Created things are named after the scene's user, so that their rows can be found. */
@@ -9,7 +9,7 @@ const admin = (scene: Scene, method: string, path: string, body?: object): Promi
 const items = [{ amount: 2.5, unit: "tokens", matches: [{ event: "chat.*" }] }];
 
 const makePack = async (scene: Scene): Promise<string> => {
-  const answer = await done(admin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }));
+  const answer = await expectOk(admin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }));
   return `/${scene.appId}/packs/${answer.body.packId}`;
 };
 
@@ -30,7 +30,7 @@ export const adminOperations: readonly Operation[] = [
     name: "revocation of a key",
     isIdempotent: true,
     prepare: async (scene) => {
-      const { keyId } = (await done(admin(scene, "POST", `/${scene.appId}/keys`, key(scene)))).body;
+      const { keyId } = (await expectOk(admin(scene, "POST", `/${scene.appId}/keys`, key(scene)))).body;
       return () => admin(scene, "DELETE", `/${scene.appId}/keys/${keyId}`);
     },
   },
@@ -38,7 +38,7 @@ export const adminOperations: readonly Operation[] = [
     name: "change of the end-user setting",
     isIdempotent: true,
     prepare: async (scene) => {
-      const { appId } = (await done(admin(scene, "POST", "", { name: scene.userId }))).body;
+      const { appId } = (await expectOk(admin(scene, "POST", "", { name: scene.userId }))).body;
       const setting = { type: "hs256", secret: "a secret of more than thirty-two bytes" };
       return () => admin(scene, "PUT", `/${appId}/end-user-auth`, { mode: "test", setting });
     },
@@ -69,7 +69,7 @@ export const adminOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       const path = await makePack(scene);
-      await done(admin(scene, "POST", `${path}/archive`));
+      await expectOk(admin(scene, "POST", `${path}/archive`));
       return () => admin(scene, "POST", `${path}/restore`);
     },
   },

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { unmatchedPart } from "../../src/payments/report-unmatched.ts";
-import { done, makeCronRun, type Operation, type Scene } from "./operation.ts";
+import { expectOk, makeCronRun, type Operation, type Scene } from "./operation.ts";
 import { PRICES } from "./payment-story.ts";
 import { SIGNING_SECRET, signatureOf } from "./payments.ts";
 import { dispute } from "./stripe-disputes.ts";
@@ -14,11 +14,11 @@ async function openShop(scene: Scene, isNoted = true) {
   const { userId, clock } = scene;
   const admin = (method: string, path: string, body: object): Promise<Answer> =>
     scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
-  const { appId } = (await done(admin("POST", "", { name: userId }))).body;
-  await done(admin("POST", `/${appId}/packs`, { packName: userId, items: [], unit: "cents" }));
+  const { appId } = (await expectOk(admin("POST", "", { name: userId }))).body;
+  await expectOk(admin("POST", `/${appId}/packs`, { packName: userId, items: [], unit: "cents" }));
   const prices = [{ price: PRICES.wallet, packId: userId, quantity: 250.5 }];
   const set = (setting: object) => admin("PUT", `/${appId}/stripe`, { mode: "live", setting });
-  await done(set({ signingSecrets: [SIGNING_SECRET], prices }));
+  await expectOk(set({ signingSecrets: [SIGNING_SECRET], prices }));
   const nowS = Math.floor(clock.ms / 1_000);
   const deliver = async (event: TestEvent): Promise<Answer> => {
     const body = JSON.stringify({ ...event, id: `evt_${event.type}_${userId}` });
@@ -27,7 +27,7 @@ async function openShop(scene: Scene, isNoted = true) {
   };
   // Stripe's last event is stored once a minute. This stores it now, so that the tested call does not.
   const ignored = eventOf("payout.paid", nowS, { id: "po_1", object: "payout" });
-  if (isNoted) await done(deliver(ignored));
+  if (isNoted) await expectOk(deliver(ignored));
   const [pi, ch, inv] = [`pi_${userId}`, `ch_${userId}`, `in_${userId}`];
   const bought = (pack: string) =>
     session(`cs_${userId}`, { client_reference_id: userId, metadata: { pack }, payment_intent: pi });
@@ -66,7 +66,7 @@ const ofStripe = (name: string, event: Event, before: readonly Event[] = []): Op
   prepare: async (scene) => {
     const shop = await openShop(scene, event !== "ignored");
     for (const earlier of before) {
-      await done(shop.deliver(shop[earlier]));
+      await expectOk(shop.deliver(shop[earlier]));
       // The clock decides which of two grants was first.
       scene.clock.advance(1);
     }
@@ -90,7 +90,7 @@ export const paymentOperations: readonly Operation[] = [
     hasNoMemory: true,
     prepare: async (scene) => {
       const { deliver, paidForNothing, refunded, settle } = await openShop(scene);
-      for (const event of [paidForNothing, refunded]) await done(deliver(event));
+      for (const event of [paidForNothing, refunded]) await expectOk(deliver(event));
       return settle;
     },
   },
@@ -117,7 +117,7 @@ export const paymentOperations: readonly Operation[] = [
         .bind(appId)
         .first<number>("id");
       await makeEndpoint({ id: id ?? 0, appId, mode: "live", database: 0 }, null, scene.clock.ms);
-      await done(deliver(paidForNothing));
+      await expectOk(deliver(paidForNothing));
       scene.clock.advance(600_000);
       return makeCronRun(scene, unmatchedPart);
     },

@@ -1,7 +1,15 @@
 import { env } from "cloudflare:workers";
 import { periodsPart } from "../../src/books/recurring/grant-due.ts";
 import { DAY_MS } from "../../src/lib/time.ts";
-import { done, grantCredits, idOf, makeCronRun, makeEventRequest, type Operation, type Scene } from "./operation.ts";
+import {
+  expectOk,
+  grantCredits,
+  idOf,
+  makeCronRun,
+  makeEventRequest,
+  type Operation,
+  type Scene,
+} from "./operation.ts";
 import { CREDITS, RECURRING, USAGE } from "./paths.ts";
 import type { Answer } from "./world.ts";
 
@@ -14,7 +22,7 @@ const recur = (scene: Scene, more: object = {}): Promise<Answer> => {
 
 /** Creates a due period, which the next write must grant. */
 async function duePeriod(scene: Scene, more: object = {}): Promise<void> {
-  await done(recur(scene, more));
+  await expectOk(recur(scene, more));
   scene.clock.advance(DAY_MS);
 }
 
@@ -24,8 +32,8 @@ const cancel = (scene: Scene, body: object) => () =>
 /** Creates a pack for the scene, which may archive it. */
 async function ownPack(scene: Scene): Promise<string> {
   const body = { packName: scene.userId, items: [{ amount: 7, unit: "tokens" }] };
-  const made = await done(scene.send("POST", `/api/v1/admin/apps/${scene.appId}/packs`, body, env.ADMIN_TOKEN));
-  return made.body.packId;
+  const answer = await expectOk(scene.send("POST", `/api/v1/admin/apps/${scene.appId}/packs`, body, env.ADMIN_TOKEN));
+  return answer.body.packId;
 }
 
 const LIMIT = "Limited tokens";
@@ -36,7 +44,7 @@ async function limitOf(scene: Scene): Promise<string> {
   const matches = [{ event: "chat.limited" }];
   const body = { mode: "test", name: LIMIT, matches, unit: "tokens", amount: 700, every: "day" };
   await scene.send("POST", path, body, env.ADMIN_TOKEN);
-  const { limits } = (await done(scene.send("GET", `${path}?mode=test`, undefined, env.ADMIN_TOKEN))).body;
+  const { limits } = (await expectOk(scene.send("GET", `${path}?mode=test`, undefined, env.ADMIN_TOKEN))).body;
   return limits.find(({ name }: { name: string }) => name === LIMIT).limitId;
 }
 
@@ -86,7 +94,7 @@ export const periodOperations: readonly Operation[] = [
     name: "cancellation of a recurring grant at the period's end",
     isIdempotent: true,
     prepare: async (scene) => {
-      await done(recur(scene));
+      await expectOk(recur(scene));
       return cancel(scene, {});
     },
   },
@@ -123,11 +131,11 @@ export const periodOperations: readonly Operation[] = [
     prepare: async (scene) => {
       const packId = await ownPack(scene);
       const path = `/api/v1/admin/apps/${scene.appId}/packs/${packId}`;
-      await done(recur(scene, { packId }));
-      await done(scene.send("POST", `${path}/archive`, {}, env.ADMIN_TOKEN));
+      await expectOk(recur(scene, { packId }));
+      await expectOk(scene.send("POST", `${path}/archive`, {}, env.ADMIN_TOKEN));
       scene.clock.advance(DAY_MS);
       await grantCredits(scene);
-      await done(scene.send("POST", `${path}/restore`, {}, env.ADMIN_TOKEN));
+      await expectOk(scene.send("POST", `${path}/restore`, {}, env.ADMIN_TOKEN));
       return () => scene.send("POST", `${RECURRING}/${recurringOf(scene)}/resume`, {});
     },
   },
@@ -147,7 +155,7 @@ export const periodOperations: readonly Operation[] = [
     prepare: async (scene) => {
       await limitOf(scene);
       await grantCredits(scene);
-      await done(limited(scene, 300, { eventId: idOf(scene, "before") })());
+      await expectOk(limited(scene, 300, { eventId: idOf(scene, "before") })());
       return limited(scene, 401);
     },
   },

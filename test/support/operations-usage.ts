@@ -2,9 +2,9 @@ import { holdsPart } from "../../src/books/usage/expire.ts";
 import { daySumsPart } from "../../src/books/usage/sum-days.ts";
 import {
   chat,
-  done,
   dueCharge,
   dueHold,
+  expectOk,
   grantCredits,
   idOf,
   makeCronRun,
@@ -155,7 +155,7 @@ export const usageOperations: readonly Operation[] = [
       await grantCredits(scene);
       await reserveCredits(scene, 1);
       const other = { ...chat(scene, 100, 1), reservationId: `${reservationOf(scene)}_other` };
-      await done(scene.send("POST", `${USAGE}/reservations`, other));
+      await expectOk(scene.send("POST", `${USAGE}/reservations`, other));
       scene.clock.advance(2_000);
       return () => scene.send("POST", `${USAGE}/reservations/${other.reservationId}/release`, {});
     },
@@ -247,7 +247,7 @@ export const usageOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await grantCredits(scene);
-      await done(makeEventRequest(scene, 500)());
+      await expectOk(makeEventRequest(scene, 500)());
       return () => scene.send("GET", `${USAGE}?userId=${scene.userId}`);
     },
   },
@@ -259,7 +259,7 @@ export const usageOperations: readonly Operation[] = [
     prepare: async (scene) => {
       await scene.cron(daySumsPart);
       await grantCredits(scene);
-      await done(makeEventRequest(scene, 500)());
+      await expectOk(makeEventRequest(scene, 500)());
       return makeCronRun(scene, daySumsPart);
     },
   },

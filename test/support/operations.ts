@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { chat, done, dueHold, grantCredits, idOf, type Operation, reservationOf, type Scene } from "./operation.ts";
+import { chat, dueHold, expectOk, grantCredits, idOf, type Operation, reservationOf, type Scene } from "./operation.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { paymentOperations } from "./operations-payments.ts";
 import { periodOperations } from "./operations-periods.ts";
@@ -8,7 +8,7 @@ import { CREDITS, USAGE } from "./paths.ts";
 import type { Answer } from "./world.ts";
 
 const grantUnder = (scene: Scene, externalRef: string): Promise<Answer> =>
-  done(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two", externalRef }));
+  expectOk(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two", externalRef }));
 
 const refund = (scene: Scene, more: object) => ({
   ...{ userId: scene.userId, externalRef: "order-1", refundRef: idOf(scene, "refund"), reason: "refunded" },
@@ -48,11 +48,11 @@ const creditOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await grantUnder(scene, "order-1");
-      await done(
+      await expectOk(
         scene.send("POST", `${CREDITS}/refund`, refund(scene, { share: { part: 1, of: 3 }, refundRef: "first" })),
       );
       const hold = { ...chat(scene, 100, 1), reservationId: reservationOf(scene), expiresInSeconds: 1 };
-      await done(scene.send("POST", `${USAGE}/reservations`, hold));
+      await expectOk(scene.send("POST", `${USAGE}/reservations`, hold));
       scene.clock.advance(2_000);
       return () => scene.send("POST", `${CREDITS}/refund`, refund(scene, {}));
     },

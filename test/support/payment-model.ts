@@ -55,8 +55,8 @@ export class PaymentModel {
     copy.balances.push(...copies.values());
     for (const [id, { legs, expiresAt }] of this.holds) {
       // Each hold is on one of the copied balances.
-      const own = legs.map(({ balance, steps }) => ({ balance: copies.get(balance) ?? balance, steps }));
-      copy.holds.set(id, { legs: own, expiresAt });
+      const copiedLegs = legs.map(({ balance, steps }) => ({ balance: copies.get(balance) ?? balance, steps }));
+      copy.holds.set(id, { legs: copiedLegs, expiresAt });
     }
     return copy;
   }
@@ -145,7 +145,7 @@ export class PaymentModel {
     if (live.reduce((sum, { remaining }) => sum + remaining, 0) < steps) return null;
     const legs: Leg[] = [];
     let left = steps;
-    for (const balance of [...live.filter(isFirst), ...live.filter((one) => !isFirst(one))]) {
+    for (const balance of [...live.filter(isFirst), ...live.filter((balance) => !isFirst(balance))]) {
       const paid = Math.min(left, balance.remaining);
       if (paid > 0) legs.push({ balance, steps: paid });
       balance.remaining -= paid;

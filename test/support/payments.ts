@@ -38,8 +38,8 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
   const path = `/api/v1/admin/apps/${app.appId}`;
   const set = (value: object | null, mode = "live"): Promise<Answer> =>
     admin("PUT", `${path}/stripe`, { key: env.ADMIN_TOKEN, body: { mode, setting: value } });
-  const made = await set(setting);
-  if (made.status !== 200) throw new Error(`The setting got ${made.status}: ${JSON.stringify(made.body)}`);
+  const answer = await set(setting);
+  if (answer.status !== 200) throw new Error(`The setting got ${answer.status}: ${JSON.stringify(answer.body)}`);
 
   const call = makeClient(clock, bindings);
   const send = async (event: TestEvent, client = call): Promise<Answer> => {
@@ -67,12 +67,12 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
     /** A user's balances: the remaining amount and the status, by unit. */
     balances: async (userId: string): Promise<[string, number, string][]> => {
       const { credits } = (await call("GET", `/api/v1/credits?userId=${userId}&includeExpired=true`, { key })).body;
-      const shown = credits.map((b: { unit: string; remaining: number; status: string }) => [
+      const balances = credits.map((b: { unit: string; remaining: number; status: string }) => [
         b.unit,
         b.remaining,
         b.status,
       ]);
-      return shown.toSorted().toReversed();
+      return balances.toSorted().toReversed();
     },
     history: async (userId: string) =>
       (await call("GET", `/api/v1/credits/history?userId=${userId}&limit=500`, { key })).body.entries,
@@ -102,12 +102,12 @@ export async function paymentsWorld(bindings: Bindings = {}, walletDays: number 
         ...["payments", "payment_names", "payment_facts", "payment_grants", "payment_events"],
         ...["payment_debts", "payment_debt_payers"],
       ];
-      const found = await env.DB.batch(
+      const answers = await env.DB.batch(
         tables.map((table) =>
           env.DB.prepare(`SELECT * FROM ${table} WHERE environment_id = ?`).bind(app.environments.live.id),
         ),
       );
-      return found.map(({ results }) => results);
+      return answers.map(({ results }) => results);
     },
   };
 }

@@ -17,8 +17,8 @@ export async function plansShop(
     { price: "price_basic", packId: basic, amount: 1000, ...more.basic },
     { price: "price_pro", packId: pro, amount: 3000, ...more.pro },
   ];
-  const made = await w.set({ signingSecrets: [SIGNING_SECRET], prices });
-  if (made.status !== 200) throw new Error(`The setting got ${made.status}: ${JSON.stringify(made.body)}`);
+  const answer = await w.set({ signingSecrets: [SIGNING_SECRET], prices });
+  if (answer.status !== 200) throw new Error(`The setting got ${answer.status}: ${JSON.stringify(answer.body)}`);
   let seconds = 0;
   const paid = (id: string, lines: readonly Line[], about: Partial<Invoice> = {}): TestEvent => {
     seconds += 1;

@@ -5,7 +5,7 @@ import { sha256 } from "../../src/lib/encoding.ts";
 import { END_USER_SETTING } from "./end-user-setting.ts";
 import { type Answer, type Client, Clock, makeApp, makeClient, type TestApp } from "./world.ts";
 
-/** Expects an error with this code, its status in the catalogue, and the shape of every error (W4). */
+/** Expects an error with this code, the code's status, and the shape that every error has (W4). */
 export function expectError(answer: Answer, code: ErrorCode, param?: string): void {
   const { error } = answer.body ?? {};
   expect({ status: answer.status, code: error?.code }).toEqual({ status: errorStatus[code], code });
@@ -18,7 +18,7 @@ export function expectError(answer: Answer, code: ErrorCode, param?: string): vo
   if (answer.status === 503 || code === "rate_limited") expect(answer.headers.get("retry-after")).not.toBeNull();
 }
 
-interface Attempt {
+interface RouteCall {
   readonly method: string;
   readonly path: string;
   readonly body?: unknown;
@@ -26,27 +26,27 @@ interface Attempt {
 
 export interface Guarded {
   /** Prepares a call that succeeds with the application's live secret key. */
-  readonly prepare: (call: Client, app: TestApp) => Attempt | Promise<Attempt>;
+  readonly prepare: (call: Client, app: TestApp) => RouteCall | Promise<RouteCall>;
   /** The code for a publishable key. `end-user`: the key is allowed with a user token. */
   readonly publishable: "forbidden" | "requires_secret_key" | "end-user";
-  /** The result for another application with the same ids: a code, or a 200 without data. */
+  /** The result of the same call with another application's key: a code, or a check of a response with 200. */
   readonly stranger: StrangerResult;
-  /** The result for the other mode, if it is different. Packs, for example, are shared by both modes. */
+  /** The result of the same call with a key of the other mode, if it differs from `stranger`. Both modes share packs, for example. */
   readonly otherMode?: StrangerResult;
 }
 
 type StrangerResult = ErrorCode | ((answer: Answer) => void);
 
-/** Tests that a route refuses every wrong caller, and accepts the right one. */
+/** Defines the tests that a route refuses every wrong key and accepts the right one. */
 export function describeRefusals(route: string, guarded: Guarded): void {
   const world = async () => {
     const call = makeClient(new Clock());
     const app = await makeApp(END_USER_SETTING);
-    const attempt = await guarded.prepare(call, app);
+    const routeCall = await guarded.prepare(call, app);
     const send = (key?: string, headers: Record<string, string> = {}) =>
-      call(attempt.method, attempt.path, {
+      call(routeCall.method, routeCall.path, {
         ...(key === undefined ? {} : { key }),
-        ...(attempt.body === undefined ? {} : { body: attempt.body }),
+        ...(routeCall.body === undefined ? {} : { body: routeCall.body }),
         headers,
       });
     return { app, send };
@@ -83,17 +83,17 @@ export function describeRefusals(route: string, guarded: Guarded): void {
     });
 
     const code = guarded.publishable === "end-user" ? "invalid_user_token" : guarded.publishable;
-    it(`refuses a publishable key without a user token as ${code}`, async () => {
+    it(`returns ${code} for a publishable key without a user token`, async () => {
       const { app, send } = await world();
       expectError(await send(app.keys.pk_live), code);
     });
 
-    it("shows another application none of this one's data", async () => {
+    it("shows no data to another application", async () => {
       const { send } = await world();
       expectResult(await send((await makeApp()).keys.sk_live), guarded.stranger);
     });
 
-    it("shows the other mode none of this one's data", async () => {
+    it("shows no data to the other mode", async () => {
       const { app, send } = await world();
       expectResult(await send(app.keys.sk_test), guarded.otherMode ?? guarded.stranger);
     });

@@ -54,6 +54,6 @@ export async function sendStripe(
 /** Sets the application's Stripe setting. */
 export async function takeStripe(call: Client, appId: string): Promise<void> {
   const body = { mode: "live", setting: { signingSecrets: [SIGNING_SECRET] } };
-  const made = await call("PUT", `/api/v1/admin/apps/${appId}/stripe`, { key: env.ADMIN_TOKEN, body });
-  if (made.status !== 200) throw new Error(JSON.stringify(made.body));
+  const answer = await call("PUT", `/api/v1/admin/apps/${appId}/stripe`, { key: env.ADMIN_TOKEN, body });
+  if (answer.status !== 200) throw new Error(JSON.stringify(answer.body));
 }

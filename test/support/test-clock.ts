@@ -10,7 +10,7 @@ export type TimedMessage = Pick<StoredMessage, "type" | "data"> & { readonly at:
 
 const TOKENS = { amountSteps: 100_000, unit: "tokens" } as const;
 
-/** An application with a pack of 100 tokens. Its test environment gets a test clock when the test calls `put` or `move`. */
+/** An application with a pack of 100 tokens. Its test environment gets a test clock by `put` or `move`. */
 export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?: Bindings; pick?: PickIsolate } = {}) {
   const clock = new Clock();
   const startMs = clock.ms;
@@ -23,29 +23,30 @@ export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?:
       ...(body === undefined ? {} : { body }),
     });
   const at = (ms: number): string => new Date(startMs + ms).toISOString();
-  /** Sets the environment's time to this time after the test's start. */
+  /** Sets the environment's time to `ms` after the test's start. */
   const put = (ms: number) => admin("PUT", "/clock", { now: at(ms) });
   /** Sets the time like `put`, and expects that the clock is ready. */
   const move = async (ms: number): Promise<void> => {
     const answer = await put(ms);
     expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 200, body: { now: at(ms), status: "ready" } });
   };
-  const asked = async (method: string, path: string, body?: object, key = app.keys.sk_test) => {
+  /** Calls the API with a test key, expects the status 200 and returns the body. */
+  const callOk = async (method: string, path: string, body?: object, key = app.keys.sk_test) => {
     const answer = await call(method, `/api/v1${path}`, { key, ...(body === undefined ? {} : { body }) });
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
     return answer.body;
   };
   const grant = async (fields: object = {}): Promise<string> =>
-    (await asked("POST", "/credits/grant", { userId: "u", packId, ...fields })).balanceId;
+    (await callOk("POST", "/credits/grant", { userId: "u", packId, ...fields })).balanceId;
   const reserve = (fields: object = {}) =>
-    asked("POST", "/usage/reservations", {
+    callOk("POST", "/usage/reservations", {
       userId: "u",
       event: "chat",
       quantities: { count: 0, tokens: 10 },
       expiresInSeconds: 60,
       ...fields,
     });
-  const ledger = async (userId = "u") => (await asked("GET", `/credits/history?userId=${userId}`)).entries.reverse();
+  const ledger = async (userId = "u") => (await callOk("GET", `/credits/history?userId=${userId}`)).entries.reverse();
   const listen = (types: readonly string[] | null = ["**"]) => makeEndpoint(app.environments.test, types, startMs);
   const messages = async (): Promise<TimedMessage[]> => {
     const { results } = await env.DB.prepare(
@@ -68,7 +69,7 @@ export async function clockWorld({ bindings = {}, pick = () => 0 }: { bindings?:
         .first<string>("clock")) ?? "null",
     );
   return {
-    ...{ clock, app, call, packId, admin, at, put, move, asked, grant, reserve, ledger, listen, messages, runtime },
+    ...{ clock, app, call, packId, admin, at, put, move, callOk, grant, reserve, ledger, listen, messages, runtime },
     ...{ cron, state },
   };
 }

@@ -81,10 +81,10 @@ export async function userRowsReader(appId: string): Promise<(userId: string) =>
     own_environments AS MATERIALIZED (
       SELECT e.id FROM own_apps AS a CROSS JOIN environments AS e ON e.app_id = a.id
     )
-    SELECT json_array(${lists.join(", ")}) AS held`;
+    SELECT json_array(${lists.join(", ")}) AS rows_text`;
   return async (userId) => {
-    const held = await env.DB.prepare(text).bind(userId, appId).first<string>("held");
-    if (held === null) throw new Error("The statement returned no row.");
-    return held;
+    const rows = await env.DB.prepare(text).bind(userId, appId).first<string>("rows_text");
+    if (rows === null) throw new Error("The statement returned no row.");
+    return rows;
   };
 }

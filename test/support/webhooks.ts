@@ -74,11 +74,11 @@ export async function receiverWorld(answer: ReceiverAnswer = () => 200, bindings
     const headers = Object.fromEntries(new Headers(init?.headers));
     // The cron may also make deliveries that other tests left.
     if (!String(init?.body).includes(app.appId)) return new Response(null, { status: 200 });
-    const one = { url: String(url), headers, text: String(init?.body), atMs: clock.ms };
-    received.push(one);
-    const answered = await answer(one);
-    if (answered instanceof Error) throw answered;
-    return typeof answered === "number" ? new Response(null, { status: answered }) : answered;
+    const request = { url: String(url), headers, text: String(init?.body), atMs: clock.ms };
+    received.push(request);
+    const response = await answer(request);
+    if (response instanceof Error) throw response;
+    return typeof response === "number" ? new Response(null, { status: response }) : response;
   });
   vi.spyOn(scheduler, "wait").mockImplementation(async (ms) => {
     const untilMs = clock.ms + ms;
@@ -88,9 +88,9 @@ export async function receiverWorld(answer: ReceiverAnswer = () => 200, bindings
   });
   const running: Promise<void>[] = [];
   const deliver: Deliver = (ownEnv, runtime, outbox) => {
-    const made = makeFirstAttempts(systemCtx(ownEnv, runtime), outbox);
-    running.push(made);
-    return made;
+    const attempts = makeFirstAttempts(systemCtx(ownEnv, runtime), outbox);
+    running.push(attempts);
+    return attempts;
   };
   const call = makeClient(clock, bindings, randomId, () => 0, deliver);
   const settled = async () => void (await Promise.all(running.splice(0)));

@@ -164,7 +164,7 @@ describe("moving a clock far", () => {
     w.clock.advance(MINUTE_MS);
     for (const eventId of ["one", "two", "three"]) {
       const event = { eventId, userId: "u", event: "chat", quantities: { count: 0, tokens: 1 } };
-      await w.asked("POST", "/usage/events", event);
+      await w.callOk("POST", "/usage/events", event);
       expect((await w.ledger()).at(-1)).toMatchObject({ eventId, occurredAt: reached.now });
     }
     expectError(await w.put(DAY_MS - 1), "invalid_request", "now");
@@ -233,7 +233,7 @@ describe("deleting the clock", () => {
     [
       "usage",
       (w) =>
-        w.asked("POST", "/usage/events", {
+        w.callOk("POST", "/usage/events", {
           ...{ eventId: "e", userId: "u", event: "chat", onShortage: "partial" },
           quantities: { tokens: 1 },
         }),
@@ -242,7 +242,7 @@ describe("deleting the clock", () => {
       "people",
       (w) => w.call("POST", "/e/", { body: { api_key: w.app.keys.pk_test, event: "seen", distinct_id: "d" } }),
     ],
-    ["consent", (w) => w.asked("POST", "/consent", { distinctId: "d", purpose: "ads", decision: "denied" })],
+    ["consent", (w) => w.callOk("POST", "/consent", { distinctId: "d", purpose: "ads", decision: "denied" })],
   ] satisfies [string, (w: Awaited<ReturnType<typeof clockWorld>>) => Promise<unknown>][])(
     "is refused while the environment holds %s",
     async (_, write) => {

@@ -24,9 +24,9 @@ describe("a balance whose month passes in one move of the clock", () => {
       ["balance.expired", w.at(30 * DAY_MS), null],
       ["credits.depleted", w.at(30 * DAY_MS), null],
     ]);
-    const listed = await w.asked("GET", "/credits?userId=u&includeExpired=true");
+    const listed = await w.callOk("GET", "/credits?userId=u&includeExpired=true");
     expect(listed.credits).toMatchObject([{ balanceId, status: "expired", remaining: 100, grantedAt: w.at(0) }]);
-    const past = await w.asked("GET", `/credits?userId=u&asOf=${encodeURIComponent(w.at(29 * DAY_MS))}`);
+    const past = await w.callOk("GET", `/credits?userId=u&asOf=${encodeURIComponent(w.at(29 * DAY_MS))}`);
     expect(past.credits).toMatchObject([{ balanceId, status: "active" }]);
     expect((await w.admin("GET", "/clock")).body).toEqual({ now: w.at(31 * DAY_MS), status: "ready" });
     // The clock runs on from there.
@@ -59,6 +59,6 @@ describe("moving a clock", () => {
       ["usage.recorded", w.at(2 * MINUTE_MS)],
       ["reservation.expired", w.at(60 * MINUTE_MS)],
     ]);
-    expect((await w.asked("GET", "/credits?userId=u")).credits).toMatchObject([{ remaining: 90 }]);
+    expect((await w.callOk("GET", "/credits?userId=u")).credits).toMatchObject([{ remaining: 90 }]);
   });
 });

@@ -29,11 +29,11 @@ describe("the environment's time", () => {
     const w = await clockWorld();
     await w.move(MONTH_MS);
     await w.grant({ userId: "ana" });
-    await w.asked("POST", "/usage/events", { ...use, eventId: "e", userId: "ana" });
-    await w.asked("POST", "/consent", { distinctId: "ana", purpose: "ads", decision: "denied" });
+    await w.callOk("POST", "/usage/events", { ...use, eventId: "e", userId: "ana" });
+    await w.callOk("POST", "/consent", { distinctId: "ana", purpose: "ads", decision: "denied" });
     const seen = { api_key: w.app.keys.sk_test, event: "seen", distinct_id: "ana" };
     expect((await w.call("POST", "/e/", { body: seen })).status).toBe(200);
-    const link = await w.asked("POST", "/export-person", { distinctId: "ana" });
+    const link = await w.callOk("POST", "/export-person", { distinctId: "ana" });
     expect(link.expiresAt).toBe(w.at(DAY_MS));
     w.clock.advance(MINUTE_MS);
     const { pathname, search } = new URL(link.downloadUrl);
@@ -87,9 +87,9 @@ describe("the environment's time", () => {
   it("is known to every isolate with its next request, whatever the isolate remembered of the user", async () => {
     const w = await clockWorld({ pick: inTurn(3) });
     await w.grant({ expiresAt: w.at(2 * DAY_MS) });
-    for (let n = 0; n < 6; n++) await w.asked("POST", "/usage/events", { ...use, eventId: `a${n}` });
+    for (let n = 0; n < 6; n++) await w.callOk("POST", "/usage/events", { ...use, eventId: `a${n}` });
     await w.move(DAY_MS);
-    for (let n = 0; n < 3; n++) await w.asked("POST", "/usage/events", { ...use, eventId: `b${n}` });
+    for (let n = 0; n < 3; n++) await w.callOk("POST", "/usage/events", { ...use, eventId: `b${n}` });
     expect((await w.ledger()).slice(7).map(({ occurredAt }: { occurredAt: string }) => occurredAt)).toEqual(
       Array(3).fill(w.at(DAY_MS)),
     );
@@ -99,19 +99,19 @@ describe("the environment's time", () => {
       const answer = await w.call("POST", "/api/v1/usage/events", { key: w.app.keys.sk_test, body });
       expectError(answer, "insufficient_credits");
     }
-    for (let n = 0; n < 3; n++) expect((await w.asked("GET", "/credits?userId=u")).credits).toEqual([]);
+    for (let n = 0; n < 3; n++) expect((await w.callOk("GET", "/credits?userId=u")).credits).toEqual([]);
   });
 
   it("does not apply to the live environment, or to another application", async () => {
     const w = await clockWorld();
     const other = await clockWorld();
     for (const key of [w.app.keys.sk_live, w.app.keys.sk_test]) {
-      await w.asked("POST", "/credits/grant", { userId: "u", packId: w.packId, expiresAt: w.at(DAY_MS) }, key);
+      await w.callOk("POST", "/credits/grant", { userId: "u", packId: w.packId, expiresAt: w.at(DAY_MS) }, key);
     }
     await other.grant({ expiresAt: w.at(DAY_MS) });
     await w.move(MONTH_MS);
     const statusOf = async (world: typeof w, key: string) =>
-      (await world.asked("GET", "/credits?userId=u&includeExpired=true", undefined, key)).credits.map(
+      (await world.callOk("GET", "/credits?userId=u&includeExpired=true", undefined, key)).credits.map(
         ({ status }: { status: string }) => status,
       );
     expect(await statusOf(w, w.app.keys.sk_test)).toEqual(["expired"]);
@@ -286,12 +286,12 @@ it("a clock is in force as soon as the isolate knows it, even if a replica lags"
   await copyApp(w.app);
   await w.grant({ expiresAt: w.at(DAY_MS) });
   await lagging.catchUpTo(lagging.written());
-  const listed = async () => (await w.asked("GET", "/credits?userId=u")).credits.length;
+  const listed = async () => (await w.callOk("GET", "/credits?userId=u")).credits.length;
   expect(await listed()).toBe(1);
   await w.move(2 * DAY_MS);
   // Neither this isolate nor the replica knows that the clock moved, as with any setting while a replica lags.
   expect(await listed()).toBe(1);
-  await w.asked("POST", "/consent", { distinctId: "d", purpose: "ads", decision: "denied" });
+  await w.callOk("POST", "/consent", { distinctId: "d", purpose: "ads", decision: "denied" });
   // Now the isolate knows, so it does not trust the replica, which still lags.
   expect(await listed()).toBe(0);
   await lagging.catchUpTo(lagging.written());
@@ -348,9 +348,9 @@ it("an erasure writes entries at the clock's time, and its receipt is in real ti
   const w = await clockWorld();
   await w.grant({ userId: "ana" });
   await w.move(MONTH_MS);
-  const { erasureId, status } = await w.asked("POST", "/erase-person", { distinctId: "ana" });
+  const { erasureId, status } = await w.callOk("POST", "/erase-person", { distinctId: "ana" });
   expect(status).toBe("completed");
-  const receipt = await w.asked("GET", `/erasures/${erasureId}`);
+  const receipt = await w.callOk("GET", `/erasures/${erasureId}`);
   expect(receipt).toMatchObject({ startedAt: w.at(0), completedAt: w.at(0), recoverableUntil: w.at(30 * DAY_MS) });
   const { results } = await env.DB.prepare(
     `SELECT l.occurred_at_ms AS atMs FROM credit_ledger AS l JOIN accounts AS a ON a.id = l.account_id

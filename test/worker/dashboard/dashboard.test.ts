@@ -32,7 +32,7 @@ const isSignedOut = (answer: Response): boolean =>
   answer.status === 303 && (answer.headers.get("location") ?? "").startsWith("/admin/sign-in");
 
 describe("signing in", () => {
-  it("is 404 without an admin token of 32 characters", async () => {
+  it("returns 404 if the deployment has no admin token of 32 characters", async () => {
     const browser = browse(new Clock(), { ADMIN_TOKEN: "x".repeat(31) });
     for (const path of ["/admin/apps", "/admin/sign-in", "/admin/apps/app_1/live/overview"]) {
       expect((await browser.get(path)).status, path).toBe(404);

@@ -12,7 +12,7 @@ afterAll(expectLedgerInvariants);
 
 describe("events", () => {
   it("above the amount are refused with the limit's details, and nothing is written", async () => {
-    const { app, use, event, used, limitIds, done } = await limitsWorld();
+    const { app, use, event, used, limitIds, callOk } = await limitsWorld();
     await use(10);
     const refused = await event(0.5, { eventId: "refused" });
     expect(refused).toMatchObject({
@@ -31,7 +31,7 @@ describe("events", () => {
     expect(await used()).toEqual([10]);
     const ofRefused = "SELECT 1 FROM usage_events WHERE environment_id = ? AND event_id = 'refused'";
     expect(await env.DB.prepare(ofRefused).bind(app.environments.live.id).first()).toBeNull();
-    expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+    expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
   it("count once, and a repeat is a replay or a conflict even above the amount", async () => {
@@ -135,7 +135,7 @@ describe("events", () => {
     expect(await used()).toEqual([10]);
   });
 
-  it("pass ten times if a hundred race in three isolates and ten are left", async () => {
+  it("are accepted exactly ten times if a hundred race in three isolates and ten are left", async () => {
     const { event, used, use } = await limitsWorld({ limits: [{ amount: 13 }], pick: inTurn(3) });
     for (const _ of [1, 2, 3]) await use(1);
     const answers = await Promise.all(Array.from({ length: 100 }, () => event(1)));
@@ -147,13 +147,13 @@ describe("events", () => {
 
 describe("holds", () => {
   it("count while open, are replaced by their commit, and are subtracted on release", async () => {
-    const { held, hold, commit, release, used } = await limitsWorld();
-    const first = await held(6);
+    const { holdOk, hold, commit, release, used } = await limitsWorld();
+    const first = await holdOk(6);
     expect(await used()).toEqual([6]);
     expect((await hold(5)).status).toBe(429);
     expect((await commit(first, 8)).status).toBe(200);
     expect(await used()).toEqual([8]);
-    const second = await held(2);
+    const second = await holdOk(2);
     expect(await used()).toEqual([10]);
     await release(second);
     await release(second);
@@ -161,18 +161,18 @@ describe("holds", () => {
   });
 
   it("can be committed even above the amount", async () => {
-    const { held, commit, used, use } = await limitsWorld();
-    const reservation = await held(1);
+    const { holdOk, commit, used, use } = await limitsWorld();
+    const reservation = await holdOk(1);
     await use(9);
     expect((await commit(reservation, 20)).status).toBe(200);
     expect(await used()).toEqual([29]);
   });
 
   it("that are committed in a later window count there, and a release there subtracts nothing", async () => {
-    const { held, commit, release, used, use, clock } = await limitsWorld();
+    const { holdOk, commit, release, used, use, clock } = await limitsWorld();
     const [committed, released] = [
-      await held(4, { expiresInSeconds: 86_400 }),
-      await held(3, { expiresInSeconds: 86_400 }),
+      await holdOk(4, { expiresInSeconds: 86_400 }),
+      await holdOk(3, { expiresInSeconds: 86_400 }),
     ];
     clock.ms = Date.UTC(2026, 0, 16);
     await use(1);
@@ -183,28 +183,28 @@ describe("holds", () => {
   });
 
   it("count until they are settled even if they are due, but are judged as returned", async () => {
-    const { held, used, use, done, clock } = await limitsWorld();
-    await held(10);
+    const { holdOk, used, use, callOk, clock } = await limitsWorld();
+    await holdOk(10);
     clock.advance(60_000);
     expect(await used()).toEqual([10]);
     expect(
-      (await done("POST", "/credits/plan", { userId: "u", event: "chat", quantities: { count: 10 } })).limits,
+      (await callOk("POST", "/credits/plan", { userId: "u", event: "chat", quantities: { count: 10 } })).limits,
     ).toEqual([]);
     await use(10);
     expect(await used()).toEqual([10]);
   });
 
   it("that expired are subtracted even if the next write is refused", async () => {
-    const { held, used, event, clock } = await limitsWorld();
-    await held(4);
+    const { holdOk, used, event, clock } = await limitsWorld();
+    await holdOk(4);
     clock.advance(60_000);
     expect((await event(11)).body.error.details).toMatchObject({ used: 0, asked: 11 });
     expect(await used()).toEqual([0]);
   });
 
   it("that are committed after they expired count as an ordinary event", async () => {
-    const { held, used, use, commit, clock } = await limitsWorld();
-    const reservation = await held(4);
+    const { holdOk, used, use, commit, clock } = await limitsWorld();
+    const reservation = await holdOk(4);
     clock.advance(60_000);
     await use(7);
     expect((await commit(reservation, 5)).status).toBe(200);
@@ -212,23 +212,23 @@ describe("holds", () => {
   });
 
   it("that are charged keep their count in their window, and count nothing more", async () => {
-    const { held, used, use, clock, done } = await limitsWorld();
-    await held(4, { onExpiry: "charge" });
+    const { holdOk, used, use, clock, callOk } = await limitsWorld();
+    await holdOk(4, { onExpiry: "charge" });
     clock.advance(60_000);
     await use(1);
     expect(await used()).toEqual([5]);
     clock.ms = Date.UTC(2026, 0, 15, 23, 59, 59);
-    await held(3, { onExpiry: "charge" });
+    await holdOk(3, { onExpiry: "charge" });
     clock.advance(61_000);
     await use(2);
     expect(await used()).toEqual([2]);
-    expect((await done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+    expect((await callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
   });
 
   it("count the same if the cron settles them", async () => {
-    const { held, used, clock } = await limitsWorld();
-    await held(4, { onExpiry: "charge" });
-    await held(3);
+    const { holdOk, used, clock } = await limitsWorld();
+    await holdOk(4, { onExpiry: "charge" });
+    await holdOk(3);
     clock.advance(60_000);
     await scheduled(bound(), { isolate: {}, now: clock.now, newId: randomId });
     expect(await used()).toEqual([4]);
@@ -237,34 +237,34 @@ describe("holds", () => {
 
 describe("a user's own amount", () => {
   it("takes effect at once, and null removes the limit for the user", async () => {
-    const { use, event, standings, done, limitIds, used } = await limitsWorld();
+    const { use, event, standings, callOk, limitIds, used } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
     await use(8);
-    expect(await done("PUT", path, { userId: "u", amount: 5 })).toMatchObject({ amount: 5, used: 8, remaining: 0 });
+    expect(await callOk("PUT", path, { userId: "u", amount: 5 })).toMatchObject({ amount: 5, used: 8, remaining: 0 });
     expect((await event(1)).status).toBe(429);
-    expect(await done("PUT", path, { userId: "u", amount: null })).toMatchObject({
+    expect(await callOk("PUT", path, { userId: "u", amount: null })).toMatchObject({
       amount: null,
       used: 8,
       remaining: null,
     });
     await use(100);
     expect(await standings()).toMatchObject([{ amount: null, used: 108, remaining: null }]);
-    expect(await done("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10, used: 108, remaining: 0 });
-    expect(await done("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10 });
+    expect(await callOk("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10, used: 108, remaining: 0 });
+    expect(await callOk("DELETE", `${path}?userId=u`)).toMatchObject({ amount: 10 });
     expect((await event(1)).status).toBe(429);
     expect(await used()).toEqual([108]);
   });
 
   it("makes an account for an unknown user when it is set, but not when it is removed", async () => {
-    const { app, done, limitIds } = await limitsWorld();
+    const { app, callOk, limitIds } = await limitsWorld();
     const path = `/usage/limits/${limitIds[0]}/amount`;
     const accountOf = (userId: string) =>
       env.DB.prepare("SELECT 1 FROM accounts WHERE environment_id = ? AND user_id = ?")
         .bind(app.environments.live.id, userId)
         .first();
-    await done("DELETE", `${path}?userId=nobody`);
+    await callOk("DELETE", `${path}?userId=nobody`);
     expect(await accountOf("nobody")).toBeNull();
-    await done("PUT", path, { userId: "somebody new", amount: 3 });
+    await callOk("PUT", path, { userId: "somebody new", amount: 3 });
     expect(await accountOf("somebody new")).not.toBeNull();
   });
 });
@@ -294,7 +294,7 @@ describe("usage.limit_reached", () => {
       },
     ]);
     await world.use(1, { onShortage: "partial" });
-    await world.done("PUT", `/usage/limits/${limitIds[0]}/amount`, { userId: "u", amount: 12 });
+    await world.callOk("PUT", `/usage/limits/${limitIds[0]}/amount`, { userId: "u", amount: 12 });
     await world.use(1);
     expect(await all()).toHaveLength(1);
     world.clock.ms = Date.UTC(2026, 0, 16);
@@ -313,12 +313,12 @@ describe("usage.limit_reached", () => {
       quantities: { count: 3 },
       onShortage: "partial",
     });
-    await world.done("POST", "/usage/events/batch", [event("a"), event("b"), event("c")]);
+    await world.callOk("POST", "/usage/events/batch", [event("a"), event("b"), event("c")]);
     expect(await used()).toEqual([9, 9]);
     expect((await messagesOf(world.app.environments.live.id)).map(({ seq }) => seq)).toEqual([0, 0]);
     const [limitId] = world.limitIds;
-    const reservation = await world.held(4);
-    await world.done("PUT", `/usage/limits/${limitId}/amount`, { userId: "u", amount: 2 });
+    const reservation = await world.holdOk(4);
+    await world.callOk("PUT", `/usage/limits/${limitId}/amount`, { userId: "u", amount: 2 });
     expect(await used()).toHaveLength(2);
     expect((await world.commit(reservation, 3)).status).toBe(200);
     expect((await used()).toSorted()).toEqual([3, 9, 9]);
@@ -334,7 +334,7 @@ it("a warm write takes one trip, writes a row more for each limit that counts it
     spent();
     await world.use(1);
     const event = spent();
-    const reservation = await world.held(1);
+    const reservation = await world.holdOk(1);
     const hold = spent();
     await world.commit(reservation, 1);
     return { event, hold, commit: spent() };

@@ -18,7 +18,7 @@ const amountPath = ({ limitIds }: World) => `/usage/limits/${limitIds[0]}/amount
 it("exports a person's use of each limit, as the list shows it, and an empty list without limits", async () => {
   const world = await limitsWorld({ limits: [{ amount: 50 }, { unit: "tokens", amount: 9, every: "month" }] });
   await world.use(12);
-  await world.done("PUT", amountPath(world), { userId: "u", amount: null });
+  await world.callOk("PUT", amountPath(world), { userId: "u", amount: null });
   const document = await documentOf(world.app, "u", world.clock);
   expect(document.person?.usageLimits).toEqual(await world.standings());
   expect(document.person?.usageLimits).toMatchObject([
@@ -32,9 +32,9 @@ it("exports a person's use of each limit, as the list shows it, and an empty lis
 it("removes an erased person's own amount, and counts from 0 after the erasure is lifted", async () => {
   const world = await limitsWorld();
   await world.use(3);
-  await world.held(2);
-  await world.done("PUT", amountPath(world), { userId: "u", amount: 8 });
-  const { erasureId, status } = await world.done("POST", "/erase-person", { distinctId: "u" });
+  await world.holdOk(2);
+  await world.callOk("PUT", amountPath(world), { userId: "u", amount: 8 });
+  const { erasureId, status } = await world.callOk("POST", "/erase-person", { distinctId: "u" });
   expect(status).toBe("completed");
   expectError(await world.ask("PUT", amountPath(world), { userId: "u", amount: 4 }), "person_erased");
   expectError(await world.event(1), "person_erased");
@@ -45,7 +45,7 @@ it("removes an erased person's own amount, and counts from 0 after the erasure i
     .bind(world.limitIds[0])
     .all();
   expect(counters.results).toEqual([{ own: 0, steps: null }]);
-  await world.done("POST", `/erasures/${erasureId}/lift`, {});
+  await world.callOk("POST", `/erasures/${erasureId}/lift`, {});
   await world.grant();
   await world.use(10);
   expect((await world.event(1)).body.error.details).toMatchObject({ used: 10, amount: 10 });
@@ -54,14 +54,14 @@ it("removes an erased person's own amount, and counts from 0 after the erasure i
 it("verification finds a counter that is not the sum of the counted usage, names its limit, and finds nothing after the correction", async () => {
   const world = await limitsWorld({ limits: [{}, { every: "month" }] });
   await world.use(3);
-  await world.held(2);
+  await world.holdOk(2);
   const set = (steps: number) =>
     env.DB.prepare("UPDATE usage_counters SET used_steps = CAST(? AS INTEGER) WHERE limit_id = ?")
       .bind(steps, world.limitIds[1])
       .run();
   for (const wrong of [4_999, 3_000, 0]) {
     await set(wrong);
-    const { isSound, flaws } = await world.done("GET", "/credits/verify?userId=u");
+    const { isSound, flaws } = await world.callOk("GET", "/credits/verify?userId=u");
     expect({ isSound, flaws }).toEqual({
       isSound: false,
       flaws: [{ balanceId: null, kind: "limit", limitId: world.limitIds[1] }],
@@ -70,7 +70,7 @@ it("verification finds a counter that is not the sum of the counted usage, names
     expect(users).toMatchObject([{ userId: "u", isSound: false }]);
   }
   await set(5_000);
-  expect((await world.done("GET", "/credits/verify?userId=u")).isSound).toBe(true);
+  expect((await world.callOk("GET", "/credits/verify?userId=u")).isSound).toBe(true);
 });
 
 it("sets and removes a user's amount only with the application's own secret key, and writes nothing otherwise", async () => {

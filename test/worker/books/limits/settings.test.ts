@@ -66,8 +66,8 @@ describe("usage limits", () => {
   });
 
   it("stop counting when deleted, even if open holds counted in them, and a new one counts from its creation", async () => {
-    const { admin, held, release, use, used, limitIds, makeLimit } = await limitsWorld();
-    const reservation = await held(4);
+    const { admin, holdOk, release, use, used, limitIds, makeLimit } = await limitsWorld();
+    const reservation = await holdOk(4);
     await admin("DELETE", `/usage-limits/${limitIds[0]}`);
     await makeLimit({ name: "Limit 0", amount: 5 });
     await release(reservation);

@@ -129,7 +129,7 @@ describe("a reservation that is charged if nobody settles it", () => {
     expect(again.body).toEqual(first.body);
   });
 
-  it("returns if an event with its id already exists, and may then be committed late", async () => {
+  it("is returned and not charged if an event with its id already exists, and may then be committed late", async () => {
     const spender = await makeSpender([wallet]);
     await reserveToCharge(spender, "res_1", 4);
     await spender.spend("res_1", cents(1));

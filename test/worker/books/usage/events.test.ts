@@ -325,7 +325,7 @@ describe("in races and after lost responses,", () => {
     expect(await remaining()).toEqual([9]);
   });
 
-  it("20 of 40 events on 20 balances of one credit pass", async () => {
+  it("exactly 20 of 40 events on 20 balances of one credit are accepted", async () => {
     const items = Array.from({ length: 20 }, () => ({ amountSteps: 1_000, unit: "count" }) as const);
     const { spend, remaining } = await makeSpender(items);
     const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => spend(`e${index}`)));

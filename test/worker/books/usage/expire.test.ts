@@ -179,7 +179,7 @@ describe("a due hold returns with the user's next write", () => {
     return { spender, grant };
   }
 
-  it("be it a grant, a repeated grant or a refused grant", async () => {
+  it("if that is a grant, a repeated grant or a refused grant", async () => {
     for (const body of [{ quantity: 1 }, { quantity: 1, externalRef: "order-1" }]) {
       const { spender, grant } = await overdue();
       expect((await grant(body)).status).toBe(200);
@@ -193,7 +193,7 @@ describe("a due hold returns with the user's next write", () => {
     expect(await other.spender.remaining()).toEqual([10]);
   });
 
-  it("be it a revoke of its balance, or a repeated revoke of another one", async () => {
+  it("if that is a revoke of its balance, or a repeated revoke of another one", async () => {
     const { spender } = await overdue();
     await spender.post("/api/v1/credits/revoke", { balanceId: spender.balanceIds[0] });
     expect(await spender.remaining()).toEqual([0]);
@@ -209,7 +209,7 @@ describe("a due hold returns with the user's next write", () => {
     expect(await again.remaining()).toEqual([10, 0]);
   });
 
-  it("be it an event, even if hundreds of holds are due", async () => {
+  it("if that is an event, even if hundreds of holds are due", async () => {
     const spender = await makeSpender([{ amountSteps: 8_000_000_000, unit: "cents" }]);
     for (let index = 0; index < 210; index++) await spender.reserve(cents(1));
     spender.clock.advance(300_000);

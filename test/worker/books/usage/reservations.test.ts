@@ -67,7 +67,7 @@ describe("a commit", () => {
     ["less than", 2, 8],
     ["as much as", 5, 5],
     ["more than", 8, 2],
-  ])("of %s was held debits just that", async (_name, used, left) => {
+  ])("of %s was held debits exactly the used amount", async (_name, used, left) => {
     const { reserve, post, remaining, ledger, balanceIds } = await makeSpender([wallet]);
     const { reservationId } = (await reserve(cents(5))).body;
     const answer = await post(commitPath(reservationId), { eventId: "e1", ...cents(used) });

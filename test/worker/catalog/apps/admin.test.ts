@@ -59,7 +59,7 @@ describe.each(ROUTES)("$method $path", ({ method, path, body }) => {
     }
   });
 
-  it("is 404 without an admin token of 32 characters, for any caller", async () => {
+  it("returns 404 to any caller if the deployment has no admin token of 32 characters", async () => {
     const short = "x".repeat(31);
     expectError(await send({ ADMIN_TOKEN: "" }, ""), "not_found");
     expectError(await send({ ADMIN_TOKEN: short }, short), "not_found");
