@@ -24,24 +24,24 @@ export function deploySteps(text, args = []) {
   if (databases.length === 0)
     throw new Error(`wrangler.toml binds no database${environment === null ? "" : ` in [env.${environment}]`}.`);
   const inEnvironment = environment === null ? [] : ["--env", environment];
-  // By binding: a database may have been renamed since.
+  // Names the binding, because a database may have been renamed.
   const migrations = databases.map((binding) => ["d1", "migrations", "apply", binding, "--remote", ...inEnvironment]);
   return [...migrations, ["deploy", ...args]];
 }
 
-/** How many databases `DATABASES` asks for; 1 unless set. */
+/** The number of databases that `DATABASES` sets. Default 1. */
 export function databaseCount(text = process.env.DATABASES ?? "1") {
   const count = Number(text);
   if (/^\d+$/.test(text) && count >= 1 && count <= DATABASES_MAX) return count;
   throw new Error(`DATABASES must be a number from 1 to ${DATABASES_MAX}, not "${text}".`);
 }
 
-/** The configuration with so many databases bound, each further one local alone. */
+/** Returns the configuration with `count` bound databases. The added databases are only local. */
 export function withDatabases(text, count) {
   const bound = boundDatabases(text);
   const missing = Array.from({ length: count }, (_, index) => index).filter((index) => !bound.includes(nameOf(index)));
   return missing.reduce(
-    (made, index) => `${made.trimEnd()}
+    (config, index) => `${config.trimEnd()}
 
 [[d1_databases]]
 binding = "${nameOf(index)}"
@@ -53,7 +53,7 @@ migrations_dir = "drizzle"
   );
 }
 
-/** The file that a local Purser of so many databases is served by, and their bindings. Written where more are asked for. */
+/** Returns the configuration file of a local Purser with `count` databases, and their bindings. Writes a file if wrangler.toml binds fewer. */
 export function localConfig(count) {
   const text = readFileSync(CONFIG, "utf8");
   const whole = withDatabases(text, count);

@@ -16,14 +16,14 @@ function printTitle(title, words) {
 }
 
 /** JSON for reading. A value that fits is on one line, and plain fields share lines. */
-function laidOut(value, indent = "") {
+function layOut(value, indent = "") {
   const line = JSON.stringify(value);
   if (typeof value !== "object" || value === null || line.length + indent.length <= LINE_WIDTH) return line;
   const inner = `${indent}  `;
   const isList = Array.isArray(value);
   const parts = isList
-    ? value.map((entry) => laidOut(entry, inner))
-    : Object.entries(value).map(([name, entry]) => `${JSON.stringify(name)}: ${laidOut(entry, inner)}`);
+    ? value.map((entry) => layOut(entry, inner))
+    : Object.entries(value).map(([name, entry]) => `${JSON.stringify(name)}: ${layOut(entry, inner)}`);
   const lines = [];
   for (const part of parts) {
     const joined = `${lines.at(-1)}, ${part}`;
@@ -37,7 +37,7 @@ function laidOut(value, indent = "") {
 
 function show(value) {
   console.log(
-    laidOut(value)
+    layOut(value)
       .split("\n")
       .map((line) => `     ${line}`)
       .join("\n"),
@@ -45,17 +45,18 @@ function show(value) {
 }
 
 /** Prints a response and returns its JSON. An unexpected status stops the demo. */
-async function hear(response, expected = 200) {
+async function printResponse(response, expected = 200) {
   const replayed = response.headers.get("idempotent-replayed") === "true" ? yellow("  idempotent-replayed: true") : "";
   console.log(`   ${(response.ok ? green : yellow)(response.status)}${replayed}`);
   const text = await response.text();
-  if (response.status !== expected) throw new Error(`The story goes on with ${expected}; this was answered: ${text}`);
+  if (response.status !== expected)
+    throw new Error(`The demo expected the status ${expected}. The response was: ${text}`);
   const answer = JSON.parse(text);
   show(answer);
   return answer;
 }
 
-async function say(url, method, path, { key, body, headers = {}, who = "secret key", expected = 200 } = {}) {
+async function send(url, method, path, { key, body, headers = {}, who = "secret key", expected = 200 } = {}) {
   console.log(`\n   ${cyan(`${method} ${path}`)}  ${dim(who)}`);
   if (body !== undefined) console.log(dim(`     ${JSON.stringify(body)}`));
   const response = await fetch(url + path, {
@@ -63,7 +64,7 @@ async function say(url, method, path, { key, body, headers = {}, who = "secret k
     headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
   });
-  return hear(response, expected);
+  return printResponse(response, expected);
 }
 
 /** Sends one of Stripe's events to Purser, signed as Stripe signs it. */
@@ -79,10 +80,10 @@ async function deliver({ url, demo, secret }, type, object) {
     headers: { "stripe-signature": signature },
     body: payload,
   });
-  return hear(response);
+  return printResponse(response);
 }
 
-/** Has the user buy a pack. Returns what a refund needs. */
+/** Lets the user buy a pack. Returns the values that a refund needs. */
 async function pay(url, demo, user) {
   const stripe = { url, demo, secret: signingSecretOf(demo) };
   const paymentIntent = `pi_${randomUUID().replaceAll("-", "")}`;
@@ -106,8 +107,8 @@ async function pay(url, demo, user) {
   return { stripe, paymentIntent };
 }
 
-/** Two thirds of the price go back, and so do two thirds of the credits, as far as they are there. */
-async function giveMoneyBack({ stripe, paymentIntent }) {
+/** Refunds two thirds of the price. Purser takes back two thirds of the credits, or as much of them as remains. */
+async function refund({ stripe, paymentIntent }) {
   await deliver(stripe, "charge.refunded", {
     id: `ch_${randomUUID().replaceAll("-", "")}`,
     object: "charge",
@@ -161,7 +162,7 @@ async function download(ask) {
   });
 }
 
-/** An endpoint of this process, which takes the messages of the story. */
+/** Starts an endpoint in this process, which receives the messages of the story. */
 async function listen(url, demo) {
   const headers = { authorization: `Bearer ${localSecrets().ADMIN_TOKEN}`, "content-type": "application/json" };
   const path = `${url}/api/v1/admin/apps/${demo.appId}/webhooks`;
@@ -171,7 +172,7 @@ async function listen(url, demo) {
   await new Promise((resolve) => probe.close(resolve));
   const body = JSON.stringify({ mode: "live", url: `http://127.0.0.1:${port}/`, types: ["**"] });
   const created = await fetch(path, { method: "POST", headers, body });
-  if (!created.ok) throw new Error(`No endpoint was made: ${await created.text()}`);
+  if (!created.ok) throw new Error(`The endpoint was not created: ${await created.text()}`);
   const { webhookId, secret } = await created.json();
   const messages = [];
   const server = receiver(secret, (message) => messages.push(message));
@@ -185,7 +186,7 @@ async function listen(url, demo) {
 
 const MESSAGES_WITHIN_MS = 15_000;
 
-/** Prints what the endpoint was told, when the last message of the story has come. */
+/** Waits for the last message of the story, and prints all messages that the endpoint received. */
 async function printMessages({ messages, close }) {
   const isLast = ({ data }) => data.action === "opened";
   for (let ms = 0; ms < MESSAGES_WITHIN_MS && !messages.some(isLast); ms += 100) {
@@ -210,46 +211,58 @@ async function main() {
   const isKnown = await fetch(`${url}/api/v1/usage?userId=${PERSON}`, {
     headers: { authorization: `Bearer ${demo.keys.sk_live}` },
   });
-  if (!isKnown.ok) throw new Error(`What answers at ${url} does not know this demonstration: is it another Purser?`);
+  if (!isKnown.ok) throw new Error(`The server at ${url} does not know this demonstration. It may be another Purser.`);
   const { sk_live: key, pk_live: publishable } = demo.keys;
   const user = `user_${randomUUID().slice(0, 8)}`;
-  const ask = (method, path, options) => say(url, method, path, { key, ...options });
+  const ask = (method, path, options) => send(url, method, path, { key, ...options });
 
   const endpoint = await listen(url, demo);
   try {
-    await tell({ url, demo, user, ask, publishable });
+    await runStory({ url, demo, user, ask, publishable });
   } catch (error) {
     await endpoint.close();
     throw error;
   }
-  printTitle("Messages to your backend", "Each one was sent as it happened, signed, to an endpoint of this script.");
+  printTitle("Messages to your backend", "Purser sent each message at once, signed, to an endpoint of this script.");
   await printMessages(endpoint);
   console.log("");
 }
 
-async function tell({ url, demo, user, ask, publishable }) {
-  printTitle("A payment", `${user} buys the Starter pack. Stripe tells Purser, twice; no backend is in between.`);
+async function runStory({ url, demo, user, ask, publishable }) {
+  printTitle(
+    "A payment",
+    `${user} buys the Starter pack. Stripe sends the event to Purser twice, without a backend in between.`,
+  );
   const payment = await pay(url, demo, user);
   printTitle("The balance in a browser", "A publishable key, and the user's own sign-in token.");
   const headers = { "x-user-token": await userToken(demo.endUserSecret, user) };
   const who = "publishable key + user token";
   await ask("GET", `/api/v1/credits?userId=${user}`, { key: publishable, headers, who });
-  printTitle("Spending", "A preview; an event; the same event again.");
+  printTitle("Spending", "A preview, an event, and the same event again.");
   await spend(ask, user);
   printTitle(
     "Spending more",
-    "The tokens run out, and the wallet pays the rest of the same event; then it is too much for both.",
+    "The tokens run out, and the wallet pays the rest of the same event. The next event costs more than both can pay.",
   );
   await spendMore(ask, user);
-  printTitle("A reservation", "Ten minutes are reserved, about seven are used; the rest is returned.");
+  printTitle("A reservation", "Ten minutes are reserved, and about seven are used. The rest is returned.");
   await reserve(ask, user);
-  printTitle("A refund", "1,000 of 1,500 go back at Stripe: so do the credits, as far as they are there.");
-  await giveMoneyBack(payment);
-  printTitle("The ledger", "Every change, newest first; here the last six.");
+  printTitle(
+    "A refund",
+    "Stripe refunds 1,000 of 1,500. Purser takes back the same share of the credits, or as much of them as remains.",
+  );
+  await refund(payment);
+  printTitle("The ledger", "The ledger has every change. These are the last six, newest first.");
   await ask("GET", `/api/v1/credits/history?userId=${user}&limit=6`);
-  printTitle("A person's data", `${PERSON} requests the data: one link, one document, generated when it is opened.`);
+  printTitle(
+    "A person's data",
+    `${PERSON} requests the data: one link to one document, which is generated when the link is opened.`,
+  );
   await download(ask);
-  printTitle("A request to be forgotten", `What an erasure of ${PERSON} would take and keep. A dry run: nothing goes.`);
+  printTitle(
+    "A request to be forgotten",
+    `A dry run of the erasure of ${PERSON} shows what would be erased and kept. It erases nothing.`,
+  );
   await ask("POST", "/api/v1/erase-person", { body: { distinctId: PERSON, dryRun: true } });
 }
 

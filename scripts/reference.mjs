@@ -17,7 +17,9 @@ const { outputFiles } = await build({
   mainFields: ["module", "main"],
   write: false,
 });
-const made = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`);
+const reference = await import(
+  `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`
+);
 
 function read(file) {
   try {
@@ -53,9 +55,9 @@ const dashboardFiles = {
   "dashboard.svg": readFileSync(join(root, "clients/dashboard/icon.svg"), "utf8"),
 };
 const files = {
-  ...made.referenceFiles(),
+  ...reference.referenceFiles(),
   ...dashboardFiles,
-  // Its files' addresses hold it, so that browsers may cache them forever.
+  // The addresses of the dashboard's files contain this version, so that browsers may cache the files forever.
   "dashboard.version": createHash("sha256").update(JSON.stringify(dashboardFiles)).digest("hex").slice(0, 12),
   "purser-balance.js": element.outputFiles[0].text,
   "llms.txt": readFileSync(join(root, "docs/llms.txt"), "utf8"),
@@ -64,6 +66,6 @@ const files = {
 mkdirSync(directory, { recursive: true });
 for (const [name, text] of Object.entries(files)) {
   const file = join(directory, name);
-  // An unchanged file is not written, because Wrangler watches these files and would load it again.
+  // Wrangler watches these files and would reload, so an unchanged file is not written.
   if (read(file) !== text) writeFileSync(file, text);
 }

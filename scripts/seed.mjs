@@ -60,8 +60,8 @@ async function call(url, method, path, { key, body, headers = {} } = {}) {
 async function makeApp(admin, { facts, once }) {
   const appId = await once("app", async () => {
     const { apps } = await admin("GET", "/apps");
-    const made = apps.find((app) => app.name === NAME && Date.parse(app.createdAt) >= facts.startedMs);
-    return (made ?? (await admin("POST", "/apps", { name: NAME }))).appId;
+    const existing = apps.find((app) => app.name === NAME && Date.parse(app.createdAt) >= facts.startedMs);
+    return (existing ?? (await admin("POST", "/apps", { name: NAME }))).appId;
   });
   const at = `/apps/${appId}`;
   const keys = {};
@@ -86,8 +86,8 @@ async function makeApp(admin, { facts, once }) {
   const pack = (body) =>
     once(`pack ${body.packName}`, async () => {
       const { packs } = await admin("GET", `${at}/packs`);
-      const made = packs.find(({ packName }) => packName === body.packName);
-      return (made ?? (await admin("POST", `${at}/packs`, body))).packId;
+      const existing = packs.find(({ packName }) => packName === body.packName);
+      return (existing ?? (await admin("POST", `${at}/packs`, body))).packId;
     });
   const limit = {
     mode: "live",
@@ -109,7 +109,7 @@ async function makeApp(admin, { facts, once }) {
   };
 }
 
-/** In the form of a device id, so that a publishable key may link it to its user. */
+/** This id has the form of a device id, so a publishable key may link it to its user. */
 const DEVICE = "0194685f-8a3c-7d11-9f2b-6c1d2e3f7d1f";
 
 /** The same id for the same event of a seeding, so that a repeat is stored once. */
@@ -156,7 +156,7 @@ function usageEvents(run, startMs) {
           model: index % 3 === 0 ? "small-3" : "small-2",
           quantities: { tokens: 120 + index, cents: 0.036 },
         }),
-    // Until now, so that a page of this week's usage has something to show.
+    // The events reach up to now, so that the page of this week's usage shows some of them.
     occurredAt: new Date(startMs + 2 * DAY_MS + index * 5_180_000).toISOString(),
     properties: { conversation: `c${index % 12}` },
     onShortage: "partial",
@@ -214,8 +214,8 @@ function journalFor(apps) {
 export async function ensureDemo(url, adminToken) {
   const admin = (method, path, body) => call(url, method, `/api/v1/admin${path}`, { key: adminToken, body });
   const { apps } = await admin("GET", "/apps");
-  const kept = readDemo();
-  if (kept !== null && apps.some((app) => app.appId === kept.appId)) return kept;
+  const stored = readDemo();
+  if (stored !== null && apps.some((app) => app.appId === stored.appId)) return stored;
   console.log(dim("Seeding a demonstration …"));
   const journal = journalFor(apps);
   const demo = await makeApp(admin, journal);

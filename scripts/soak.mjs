@@ -1,6 +1,6 @@
 /**
- * Runs the long tests: the models, the storms, the kills and the largest exports. `SOAK_OPERATIONS` sets their length, except of
- * those that try every case. Prints the progress of each part, and at the end the table of docs/reliability.md, "Results".
+ * Runs the long tests: the models, the storms, the kills and the largest exports. `SOAK_OPERATIONS` sets their length,
+ * except that of the tests that try every case. Prints the progress of each part, and at the end the table of docs/reliability.md, "Results".
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -44,10 +44,10 @@ const figures = new Map();
 const seeds = new Map();
 createInterface({ input: vitest.stdout }).on("line", (line) => {
   console.log(line);
-  const [, part, told] = /soak: ([^:]+): (.*)/.exec(line) ?? [];
+  const [, part, progress] = /soak: ([^:]+): (.*)/.exec(line) ?? [];
   if (part === undefined) return;
-  figures.set(part, told.replace(/(, \d+ s)?(, PROOF_SEED=\d+)?\s*$/, ""));
-  const seed = /PROOF_SEED=(\d+)/.exec(told)?.[1];
+  figures.set(part, progress.replace(/(, \d+ s)?(, PROOF_SEED=\d+)?\s*$/, ""));
+  const seed = /PROOF_SEED=(\d+)/.exec(progress)?.[1];
   if (seed !== undefined) seeds.set(part, seed);
 });
 
@@ -58,18 +58,18 @@ const TOGETHER = [
 ];
 
 function rows() {
-  const told = new Map();
+  const figuresByName = new Map();
   for (const [part, figure] of figures) {
     const name = TOGETHER.find(([of]) => of.test(part))?.[1];
     const [, count, pieces] = /^([\d,]+) (\w+)$/.exec(figure) ?? [];
     if (name === undefined || count === undefined) {
-      told.set(`${part[0]?.toUpperCase()}${part.slice(1)}`, figure);
+      figuresByName.set(`${part[0]?.toUpperCase()}${part.slice(1)}`, figure);
       continue;
     }
-    const before = Number(told.get(name)?.replace(/\D/g, "") ?? 0);
-    told.set(name, `${(before + Number(count.replaceAll(",", ""))).toLocaleString("en")} ${pieces}`);
+    const before = Number(figuresByName.get(name)?.replace(/\D/g, "") ?? 0);
+    figuresByName.set(name, `${(before + Number(count.replaceAll(",", ""))).toLocaleString("en")} ${pieces}`);
   }
-  return [["Part", "Figures"], null, ...told];
+  return [["Part", "Figures"], null, ...figuresByName];
 }
 
 function table(all) {

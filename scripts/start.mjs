@@ -34,17 +34,17 @@ function stopOnSignal() {
   process.stdout.on("error", () => stop(0));
 }
 
-/** Cron triggers do not run on a local Worker, so they are called from here. */
-function tick(url) {
-  const fire = async () => {
+/** Runs the cron once a minute, because a local Worker has no cron triggers. */
+function startCron(url) {
+  const run = async () => {
     try {
       const { ok, status } = await fetch(`${url}/cdn-cgi/handler/scheduled`);
-      if (!ok) console.error(`The cron's minute answered ${status}.`);
+      if (!ok) console.error(`The scheduled run of the cron got ${status}.`);
     } catch {
-      // During a build no server listens. The next minute calls it again.
+      // No server listens during a build. The next call comes in a minute.
     }
   };
-  setInterval(fire, MINUTE_MS).unref();
+  setInterval(run, MINUTE_MS).unref();
 }
 
 async function main() {
@@ -59,13 +59,13 @@ async function main() {
   const { url, child, log } = await serve(port, config.file);
   child.once("exit", (code) => {
     if (isStopping) return;
-    console.error(`The Worker stopped with code ${code}; ${log} has what it said.`);
+    console.error(`The Worker stopped with code ${code}. Its output is in ${log}.`);
     stop(1);
   });
   const demo = await ensureDemo(url, secrets.ADMIN_TOKEN);
   rememberServer(url);
   await printExamples(url, demo, secrets.ADMIN_TOKEN);
-  tick(url);
+  startCron(url);
 }
 
 main().catch((error) => {

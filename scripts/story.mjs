@@ -90,7 +90,7 @@ export async function printExamples(url, demo, adminToken) {
     `  ${bold("The same balance in a page")}`,
     `  ${dim(`${PAGE}#${fragment}`)}`,
     "",
-    `  ${bold("npm run demo")} in another terminal makes all of these calls. ${dim("Ctrl-C stops the server.")}`,
+    `  ${bold("npm run demo")} in another terminal sends all of these requests. ${dim("Ctrl-C stops the server.")}`,
     "",
   );
   console.log(lines.join("\n"));

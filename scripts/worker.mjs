@@ -8,7 +8,7 @@ import { stripVTControlCharacters } from "node:util";
 import { yellow } from "./terminal.mjs";
 
 const WRANGLER = join(import.meta.dirname, "../node_modules/wrangler/bin/wrangler.js");
-/** Where an earlier version let Wrangler keep a trace of each request, download tokens included. */
+/** Earlier versions let Wrangler store a trace of each request here, with download tokens. */
 const TRACES = ".wrangler/state/v3/observability";
 const START_SECONDS_MAX = 120;
 
@@ -31,7 +31,7 @@ const calm = {
   WRANGLER_SEND_ERROR_REPORTS: "false",
   WRANGLER_HIDE_BANNER: "true",
   WRANGLER_WRITE_LOGS: "false",
-  // Otherwise Wrangler keeps whole URLs of requests, download tokens included, beside the database.
+  // Otherwise Wrangler stores the whole URL of each request, with download tokens, beside the database.
   X_LOCAL_OBSERVABILITY: "false",
   WRANGLER_REGISTRY_PATH: ".wrangler/registry",
   CLOUDFLARE_CF_FETCH_ENABLED: "false",
@@ -39,7 +39,7 @@ const calm = {
 
 const running = new Set();
 
-/** In a process group of its own, so that all that it started can be ended with it. */
+/** Starts Wrangler in its own process group, so that all of its child processes can be ended with it. */
 function wrangler(args) {
   const options = { env: calm, stdio: ["ignore", "pipe", "pipe"], detached: true };
   const child = spawn(process.execPath, [WRANGLER, ...args], options);
@@ -62,9 +62,9 @@ function signalGroup({ pid }, signal) {
 
 /** Stops Wrangler, and resolves when it has ended. */
 export async function stopAll() {
-  const gone = [...running].map((child) => new Promise((resolve) => child.once("exit", resolve)));
+  const exits = [...running].map((child) => new Promise((resolve) => child.once("exit", resolve)));
   for (const child of running) child.kill("SIGTERM");
-  await Promise.all(gone);
+  await Promise.all(exits);
 }
 
 function isFree(port, host) {
@@ -83,28 +83,30 @@ function isFree(port, host) {
 export async function assertPortFree(port) {
   if ((await isFree(port, "127.0.0.1")) && (await isFree(port, "::1"))) return;
   const another = port < 65_535 ? port + 1 : port - 1;
-  throw new Error(`Port ${port} is in use. Stop what listens there, or choose another: PORT=${another} npm start`);
+  throw new Error(
+    `Port ${port} is in use. Stop the program that uses it, or choose another port: PORT=${another} npm start`,
+  );
 }
 
-/** Brings the local databases to the newest migration; keeps what they hold. */
+/** Applies the missing migrations to the local databases. Their data stay. */
 export async function migrate({ file, databases }) {
-  // One after another: each would make the directory of the state.
+  // One after another, because each run would create the directory of the state.
   for (const binding of databases) await migrateOne(file, binding);
 }
 
 function migrateOne(file, binding) {
   return new Promise((resolve, reject) => {
     const child = wrangler(["d1", "migrations", "apply", binding, "--local", "--config", file]);
-    let said = "";
-    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (said += chunk));
+    let output = "";
+    for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk) => (output += chunk));
     child.once("error", reject);
     child.once("exit", (code) =>
-      code === 0 ? resolve() : reject(new Error(`The local database ${binding} could not be migrated:\n${said}`)),
+      code === 0 ? resolve() : reject(new Error(`The local database ${binding} could not be migrated:\n${output}`)),
     );
   });
 }
 
-/** A line as it may be kept: without query strings. Null for a line that is not kept. */
+/** A line without query strings, as the log keeps it. Null for a line that the log must not keep. */
 export function keptLine(line) {
   return REQUEST.test(line) ? null : line.replace(QUERY, "$1");
 }
@@ -144,8 +146,8 @@ async function answersHealth(url) {
 /** Serves the Worker on the port. Resolves when it answers. Its output goes to the log. */
 export async function serve(port, file = "wrangler.toml") {
   rmSync(TRACES, { recursive: true, force: true });
-  // Port 0 lets two Pursers run at once; otherwise both would want the inspector's usual port.
-  // The deployed bundle, not minified, so that the places in the log have their names.
+  // With port 0 two Pursers can run at once. Otherwise both would use the inspector's default port.
+  // The bundle is not minified, so that stack traces in the log have the names of functions.
   const args = [
     "dev",
     "--minify=false",
@@ -173,5 +175,5 @@ export async function serve(port, file = "wrangler.toml") {
     if (await answersHealth(url)) return { url, child, log: log.file };
     await pause(100);
   }
-  throw new Error(`The Worker did not answer within ${START_SECONDS_MAX} seconds; ${log.file} has what it said.`);
+  throw new Error(`The Worker did not answer within ${START_SECONDS_MAX} seconds. Its output is in ${log.file}.`);
 }

@@ -56,7 +56,7 @@ export function PurserBalance(props: PurserBalanceProps): ReactElement {
   useEffect(() => {
     const { current } = element;
     if (current === null) return;
-    // This runs before the element's script, because an element without a token would ask for one in vain.
+    // This runs before the element's script, so the element has `getToken` when it first needs a token.
     current.getToken ??= () => last.current.getToken();
     const balance = (event: Event) => last.current.onBalance?.((event as CustomEvent).detail);
     const error = (event: Event) => last.current.onError?.((event as CustomEvent).detail);

@@ -9,7 +9,7 @@ function pagesOf(call: Call, list: string, input: Fields = {}, options?: CallOpt
   const first = call(input, options);
   async function* entries(): AsyncGenerator<unknown> {
     for (let page = await first; ; page = await call({ ...input, cursor: page.nextCursor }, options)) {
-      // The table says that this field of a page is its list.
+      // The table names the field of a page that is its list.
       yield* page[list] as unknown[];
       if (page.nextCursor === null) return;
     }
@@ -23,11 +23,11 @@ function assertSettings({ url, key }: PurserSettings): void {
   if (!key) throw new TypeError("Purser needs a key: sk_…, pk_… or the administrator's token.");
 }
 
-/** The members that every client has beside its operations. */
+/** The members that every client has in addition to its operations. */
 export interface Client {
   /**
-   * The state that the last response knew. Reads see at least that state. Copy it to another client, so that its reads see the
-   * state too.
+   * The newest state of the database that a response of this client showed. Later reads show at least this state. Copy the bookmark
+   * to another client, so that its reads show the state too.
    */
   bookmark: string | null;
 }
@@ -40,7 +40,7 @@ export function clientOf<Operations>(table: Readonly<Record<string, Described>>)
     constructor(settings: PurserSettings) {
       assertSettings(settings);
       for (const [name, described] of Object.entries(table)) {
-        // Purser's responses are objects; their types stand in `Operations`.
+        // `Operations` has the exact types of the responses.
         const call: Call = async (input, options) =>
           send(settings, this.#memory, requestOf(name, described, input), options) as Promise<Fields>;
         const { list } = described;

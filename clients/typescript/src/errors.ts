@@ -19,11 +19,11 @@ export class PurserError extends Error {
   readonly code: ErrorCode;
   /** The status of the response; 0 when none came. */
   readonly status: number;
-  /** The argument that was refused. */
+  /** The argument that Purser refused. */
   readonly param: string | null;
   /** Further facts about the code, such as `uncovered`. */
   readonly details: unknown;
-  /** Quote it when you ask about a call. */
+  /** Quote the id when you report a problem. */
   readonly requestId: string | null;
 
   constructor(
@@ -39,7 +39,7 @@ export class PurserError extends Error {
     this.requestId = requestId ?? null;
   }
 
-  /** Returns whether the error has this code; then the type of `details` is known. */
+  /** Returns whether the error has this code. TypeScript then knows the type of `details`. */
   is<Code extends ErrorCode>(code: Code): this is { readonly code: Code; readonly details: DetailsOf<Code> } {
     return this.code === code;
   }
@@ -60,14 +60,14 @@ export class InsufficientCredits extends PurserError {
   }
 }
 
-/** Returns the error of a response whose status is not 200 to 299. */
+/** Returns the error for a response whose status is not from 200 to 299. */
 export function errorOf(status: number, body: unknown): PurserError {
-  // Purser's own refusals have this form (W4). A proxy in between may answer in another form.
+  // Purser's errors have this form (W4). A proxy may respond in another form.
   const refusal = (body as { error?: Refusal } | null)?.error;
   if (typeof refusal?.code !== "string") {
     return new PurserError(status, {
       code: "unknown_answer",
-      message: `Something that is not Purser answered ${status}. Check \`url\`, and what stands before Purser.`,
+      message: `The response with status ${status} is not from Purser. Check \`url\`, and any proxy in front of Purser.`,
     });
   }
   return refusal.code === "insufficient_credits"

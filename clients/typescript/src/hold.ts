@@ -68,7 +68,7 @@ export async function holdUsage<Result>(
   const { reservationId, holds } = await purser.createReservation(reservation);
   const last: { used?: Quantities } = {};
   const commit = (quantities: Quantities) =>
-    // The work is done, so the balances pay what they can. `uncovered` has the rest.
+    // The work is done, so the balances pay as much as they can. `uncovered` is the rest.
     purser.commitReservation({
       reservationId,
       eventId,
@@ -84,7 +84,8 @@ export async function holdUsage<Result>(
   try {
     signal?.throwIfAborted();
     result = await work({ reservationId, eventId, holds, used });
-    if (last.used === undefined) throw new TypeError("Say what was used: hold.used({ tokens: 812 }).");
+    if (last.used === undefined)
+      throw new TypeError("The work did not report its usage. Call hold.used({ tokens: 812 }).");
   } catch (error) {
     if (last.used !== undefined && (onError === "commit" || isAbort(error, signal))) await commit(last.used);
     // Credits that cannot be released return when the reservation expires.

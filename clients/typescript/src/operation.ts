@@ -6,14 +6,14 @@ export type Schemas = components["schemas"];
 
 type Name = keyof operations;
 type IsNever<Type> = [Type] extends [never] ? true : false;
-type Given<Type> = IsNever<NonNullable<Type>> extends true ? unknown : NonNullable<Type>;
+type Provided<Type> = IsNever<NonNullable<Type>> extends true ? unknown : NonNullable<Type>;
 
-type PathOf<N extends Name> = Given<operations[N]["parameters"]["path"]>;
-type QueryOf<N extends Name> = Given<operations[N]["parameters"]["query"]>;
+type PathOf<N extends Name> = Provided<operations[N]["parameters"]["path"]>;
+type QueryOf<N extends Name> = Provided<operations[N]["parameters"]["query"]>;
 type ContentOf<Message> = Message extends { readonly content: { readonly "application/json": infer Json } }
   ? Json
   : never;
-type BodyOf<N extends Name> = N extends Name ? Given<ContentOf<NonNullable<RequestOf<N>>>> : never;
+type BodyOf<N extends Name> = N extends Name ? Provided<ContentOf<NonNullable<RequestOf<N>>>> : never;
 type RequestOf<N extends Name> = operations[N] extends { readonly requestBody?: infer Body } ? Body : never;
 
 /** A body whose event id is optional, because the client makes one. */
@@ -33,9 +33,9 @@ export type Input<N extends Name> = Readable<
   BodyOf<N> extends readonly unknown[] ? Sent<BodyOf<N>> : PathOf<N> & QueryOf<N> & Sent<BodyOf<N>>
 >;
 
-/** The fields that every object response has beside its own. They are not enumerable, so JSON and copies do not have them. */
+/** The fields that the client adds to every response that is an object. They are not enumerable, so JSON and copies do not have them. */
 export interface Answer {
-  /** Quote it when you ask about a call. */
+  /** Quote the id when you report a problem. */
   readonly requestId: string | null;
   /** Whether this is the response of an earlier call with the same idempotency key. */
   readonly isReplayed: boolean;
@@ -47,7 +47,7 @@ export interface Answer {
 export type Output<N extends Name> = (N extends `delete${string}` ? Deleted<Json<N>> : Json<N>) &
   (Json<N> extends object ? Answer : unknown);
 
-/** The deleted object as it was. Empty if the first response was lost and the retry found the object gone. */
+/** The deleted object. Empty if the first response was lost and the retry no longer found the object. */
 type Deleted<Json> = Partial<Json>;
 
 type Json<N extends Name> = operations[N]["responses"] extends { readonly 200: infer Answer }
@@ -63,8 +63,7 @@ export interface CallOptions {
   readonly userToken?: string;
 }
 
-type Arguments<Taken> =
-  Partial<Taken> extends Taken ? [input?: Taken, options?: CallOptions] : [input: Taken, options?: CallOptions];
+type Arguments<In> = Partial<In> extends In ? [input?: In, options?: CallOptions] : [input: In, options?: CallOptions];
 
 /** Calls Purser once, and again after a fault where a retry is safe and useful. Throws `PurserError`. */
 export type Operation<N extends Name> = (...args: Arguments<Input<N>>) => Promise<Output<N>>;

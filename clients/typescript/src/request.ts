@@ -22,7 +22,7 @@ export interface Request extends Pick<Described, "keys" | "takesUserToken" | "an
   readonly isRepeatable: boolean;
 }
 
-/** The idempotency field of each operation, and the prefix of ids. The client makes an id when none is given. */
+/** The idempotency field of each operation, and the prefix of its ids. The client creates an id if the caller gives none. */
 const ID_OF: Readonly<Record<string, readonly [field: string, prefix: string]>> = {
   grantCredits: ["externalRef", ""],
   recordUsageEvent: ["eventId", ""],
@@ -59,18 +59,18 @@ export function requestOf(name: string, described: Described, input: Fields | re
   }
   // `Array.isArray` does not narrow readonly lists.
   const fields = input as Fields;
-  const left = new Map(Object.entries(id === undefined ? fields : withId(fields, id)));
+  const remaining = new Map(Object.entries(id === undefined ? fields : withId(fields, id)));
   const path = template.replace(/\{(\w+)\}/g, (_match, field: string) => {
-    const value = left.get(field);
+    const value = remaining.get(field);
     // A URL would treat one or two dots as a step in its path.
     if (typeof value !== "string" || /^\.{0,2}$/.test(value)) throw new TypeError(`${name} needs ${field}.`);
-    left.delete(field);
+    remaining.delete(field);
     return encodeURIComponent(value);
   });
-  const given = [...left].filter(([, value]) => value !== undefined);
+  const entries = [...remaining].filter(([, value]) => value !== undefined);
   if (method === "GET" || method === "DELETE") {
-    const query = new URLSearchParams(given.map(([field, value]) => [field, asText(value)]));
-    return { ...request, path: given.length === 0 ? path : `${path}?${query}`, body: null };
+    const query = new URLSearchParams(entries.map(([field, value]) => [field, asText(value)]));
+    return { ...request, path: entries.length === 0 ? path : `${path}?${query}`, body: null };
   }
-  return { ...request, path, body: JSON.stringify(Object.fromEntries(given)) };
+  return { ...request, path, body: JSON.stringify(Object.fromEntries(entries)) };
 }

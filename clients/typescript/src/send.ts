@@ -28,7 +28,7 @@ export interface Memory {
 }
 
 const PAUSE_MS = 100;
-/** The longest `Retry-After` that the client waits for. Longer ones are left to the caller. */
+/** The longest `Retry-After` that the client waits for. If it is longer, the call throws the error at once. */
 const RETRY_AFTER_MS_MAX = 60_000;
 
 const wait = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
@@ -45,7 +45,7 @@ const wait = (ms: number, signal: AbortSignal | undefined): Promise<void> =>
     signal?.addEventListener("abort", stop, { once: true });
   });
 
-/** Returns how many milliseconds a response asks to wait; null when it does not ask. */
+/** Returns how many milliseconds the response tells the client to wait. Null if it does not say. */
 function retryAfterMs(headers: Headers): number | null {
   const text = headers.get("retry-after");
   if (text === null) return null;
@@ -53,11 +53,11 @@ function retryAfterMs(headers: Headers): number | null {
   return Number.isNaN(ms) ? null : Math.max(ms, 0);
 }
 
-const said = new Set<string>();
+const printedWarnings = new Set<string>();
 
-function sayOnce(warning: string, { operation, requestId }: { operation: string; requestId: string | null }): void {
-  if (said.has(warning)) return;
-  said.add(warning);
+function warnOnce(warning: string, { operation, requestId }: { operation: string; requestId: string | null }): void {
+  if (printedWarnings.has(warning)) return;
+  printedWarnings.add(warning);
   console.warn(`Purser, ${operation} (${requestId}): ${warning}`);
 }
 
@@ -79,9 +79,9 @@ const KINDS: Readonly<Record<string, string>> = {
 /** Throws `TypeError` for a key that the operation never accepts. */
 function assertKey({ operation, keys, takesUserToken }: Request, key: string, token: string | undefined): void {
   const kind = /^(sk|pk|rk)_/.exec(key)?.[1] ?? "admin";
-  const taken = keys.split(" ");
-  if (keys !== "" && !taken.includes(kind)) {
-    const needed = taken.map((one) => KINDS[one]).join(", or ");
+  const accepted = keys.split(" ");
+  if (keys !== "" && !accepted.includes(kind)) {
+    const needed = accepted.map((name) => KINDS[name]).join(", or ");
     throw new TypeError(`${operation} needs ${needed}. This client has ${KINDS[kind]}.`);
   }
   if (kind === "pk" && takesUserToken === true && token === undefined) {
@@ -98,7 +98,7 @@ function jsonIn(text: string): unknown {
   }
 }
 
-/** Returns why no response came, if the platform says so: `ECONNREFUSED`, or the message of the innermost cause. */
+/** Returns why no response came: the platform's code, such as `ECONNREFUSED`, or the message of the innermost cause. */
 function reasonOf(error: unknown): string {
   let inner = error;
   while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;
@@ -113,8 +113,8 @@ function withAnswer(value: object, response: Response): object {
     isReplayed: response.headers.get("idempotent-replayed") === "true",
     response,
   };
-  for (const [name, one] of Object.entries(about)) {
-    if (!(name in value)) Object.defineProperty(value, name, { value: one, enumerable: false });
+  for (const [name, field] of Object.entries(about)) {
+    if (!(name in value)) Object.defineProperty(value, name, { value: field, enumerable: false });
   }
   return value;
 }
@@ -163,18 +163,18 @@ async function tryOnce(
   if (bookmark !== null && bookmark > (memory.bookmark ?? "")) memory.bookmark = bookmark;
   const warnings = response.headers.get("purser-warning")?.split(/(?<=\.) /) ?? [];
   const requestId = response.headers.get("x-request-id");
-  for (const warning of warnings) (settings.onWarning ?? sayOnce)(warning, { operation, requestId });
-  const askedMs = retryAfterMs(response.headers);
-  const asked = askedMs !== null && askedMs <= RETRY_AFTER_MS_MAX ? Math.max(askedMs, ownPauseMs) : null;
+  for (const warning of warnings) (settings.onWarning ?? warnOnce)(warning, { operation, requestId });
+  const waitMs = retryAfterMs(response.headers);
+  const pauseMs = waitMs !== null && waitMs <= RETRY_AFTER_MS_MAX ? Math.max(waitMs, ownPauseMs) : null;
   // A list of events has status 200, and asks for a retry when one of its events met a temporary fault.
   if (response.ok && request.answersText) return { value, pauseMs: null };
   if (response.ok && typeof value === "object" && value !== null)
-    return { value: withAnswer(value, response), pauseMs: asked };
+    return { value: withAnswer(value, response), pauseMs };
   const error = errorOf(response.status, value);
-  // A request refused with 429 has had no effect. After a 503 that is not certain.
-  if (response.status === 429 || (response.status === 503 && isRepeatable)) return { error, pauseMs: asked };
+  // A request that is refused with 429 has no effect. A request that gets a 503 may have had one.
+  if (response.status === 429 || (response.status === 503 && isRepeatable)) return { error, pauseMs };
   const isGateway = error.code === "unknown_answer" && response.status >= 500;
-  return { error, pauseMs: isGateway && isRepeatable ? (asked ?? ownPauseMs) : null };
+  return { error, pauseMs: isGateway && isRepeatable ? (pauseMs ?? ownPauseMs) : null };
 }
 
 /** Sends a request, and retries where that may help and is safe. Throws `PurserError`, or the reason of the signal. */

@@ -12,7 +12,7 @@ type Sent<Webhook> = Webhook extends { post: { requestBody: { content: { "applic
 /** A message from Purser. `type` names its kind, which decides the type of `data`. */
 export type WebhookMessage = { [Type in keyof webhooks]: Sent<webhooks[Type]> }[keyof webhooks];
 
-/** The error for a message that Purser did not send, or did not send just now. Respond to it with 400. */
+/** The error for a message that Purser did not send, or that is older than five minutes. Respond to it with 400. */
 export class WebhookVerificationError extends Error {
   override readonly name = "WebhookVerificationError";
 }
@@ -34,7 +34,8 @@ function bytesOf(base64: string): Uint8Array<ArrayBuffer> | null {
 /** Imports an endpoint's secret, `whsec_` and base64, as a key. */
 function importSecret(secret: string): Promise<CryptoKey> {
   const bytes = bytesOf(secret.replace(/^whsec_/, ""));
-  if (bytes === null || bytes.length === 0) throw new TypeError("The secret must be the endpoint's, whsec_….");
+  if (bytes === null || bytes.length === 0)
+    throw new TypeError("The secret must be the secret of the endpoint, whsec_….");
   return crypto.subtle.importKey("raw", bytes, { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
 }
 
@@ -55,15 +56,15 @@ export async function verifyWebhook(
     throw new WebhookVerificationError("The message was not sent in the last five minutes.");
   }
   const text = typeof body === "string" ? body : new TextDecoder().decode(body);
-  const signed = encoder.encode(`${id}.${timestamp}.${text}`);
+  const signedBytes = encoder.encode(`${id}.${timestamp}.${text}`);
   for (const each of typeof secret === "string" ? [secret] : secret) {
     const key = await importSecret(each);
     for (const signature of signatures) {
       const bytes = signature.startsWith("v1,") ? bytesOf(signature.slice(3)) : null;
-      // This compares in constant time. The signed text is Purser's own JSON.
-      if (bytes !== null && (await crypto.subtle.verify("HMAC", key, bytes, signed)))
+      // `verify` compares in constant time. The signed text is Purser's own JSON.
+      if (bytes !== null && (await crypto.subtle.verify("HMAC", key, bytes, signedBytes)))
         return JSON.parse(text) as WebhookMessage;
     }
   }
-  throw new WebhookVerificationError("No signature of the message is of this secret.");
+  throw new WebhookVerificationError("No signature of the message matches the secret.");
 }
