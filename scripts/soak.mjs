@@ -1,6 +1,6 @@
 /**
- * Runs the long tests: the models, the storms, the kills and the largest exports. `SOAK_OPERATIONS` sets their length,
- * except that of the tests that try every case. Prints the progress of each part, and at the end the table of docs/reliability.md, "Results".
+ * Runs the long tests: the models, the storms, the kills and the largest exports. `SOAK_OPERATIONS` sets their length, except that
+ * of the tests that try every case. Prints the progress of each part, and at the end the table of docs/reliability.md, "Results".
  */
 import { spawn } from "node:child_process";
 import { createInterface } from "node:readline";

@@ -1,9 +1,9 @@
-import { bound, type Sent } from "../../test/support/wrapped-d1.ts";
+import { bound, type SentStatement } from "../../test/support/wrapped-d1.ts";
 
 /** D1 for a Worker in another process, so that what that process spends is the Worker's alone. */
 export default {
   async fetch(request, env) {
-    const { start, statements } = await request.json<{ start: string; statements: Sent[] }>();
+    const { start, statements } = await request.json<{ start: string; statements: SentStatement[] }>();
     const session = env.DB.withSession(start);
     try {
       const results = await session.batch(bound(session, statements));

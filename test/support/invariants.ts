@@ -8,7 +8,7 @@ const dataSchemas = Object.fromEntries(
   Object.entries(messageData).map(([type, [, shape]]) => [type, z.strictObject(shape as z.ZodRawShape)]),
 ) as Record<MessageType, z.ZodObject>;
 
-/** The last account and environment of earlier test files. migrate.ts sets them at the start of each file. */
+/** The latest account and environment of earlier test files. migrate.ts sets them at the start of each file. */
 const before = { account: 0, environment: 0 };
 
 export async function rememberEarlierRows(): Promise<void> {
@@ -82,12 +82,12 @@ export async function expectLedgerInvariants(): Promise<void> {
       .join(" UNION "),
   ).all();
   expect(homeless.results, "ledger entries, events or reservations without an account").toEqual([]);
-  const written = await env.DB.prepare(
+  const messages = await env.DB.prepare(
     "SELECT type, data FROM webhook_messages WHERE environment_id > ? ORDER BY environment_id DESC, id DESC LIMIT 300",
   )
     .bind(before.environment)
     .all<{ type: MessageType; data: string }>();
-  for (const { type, data } of written.results) {
+  for (const { type, data } of messages.results) {
     const { error } = dataSchemas[type].safeParse(JSON.parse(data));
     expect(error?.issues, `the data of ${type} does not match its schema: ${data}`).toBeUndefined();
   }

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import type { TestApp } from "./world.ts";
-import { bound, d1Of, type Send, type Sent } from "./wrapped-d1.ts";
+import { bound, d1Of, type Send, type SentStatement } from "./wrapped-d1.ts";
 
 /**
  * A D1 with a lagging read replica. Writes go to the primary. The replica gets them in order, batch by batch, when `catchUpTo` is
@@ -19,7 +19,7 @@ const bookmarkOf = (writes: number) => `${PREFIX}${writes.toString(16).padStart(
 const writesOf = (bookmark: string) => Number.parseInt(bookmark.slice(PREFIX.length, PREFIX.length + 8), 16);
 
 export function laggingD1(primary: D1Database, replica: D1Database): LaggingD1 {
-  const log: (readonly Sent[])[] = [];
+  const log: (readonly SentStatement[])[] = [];
   let applied = 0;
   const catchUpTo = async (writes: number) => {
     for (; applied < Math.min(writes, log.length); applied++) {

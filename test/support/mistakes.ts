@@ -20,7 +20,7 @@ export interface MistakenWorld {
   readonly balanceId: string;
 }
 
-export interface Sent {
+export interface MistakenRequest {
   /** Default: POST with a body, else GET. */
   readonly method?: string;
   readonly path: string;
@@ -33,7 +33,7 @@ export interface Sent {
 /** A mistake that integrators make, and its error. */
 export interface Mistake {
   readonly name: string;
-  readonly send: (world: MistakenWorld) => Sent;
+  readonly send: (world: MistakenWorld) => MistakenRequest;
   readonly code: ErrorCode;
   readonly param?: string;
   /** Texts that the message must contain. */

@@ -50,7 +50,7 @@ const MORE = { nowMs: 0, newDebtId: () => "dbt_1" };
 /** Processes an event like `takeEvent`, with the pure functions of src, and with plain objects instead of the database. */
 export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChange, nowMs = 0): void {
   const { setting, packOf } = shop;
-  const credits = change.credits.filter(({ price }) => setting.prices.some((one) => one.price === price));
+  const credits = change.credits.filter(({ price }) => setting.prices.some((listed) => listed.price === price));
   const isInvoice = change.facts.some(({ kind }) => kind === "invoice");
   if (isInvoice && credits.length === 0 && offersOf(change.facts, setting, null).length === 0) return;
   const credited: Credited[] = credits.flatMap(({ invoice, fact }) =>
@@ -81,7 +81,7 @@ export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChan
     }
     if (step.kind === "adjust") {
       const plan = planAccount(read, { ...terms, accountId: step.accountId, deficits: step.deficits });
-      bring(books, plan.motions);
+      applyMotions(books, plan.motions);
       store(books, read, plan, standingOfKnown(read.own), step.isLast);
     }
     if (step.kind === "grant") {
@@ -124,11 +124,11 @@ function grant(
     }),
   );
   store(books, read, plan, { status: "granted", reason: null }, true, grants);
-  bring(books, plan.motions);
+  applyMotions(books, plan.motions);
   return null;
 }
 
-/** Returns a hold. As in the database, the owed part counts as taken; of a revoked balance, all of it (U9, S4). */
+/** Returns a hold. The owed part counts as taken, and all of it if the balance is revoked, as in the database (U9, S4). */
 export function returnPurely(books: PureBooks, balanceId: string, amountSteps: number): void {
   const balance = books.balances[balanceId];
   if (balance === undefined) throw new Error("The hold's balance is unknown.");
@@ -146,7 +146,7 @@ function changeGrants({ payments }: PureBooks, change: (grant: StoredGrant) => S
   payments.splice(0, changed.length, ...changed);
 }
 
-/** A copy, which can change without an effect on `books`. */
+/** A copy. Its changes do not affect `books`. */
 export function copyBooks({ payments, balances, debts }: PureBooks): PureBooks {
   const copies = Object.entries(balances).map(([id, balance]) => [id, { ...balance }] as const);
   return { payments: [...payments], balances: Object.fromEntries(copies), debts: [...debts] };
@@ -161,7 +161,7 @@ const withBalances = ({ balances }: PureBooks, payment: StoredPayment): StoredPa
 });
 
 /** Applies motions, as insert-takings.ts does in SQL. */
-function bring(books: PureBooks, motions: readonly PlannedMotion[]): void {
+function applyMotions(books: PureBooks, motions: readonly PlannedMotion[]): void {
   changeGrants(books, (grant) => {
     const motion = motions.find(({ balanceId }) => balanceId === grant.balanceId);
     const balance = books.balances[grant.balanceId];
@@ -225,16 +225,18 @@ function storeOne(
   const common = { customer: null, settledBy: null, tellAtMs: null, version: 1, writtenBy: "", customerUser: null };
   const stored = books.payments.filter(({ id }) => ids.includes(id)).flatMap(({ grants }) => grants);
   const surplus = new Set(state.grants.filter(({ isSurplus }) => isSurplus === 1).map(({ balanceId }) => balanceId));
-  const own = stored.map((grant) => (surplus.has(grant.balanceId) ? { ...grant, isSurplus: 1 as const } : grant));
+  const earlierGrants = stored.map((grant) =>
+    surplus.has(grant.balanceId) ? { ...grant, isSurplus: 1 as const } : grant,
+  );
   // The rows are in the order of the tables' keys.
   const rows = {
     names: names.toSorted(),
     facts: facts.toSorted((a, b) => (`${a.kind} ${a.id}` < `${b.kind} ${b.id}` ? -1 : 1)),
-    grants: [...own, ...granted].toSorted((a, b) => a.grantSeq - b.grantSeq),
+    grants: [...earlierGrants, ...granted].toSorted((a, b) => a.grantSeq - b.grantSeq),
     lines: linesAfter(state, plan),
   };
-  const kept = { id: ids[0] ?? `of ${names[0]}`, status, reason, ...common, createdAtMs, ...rows };
-  books.payments.splice(0, books.payments.length, ...others, kept);
+  const payment = { id: ids[0] ?? `of ${names[0]}`, status, reason, ...common, createdAtMs, ...rows };
+  books.payments.splice(0, books.payments.length, ...others, payment);
 }
 
 /** Numbers payments by their order, so that equal books have equal text. */

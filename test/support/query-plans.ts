@@ -60,8 +60,8 @@ export async function planReader(d1: D1Database = env.DB): Promise<(text: string
     );
     return steps.flatMap((detail) => {
       const name = /^\w+ (\w+)/.exec(detail)?.[1] ?? "";
-      const own = tablesOf(name, text);
-      const tables = new Set(own.length > 0 ? own : triggers.flatMap((sql) => tablesOf(name, sql)));
+      const ofText = tablesOf(name, text);
+      const tables = new Set(ofText.length > 0 ? ofText : triggers.flatMap((sql) => tablesOf(name, sql)));
       const isBare = /^SCAN \w+$/.test(detail);
       return [...tables]
         .filter((table) => !isBare || scanned.has(roots.get(table) ?? 0))

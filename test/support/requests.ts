@@ -67,19 +67,19 @@ const WEIGHTS = {
   altered: 5,
 } as const;
 
-/** An amount in whole units, in halves or in the unit's steps; sometimes 0. */
+/** A random amount in whole units, in halves or in steps of the unit. It is sometimes 0. */
 function someAmount(random: Random, unit: Unit): number {
   const decimals = unit === "cents" ? 6 : 3;
-  const most = { count: 4, tokens: 600, seconds: 40, cents: 12 }[unit];
+  const amountMax = { count: 4, tokens: 600, seconds: 40, cents: 12 }[unit];
   if (random.chance(0.05)) return 0;
-  if (random.chance(0.5)) return random.integer(1, most);
-  if (random.chance(0.3)) return random.integer(1, most * 2) / 2;
-  return random.integer(1, most * 10 ** decimals) / 10 ** decimals;
+  if (random.chance(0.5)) return random.integer(1, amountMax);
+  if (random.chance(0.3)) return random.integer(1, amountMax * 2) / 2;
+  return random.integer(1, amountMax * 10 ** decimals) / 10 ** decimals;
 }
 
 function someQuantities(random: Random): Quantities {
-  const carried = UNITS.filter((unit) => random.chance(unit === "count" ? 0.3 : 0.5));
-  return Object.fromEntries(carried.map((unit) => [unit, someAmount(random, unit)]));
+  const units = UNITS.filter((unit) => random.chance(unit === "count" ? 0.3 : 0.5));
+  return Object.fromEntries(units.map((unit) => [unit, someAmount(random, unit)]));
 }
 
 function someUse(random: Random, known: Known): Use {
@@ -96,7 +96,7 @@ function someSpent(random: Random, known: Known): Spent {
   const onShortage = random.pick([undefined, undefined, "reject", "partial"] as const);
   const occurredMs = known.nowMs - random.integer(0, HOUR_MS);
   return {
-    // A charge has its reservation's id (U15).
+    // An event may have the id of a reservation, because the event of a charge has it (U15).
     eventId:
       known.reservationIds.length > 0 && random.chance(0.04) ? random.pick(known.reservationIds) : random.id("evt-"),
     ...(random.chance(0.3) ? { occurredAt: new Date(occurredMs).toISOString() } : {}),
@@ -110,10 +110,10 @@ function someEvents(random: Random, known: Known): Request {
   const list: { use: Use; spent: Spent }[] = [];
   for (let count = random.integer(1, 8); count > 0; count--) {
     const before = [...list, ...past.slice(-3)];
-    const one = { use: someUse(random, known), spent: someSpent(random, known) };
-    if (before.length === 0 || random.chance(0.75)) list.push(one);
+    const event = { use: someUse(random, known), spent: someSpent(random, known) };
+    if (before.length === 0 || random.chance(0.75)) list.push(event);
     else if (random.chance(0.5)) list.push(random.pick(before));
-    else list.push({ ...one, spent: { ...one.spent, eventId: random.pick(before).spent.eventId } });
+    else list.push({ ...event, spent: { ...event.spent, eventId: random.pick(before).spent.eventId } });
   }
   return { kind: "events", list: list.map(({ use, spent }) => ({ use, spent })) };
 }
@@ -151,8 +151,8 @@ function someRefund(random: Random, known: Known): Request {
   };
 }
 
-/** An earlier request with the same id and another body, if it has an id. Otherwise a new request. */
-function altered(random: Random, known: Known): Request {
+/** An earlier request with the same id and another body, or a new grant if no earlier request has an id. */
+function alteredRequest(random: Random, known: Known): Request {
   const past = known.past.filter(({ kind }) => /^(event|reserve|commit|refund)$/.test(kind));
   const request = past.length === 0 ? someGrant(random, known) : random.pick(past);
   if (request.kind === "refund") return { ...request, share: { part: 1, of: 97 } };
@@ -218,5 +218,5 @@ export function someRequest(random: Random, known: Known): Request {
     return { kind, userId: random.pick(known.users), fromMs, toMs: fromMs + random.integer(1, 7_200_000) };
   }
   if (kind === "cron" || known.past.length === 0) return { kind: "cron" };
-  return kind === "again" ? random.pick(known.past) : altered(random, known);
+  return kind === "again" ? random.pick(known.past) : alteredRequest(random, known);
 }

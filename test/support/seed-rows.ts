@@ -16,14 +16,14 @@ const counter = (from: number, to: number): string =>
 /** Inserts a user's account if it does not exist. Returns its integer id. */
 export async function makeAccount(environmentId: number, userId: string): Promise<number> {
   const of = "environment_id = CAST(?1 AS INTEGER) AND user_id = ?2";
-  const [, found] = await env.DB.batch<{ id: number }>([
+  const [, account] = await env.DB.batch<{ id: number }>([
     env.DB.prepare(
       `INSERT INTO accounts (environment_id, user_id)
        SELECT CAST(?1 AS INTEGER), ?2 WHERE NOT EXISTS (SELECT 1 FROM accounts WHERE ${of})`,
     ).bind(environmentId, userId),
     env.DB.prepare(`SELECT id FROM accounts WHERE ${of}`).bind(environmentId, userId),
   ]);
-  const id = found?.results[0]?.id;
+  const id = account?.results[0]?.id;
   if (id === undefined) throw new Error("The account was not inserted.");
   return id;
 }
@@ -79,12 +79,12 @@ export async function seedAnalytics(
     );
   }
   // D1 allows at most 2 MB for a value.
-  for (let index = 0, size = 0, some: string[] = []; index < properties.length; index++) {
+  for (let index = 0, size = 0, batch: string[] = []; index < properties.length; index++) {
     const text = properties[index] ?? "{}";
-    some.push(text);
+    batch.push(text);
     size += text.length;
     if (size < 500_000 && index + 1 < properties.length) continue;
-    const before = (row?.count ?? 0) + index + 1 - some.length;
+    const before = (row?.count ?? 0) + index + 1 - batch.length;
     await run(
       `INSERT INTO analytics_events (
          environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties
@@ -95,9 +95,9 @@ export async function seedAnalytics(
       distinctId,
       before,
       randomId("uuid-"),
-      JSON.stringify(some),
+      JSON.stringify(batch),
     );
-    [some, size] = [[], 0];
+    [batch, size] = [[], 0];
   }
   await run(
     `UPDATE distinct_ids SET event_count = event_count + CAST(? AS INTEGER), event_bytes = event_bytes + CAST(? AS INTEGER)
@@ -174,11 +174,11 @@ export async function seedBalancesOfMany(
   // D1 allows at most 2 MB for a value.
   const users = [...counts];
   for (let start = 0; start < users.length; start += 500) {
-    const some = JSON.stringify(users.slice(start, start + 500));
+    const batch = JSON.stringify(users.slice(start, start + 500));
     await run(
       "INSERT INTO accounts (environment_id, user_id) SELECT CAST(? AS INTEGER), value ->> 0 FROM json_each(?)",
       environmentId,
-      some,
+      batch,
     );
     await run(
       `INSERT INTO credit_balances (
@@ -193,7 +193,7 @@ export async function seedBalancesOfMany(
        CROSS JOIN n ON n.i <= user.value ->> 1
        ORDER BY a.id, n.i`,
       environmentId,
-      some,
+      batch,
     );
   }
 }

@@ -13,10 +13,10 @@ export interface Standing {
   readonly spentSteps: number;
 }
 
-/** Where a simulated customer acts: plain objects, or the database. */
+/** The shop in which a simulated customer acts: plain objects, or the database. */
 export interface Switching {
   readonly deliver: (event: TestEvent) => Promise<void> | void;
-  /** Spends as much as remains. */
+  /** Spends `steps`, or as much of them as remains. */
   readonly spend: (steps: number) => Promise<void> | void;
   readonly look: () => Promise<Snapshot> | Snapshot;
 }
@@ -31,7 +31,7 @@ export const PLANS = [
   { price: "price_pro", amount: 3000, steps: 4_000_000 },
 ] as const;
 
-interface Paid {
+interface PaidInvoice {
   readonly id: string;
   readonly lines: readonly Line[];
   readonly captured: number;
@@ -60,9 +60,9 @@ class PaidFor {
 
   /** Sets the refunded and withheld money of an invoice's payment. */
   setBack(invoice: string, amount: number): void {
-    const known = this.#invoices.get(invoice);
-    if (known === undefined) this.#invoices.set(invoice, { nets: new Map(), back: amount });
-    else known.back = amount;
+    const stored = this.#invoices.get(invoice);
+    if (stored === undefined) this.#invoices.set(invoice, { nets: new Map(), back: amount });
+    else stored.back = amount;
   }
 
   /** The cost of remaining and spent credits, less the paid money. If it is above 0, credits are unpaid. */
@@ -71,15 +71,17 @@ class PaidFor {
     for (const [invoice, { nets, back }] of this.#invoices) {
       const all = [...nets.values()].reduce((sum, net) => sum + net, 0);
       for (const [line, net] of nets) {
-        const own = standing.filter((one) => one.line === `${invoice}:${line}`);
-        if (own.length === 0) continue;
+        const ofLine = standing.filter((balance) => balance.line === `${invoice}:${line}`);
+        if (ofLine.length === 0) continue;
         const worth = (steps: number, initial: number) => (steps * net) / initial;
-        const spent = Math.max(...own.map((one) => worth(one.spentSteps, one.initialSteps)));
-        const stands = Math.max(...own.map((one) => worth(one.remainingSteps, one.initialSteps)));
-        const wentBack = (Math.min(back, all) * net) / all;
-        const credits = [...this.#credits.values()].filter((one) => one.invoice === invoice && one.line === line);
+        const spent = Math.max(...ofLine.map((balance) => worth(balance.spentSteps, balance.initialSteps)));
+        const remaining = Math.max(...ofLine.map((balance) => worth(balance.remainingSteps, balance.initialSteps)));
+        const refunded = (Math.min(back, all) * net) / all;
+        const credits = [...this.#credits.values()].filter(
+          (credit) => credit.invoice === invoice && credit.line === line,
+        );
         const credited = credits.reduce((sum, { amount }) => sum + amount, 0);
-        excess += stands + spent - (net - credited - wentBack + Math.min(wentBack, spent));
+        excess += remaining + spent - (net - credited - refunded + Math.min(refunded, spent));
       }
     }
     return excess;
@@ -93,7 +95,7 @@ class PaidFor {
 export async function liveSwitching(random: Random, shop: Switching, steps: number, startS: number): Promise<string[]> {
   const model = new PaidFor();
   const history: string[] = [];
-  const paid: Paid[] = [];
+  const paid: PaidInvoice[] = [];
   const late: { readonly event: TestEvent; readonly note: () => void }[] = [];
   let second = startS;
   let count = 0;
@@ -105,14 +107,14 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
     if (excess > 0.01 * (1 + standing.length * 4)) throw new Error(`${excess} is unpaid after ${history.join(", ")}`);
     if (debt < 0) throw new Error(`The debt is ${debt} after ${history.join(", ")}`);
   };
-  const send = async (what: string, event: TestEvent, note: () => void): Promise<void> => {
+  const send = async (name: string, event: TestEvent, note: () => void): Promise<void> => {
     if (random.chance(0.15)) {
       late.push({ event, note });
-      history.push(`late ${what}`);
+      history.push(`late ${name}`);
       return;
     }
     note();
-    history.push(what);
+    history.push(name);
     await shop.deliver(event);
     if (random.chance(0.1)) await shop.deliver(event);
     await check();
@@ -126,7 +128,7 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
     count += 1;
     return [{ id: `il_c${count}`, price, amount: -back, proration: true, credited: { invoice: of.id, lines: [id] } }];
   };
-  const buy = async (what: string, lines: readonly Line[]): Promise<void> => {
+  const buy = async (name: string, lines: readonly Line[]): Promise<void> => {
     if (lines.length === 0) return;
     count += 1;
     second += 1;
@@ -136,7 +138,7 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
     const bill = { lines, subscription: { user: "u" }, paid: captured, total, paymentIntent: `pi_${id}` };
     paid.push({ id, lines, captured, refunded: 0, withheld: 0 });
     await send(
-      `${what} ${id}: ${lines.map((line) => `${line.price} ${netOf(line)}`).join("; ")}`,
+      `${name} ${id}: ${lines.map((line) => `${line.price} ${netOf(line)}`).join("; ")}`,
       eventOf("invoice.paid", second, invoice(id, bill, BEFORE), BEFORE),
       () => {
         model.pay(
@@ -151,32 +153,32 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
       },
     );
   };
-  const moneyBack = async (): Promise<void> => {
-    const able = paid.filter(({ captured }) => captured > 0);
-    if (able.length === 0) return;
-    const one = random.pick(able);
-    const [pi, ch] = [`pi_${one.id}`, `ch_${one.id}`];
+  const payBack = async (): Promise<void> => {
+    const refundable = paid.filter(({ captured }) => captured > 0);
+    if (refundable.length === 0) return;
+    const bill = random.pick(refundable);
+    const [pi, ch] = [`pi_${bill.id}`, `ch_${bill.id}`];
     second += 1;
-    const what = random.weighted({ refund: 4, failed: 1, withdrawn: 1, reinstated: 1 });
-    const note = () => model.setBack(one.id, Math.min(one.captured, one.refunded + one.withheld));
+    const kind = random.weighted({ refund: 4, failed: 1, withdrawn: 1, reinstated: 1 });
+    const note = () => model.setBack(bill.id, Math.min(bill.captured, bill.refunded + bill.withheld));
     let event: TestEvent;
-    if (what === "refund") {
-      one.refunded = random.integer(one.refunded, one.captured);
-      event = eventOf("charge.refunded", second, charge(ch, pi, one.refunded, one.captured));
-    } else if (what === "failed") {
-      if (one.refunded === 0) return;
+    if (kind === "refund") {
+      bill.refunded = random.integer(bill.refunded, bill.captured);
+      event = eventOf("charge.refunded", second, charge(ch, pi, bill.refunded, bill.captured));
+    } else if (kind === "failed") {
+      if (bill.refunded === 0) return;
       count += 1;
-      event = eventOf("refund.failed", second, refund(`re_${count}`, ch, pi, one.refunded, "failed"));
-      one.refunded = 0;
+      event = eventOf("refund.failed", second, refund(`re_${count}`, ch, pi, bill.refunded, "failed"));
+      bill.refunded = 0;
     } else {
-      const amount = Math.ceil(one.captured / 2);
-      one.withheld = what === "withdrawn" ? amount : 0;
-      const moved = what === "withdrawn" ? [-amount] : [-amount, amount];
-      event = eventOf(`charge.dispute.funds_${what}`, second, dispute(`dp_${one.id}`, ch, pi, amount, moved));
+      const amount = Math.ceil(bill.captured / 2);
+      bill.withheld = kind === "withdrawn" ? amount : 0;
+      const moved = kind === "withdrawn" ? [-amount] : [-amount, amount];
+      event = eventOf(`charge.dispute.funds_${kind}`, second, dispute(`dp_${bill.id}`, ch, pi, amount, moved));
     }
     // Refund events are sent in order, so that the model needs no rule for the newest event.
     note();
-    history.push(`${what} ${one.id} ${one.refunded} ${one.withheld}`);
+    history.push(`${kind} ${bill.id} ${bill.refunded} ${bill.withheld}`);
     await shop.deliver(event);
     await check();
   };
@@ -192,23 +194,23 @@ export async function liveSwitching(random: Random, shop: Switching, steps: numb
   };
 
   for (let step = 0; step < steps; step++) {
-    const what = random.weighted({ buy: 3, switch: 5, cancel: 2, trial: 1, back: 3, spend: 5, late: 2 });
-    if (what === "buy") await buy("buy", [line(), ...(random.chance(0.3) ? [line()] : [])]);
-    else if (what === "switch") await buy("switch", [...creditOf(), part(), ...(random.chance(0.2) ? [line()] : [])]);
-    else if (what === "cancel") await buy("cancel", creditOf());
-    else if (what === "trial") await buy("trial", [{ ...line(), amount: 0, discount: 0 }]);
-    else if (what === "back") await moneyBack();
-    else if (what === "spend") {
+    const action = random.weighted({ buy: 3, switch: 5, cancel: 2, trial: 1, back: 3, spend: 5, late: 2 });
+    if (action === "buy") await buy("buy", [line(), ...(random.chance(0.3) ? [line()] : [])]);
+    else if (action === "switch") await buy("switch", [...creditOf(), part(), ...(random.chance(0.2) ? [line()] : [])]);
+    else if (action === "cancel") await buy("cancel", creditOf());
+    else if (action === "trial") await buy("trial", [{ ...line(), amount: 0, discount: 0 }]);
+    else if (action === "back") await payBack();
+    else if (action === "spend") {
       const steps = random.integer(1, 3_000_000);
       history.push(`spend ${steps}`);
       await shop.spend(steps);
       await check();
     } else {
-      const [one] = late.splice(random.integer(0, Math.max(0, late.length - 1)), 1);
-      if (one === undefined) continue;
-      one.note();
-      history.push(`${one.event.id} comes`);
-      await shop.deliver(one.event);
+      const [next] = late.splice(random.integer(0, Math.max(0, late.length - 1)), 1);
+      if (next === undefined) continue;
+      next.note();
+      history.push(`${next.event.id} comes`);
+      await shop.deliver(next.event);
       await check();
     }
   }

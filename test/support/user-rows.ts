@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 
-/** How to find a user's rows, and their order. `but` is a column to leave out. */
-type Rows = readonly [table: string, where: string, order: string, but?: string];
+/** How to find a user's rows, their order, and a column that is left out. */
+type Rows = readonly [table: string, where: string, order: string, omitted?: string];
 
 const OF_ACCOUNT = "account_id IN (SELECT id FROM own_accounts)";
 /** Uses an index, because the database has the rows of all earlier test files. */
@@ -58,10 +58,10 @@ const TABLES: readonly Rows[] = [
 /** D1 allows 32 arguments for a function: the names and values of 16 columns. */
 const COLUMNS_OF_OBJECT = 16;
 
-async function listOf([table, where, order, but]: Rows): Promise<string> {
+async function listOf([table, where, order, omitted]: Rows): Promise<string> {
   const { results } = await env.DB.prepare("SELECT name FROM pragma_table_info(?)").bind(table).all<{ name: string }>();
   expect(results, table).not.toEqual([]);
-  const fields = results.filter(({ name }) => name !== but).map(({ name }) => `'${name}', ${name}`);
+  const fields = results.filter(({ name }) => name !== omitted).map(({ name }) => `'${name}', ${name}`);
   const objects: string[] = [];
   for (let at = 0; at < fields.length; at += COLUMNS_OF_OBJECT) {
     objects.push(`json_object(${fields.slice(at, at + COLUMNS_OF_OBJECT).join(", ")})`);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeMistakes, type Mistake, type MistakenWorld, type Sent } from "../../support/mistakes.ts";
+import { describeMistakes, type Mistake, type MistakenRequest, type MistakenWorld } from "../../support/mistakes.ts";
 import { EVENTS, RESERVATIONS } from "../../support/paths.ts";
 import { expectError } from "../../support/refusals.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
@@ -353,7 +353,7 @@ describeMistakes("a wrong query string is refused with the correction", [
 /** A request for an object that does not exist, or for an impossible quantity. */
 const missing = (
   name: string,
-  send: (world: MistakenWorld) => Sent,
+  send: (world: MistakenWorld) => MistakenRequest,
   code: Mistake["code"],
   param: string,
   ...says: string[]

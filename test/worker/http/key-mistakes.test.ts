@@ -1,4 +1,4 @@
-import { describeMistakes, type Mistake, type MistakenWorld, type Sent } from "../../support/mistakes.ts";
+import { describeMistakes, type Mistake, type MistakenRequest, type MistakenWorld } from "../../support/mistakes.ts";
 
 const LIST_OF_ANA = "/api/v1/credits?userId=ana";
 const HOW = "`Authorization: Bearer <key>`";
@@ -7,12 +7,12 @@ const GRANT = { path: "/api/v1/credits/grant", body: { userId: "ana", packId: "S
 /** A request for a list with another `Authorization` header. */
 const header =
   (of: (world: MistakenWorld) => string) =>
-  (world: MistakenWorld): Sent => ({ path: LIST_OF_ANA, key: null, headers: { authorization: of(world) } });
+  (world: MistakenWorld): MistakenRequest => ({ path: LIST_OF_ANA, key: null, headers: { authorization: of(world) } });
 
 /** A request for a list with another key. */
 const key =
   (of: (world: MistakenWorld) => string) =>
-  (world: MistakenWorld): Sent => ({ path: LIST_OF_ANA, key: of(world) });
+  (world: MistakenWorld): MistakenRequest => ({ path: LIST_OF_ANA, key: of(world) });
 
 const mistake = (name: string, send: Mistake["send"], ...says: string[]): Mistake => ({
   name,
