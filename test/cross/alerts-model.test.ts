@@ -100,7 +100,7 @@ async function play(seed: number): Promise<number> {
   });
   const operation = (place: string): (() => Promise<Answer>) | null => {
     const kind = random.integer(0, 11);
-    const one = [...balances.keys()];
+    const balanceIds = [...balances.keys()];
     if (kind <= 2) {
       const expiresAt = random.chance(0.4) ? null : new Date(clock.ms + random.integer(1, 4 * DAY_MS)).toISOString();
       const body = { userId: random.pick(USERS), packId: random.pick(packIds), expiresAt, externalRef: `g ${place}` };
@@ -123,15 +123,15 @@ async function play(seed: number): Promise<number> {
       const body = { eventId: `c ${place}`, quantities: { count: 0, tokens: random.integer(1, 5) } };
       return () => post(`${path}/commit`, body);
     }
-    if (kind === 9 && one.length > 0) {
+    if (kind === 9 && balanceIds.length > 0) {
       const body = { delta: random.integer(-4_000, 4_000) / 1_000, note: "n", adjustmentId: `a ${place}` };
-      return () => admin("POST", `/balances/${random.pick(one)}/adjust`, body);
+      return () => admin("POST", `/balances/${random.pick(balanceIds)}/adjust`, body);
     }
-    if (kind === 10 && one.length > 0) {
-      const balanceId = random.pick(one);
+    if (kind === 10 && balanceIds.length > 0) {
+      const balanceId = random.pick(balanceIds);
       return () => post("/credits/revoke", { balanceId });
     }
-    if (kind === 11 && one.length > 0) {
+    if (kind === 11 && balanceIds.length > 0) {
       const place = random.integer(1, 50);
       const body = {
         userId: random.pick(USERS),
@@ -155,18 +155,18 @@ async function play(seed: number): Promise<number> {
       .then((ids) => ids.flat());
     const expected: string[] = [];
     for (const user of USERS) {
-      const own = rows.filter((row) => row.user === user);
-      let end = own.findLastIndex(({ reservationId }) => charged.includes(reservationId));
+      const ofUser = rows.filter((row) => row.user === user);
+      let end = ofUser.findLastIndex(({ reservationId }) => charged.includes(reservationId));
       // Returns in the batch of charges may come after them.
       const isReturn = (row: Row | undefined) =>
         row?.reason === "reservation_expired" || (row?.reason === "admin_adjust" && row.reservationId !== null);
-      while (end >= 0 && isReturn(own[end + 1])) end++;
-      for (const part of [own.slice(0, end + 1), own.slice(end + 1)]) {
+      while (end >= 0 && isReturn(ofUser[end + 1])) end++;
+      for (const part of [ofUser.slice(0, end + 1), ofUser.slice(end + 1)]) {
         const issued = part.filter(({ reason }) => reason === "grant");
         for (const row of issued) balances.set(row.id, row);
         expected.push(...model.batch(user, part, issued, clock.ms));
       }
-      const last = own.at(-1);
+      const last = ofUser.at(-1);
       if (last !== undefined) seqs.set(user, last.seq);
     }
     return expected;

@@ -202,9 +202,9 @@ describe("data that a page sends for another user's id", () => {
     const world = await makeClaimsWorld();
     const planted = seen("ana", { set: { name: "planted" }, properties: { note: "planted" } });
     await world.send([seen("mallory", { set: { name: "Mallory" } }), planted, identify("mallory", "ana")]);
-    const own = await world.exportOf("mallory");
-    expect(own.person?.properties).toEqual({ name: "Mallory" });
-    expect(JSON.stringify(own)).not.toContain("planted");
+    const document = await world.exportOf("mallory");
+    expect(document.person?.properties).toEqual({ name: "Mallory" });
+    expect(JSON.stringify(document)).not.toContain("planted");
     const { person, events } = await world.exportOf("ana");
     expect(person?.properties).toEqual({ name: "planted" });
     expect(events.analytics).toMatchObject([{ uuid: planted.uuid, isVerified: false }]);

@@ -156,10 +156,10 @@ async function playAndCompare(history: readonly Step[]): Promise<void> {
       model.hold({ kind: step.kind, id: step.id, holdingId });
     }
   }
-  for (const asked of IDS) {
-    const [document, person] = [await world.exportOf(asked), model.personOf(asked)];
-    expect(personOfExport(document), asked).toEqual(personOfModel(person));
-    expectProperties(document, person, asked);
+  for (const id of IDS) {
+    const [document, person] = [await world.exportOf(id), model.personOf(id)];
+    expect(personOfExport(document), id).toEqual(personOfModel(person));
+    expectProperties(document, person, id);
     for (const { uuid, isVerified } of document.events.analytics) expect(isVerified).toBe(verifiedUuids.has(uuid));
   }
 }

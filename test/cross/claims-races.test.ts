@@ -91,8 +91,8 @@ describe("a circle of claims", () => {
       await claimsShown(world, ids);
       for (const id of ids) {
         const { events } = await world.exportOf(id);
-        const own = new Set(events.analytics.map(({ uuid }) => uuid));
-        for (const link of links) if (link.id === id) expect(own).toContain(link.uuid);
+        const uuids = new Set(events.analytics.map(({ uuid }) => uuid));
+        for (const link of links) if (link.id === id) expect(uuids).toContain(link.uuid);
       }
     }
   });
@@ -106,8 +106,8 @@ describe("a device in concurrent claims", () => {
       await world.send([seen(device)]);
       const claimers = Array.from({ length: 4 }, (_, index) => `user-${round}-${index}`);
       await Promise.all(claimers.map((claimer) => world.send([identify(claimer, device)])));
-      const found = await Promise.all(claimers.map((claimer) => world.idsOf(claimer)));
-      expect(found.filter((ids) => ids.includes(device))).toHaveLength(1);
+      const persons = await Promise.all(claimers.map((claimer) => world.idsOf(claimer)));
+      expect(persons.filter((ids) => ids.includes(device))).toHaveLength(1);
     }
   });
 

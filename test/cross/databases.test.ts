@@ -25,9 +25,9 @@ const nameOf = (index: number) => (index === 0 ? "DB" : "DB_1");
 async function makeIn(call: Client, index: 0 | 1) {
   const admin = (path: string, body: object) =>
     call("POST", `/api/v1/admin/apps${path}`, { key: env.ADMIN_TOKEN, body });
-  const made = await admin("", { name: "Several", database: nameOf(index) });
-  expect(made.body.database).toBe(nameOf(index));
-  const { appId } = made.body;
+  const answer = await admin("", { name: "Several", database: nameOf(index) });
+  expect(answer.body.database).toBe(nameOf(index));
+  const { appId } = answer.body;
   const { key } = (await admin(`/${appId}/keys`, { kind: "secret", mode: "live" })).body;
   await admin(`/${appId}/packs`, { packName: "Pack", items: [{ amount: 10, unit: "tokens" }] });
   const granted = await call("POST", "/api/v1/credits/grant", { key, body: { userId: "u", packId: "Pack" } });

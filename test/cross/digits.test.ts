@@ -73,8 +73,8 @@ describe("an amount with many digits", () => {
     const { post, userId, remaining } = await makeSpender([{ amountSteps: 10_000_000, unit: "cents" }]);
     const body = (digits: string, more: string) =>
       `{"userId":"${userId}","event":"e","quantities":{"cents":${digits}}${more}}`;
-    const held = await post("/api/v1/usage/reservations", body("1", ""));
-    const commit = `/api/v1/usage/reservations/${held.body.reservationId}/commit`;
+    const reservation = await post("/api/v1/usage/reservations", body("1", ""));
+    const commit = `/api/v1/usage/reservations/${reservation.body.reservationId}/commit`;
     for (const digits of ROUNDED) {
       expectError(await post(EVENTS, body(digits, ',"eventId":"e1"')), "invalid_request", "quantities.cents");
       expectError(await post("/api/v1/credits/plan", body(digits, "")), "invalid_request", "quantities.cents");

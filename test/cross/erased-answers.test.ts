@@ -91,8 +91,8 @@ describe("an answer about an erased id", () => {
       const erased = { gone: "ana", goneDevice: crypto.randomUUID() };
       for (const distinctId of Object.values(erased)) {
         await send(server, [{ event: "$set", distinct_id: distinctId, uuid: crypto.randomUUID(), properties: {} }]);
-        const done = await call("POST", "/api/v1/erase-person", { key: server, body: { distinctId } });
-        expect(done.body).toMatchObject({ status: "completed" });
+        const erasure = await call("POST", "/api/v1/erase-person", { key: server, body: { distinctId } });
+        expect(erasure.body).toMatchObject({ status: "completed" });
       }
       const answerOf = async (batch: readonly Template[], own: Pick<Cast, "gone" | "goneDevice">, dialect: string) => {
         const cast = castOf(own);
@@ -109,7 +109,7 @@ describe("an answer about an erased id", () => {
         return [status, events.map(({ uuid }) => body.results[uuid ?? ""])];
       };
       const random = createRandom(RANDOM_SEED);
-      const done = soakPart(`answers about erased ids, ${kind}`, BATCHES, "batches", RANDOM_SEED);
+      const count = soakPart(`answers about erased ids, ${kind}`, BATCHES, "batches", RANDOM_SEED);
       for (let index = 0; index < BATCHES; index++) {
         const batch = randomBatch(random);
         const dialect = random.chance(0.8) ? "v1" : "v0";
@@ -121,7 +121,7 @@ describe("an answer about an erased id", () => {
           sets: $set !== undefined,
         }));
         expect(answers[0], `PROOF_SEED=${RANDOM_SEED}, batch ${index}: ${JSON.stringify(shown)}`).toEqual(answers[1]);
-        done();
+        count();
       }
     },
     timeoutOf(BATCHES, 200),

@@ -54,26 +54,26 @@ describe("an event that an isolate has applied before", () => {
 
   it("links nothing after the other id became a user or was linked by a secret key", async () => {
     const { app, clock, isolate, key, secret, grant } = await world();
-    const one = isolate();
+    const call = isolate();
     const link = identify("ana", DEVICE);
-    for (let times = 0; times < 3; times++) expect(await resultsOf(one, key, [link])).toEqual([{ result: "ok" }]);
+    for (let times = 0; times < 3; times++) expect(await resultsOf(call, key, [link])).toEqual([{ result: "ok" }]);
     await grant(DEVICE);
-    expect(await resultsOf(one, key, [link])).toEqual([{ result: "ok" }]);
+    expect(await resultsOf(call, key, [link])).toEqual([{ result: "ok" }]);
     expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
 
     const second = identify("bob", OTHER);
-    for (let times = 0; times < 2; times++) expect(await resultsOf(one, key, [second])).toEqual([{ result: "ok" }]);
+    for (let times = 0; times < 2; times++) expect(await resultsOf(call, key, [second])).toEqual([{ result: "ok" }]);
     await resultsOf(isolate(), secret, [identify("eve", OTHER)]);
-    expect(await resultsOf(one, key, [second])).toEqual([{ result: "ok" }]);
+    expect(await resultsOf(call, key, [second])).toEqual([{ result: "ok" }]);
     expect(await claimsOf(app)).toContain(`${OTHER} < eve!`);
   });
 
   it("links nothing after an earlier event of the same batch makes the other id a user", async () => {
     const { app, clock, isolate, key } = await world();
-    const one = isolate();
+    const call = isolate();
     const link = identify("ana", DEVICE);
-    for (let times = 0; times < 2; times++) await resultsOf(one, key, [link]);
-    await resultsOf(one, key, [seen(DEVICE, { $is_identified: true }), link]);
+    for (let times = 0; times < 2; times++) await resultsOf(call, key, [link]);
+    await resultsOf(call, key, [seen(DEVICE, { $is_identified: true }), link]);
     expect(await personIds(makeClient(clock), app, "ana")).toEqual(["ana"]);
   });
 
@@ -120,9 +120,9 @@ describe(`isolates with memory, PROOF_SEED=${RANDOM_SEED}`, () => {
     async () => {
       console.log(`known-people.test.ts: PROOF_SEED=${RANDOM_SEED}`);
       const random = createRandom(RANDOM_SEED);
-      const one = random.pick;
+      const pick = random.pick;
       const changes = () =>
-        one([
+        pick([
           {},
           { $set: { a: 1 } },
           { $set: { a: 2 }, $unset: ["b"] },
@@ -131,10 +131,10 @@ describe(`isolates with memory, PROOF_SEED=${RANDOM_SEED}`, () => {
         ]);
       const ids = ["ana", "bob", DEVICE, OTHER];
       const someEvent = (): SentEvent => {
-        const event = one(["seen", "$identify", "$identify", "$create_alias"]);
+        const event = pick(["seen", "$identify", "$identify", "$create_alias"]);
         const link =
-          event === "$identify" ? { $anon_distinct_id: one(ids) } : event === "seen" ? {} : { alias: one(ids) };
-        return { event, distinct_id: one(ids), properties: { ...link, ...changes() } };
+          event === "$identify" ? { $anon_distinct_id: pick(ids) } : event === "seen" ? {} : { alias: pick(ids) };
+        return { event, distinct_id: pick(ids), properties: { ...link, ...changes() } };
       };
       const tell = soakPart("known people", HISTORIES, "histories", RANDOM_SEED);
       for (let history = 0; history < HISTORIES; history++) {
@@ -143,17 +143,17 @@ describe(`isolates with memory, PROOF_SEED=${RANDOM_SEED}`, () => {
         const usual = Array.from({ length: 3 }, someEvent);
         for (let step = 0; step < 20; step++) {
           if (random.chance(0.1)) {
-            const user = one(ids);
+            const user = pick(ids);
             for (const each of [remembering, plain]) await each.grant(user);
             continue;
           }
-          const events = Array.from({ length: one([1, 1, 1, 2]) }, () =>
-            random.chance(0.7) ? one(usual) : someEvent(),
+          const events = Array.from({ length: pick([1, 1, 1, 2]) }, () =>
+            random.chance(0.7) ? pick(usual) : someEvent(),
           );
           const isSecret = random.chance(0.2);
           const keyOf = (each: typeof plain) => (isSecret ? each.secret : each.key);
           const answers = [
-            await resultsOf(one(isolates), keyOf(remembering), events),
+            await resultsOf(pick(isolates), keyOf(remembering), events),
             await resultsOf(plain.isolate(), keyOf(plain), events),
           ];
           expect(answers[0], `history ${history}, step ${step}`).toEqual(answers[1]);

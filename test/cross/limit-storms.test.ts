@@ -43,8 +43,8 @@ describe("usage limits in three isolates", () => {
     expect(new Set(results.flatMap(({ error }) => error?.code ?? []))).toEqual(new Set(["usage_limit_reached"]));
     expect(await world.used()).toEqual([10, 10]);
     await expectSound(world);
-    const told = await storedMessages(world.app.environments.live);
-    expect(told.map(({ data }) => [data.limitId, data.used])).toEqual([[world.limitIds[0], 10]]);
+    const messages = await storedMessages(world.app.environments.live);
+    expect(messages.map(({ data }) => [data.limitId, data.used])).toEqual([[world.limitIds[0], 10]]);
   });
 
   it("count exactly when events, holds, commits, returns, charges, partial usage and the cron race", async () => {
@@ -70,11 +70,11 @@ describe("usage limits in three isolates", () => {
         ...[charged, returned].map((id) => world.release(id)),
         ...times(3, async () => cron()),
       ]);
-      const told = answers.filter((answer): answer is Answer => answer !== undefined);
+      const received = answers.filter((answer): answer is Answer => answer !== undefined);
       const refusals = new Set(["usage_limit_reached", "reservation_closed", "insufficient_credits"]);
-      expect([...codes(told)].filter((code) => !refusals.has(code))).toEqual([]);
-      expect(codes(told).has("usage_limit_reached")).toBe(true);
-      expect(passed(told)).toBeGreaterThan(15);
+      expect([...codes(received)].filter((code) => !refusals.has(code))).toEqual([]);
+      expect(codes(received).has("usage_limit_reached")).toBe(true);
+      expect(passed(received)).toBeGreaterThan(15);
       await expectSound(world);
       // The sum of counted usage, by SQL: events with their usage, and open holds.
       const sums = await env.DB.prepare(

@@ -44,8 +44,8 @@ async function enter() {
   const granted = await elsewhere("credits/grant", { userId: "u", packId });
   const walletId: string = granted.body.balances[1].balanceId;
   await elsewhere("credits/grant", { userId: "v", packId });
-  const held = { userId: "u", event: "chat.x", ...centsOnly(3), reservationId: "res_a", expiresInSeconds: 60 };
-  expect((await elsewhere("usage/reservations", held)).status).toBe(200);
+  const hold = { userId: "u", event: "chat.x", ...centsOnly(3), reservationId: "res_a", expiresInSeconds: 60 };
+  expect((await elsewhere("usage/reservations", hold)).status).toBe(200);
   const read = makeClient(clock);
   const remaining = async () => {
     const lists = await Promise.all(

@@ -96,13 +96,13 @@ const LIMITS = [
 /** Creates usage limits, and returns them in the form of the model. */
 async function makeLimits(clock: Clock, appId: string): Promise<Limit[]> {
   const call = makeClient(clock);
-  const made: Limit[] = [];
+  const created: Limit[] = [];
   for (const { matches, ...limit } of LIMITS) {
     const path = `/api/v1/admin/apps/${appId}/usage-limits`;
     const answer = await call("POST", path, { key: env.ADMIN_TOKEN, body: { mode: "live", ...limit, matches } });
-    made.push({ ...limit, matches: [...matches], limitId: answer.body.limitId });
+    created.push({ ...limit, matches: [...matches], limitId: answer.body.limitId });
   }
-  return made;
+  return created;
 }
 
 /** A request with an id takes effect once, so its caller may repeat it after a 503. */

@@ -121,14 +121,14 @@ describe(`monthly statements of random histories, PROOF_SEED=${RANDOM_SEED}`, ()
           expiresInSeconds: random.integer(1, 86_400),
           onExpiry: random.pick(["return", "charge"] as const),
         };
-        const made = await post("usage/reservations", {
+        const reservation = await post("usage/reservations", {
           reservationId,
           userId,
           event: "chat.a",
           quantities: quantities(),
           ...more,
         });
-        if (made.status === 200) holds.push(reservationId);
+        if (reservation.status === 200) holds.push(reservationId);
       },
       async () => {
         if (holds.length === 0) return;
@@ -183,12 +183,12 @@ describe(`monthly statements of random histories, PROOF_SEED=${RANDOM_SEED}`, ()
         await deliver(eventOf(`charge.dispute.${type}`, seconds(), about));
       },
     );
-    const asked = new Map<string, string>();
+    const statementIds = new Map<string, string>();
     const check = async () => {
       expect(await runPart(makeStatements, makeAdminCtx(clock))).toEqual([]);
       const rows = await entriesOf(app.environments.live.id);
       let before: Map<string, LineAmounts> | null = null;
-      for (const [month, statementId] of asked) {
+      for (const [month, statementId] of statementIds) {
         const { results } = await env.DB.prepare(
           "SELECT unit, pack_id AS packId, amounts FROM statement_lines WHERE statement_id = ?",
         )
@@ -213,16 +213,16 @@ describe(`monthly statements of random histories, PROOF_SEED=${RANDOM_SEED}`, ()
       if (random.chance(0.4)) clock.advance(random.integer(1, 4 * DAY_MS));
       for (let ms = first; monthOf(ms) < monthOf(clock.ms - HOUR_MS); ms = spanOf(monthOf(ms))[1]) {
         const month = monthOf(ms);
-        if (asked.has(month)) continue;
+        if (statementIds.has(month)) continue;
         const { body, status } = await admin(`apps/${app.appId}/statements`, { mode: "live", month });
         expect(status, JSON.stringify(body)).toBe(200);
-        asked.set(month, body.statementId);
+        statementIds.set(month, body.statementId);
       }
       if (random.chance(0.05)) await check();
     }
     await check();
-    expect(asked.size).toBeGreaterThan(1);
+    expect(statementIds.size).toBeGreaterThan(1);
     const causes = new Set((await entriesOf(app.environments.live.id)).map(({ cause }) => cause));
-    console.info(`${asked.size} months, causes: ${[...causes].join(", ")}`);
+    console.info(`${statementIds.size} months, causes: ${[...causes].join(", ")}`);
   });
 });

@@ -31,8 +31,8 @@ async function readDocument() {
 
 describe("openapi.json", () => {
   it("describes every route, and nothing else", () => {
-    const own = served().filter((route) => !NOT_DESCRIBED.some((pattern) => pattern.test(route)));
-    expect([...new Set(own)].sort()).toEqual([...described].sort());
+    const servedRoutes = served().filter((route) => !NOT_DESCRIBED.some((pattern) => pattern.test(route)));
+    expect([...new Set(servedRoutes)].sort()).toEqual([...described].sort());
   });
 
   it("is OpenAPI 3.1, served as JSON without a key", async () => {
@@ -167,8 +167,8 @@ describe("openapi.json", () => {
       const { requestBody, responses } = body.paths[path].post;
       return [requestBody, responses["200"]].map(({ content }) => content["application/json"].schema);
     };
-    const [one, result] = schemaOf("/api/v1/usage/events");
-    expect([one.$ref, result.$ref]).toEqual([
+    const [event, result] = schemaOf("/api/v1/usage/events");
+    expect([event.$ref, result.$ref]).toEqual([
       "#/components/schemas/UsageEvent",
       "#/components/schemas/UsageEventResult",
     ]);

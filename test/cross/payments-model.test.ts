@@ -137,7 +137,7 @@ async function live(random: Random): Promise<void> {
   const act = async (kind: "debit" | "hold" | "release" | "commit" | "wait" | "cron"): Promise<void> => {
     const cents = random.integer(1, 120);
     const quantities = { count: 0, cents };
-    const [held] = model.holds.keys();
+    const [holdId] = model.holds.keys();
     if (kind === "debit") {
       const { status } = await post("events", { ...use, eventId: randomId("e_"), quantities });
       expect(status, told.join()).toBe(model.spend(steps(cents)) ? 200 : 402);
@@ -151,13 +151,13 @@ async function live(random: Random): Promise<void> {
     else if (kind === "cron") {
       await scheduled(bound(), { isolate: {}, now: w.clock.now, newId: randomId });
       model.returnDue();
-    } else if (held === undefined) return;
+    } else if (holdId === undefined) return;
     else if (kind === "release") {
-      await post(`reservations/${held}/release`, {});
-      model.release(held);
+      await post(`reservations/${holdId}/release`, {});
+      model.release(holdId);
     } else {
-      const { status } = await post(`reservations/${held}/commit`, { eventId: randomId("e_"), quantities });
-      expect(status, told.join()).toBe(model.commit(held, steps(cents)) ? 200 : 402);
+      const { status } = await post(`reservations/${holdId}/commit`, { eventId: randomId("e_"), quantities });
+      expect(status, told.join()).toBe(model.commit(holdId, steps(cents)) ? 200 : 402);
     }
     told.push(`${kind} ${cents}`);
   };
@@ -200,8 +200,10 @@ describe("a payment in a random history", () => {
       const [payment, ...others] = await w.payments();
       expect(others).toEqual([]);
       expect(payment).toMatchObject({ status: "granted", captured: 1000, refunded: 300, withheld: 50 });
-      const own = payment.grants.filter((grant: { taken: number; initial: number }) => grant.taken !== grant.initial);
-      expect(own).toMatchObject([{ initial: 250.5, taken: 87.675, short: 0 }]);
+      const grants = payment.grants.filter(
+        (grant: { taken: number; initial: number }) => grant.taken !== grant.initial,
+      );
+      expect(grants).toMatchObject([{ initial: 250.5, taken: 87.675, short: 0 }]);
       expect((await w.balances("u")).filter(([, , status]) => status === "active")).toEqual([
         ["cents", 162.825, "active"],
       ]);

@@ -55,7 +55,7 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
   const packId = await makePack(app.appId, "Free", items);
   const ask = (method: string, path: string, body?: object): Promise<Answer> =>
     call(method, `/api/v1${path}`, { key, ...(body && { body }) });
-  const done = async (method: string, path: string, body?: object) => {
+  const callOk = async (method: string, path: string, body?: object) => {
     const answer = await ask(method, path, body);
     expect(answer.status, `${path} ${JSON.stringify(answer.body)}`).toBe(200);
     return answer.body;
@@ -64,7 +64,7 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
     call(method, `/api/v1/admin/apps/${app.appId}${path}`, { key: env.ADMIN_TOKEN, body });
   if (types !== undefined) await makeEndpoint(app.environments.live, types, clock.ms);
   const recurringId = `rec_${app.environments.live.id}`;
-  await done("POST", "/credits/recurring", { recurringId, userId: "u", packId, every: "month", ...fields });
+  await callOk("POST", "/credits/recurring", { recurringId, userId: "u", packId, every: "month", ...fields });
   const event = (tokens: number, more: object = {}) =>
     ask("POST", "/usage/events", {
       ...{ eventId: randomId("e"), userId: "u", event: "chat", quantities: { count: 0, tokens }, ...more },
@@ -81,9 +81,25 @@ async function periodsWorld({ items = ITEMS, bindings = {}, pick = () => 0, fiel
     }
     return counts;
   };
-  const list = async () => (await done("GET", "/credits?userId=u")).credits;
-  const isSound = async () => (await done("GET", "/credits/verify?userId=u")).isSound;
-  return { clock, app, key, call, packId, ask, done, admin, recurringId, event, hold, cron, periods, list, isSound };
+  const list = async () => (await callOk("GET", "/credits?userId=u")).credits;
+  const isSound = async () => (await callOk("GET", "/credits/verify?userId=u")).isSound;
+  return {
+    clock,
+    app,
+    key,
+    call,
+    packId,
+    ask,
+    done: callOk,
+    admin,
+    recurringId,
+    event,
+    hold,
+    cron,
+    periods,
+    list,
+    isSound,
+  };
 }
 
 describe("a due period of a recurring grant", () => {

@@ -56,7 +56,7 @@ const isPeriodDue = async (environmentId: number, nowMs: number): Promise<boolea
 
 const textOf = (ref: string, { packItemId, initial, fromMs, expiresMs, revoked }: Omit<ModelPeriod, "of" | "n">) =>
   [ref, packItemId, initial, iso(fromMs), expiresMs > 9e14 ? "never" : iso(expiresMs), revoked].join(" ");
-const inText = (one: ModelPeriod) => textOf(`recurring:${one.of.id}:${one.n}`, one);
+const inText = (period: ModelPeriod) => textOf(`recurring:${period.of.id}:${period.n}`, period);
 const storedInText = ({ ref, item, revoked, ...rest }: Stored) =>
   textOf(ref, { ...rest, packItemId: item, revoked: revoked === 1 });
 
@@ -68,13 +68,13 @@ async function play(seed: number): Promise<void> {
   const app = await makeApp();
   const call = makeClient(clock, {}, randomId, atRandom(2, random));
   const key = app.keys.sk_live;
-  const done = async (method: string, path: string, body?: object, by = key) => {
+  const callOk = async (method: string, path: string, body?: object, by = key) => {
     const answer = await call(method, path, { key: by, ...(body && { body }) });
     expect(answer.status, `${path} ${JSON.stringify(answer.body)} (PROOF_SEED=${seed})`).toBe(200);
     return answer.body;
   };
   const admin = (method: string, path: string, body: object) =>
-    done(method, `/api/v1/admin/apps/${app.appId}${path}`, body, env.ADMIN_TOKEN);
+    callOk(method, `/api/v1/admin/apps/${app.appId}${path}`, body, env.ADMIN_TOKEN);
   const recurringPath = "/api/v1/credits/recurring";
   const ask = (path: string, body: object) => call("POST", `${recurringPath}/${path}`, { key, body });
   const someItems = () =>
@@ -84,9 +84,9 @@ async function play(seed: number): Promise<void> {
     pack.items = items.map(({ packItemId, amount }) => ({ packItemId, initial: amount }));
   };
   for (const packName of ["One", "Two"]) {
-    const made = await admin("POST", "/packs", { packName, items: someItems() });
-    const pack: ModelPack = { packId: made.packId, items: [], archived: false };
-    readItems(pack, made);
+    const created = await admin("POST", "/packs", { packName, items: someItems() });
+    const pack: ModelPack = { packId: created.packId, items: [], archived: false };
+    readItems(pack, created);
     packs.push(pack);
   }
   const all: ModelRecurring[] = [];
@@ -129,7 +129,7 @@ async function play(seed: number): Promise<void> {
       const quantities = { count: 0, tokens: random.integer(1, 300) };
       const onShortage = random.pick(["reject", "partial"] as const);
       const body = { eventId: random.id("e"), userId: "u", event: "chat", quantities, onShortage };
-      const plan = await done("POST", "/api/v1/credits/plan", { userId: "u", event: "chat", quantities });
+      const plan = await callOk("POST", "/api/v1/credits/plan", { userId: "u", event: "chat", quantities });
       const { status, body: used } = await call("POST", "/api/v1/usage/events", { key, body });
       // The plan already pays from a due period that the event then writes.
       if (status === 200) expect(used.debits).toEqual(plan.debits);
@@ -146,7 +146,7 @@ async function play(seed: number): Promise<void> {
       of.status = "ended";
       if (at === "period_end") return;
       of.finalN = 0;
-      for (const one of granted) if (one.of === of && one.expiresMs > clock.ms) one.revoked = true;
+      for (const period of granted) if (period.of === of && period.expiresMs > clock.ms) period.revoked = true;
     },
     resume: async () => {
       const of = all.find(({ status }) => status === "suspended") ?? all[0];
@@ -177,17 +177,17 @@ async function play(seed: number): Promise<void> {
     const toCome = grantDue(due, clock.ms);
     const isLive = ({ expiresMs, revoked }: ModelPeriod) => expiresMs > clock.ms && !revoked;
     const live = [...granted, ...toCome].filter(isLive);
-    const { credits } = await done("GET", "/api/v1/credits?userId=u&includeExpired=true");
+    const { credits } = await callOk("GET", "/api/v1/credits?userId=u&includeExpired=true");
     const ofList = (credits as { status: string; packItemId: string; initial: number; expiresAt: string | null }[])
       .filter(({ status }) => status === "active" || status === "depleted")
       .map(({ packItemId, initial, expiresAt }) => `${packItemId} ${initial} ${expiresAt}`);
     const ofModel = live.map(({ packItemId, initial, expiresMs }) => `${packItemId} ${initial} ${iso0(expiresMs)}`);
     expect(ofList.sort(), `list ${where}`).toEqual(ofModel.sort());
-    const { recurring } = await done("GET", `${recurringPath}?userId=u`);
-    const said = recurring.map(({ recurringId, status, period, nextAt }: ReturnType<typeof shown>) => ({
+    const { recurring } = await callOk("GET", `${recurringPath}?userId=u`);
+    const listed = recurring.map(({ recurringId, status, period, nextAt }: ReturnType<typeof shown>) => ({
       ...{ recurringId, status, period, nextAt },
     }));
-    expect(said, `recurring grants ${where}`).toEqual(due.map((of) => shown(of, clock.ms)));
+    expect(listed, `recurring grants ${where}`).toEqual(due.map((of) => shown(of, clock.ms)));
     for (const { id, rollover } of all) {
       if (rollover === null) continue;
       const periods = new Set(live.filter(({ of }) => of.id === id).map(({ n }) => n));

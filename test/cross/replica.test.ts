@@ -65,8 +65,8 @@ it("an export sees every earlier write, because it reads from the primary", asyn
     const credits = (await exported("exported")).person?.credits;
     expect(credits?.ledger).toHaveLength(motions);
     for (const { balanceId, remaining } of credits?.balances ?? []) {
-      const own = credits?.ledger.filter((entry) => entry.balanceId === balanceId) ?? [];
-      expect(own.reduce((sum, { delta }) => sum + delta * 1_000, 0)).toBeCloseTo(remaining * 1_000, 6);
+      const entries = credits?.ledger.filter((entry) => entry.balanceId === balanceId) ?? [];
+      expect(entries.reduce((sum, { delta }) => sum + delta * 1_000, 0)).toBeCloseTo(remaining * 1_000, 6);
     }
   };
   const { balances } = (await send("POST", `${CREDITS}/grant`, { userId: "exported", packId: "starter" })).body;

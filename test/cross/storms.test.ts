@@ -361,9 +361,9 @@ describe("concurrent requests of all kinds", () => {
       const paid = { userId, packId: "Wallet", externalRef: "order" };
       expect((await post("credits/grant", { ...paid, quantity: 100 })).status).toBe(200);
       const reservations = times(12, () => random.id("res_"));
-      const held = { userId, event: "call", quantities: { cents: 10 } };
+      const hold = { userId, event: "call", quantities: { cents: 10 } };
       for (const reservationId of reservations) {
-        expect((await post("usage/reservations", { ...held, reservationId })).status).toBe(200);
+        expect((await post("usage/reservations", { ...hold, reservationId })).status).toBe(200);
       }
       const requests = {
         grant: () => post("credits/grant", { userId, packId: "Wallet", quantity: random.integer(1, 100) }),
@@ -373,13 +373,13 @@ describe("concurrent requests of all kinds", () => {
             ...{ userId, externalRef: "order", refundRef: random.id("re-") },
             share: { part: random.integer(1, 3), of: 10 },
           }),
-        reserve: () => post("usage/reservations", { ...held, quantities: { cents: random.integer(1, 150) } }),
+        reserve: () => post("usage/reservations", { ...hold, quantities: { cents: random.integer(1, 150) } }),
         event: () =>
-          post("usage/events", { ...held, eventId: random.id("e-"), quantities: { cents: random.integer(1, 90) } }),
+          post("usage/events", { ...hold, eventId: random.id("e-"), quantities: { cents: random.integer(1, 90) } }),
         list: () =>
           post(
             "usage/events",
-            times(4, () => ({ ...held, eventId: random.id("e-"), quantities: { cents: random.integer(1, 30) } })),
+            times(4, () => ({ ...hold, eventId: random.id("e-"), quantities: { cents: random.integer(1, 30) } })),
           ),
         commit: () =>
           post(`usage/reservations/${random.pick(reservations)}/commit`, {

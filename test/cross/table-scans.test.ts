@@ -217,12 +217,12 @@ async function textsOfAllStatements(): Promise<ReadonlySet<string>> {
       env.ADMIN_TOKEN,
     );
   }
-  const made = await call("POST", "/api/v1/admin/keys", {
+  const answer = await call("POST", "/api/v1/admin/keys", {
     key: env.ADMIN_TOKEN,
     body: { name: "Reads", scopes: ["read"] },
   });
-  await read("/api/v1/admin/apps", made.body.key);
-  await call("DELETE", `/api/v1/admin/keys/${made.body.adminKeyId}`, { key: env.ADMIN_TOKEN });
+  await read("/api/v1/admin/apps", answer.body.key);
+  await call("DELETE", `/api/v1/admin/keys/${answer.body.adminKeyId}`, { key: env.ADMIN_TOKEN });
   for (const path of ["keys", "audit"]) await read(`/api/v1/admin/${path}`, env.ADMIN_TOKEN);
   for (const path of ADMIN_READS) await read(`${ofApp}/${path}?mode=test&userId=u`, env.ADMIN_TOKEN);
   const browser = browse(clock, databases);
@@ -255,23 +255,23 @@ it("no statement scans a table or all of a tenant's rows to find a few", {
   for (const text of texts) readings.push(...(await readingsOf(text)));
   const isAllowedBy = ({ detail, text }: Reading, scan: AllowedScan) =>
     detail === scan.detail && text.includes(scan.text);
-  const found = readings.filter(({ table }) => !FEW.has(table));
-  expect(found.filter((reading) => !ALLOWED_SCANS.some((scan) => isAllowedBy(reading, scan)))).toEqual([]);
+  const scans = readings.filter(({ table }) => !FEW.has(table));
+  expect(scans.filter((reading) => !ALLOWED_SCANS.some((scan) => isAllowedBy(reading, scan)))).toEqual([]);
   // An entry of the list that no statement needs fails too.
-  expect(ALLOWED_SCANS.filter((scan) => !found.some((reading) => isAllowedBy(reading, scan)))).toEqual([]);
+  expect(ALLOWED_SCANS.filter((scan) => !scans.some((reading) => isAllowedBy(reading, scan)))).toEqual([]);
 });
 
 it("the reader of query plans finds scans of a table and of an alias that a subquery also uses", async () => {
   const readingsOf = await planReader();
-  const found = async (text: string) => [...new Set((await readingsOf(text)).map(({ detail }) => detail))];
-  expect(await found("SELECT count(properties) FROM usage_events")).toEqual(["SCAN usage_events"]);
-  expect(await found("SELECT data FROM webhook_messages WHERE environment_id = ?1 AND data = ?2")).toEqual([
+  const plansOf = async (text: string) => [...new Set((await readingsOf(text)).map(({ detail }) => detail))];
+  expect(await plansOf("SELECT count(properties) FROM usage_events")).toEqual(["SCAN usage_events"]);
+  expect(await plansOf("SELECT data FROM webhook_messages WHERE environment_id = ?1 AND data = ?2")).toEqual([
     "SCAN webhook_messages",
   ]);
   expect(
-    await found(
+    await plansOf(
       "SELECT 1 FROM payments AS r WHERE customer = ?1 AND EXISTS (SELECT 1 FROM (SELECT 1 AS i LIMIT 1) AS r)",
     ),
   ).toEqual(["SCAN r"]);
-  expect(await found("SELECT 1 FROM payments WHERE environment_id = ?1 AND id = ?2")).toEqual([]);
+  expect(await plansOf("SELECT 1 FROM payments WHERE environment_id = ?1 AND id = ?2")).toEqual([]);
 });

@@ -23,9 +23,9 @@ async function makeStorm(random: Random) {
   const faulty = faultyD1(env.DB);
   const call = makeClient(clock, {}, randomId, atRandom(3, random));
   const key = app.keys.sk_live;
-  let made = 0;
+  let eventCount = 0;
   const event = () => ({
-    ...{ userId: userIdOf(random), eventId: `e${made++}`, onShortage: "partial" },
+    ...{ userId: userIdOf(random), eventId: `e${eventCount++}`, onShortage: "partial" },
     event: random.pick(["chat", "image", "🜁"]),
     ...(random.chance(0.5) ? { model: random.pick(["small", "large"]) } : {}),
     ...(random.chance(0.7) ? { occurredAt: iso(clock.ms - random.integer(-DAY_MS, 3 * DAY_MS)) } : {}),

@@ -41,7 +41,7 @@ describe("a verified claim", () => {
     const world = await makeClaimsWorld();
     const event = identify("old-ana", undefined, { set: { city: "Ghent" } });
     await world.send([event]);
-    const held = [
+    const holdings = [
       await world.grant("old-ana"),
       await world.use("old-ana"),
       await world.consent("old-ana", "user token"),
@@ -51,7 +51,7 @@ describe("a verified claim", () => {
     expect(person?.properties).toEqual({ city: "Ghent" });
     expect(events.analytics.map(({ uuid }) => uuid)).toContain(event.uuid);
     expect([person?.credits.balances[0]?.balanceId, events.metering[0]?.eventId, consentLog[0]?.consentId]).toEqual(
-      held,
+      holdings,
     );
     expect(await world.idsOf("old-ana")).toEqual(["old-ana"]);
   });

@@ -7,7 +7,7 @@ import * as views from "../../src/db/views.ts";
 
 // Tables and columns are never plain text in SQL, so that a renamed field is a type error wherever it is used.
 
-const tables = [...Object.values(schema), ...Object.values(views)].filter((one) => is(one, SQLiteTable));
+const tables = [...Object.values(schema), ...Object.values(views)].filter((table) => is(table, SQLiteTable));
 const columns = tables.flatMap((table) => Object.values(getTableColumns(table)).map(({ name }) => name));
 const TABLES = new Set(tables.map((table) => getTableConfig(table).name));
 const LONG = new Set(columns.filter((name) => name.includes("_")));

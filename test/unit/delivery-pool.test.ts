@@ -69,11 +69,11 @@ describe("ten endpoints with twenty messages each", () => {
     const beside = await deliverAll(jobsOf([...silent, ...fine]), behave);
     expect(beside.lastOf(fine) - without.lastOf(fine)).toBeLessThan(2_000);
     for (const endpointId of fine) {
-      expect(beside.attempts.filter((one) => one.endpointId === endpointId)).toHaveLength(20);
+      expect(beside.attempts.filter((attempt) => attempt.endpointId === endpointId)).toHaveLength(20);
     }
     // An endpoint that timed out gets no further attempt.
     for (const endpointId of silent) {
-      expect(beside.attempts.filter((one) => one.endpointId === endpointId)).toHaveLength(1);
+      expect(beside.attempts.filter((attempt) => attempt.endpointId === endpointId)).toHaveLength(1);
     }
     expect(beside.most).toBe(AT_A_TIME);
     expect(beside.mostOfOne).toBeLessThanOrEqual(1);

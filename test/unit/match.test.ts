@@ -160,9 +160,9 @@ describe("rules", () => {
           const isCovered =
             rules.length === 0 ||
             rules.some(
-              (one) =>
-                (one.event === undefined || matchesNaively(one.event, event)) &&
-                (one.model === undefined || (model !== undefined && matchesNaively(one.model, model))),
+              (matchRule) =>
+                (matchRule.event === undefined || matchesNaively(matchRule.event, event)) &&
+                (matchRule.model === undefined || (model !== undefined && matchesNaively(matchRule.model, model))),
             );
           expect(rulesCover(rules, event, model)).toBe(isCovered);
         },

@@ -15,11 +15,11 @@ it("the client sends calls, reads pages, holds credits, throws errors and checks
   });
   await purser.grantCredits({ userId: "u", packId: "tokens", quantity: 100 });
   const usage = { userId: "u", event: "chat", quantities: { tokens: 60 } };
-  const held = await purser.usage.hold(usage, ({ used }) => {
+  const hold = await purser.usage.hold(usage, ({ used }) => {
     used({ tokens: 40 });
     return "done";
   });
-  expect(held).toMatchObject({ result: "done", usage: { debits: [{ amount: 40, remaining: 60 }] } });
+  expect(hold).toMatchObject({ result: "done", usage: { debits: [{ amount: 40, remaining: 60 }] } });
   await purser.recordUsageEvent(usage);
   await expect(purser.recordUsageEvent(usage)).rejects.toThrow(InsufficientCredits);
   const deltas: number[] = [];

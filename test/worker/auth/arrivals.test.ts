@@ -54,7 +54,8 @@ const routes = createWorkerApp()
   .routes.filter(({ method }) => method !== "ALL")
   .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)(\{[^}]*\})?/g, "x").replace("*", "x") }))
   .filter(
-    (route, index, all) => all.findIndex((one) => one.path === route.path && one.method === route.method) === index,
+    (route, index, all) =>
+      all.findIndex((other) => other.path === route.path && other.method === route.method) === index,
   );
 
 /** Headers of a form, a page's session, and a Stripe event with a malformed signature. */

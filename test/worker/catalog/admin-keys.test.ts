@@ -165,7 +165,7 @@ describe("an administration key", () => {
       const acts = entries.filter(({ action }: { action: string }) => action === "credits.adjusted");
       expect(acts.map((act: { userId: string | null }) => act.userId)).toEqual([userId]);
       const listed = await call("GET", `${ADMIN}/apps/${app.appId}/webhooks?mode=live`, { key: reads });
-      expect(listed.body.webhooks.map((one: { url: string }) => one.url)).toEqual([shown]);
+      expect(listed.body.webhooks.map((webhook: { url: string }) => webhook.url)).toEqual([shown]);
     }
   });
 

@@ -121,7 +121,7 @@ const returned = (given: Parameters<typeof entry>[0], verb?: string) =>
 const TOP = 8_796_093_022_208_000;
 
 /** Each statement, sent while an erasure of the user is running. */
-const whileErasing = (...sql: readonly string[]): string[][] => sql.map((one) => [...erasing, one]);
+const whileErasing = (...sql: readonly string[]): string[][] => sql.map((statement) => [...erasing, statement]);
 /** Attacks on columns that name a person: without an erasure, and during one, in ways that it must not. */
 function namesErased(
   table: string,

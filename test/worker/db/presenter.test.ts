@@ -45,7 +45,7 @@ function asTable(table: SQLiteTable): SQL {
   return sql`${table} (${names(...columns)}) AS (SELECT ${values} FROM row)`;
 }
 
-const text = fc.string({ unit: "grapheme", maxLength: 40 }).filter((one) => !one.includes("\0"));
+const text = fc.string({ unit: "grapheme", maxLength: 40 }).filter((text) => !text.includes("\0"));
 /** Any value that a column may have. */
 function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): fc.Arbitrary<unknown> {
   const value: fc.Arbitrary<unknown> =
@@ -60,7 +60,7 @@ function anyOf(name: string, { dataType, enumValues, notNull }: SQLiteColumn): f
             : dataType === "number"
               ? fc.integer({ min: 1, max: 2 ** 48 })
               : name === "balanceId"
-                ? text.map((one) => `crb_${one}`)
+                ? text.map((suffix) => `crb_${suffix}`)
                 : text;
   return notNull ? value : fc.option(value, { freq: 4 });
 }
@@ -100,9 +100,9 @@ it.each(Object.entries(PRESENTED))(
     const { head, body } = jsonOf({ fields, bodyFrom: Object.keys(fields).at(-1) ?? "" });
     const texts = await jsonBySql(sql`${head} || ${body} || '}'`, sql`${table}`, asTable(table), stored);
     const shown = rows.map((row) => present(row as never));
-    expect(texts.map((one) => JSON.parse(one))).toEqual(shown);
+    expect(texts.map((text) => JSON.parse(text))).toEqual(shown);
     // In the same order of fields.
-    expect(texts.map((one) => Object.keys(JSON.parse(one)))).toEqual(shown.map(Object.keys));
+    expect(texts.map((text) => Object.keys(JSON.parse(text)))).toEqual(shown.map(Object.keys));
   },
 );
 
@@ -138,8 +138,8 @@ it("SQL writes amounts as decimals that parse to the numbers of other responses,
   for (const unit of ["count", "tokens", "seconds", "cents"] as const) {
     for (const unitSql of [unit, sql`${unit}`]) {
       const texts = await ofNumbers(amountJson(sql`v.n`, unitSql), values);
-      expect(texts.map((one) => JSON.parse(one))).toEqual(values.map((value) => fromSteps(unit, steps(value))));
-      expect(texts.filter((one) => /\.\d*0$|\.$/.test(one))).toEqual([]);
+      expect(texts.map((text) => JSON.parse(text))).toEqual(values.map((value) => fromSteps(unit, steps(value))));
+      expect(texts.filter((text) => /\.\d*0$|\.$/.test(text))).toEqual([]);
     }
   }
 });

@@ -84,7 +84,10 @@ describe("an erased id", () => {
       { eventId: "l2", userId: "bo", event: "x", quantities: { count: 0 } },
     ];
     const { results } = (await post("usage/events/batch", list)).body;
-    expect(results.map((one: { error?: { code: string } }) => one.error?.code)).toEqual(["person_erased", undefined]);
+    expect(results.map((result: { error?: { code: string } }) => result.error?.code)).toEqual([
+      "person_erased",
+      undefined,
+    ]);
     expect((await get(`credits?userId=${ANA}&includeExpired=true`)).body).toEqual({ credits: [] });
     expect(await books(world)).toEqual(before);
     expect(await findInDatabase(TRACES, app.environments.live.id)).toEqual([]);

@@ -64,7 +64,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     expect(await w.deliver(paid("in_2", [late, { ...pro("il_2"), period: next }]))).toBe("granted");
     const { credits } = (await w.call("GET", "/api/v1/credits?userId=u", { key: w.app.keys.sk_live })).body;
     const end = new Date(next.end * 1_000).toISOString();
-    expect(credits.map((one: { expiresAt: string }) => one.expiresAt)).toEqual([end, end]);
+    expect(credits.map((credit: { expiresAt: string }) => credit.expiresAt)).toEqual([end, end]);
   });
 });
 

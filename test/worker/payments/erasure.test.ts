@@ -51,9 +51,9 @@ it("an erasure removes the user and the customer from payments, and no later eve
   expect(await names()).toEqual([]);
 
   expect(await w.deliver(buy("4", "wallet"))).toBe("unmatched");
-  expect((await w.payments("&status=unmatched&limit=500")).map((one: { reason: string }) => one.reason)).toContain(
-    "person_erased",
-  );
+  expect(
+    (await w.payments("&status=unmatched&limit=500")).map((payment: { reason: string }) => payment.reason),
+  ).toContain("person_erased");
   for (const event of [
     buy("1", "wallet"),
     buy("4", "wallet"),
@@ -67,7 +67,9 @@ it("an erasure removes the user and the customer from payments, and no later eve
   await w.deliver(eventOf("refund.failed", w.nowS + 2, refund("re_1", "ch_1", "pi_1", 500, "failed")));
   expect(await names()).toEqual([]);
   expect(await w.balances(user)).toEqual([]);
-  const of = (await w.payments("&status=granted")).find((one: { names: string[] }) => one.names.includes("pi_1"));
+  const of = (await w.payments("&status=granted")).find((payment: { names: string[] }) =>
+    payment.names.includes("pi_1"),
+  );
   expect(of.grants).toMatchObject([{ initial: 1000, taken: 0 }]);
 });
 

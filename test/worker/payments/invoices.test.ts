@@ -66,7 +66,7 @@ describe.each([TODAY, BEFORE])("an invoice of API version %s", (version) => {
     const w = await paymentsWorld();
     const about = { customer: "cus_9", subscription: {}, lines: [line(PRICES.period)] };
     for (const id of ["in_1", "in_2"]) expect(await w.deliver(paid(w.nowS, id, about))).toBe("unmatched");
-    expect((await w.payments("&status=unmatched")).map((one: { reason: string }) => one.reason)).toEqual([
+    expect((await w.payments("&status=unmatched")).map((payment: { reason: string }) => payment.reason)).toEqual([
       "no_user",
       "no_user",
     ]);

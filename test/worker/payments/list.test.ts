@@ -105,7 +105,7 @@ describe("the list of payments", () => {
         externalRef: isGone && !isSettled ? null : `stripe:pi_${n}`,
       });
     }
-    const filters: readonly Partial<PaymentModel>[] = [
+    const singleFilters: readonly Partial<PaymentModel>[] = [
       ...([{ status: "granted" }, { status: "unmatched" }, { status: "waiting" }] as const),
       ...([{ refunds: "none" }, { refunds: "part" }, { refunds: "whole" }] as const),
       ...[{ isDisputed: true }, { isDisputed: false }],
@@ -113,9 +113,9 @@ describe("the list of payments", () => {
       ...users.map((userId) => ({ userId })),
       ...["stripe:pi_3", "stripe:pi_7", "order-1"].map((externalRef) => ({ externalRef })),
     ];
-    for (const [index, one] of filters.entries()) {
-      for (const other of filters.slice(index)) {
-        const filters = { ...one, ...other };
+    for (const [index, first] of singleFilters.entries()) {
+      for (const second of singleFilters.slice(index)) {
+        const filters = { ...first, ...second };
         const query = Object.entries(filters).map(([name, value]) => `&${name}=${value}`);
         const left = model.filter((payment) => passes(payment, filters));
         const { body } = await w.admin("GET", `${w.path}/payments?mode=live&limit=500${query.join("")}`, {

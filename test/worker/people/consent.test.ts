@@ -80,10 +80,10 @@ describe("consent", () => {
           ...(user === undefined ? {} : { "x-user-token": await userToken(user, clock) }),
         },
       });
-    const said = await say("ana", "ana");
-    expect(said.status).toBe(200);
-    expect(said.headers.get("access-control-allow-origin")).toBe("*");
-    expect(said.headers.get("x-d1-bookmark")).not.toBeNull();
+    const answer = await say("ana", "ana");
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get("access-control-allow-origin")).toBe("*");
+    expect(answer.headers.get("x-d1-bookmark")).not.toBeNull();
     expectError(await say("bob", "ana"), "forbidden", "distinctId");
     expectError(await say("ana"), "invalid_user_token");
     expect(await logOf(app, "ana")).toHaveLength(1);

@@ -106,11 +106,11 @@ describe("a publishable key", () => {
       .setExpirationTime(Math.floor(clock.ms / 1_000) + 600)
       .sign(new TextEncoder().encode(secret));
     const consent = (distinctId: string) => ({ distinctId, purpose: "ads", decision: "granted" });
-    const given = { key: page, body: consent(device(4)), headers: { "x-user-token": token } };
-    expect((await call("POST", "/api/v1/consent", given)).status).toBe(200);
+    const byUser = { key: page, body: consent(device(4)), headers: { "x-user-token": token } };
+    expect((await call("POST", "/api/v1/consent", byUser)).status).toBe(200);
     // With `isDevice` a secret key's consent does not make the device a user.
     await call("POST", "/api/v1/consent", { key, body: { ...consent(device(5)), isDevice: true } });
-    const asPage = { ...given, body: { ...consent(device(4)), isDevice: true } };
+    const asPage = { ...byUser, body: { ...consent(device(4)), isDevice: true } };
     expectError(await call("POST", "/api/v1/consent", asPage), "invalid_request");
     await send(
       call,
@@ -167,8 +167,8 @@ describe("a publishable key", () => {
     expect(reached).toEqual(["victim", ...first.slice(1)]);
     expect(JSON.stringify(events)).not.toContain("planted");
     // The devices that became users keep their claims, and none of these reaches the victim.
-    const made = (await claimsOf(app)).length;
-    expect(made).toBe(first.length + fourth.length + 1);
+    const claimCount = (await claimsOf(app)).length;
+    expect(claimCount).toBe(first.length + fourth.length + 1);
   });
 
   it("reverses an alias if its own id is a device and the other id is not one, or is a user", async () => {
@@ -292,14 +292,14 @@ describe("a person", () => {
   });
 
   it("has a stable id, which differs between ids and between applications", async () => {
-    const [one, other] = [await world(), await world()];
-    for (const { call, page } of [one, other]) await send(call, page, [seen("ana"), seen("bob")]);
-    const nameOf = async ({ call, app }: typeof one, id: string) => (await exportOf(call, app, id)).person?.personId;
-    const names = [await nameOf(one, "ana"), await nameOf(one, "bob"), await nameOf(other, "ana")];
+    const [first, other] = [await world(), await world()];
+    for (const { call, page } of [first, other]) await send(call, page, [seen("ana"), seen("bob")]);
+    const nameOf = async ({ call, app }: typeof first, id: string) => (await exportOf(call, app, id)).person?.personId;
+    const names = [await nameOf(first, "ana"), await nameOf(first, "bob"), await nameOf(other, "ana")];
     expect(new Set(names).size).toBe(3);
     for (const name of names) expect(name).toMatch(/^per_[0-9A-Za-z]{22}$/);
-    await send(one.call, one.page, [identify("ana", device(1))]);
-    expect(await nameOf(one, "ana")).toBe(names[0]);
+    await send(first.call, first.page, [identify("ana", device(1))]);
+    expect(await nameOf(first, "ana")).toBe(names[0]);
   });
 
   it("has its own properties, then those of the ids that it claims, nearest first, and each id keeps its own", async () => {

@@ -146,11 +146,11 @@ describe("ids that hold many properties", () => {
 
   it("are read in parts, and each gets its new property", async () => {
     const { app, call, key } = await world();
-    const held = await seed(app.environments.live.id, 100, 60_000);
+    const seeded = await seed(app.environments.live.id, 100, 60_000);
     await send(call, key, setting(100));
     const ids = new Map((await idsOf(app)).map((row) => [row.distinctId, row]));
     for (let n = 0; n < 100; n++) {
-      const expected = n % 7 === 0 ? held : `${held.slice(0, -1)},"a":${n}}`;
+      const expected = n % 7 === 0 ? seeded : `${seeded.slice(0, -1)},"a":${n}}`;
       expect(ids.get(`id-${n}`)?.properties === expected, `id-${n}`).toBe(true);
       expect(ids.get(`id-${n}`)?.eventCount).toBe(1);
     }
@@ -161,7 +161,7 @@ describe("ids that hold many properties", () => {
     await seed(app.environments.live.id, 400, 60_000);
     const batch = setting(400);
     expectError(await call("POST", "/batch/", { body: { api_key: key, batch } }), "payload_too_large");
-    for (const half of [batch.slice(0, 200), batch.slice(200)]) await send(call, key, half);
+    for (const part of [batch.slice(0, 200), batch.slice(200)]) await send(call, key, part);
     const ids = await idsOf(app);
     expect(ids.map((row) => row.eventCount)).toEqual(Array.from({ length: 400 }, () => 1));
     expect((await idOf(app, "id-398"))?.properties?.endsWith(',"a":398}')).toBe(true);

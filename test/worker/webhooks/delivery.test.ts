@@ -159,7 +159,7 @@ describe("a message", () => {
 
   it.each(["the person is erased", "the endpoint is switched off", "the endpoint is deleted"])(
     "is not tried a second time if %s before that",
-    async (what) => {
+    async (change) => {
       const world = await granting(() => 500);
       const { app, clock, admin, call, grant, received, settled, create } = world;
       const { webhookId } = await create({ types: ["credits.granted"] });
@@ -169,8 +169,8 @@ describe("a message", () => {
         // The pause between two attempts.
         if (isDone || ms < 5_000) return;
         isDone = true;
-        if (what.includes("off")) await admin("PATCH", `/webhooks/${webhookId}`, { isEnabled: false });
-        else if (what.includes("deleted")) await admin("DELETE", `/webhooks/${webhookId}`);
+        if (change.includes("off")) await admin("PATCH", `/webhooks/${webhookId}`, { isEnabled: false });
+        else if (change.includes("deleted")) await admin("DELETE", `/webhooks/${webhookId}`);
         else await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body: { distinctId: "ana" } });
       });
       await grant("ana");
@@ -228,7 +228,7 @@ describe("a message", () => {
     await grant();
     await settled();
     const log = await deliveries(webhookId);
-    expect(log.map((one: { status: string }) => one.status)).toEqual(["failed", "failed"]);
+    expect(log.map((entry: { status: string }) => entry.status)).toEqual(["failed", "failed"]);
     expect((await admin("GET", "/webhooks?mode=live")).body.webhooks).toMatchObject([{ isEnabled: false }]);
     for (const [rest, body] of [["/test"], ["/replay", { from: "2026-01-01T00:00:00Z" }]] as const) {
       expectError(await admin("POST", `/webhooks/${webhookId}${rest}`, body), "invalid_request", "webhookId");
@@ -353,7 +353,7 @@ describe("the cron", () => {
     const others = Promise.withResolvers<void>();
     const { create, admin, clock, root, app } = await receiverWorld(async ({ url }) => {
       answered.push(url);
-      if (answered.filter((one) => one.includes("well")).length === 20) others.resolve();
+      if (answered.filter((url) => url.includes("well")).length === 20) others.resolve();
       if (!url.includes("dead")) return 200;
       // The other endpoint gets its attempts in the ten seconds before this one times out.
       await others.promise;

@@ -102,7 +102,7 @@ describe("messages about changed credits", () => {
         seq: 7,
       },
     ]);
-    expect(balances.map((one: { short: number }) => one.short)).toEqual([60.5, 0]);
+    expect(balances.map((balance: { short: number }) => balance.short)).toEqual([60.5, 0]);
     expect(await storedMessages(app.environments.test)).toEqual([]);
   });
 

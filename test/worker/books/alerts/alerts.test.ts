@@ -40,14 +40,14 @@ async function world({ items = [tokens(100)], alerts = [], types = ALERTS }: Giv
     call(method, `/api/v1/admin${path}`, { key: env.ADMIN_TOKEN, ...(body === undefined ? {} : { body }) });
   const alertIds: string[] = [];
   for (const alert of alerts) {
-    const made = await admin("POST", `/apps/${app.appId}/alerts`, {
+    const answer = await admin("POST", `/apps/${app.appId}/alerts`, {
       mode: "live",
       name: "Low",
       unit: "tokens",
       ...alert,
     });
-    expect(made.status, JSON.stringify(made.body)).toBe(200);
-    alertIds.push(made.body.alertId);
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    alertIds.push(answer.body.alertId);
   }
   const post = async (path: string, body: object) => {
     const answer = await call("POST", `/api/v1${path}`, { key, body });

@@ -320,10 +320,10 @@ it("the Worker's scheduled run searches for expiries", async () => {
   await grant(1);
   clock.advance(DAY_MS);
   await scheduled(bound(), runtime);
-  const done = await env.DB.prepare(
+  const doneMs = await env.DB.prepare(
     "SELECT done_expires_at_ms FROM expiry_notices WHERE environment_id = ? AND days = 0",
   )
     .bind(app.environments.live.id)
     .first("done_expires_at_ms");
-  expect(done).toBe(clock.ms);
+  expect(doneMs).toBe(clock.ms);
 });

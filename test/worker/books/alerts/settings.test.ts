@@ -158,8 +158,8 @@ describe("alerts", () => {
 
   it("are at most 20 an environment, even with thirty concurrent requests, and a deleted one makes room", async () => {
     const { send, alerts, count } = await office();
-    const made = await Promise.all(Array.from({ length: 30 }, () => send("POST", "/alerts", low)));
-    expect(made.filter(({ status }) => status === 200)).toHaveLength(20);
+    const answers = await Promise.all(Array.from({ length: 30 }, () => send("POST", "/alerts", low)));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
     const refused = await send("POST", "/alerts", low);
     expectError(refused, "invalid_request");
     expect(refused.body.error.details).toEqual({ limit: 20 });

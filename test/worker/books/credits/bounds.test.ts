@@ -126,9 +126,9 @@ describe("a user with 10,000 balances", () => {
     const w = await crowdedWorld(LEGS);
     const quantities = { tokens: 1_000 * LEGS };
     const all = { userId: "u", event: "chat", quantities };
-    const held = await w.post(RESERVATIONS, { reservationId: "res_all", ...all });
-    expect(held.status).toBe(200);
-    expect(held.body.holds).toHaveLength(LEGS);
+    const answer = await w.post(RESERVATIONS, { reservationId: "res_all", ...all });
+    expect(answer.status).toBe(200);
+    expect(answer.body.holds).toHaveLength(LEGS);
     expect((await w.post(`${RESERVATIONS}/res_all/release`, {})).status).toBe(200);
     const event = { eventId: "\u{1f4b8}".repeat(200), ...all };
     const spent = await w.post(EVENTS, event);

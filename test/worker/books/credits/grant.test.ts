@@ -57,8 +57,8 @@ describe("a grant of a pack with items", () => {
     ]);
     const [{ balanceId, remaining, expiresAt }] = balances;
     expect(first).toEqual({ balanceId, remaining, expiresAt });
-    expect(new Set(balances.map((one: { packItemId: string }) => one.packItemId)).size).toBe(3);
-    const ids = balances.map((one: { balanceId: string }) => one.balanceId);
+    expect(new Set(balances.map((balance: { packItemId: string }) => balance.packItemId)).size).toBe(3);
+    const ids = balances.map((balance: { balanceId: string }) => balance.balanceId);
     expect(await storedLedger(w.app, "u")).toEqual([
       [ids[0], 2_500_000, "grant", null],
       [ids[1], 5_000, "grant", null],
@@ -73,7 +73,7 @@ describe("a grant of a pack with items", () => {
       await makePack(w.app.appId, "Starter", items);
       const { status, body } = await w.grant(`{"userId":"u","packId":"starter","quantity":${quantity}}`);
       expect(status).toBe(200);
-      expect(body.balances.map((one: { remaining: number }) => one.remaining)).toEqual([2.5, 5, 0.001]);
+      expect(body.balances.map((balance: { remaining: number }) => balance.remaining)).toEqual([2.5, 5, 0.001]);
     },
   );
 
@@ -101,7 +101,9 @@ describe("a grant of a pack with items", () => {
       .run();
     expect((await w.list({ userId: "u" })).body).toEqual(before);
     const again = await w.grant({ userId: "u", packId });
-    expect(again.body.balances.map((one: { remaining: number }) => one.remaining)).toEqual([0.009, 0.009, 0.009]);
+    expect(again.body.balances.map((balance: { remaining: number }) => balance.remaining)).toEqual([
+      0.009, 0.009, 0.009,
+    ]);
   });
 });
 
@@ -244,7 +246,7 @@ describe("the expiry of a grant", () => {
     const w = await creditsWorld();
     const packId = await makePack(w.app.appId, "Starter", items);
     const { balances } = (await w.grant({ userId: "u", packId, expiresAt: "2030-01-01T00:00Z" })).body;
-    expect(balances.map((one: { expiresAt: string }) => one.expiresAt)).toEqual(
+    expect(balances.map((balance: { expiresAt: string }) => balance.expiresAt)).toEqual(
       Array(3).fill("2030-01-01T00:00:00.000Z"),
     );
   });
@@ -281,8 +283,14 @@ describe("source and notes of a grant", () => {
     const w = await creditsWorld();
     await makeLegacyPack(w.app.appId, "Legacy", "count");
     const body = { userId: "u", packId: "legacy", quantity: 1 };
-    for (const given of [{}, { source: "purchase" }, { source: "grant" }, { source: "refund" }, { source: "manual" }]) {
-      expect((await w.grant({ ...body, ...given })).status).toBe(200);
+    for (const source of [
+      {},
+      { source: "purchase" },
+      { source: "grant" },
+      { source: "refund" },
+      { source: "manual" },
+    ]) {
+      expect((await w.grant({ ...body, ...source })).status).toBe(200);
     }
     await w.grant({ ...body, notes: 'VIP\nfrom "sales" – 😀' });
     await w.grant({ ...body, notes: "" });
@@ -425,7 +433,7 @@ describe("an externalRef", () => {
     await w.revoke({ balanceId: balances[1].balanceId });
     w.clock.advance(60 * DAY_MS);
     const again = (await w.grant(body)).body;
-    expect(again.balances.map((one: { remaining: number }) => one.remaining)).toEqual([2, 0, 0.001]);
+    expect(again.balances.map((balance: { remaining: number }) => balance.remaining)).toEqual([2, 0, 0.001]);
     expect(again).toMatchObject({ remaining: 2, expiresAt: "2026-02-01T00:00:00.000Z" });
   });
 

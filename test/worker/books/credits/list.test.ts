@@ -168,12 +168,12 @@ describe("the order of list", () => {
     await grant("ruled", null);
     await grant("first", null);
     const { credits } = (await w.list({ userId: "u" })).body;
-    const told = credits.map((credit: { packName: string; expiresAt: string | null; grantedAt: string }) => [
+    const order = credits.map((credit: { packName: string; expiresAt: string | null; grantedAt: string }) => [
       credit.packName,
       credit.expiresAt?.slice(8, 10) ?? null,
       Date.parse(credit.grantedAt) - w.clock.ms,
     ]);
-    expect(told).toEqual([
+    expect(order).toEqual([
       ["first", null, 0],
       ["ruled", "01", 0],
       ["ruled", "02", 0],

@@ -197,11 +197,11 @@ describe("the amount that a refund cannot take because it is held", () => {
     await w.hold("a", 1_000);
     await w.refund("re-1", 90);
     await w.release("a");
-    const told = (await storedMessages(w.app.environments.live)).map(({ type, data, deliveries }) => [
+    const messages = (await storedMessages(w.app.environments.live)).map(({ type, data, deliveries }) => [
       ...[type, data.seq, deliveries],
       ...[data.delta ?? null, data.remaining ?? null, data.note ?? null],
     ]);
-    expect(told.toSorted()).toEqual([
+    expect(messages.toSorted()).toEqual([
       ["credits.adjusted", 5, 1, -900, 100, "because re-1"],
       ["credits.low", 5, 1, null, 100, null],
       ["credits.refunded", 3, 1, null, null, null],

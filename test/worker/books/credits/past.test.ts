@@ -203,9 +203,9 @@ describe("the cost of lists of the past", () => {
     const before = await cost(1);
     expect(before.credits.map(({ remaining }) => remaining)).toEqual(Array(balances).fill(1_000));
     expect(before.rowsRead).toBeLessThanOrEqual(4 * balances + 2 * 200 * balances + 5);
-    const one = await cost(1, "live 7");
-    expect(one.credits).toHaveLength(1);
-    expect(one.rowsRead).toBeLessThanOrEqual(10 + 2 * 200);
+    const costOfOne = await cost(1, "live 7");
+    expect(costOfOne.credits).toHaveLength(1);
+    expect(costOfOne.rowsRead).toBeLessThanOrEqual(10 + 2 * 200);
   });
 });
 

@@ -111,8 +111,8 @@ describe("a refund", () => {
   it("takes what remains, reports spent or held amounts as short, and later refunds do not take these", async () => {
     const w = await makeWorld();
     await w.spend("e1", { tokens: 300 });
-    const held = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
-    expect((await w.post("usage/reservations", held)).status).toBe(200);
+    const hold = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
+    expect((await w.post("usage/reservations", hold)).status).toBe(200);
     expect(amounts(await w.refund({ share: { part: 1, of: 2 } }))[0]).toEqual([50, 150, 0]);
     await w.post("usage/reservations/res_held/release", {});
     // The held amount was owed, and was taken when it returned (owed.test.ts).
@@ -149,8 +149,8 @@ describe("a refund", () => {
 
   it("restores nothing to a balance that it revoked: a held amount returns and is taken, with its note", async () => {
     const w = await makeWorld();
-    const held = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
-    await w.post("usage/reservations", held);
+    const hold = { userId: "u", event: "chat", reservationId: "res_held", quantities: { count: 0, tokens: 50 } };
+    await w.post("usage/reservations", hold);
     expect(amounts(await w.refund({ reason: "refunded" }))[0]).toEqual([350, 50, 0]);
     await w.post("usage/reservations/res_held/release", {});
     expect((await storedLedger(w.app, "u")).slice(-2)).toEqual([
@@ -163,8 +163,8 @@ describe("a refund", () => {
 
   it("treats due holds as returned, and takes from them", async () => {
     const w = await makeWorld();
-    const held = { userId: "u", event: "chat", quantities: { count: 0, tokens: 400 }, expiresInSeconds: 1 };
-    expect((await w.post("usage/reservations", held)).status).toBe(200);
+    const hold = { userId: "u", event: "chat", quantities: { count: 0, tokens: 400 }, expiresInSeconds: 1 };
+    expect((await w.post("usage/reservations", hold)).status).toBe(200);
     w.clock.advance(2_000);
     expect(amounts(await w.refund({ share: { part: 1, of: 1 } }))[0]).toEqual([400, 0, 0]);
   });

@@ -311,17 +311,17 @@ describe("flaws written without the triggers", () => {
       ],
       ["gap of null", "sum of MORE"],
     ],
-  ] as const)("are found by kind and balance: %s", async (_name, planted, flaws) => {
+  ] as const)("are found by kind and balance: %s", async (_name, planted, expected) => {
     const { app, a, b } = takeUser();
-    const own = planted.map((sql) => sql.replaceAll("'A'", `'${a}'`).replaceAll("'B'", `'${b}'`));
-    const found = await flawsAfter(app, "u", ...own);
-    const told = found.map((flaw) =>
+    const statements = planted.map((sql) => sql.replaceAll("'A'", `'${a}'`).replaceAll("'B'", `'${b}'`));
+    const found = await flawsAfter(app, "u", ...statements);
+    const flaws = found.map((flaw) =>
       flaw
         .replace(a, "A")
         .replace(b, "B")
         .replace(/crb_more\d+/, "MORE"),
     );
-    expect(told.sort()).toEqual([...flaws].sort());
+    expect(flaws.sort()).toEqual([...expected].sort());
   });
 
   it.each(LONG)("are found on either side of a page's end, and nothing else: $balances balances", async (long) => {
@@ -332,12 +332,12 @@ describe("flaws written without the triggers", () => {
       [long.balances * (long.rounds + 1) - 10_000, true, 0],
     ]);
     for (const seq of [10_000, 10_001, 10_002]) {
-      const mended = (what: string, back: string) =>
-        [set("credit_ledger", what, `seq = ${seq}`), set("credit_ledger", back, `seq = ${seq}`)] as const;
-      const [delta, undoDelta] = mended("delta_steps = delta_steps - 1", "delta_steps = delta_steps + 1");
+      const flawAndRepair = (flaw: string, repair: string) =>
+        [set("credit_ledger", flaw, `seq = ${seq}`), set("credit_ledger", repair, `seq = ${seq}`)] as const;
+      const [delta, undoDelta] = flawAndRepair("delta_steps = delta_steps - 1", "delta_steps = delta_steps + 1");
       expect(await flawsAfter(app, "long", delta)).toEqual([`chain of ${nameOf(seq)}`, `sum of ${nameOf(seq)}`]);
       expect(await flawsAfter(app, "long", undoDelta)).toEqual([]);
-      const [link, undoLink] = mended("previous_seq = previous_seq - 1", "previous_seq = previous_seq + 1");
+      const [link, undoLink] = flawAndRepair("previous_seq = previous_seq - 1", "previous_seq = previous_seq + 1");
       expect(await flawsAfter(app, "long", link)).toEqual([`chain of ${nameOf(seq)}`]);
       expect(await flawsAfter(app, "long", undoLink)).toEqual([]);
     }
@@ -368,12 +368,12 @@ describe("flaws written without the triggers", () => {
     const post = (body: object) => admin("POST", `/${app.appId}/verify`, body);
     await flawsAfter(app, "u", set("credit_balances", "remaining_steps = remaining_steps + 1", "grant_seq = 1"));
     const { body } = await post({ mode: "live" });
-    const sound = { balances: 2, isSound: true, flaws: [], nextCursor: null };
+    const soundUser = { balances: 2, isSound: true, flaws: [], nextCursor: null };
     expect(body).toEqual({
       users: [
-        { userId: "a", ...sound, entries: 2 },
-        { userId: "u", ...sound, entries: 6, isSound: false, flaws: [{ balanceId: a, kind: "sum" }] },
-        { userId: "z", ...sound, entries: 2 },
+        { userId: "a", ...soundUser, entries: 2 },
+        { userId: "u", ...soundUser, entries: 6, isSound: false, flaws: [{ balanceId: a, kind: "sum" }] },
+        { userId: "z", ...soundUser, entries: 2 },
       ],
       nextCursor: null,
     });
@@ -389,25 +389,25 @@ describe("the verification of an application", () => {
     const acts = () =>
       DB.prepare("SELECT count(*) AS count FROM admin_audit WHERE app_id = ?").bind(app.appId).first("count");
     const before = await acts();
-    const users = JSON.stringify(Array.from({ length: 120 }, (_, index) => `m${String(index).padStart(3, "0")}`));
+    const newUsers = JSON.stringify(Array.from({ length: 120 }, (_, index) => `m${String(index).padStart(3, "0")}`));
     await DB.prepare(
       "INSERT INTO accounts (environment_id, user_id) SELECT CAST(? AS INTEGER), value FROM json_each(?)",
     )
-      .bind(app.environment.id, users)
+      .bind(app.environment.id, newUsers)
       .run();
-    const found: { userId: string; entries: number }[] = [];
+    const users: { userId: string; entries: number }[] = [];
     const sizes: number[] = [];
     let cursor: string | null = null;
     do {
       const answer = await verify(app.appId, { mode: "live", ...(cursor === null ? {} : { cursor }) });
       expect(answer.status, JSON.stringify(answer.body)).toBe(200);
-      const body: { users: typeof found; nextCursor: string | null } = answer.body;
-      found.push(...body.users);
+      const body: { users: typeof users; nextCursor: string | null } = answer.body;
+      users.push(...body.users);
       sizes.push(body.users.length);
       cursor = body.nextCursor;
     } while (cursor !== null);
-    expect(new Set(found.map(({ userId }) => userId)).size).toBe(121);
-    expect(found.slice(0, 2).map(({ userId, entries }) => [userId, entries])).toEqual([
+    expect(new Set(users.map(({ userId }) => userId)).size).toBe(121);
+    expect(users.slice(0, 2).map(({ userId, entries }) => [userId, entries])).toEqual([
       ["long", 10_000],
       ["long", 40],
     ]);

@@ -149,16 +149,16 @@ describe.each([
         const spender = await overdue();
         const faulty = faultyD1(env.DB);
         faulty.plan({ fault, at });
-        const said = await run(ctxOf(spender, faulty.d1), { userId: spender.userId }, verbOf(spender));
+        const outcome = await run(ctxOf(spender, faulty.d1), { userId: spender.userId }, verbOf(spender));
         expect(faulty.trips(), `${fault} at ${at}`).toBeGreaterThanOrEqual(at);
         if (fault === "overloaded") {
-          expect(said).toBe("temporarily_unavailable");
+          expect(outcome).toBe("temporarily_unavailable");
           expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
         } else if (end === "write" && fault === "after" && at === 2) {
           // This verb has no id by which it recognises its own write, so it writes twice. The return is written once.
           expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held", ...entries, "event_committed"]);
         } else {
-          expect(said).toBe(answer);
+          expect(outcome).toBe(answer);
           await expectReturned(spender);
         }
       }
@@ -216,10 +216,10 @@ describe("a conflict", () => {
 
   it("does not hide a bug in the verb, which is thrown unchanged and returns no hold", async () => {
     const spender = await overdue();
-    const broken = () => {
+    const failWithBug = () => {
       throw new TypeError("a bug");
     };
-    await expect(run(ctxOf(spender), { userId: spender.userId }, { decide: broken })).rejects.toThrow("a bug");
+    await expect(run(ctxOf(spender), { userId: spender.userId }, { decide: failWithBug })).rejects.toThrow("a bug");
     expect(await reasonsOf(spender)).toEqual(["grant", "reservation_held"]);
   });
 });

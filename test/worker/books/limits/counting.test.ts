@@ -129,7 +129,7 @@ describe("events", () => {
     expect((await list([2, 3], "a")).status).toBe(200);
     expect(spent().roundTrips).toBe(1);
     const { body } = await list([3, 2, 1, 1], "b");
-    expect(body.results.map((one: { error?: { code: string } }) => one.error?.code ?? "ok")).toEqual([
+    expect(body.results.map((result: { error?: { code: string } }) => result.error?.code ?? "ok")).toEqual([
       ...["ok", "usage_limit_reached", "ok", "usage_limit_reached"],
     ]);
     expect(await used()).toEqual([10]);

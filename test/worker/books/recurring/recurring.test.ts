@@ -42,9 +42,9 @@ async function recurringWorld(mode: "live" | "test" = "live", bindings: Partial<
 describe("creating a recurring grant", () => {
   it("grants the first period with the call, and returns the fields of R1", async () => {
     const world = await recurringWorld();
-    const made = await world.make({ recurringId: "rec_a" });
-    expect(made.status).toBe(200);
-    expect(made.body).toEqual({
+    const answer = await world.make({ recurringId: "rec_a" });
+    expect(answer.status).toBe(200);
+    expect(answer.body).toEqual({
       recurringId: "rec_a",
       userId: "u",
       packId: world.pack,
@@ -74,11 +74,11 @@ describe("creating a recurring grant", () => {
 
   it("returns the first response again, and 409 for another body", async () => {
     const world = await recurringWorld();
-    const made = await world.make({ recurringId: "rec_a" });
+    const first = await world.make({ recurringId: "rec_a" });
     world.clock.advance(40 * DAY_MS);
     const again = await world.make({ recurringId: "rec_a" });
     expect(again.headers.get("idempotent-replayed")).toBe("true");
-    expect(again.body).toEqual(made.body);
+    expect(again.body).toEqual(first.body);
     const other = await world.make({ recurringId: "rec_a", every: "week" });
     expect([other.status, other.body.error.code]).toEqual([409, "idempotency_conflict"]);
     expect(other.body.error.details.differs).toEqual(["every"]);
@@ -151,8 +151,8 @@ describe("creating a recurring grant", () => {
     const items = Array.from({ length: 23 }, () => ({ amountSteps: 1_000, unit: "tokens" as const, matches: rules }));
     await makePack(world.app.appId, "Heavy", items);
     const startsAt = new Date(world.clock.ms - 2 * DAY_MS).toISOString();
-    const made = await world.make({ packId: "Heavy", every: "day", startsAt, rolloverPeriods: 2 });
-    expect([made.status, made.body.period?.n]).toEqual([200, 3]);
+    const answer = await world.make({ packId: "Heavy", every: "day", startsAt, rolloverPeriods: 2 });
+    expect([answer.status, answer.body.period?.n]).toEqual([200, 3]);
     const stored = await storedBalances(world.app, "u");
     expect(stored.map(({ grant_seq }) => grant_seq)).toEqual(Array.from({ length: 69 }, (_, index) => index + 1));
     await expectLedgerInvariants();
@@ -235,11 +235,11 @@ describe("a due period", () => {
     const users = Array.from({ length: 40 }, (_, n) => `user${n}`);
     for (const [n, userId] of users.entries()) await world.make({ userId, recurringId: `rec_${n}` });
     const low = { mode: "live", name: "Low", unit: "tokens", below: { amount: 10 } };
-    const made = await world.call("POST", `/api/v1/admin/apps/${world.app.appId}/alerts`, {
+    const alert = await world.call("POST", `/api/v1/admin/apps/${world.app.appId}/alerts`, {
       key: env.ADMIN_TOKEN,
       body: low,
     });
-    expect(made.status).toBe(200);
+    expect(alert.status).toBe(200);
     const spend = (eventId: string) => world.use(eventId, 95, { userId: "user3" });
     await spend("before");
     await world.call("POST", "/api/v1/erase-person", { key: world.key, body: { distinctId: "user39" } });
@@ -463,14 +463,14 @@ describe("other calls about periods", () => {
       .run();
     world.clock.advance(31 * DAY_MS);
     await world.cron();
-    const told = (await storedMessages(world.app.environments.live))
+    const messages = (await storedMessages(world.app.environments.live))
       .map(({ type, data }) => ({ type, data }))
       .filter(({ type }) => type !== "usage.recorded");
-    expect(told).toMatchObject([
+    expect(messages).toMatchObject([
       { type: "recurring.suspended" },
       { type: "credits.granted", data: { recurringId: "rec_a", externalRef: "recurring:rec_a:1", seq: 2 } },
       { type: "credits.granted", data: { recurringId: "rec_a", externalRef: "recurring:rec_a:2", seq: 4 } },
     ]);
-    expect(told[0]?.data).toEqual({ userId: "u", recurringId: "rec_a", reason: "credit_pack_not_found" });
+    expect(messages[0]?.data).toEqual({ userId: "u", recurringId: "rec_a", reason: "credit_pack_not_found" });
   });
 });

@@ -87,16 +87,16 @@ describe("the statement of a month", () => {
       granted: { purchase: 1000.5, grant: 0, refund: 0, manual: 0, payment: 0, recurring: 0 },
       ...{ refunded: 0, taken: 0, restored: 0, revoked: 0, adjusted: 0, erased: 0, expired: 0 },
     };
-    const made = (await admin("GET", `/${statementId}`)).body;
-    expect(made).toEqual({
+    const statement = (await admin("GET", `/${statementId}`)).body;
+    expect(statement).toEqual({
       ...{ statementId, mode: "live", month: "2026-01", status: "ready", madeAt: "2026-02-01T01:00:00.000Z" },
       lines: [{ ...line, held: 100 }],
     });
     // Later entries change nothing.
     await use(50, "e2");
-    expect((await ask()).body).toEqual(made);
+    expect((await ask()).body).toEqual(statement);
     expect(await make()).toEqual([]);
-    expect((await admin("GET", `/${statementId}`)).body).toEqual(made);
+    expect((await admin("GET", `/${statementId}`)).body).toEqual(statement);
     const { entries } = (
       await makeClient(clock)("GET", `/api/v1/admin/apps/${app.appId}/audit`, { key: env.ADMIN_TOKEN })
     ).body;

@@ -62,13 +62,13 @@ describe("a reservation that is charged if nobody settles it", () => {
     const spender = await dueCharge();
     const { clock, balanceIds } = spender;
     const expiresAtMs = clock.ms - 1_000;
-    const held = { status: "committed", eventId: "res_1", onExpiry: "charge" };
-    expect(await read(spender)).toMatchObject({ ...held, settledAt: null });
+    const committed = { status: "committed", eventId: "res_1", onExpiry: "charge" };
+    expect(await read(spender)).toMatchObject({ ...committed, settledAt: null });
     for (let count = 0; count < 2; count++) {
       const answer = await act(count === 0 ? spender : spender.inNewIsolate());
       if (answer !== undefined && code !== null) expectError(answer, code);
     }
-    expect(await read(spender)).toMatchObject({ ...held, settledAt: iso(clock.ms) });
+    expect(await read(spender)).toMatchObject({ ...committed, settledAt: iso(clock.ms) });
     expect((await entryLines(spender)).slice(0, 4)).toEqual(CHARGED);
     expect((await entryLines(spender)).filter((line) => line.includes("res_1"))).toHaveLength(1);
     const stored = await env.DB.prepare(

@@ -134,8 +134,8 @@ describe.each([1, 10, 100])("with %i active balances and thousands of expired on
       expectWithin(await cost(extend), 0, { trips, moved: 0, writtenMax: 2 });
       const release = await cost((at) => settle(at, "res_2", "release"));
       expectWithin(release, live, { trips, moved: 1, writtenMax: 4 });
-      const held = await cost(reserve("res_3", amount));
-      expectWithin(held, live, { trips, moved: live, writtenMax: 2 * live + 2, turned: live });
+      const reserved = await cost(reserve("res_3", amount));
+      expectWithin(reserved, live, { trips, moved: live, writtenMax: 2 * live + 2, turned: live });
       const committed = await cost(commit("res_3", amount));
       expectWithin(committed, live, { trips, moved: 2 * live, writtenMax: 4 * live + 5, turned: 2 * live });
     },

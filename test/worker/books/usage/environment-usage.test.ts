@@ -26,12 +26,12 @@ const TO = "2026-02-01T00:00:00Z";
 
 async function makeWorld(bindings: Bindings = {}, app?: TestApp) {
   const clock = new Clock();
-  const own = app ?? (await makeApp());
+  const ownApp = app ?? (await makeApp());
   const call = makeClient(clock, bindings);
   let events = 0;
   const use = async (userId: string, fields: object = {}, mode: "live" | "test" = "live") => {
     const body = { userId, eventId: `e${events++}`, event: "chat", onShortage: "partial", ...fields };
-    const answer = await call("POST", "/api/v1/usage/events", { key: own.keys[`sk_${mode}`], body });
+    const answer = await call("POST", "/api/v1/usage/events", { key: ownApp.keys[`sk_${mode}`], body });
     expect(answer.status).toBe(200);
   };
   const cron = async () => {
@@ -39,7 +39,7 @@ async function makeWorld(bindings: Bindings = {}, app?: TestApp) {
     expect(await runPart(sumDays, root)).toEqual([]);
   };
   const ask = (groupBy: string, { from = FROM, to = TO, mode = "live" } = {}) =>
-    call("GET", `/api/v1/admin/apps/${own.appId}/usage?mode=${mode}&from=${from}&to=${to}&groupBy=${groupBy}`, {
+    call("GET", `/api/v1/admin/apps/${ownApp.appId}/usage?mode=${mode}&from=${from}&to=${to}&groupBy=${groupBy}`, {
       key: env.ADMIN_TOKEN,
     });
   const totals = async (groupBy: string, span = {}) => {
@@ -47,7 +47,7 @@ async function makeWorld(bindings: Bindings = {}, app?: TestApp) {
     expect(status).toBe(200);
     return body.totals;
   };
-  return { app: own, clock, call, use, cron, ask, totals };
+  return { app: ownApp, clock, call, use, cron, ask, totals };
 }
 
 const marks = async (environmentId: number) =>
@@ -107,11 +107,11 @@ describe("the usage of an environment", () => {
     await env.DB.prepare("UPDATE apps SET created_at_ms = ? WHERE id = ?")
       .bind(clock.ms - 1, app.appId)
       .run();
-    const made = iso(clock.ms - 1);
-    expect(await upTo()).toBe(made);
+    const createdAt = iso(clock.ms - 1);
+    expect(await upTo()).toBe(createdAt);
     await use("ann");
     clock.advance(10 * 60_000);
-    expect(await upTo()).toBe(made);
+    expect(await upTo()).toBe(createdAt);
     await cron();
     expect(await upTo()).toBe(iso(clock.ms - 60_000));
     const first = clock.ms;
@@ -161,10 +161,10 @@ describe("the usage of an environment", () => {
     const body = { distinctId: "ann" };
     expect((await call("POST", "/api/v1/erase-person", { key: app.keys.sk_live, body })).status).toBe(200);
     await cron();
-    const [one, ...others] = await totals("user");
+    const [total, ...others] = await totals("user");
     expect(others).toEqual([]);
-    expect(one).toEqual({ userId: expect.any(String), events: 2, quantities: { count: 2, tokens: 7 } });
-    expect(one.userId).not.toBe("ann");
+    expect(total).toEqual({ userId: expect.any(String), events: 2, quantities: { count: 2, tokens: 7 } });
+    expect(total.userId).not.toBe("ann");
     expect(await totals("event")).toEqual([{ event: "chat", events: 2, quantities: { count: 2, tokens: 7 } }]);
   });
 

@@ -101,13 +101,13 @@ describe("a list of 100 events", () => {
     const { d1, spent } = countingD1(env.DB);
     const { send, isolate } = await enter({ users: ["u"], items: times(100, () => wallet), d1 });
     await send([event("u", "first", 1)]);
-    const one = spent();
+    const costOfOne = spent();
     await isolate()(times(100, (index) => event("u", `e${index}`, 1)));
-    const all = spent();
-    expect(all.rowsWritten).toBeLessThanOrEqual(100 * 5 + 10);
+    const costOfAll = spent();
+    expect(costOfAll.rowsWritten).toBeLessThanOrEqual(100 * 5 + 10);
     // The balances that one event reads are read once for the whole list.
-    expect(all.rowsRead).toBeLessThanOrEqual(2 * 100 + 100 * 30);
-    expect(one.rowsRead).toBeGreaterThan(100);
+    expect(costOfAll.rowsRead).toBeLessThanOrEqual(2 * 100 + 100 * 30);
+    expect(costOfOne.rowsRead).toBeGreaterThan(100);
   });
 });
 
@@ -200,9 +200,9 @@ describe("events of one list", () => {
   it("with a due reservation's id conflict if an earlier event charges it, and return its hold if they come first", async () => {
     for (const isFirst of [false, true]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
-      const held = { event: "chat.x", ...centsOnly(9), expiresInSeconds: 1, onExpiry: "charge" };
+      const hold = { event: "chat.x", ...centsOnly(9), expiresInSeconds: 1, onExpiry: "charge" };
       const reservationId = "res_charged";
-      expect((await post("usage/reservations", { ...held, userId: "u", reservationId })).status).toBe(200);
+      expect((await post("usage/reservations", { ...hold, userId: "u", reservationId })).status).toBe(200);
       clock.advance(1_000);
       const [charges, names] = [event("u", "a", 1), event("v", reservationId, 1)];
       expect(codesOf(await send(isFirst ? [names, charges] : [charges, names]))).toEqual([
@@ -216,9 +216,9 @@ describe("events of one list", () => {
   it("return a due hold once, whether they are recorded or refused", async () => {
     for (const amount of [1, 100]) {
       const { send, post, clock, remaining } = await enter({ users: ["u", "v"] });
-      const held = { event: "chat.x", ...centsOnly(9), expiresInSeconds: 1 };
+      const hold = { event: "chat.x", ...centsOnly(9), expiresInSeconds: 1 };
       for (const userId of ["u", "v"]) {
-        expect((await post("usage/reservations", { ...held, userId })).status).toBe(200);
+        expect((await post("usage/reservations", { ...hold, userId })).status).toBe(200);
       }
       clock.advance(1_000);
       const spent = amount === 1 ? 2 : 0;
@@ -274,7 +274,7 @@ describe("a list, compared with its events sent one after another", () => {
         const list = someList(random, ids);
         const { body } = await together.send(list);
         const singles: Answer[] = [];
-        for (const one of list) singles.push(await alone.send(one));
+        for (const event of list) singles.push(await alone.send(event));
         const expected = singles.map((single, index) =>
           withoutRandomIds(
             single.status === 200

@@ -241,7 +241,9 @@ describe("a list", () => {
     expectError(await post(EVENTS, [...list, list[0]]), "invalid_request", "body");
     expect(await remaining()).toEqual([100]);
     const { body } = await post(EVENTS, list);
-    expect(body.results.map((result: { eventId: string }) => result.eventId)).toEqual(list.map((one) => one.eventId));
+    expect(body.results.map((result: { eventId: string }) => result.eventId)).toEqual(
+      list.map((event) => event.eventId),
+    );
     expect(body.results.map((result: { debits: { remaining: number }[] }) => result.debits[0]?.remaining)).toEqual(
       list.map((_, index) => 99 - index),
     );
@@ -266,8 +268,8 @@ describe("a CloudEvent", () => {
     };
     const first = await post(EVENTS, event, single);
     expect(first.body).toMatchObject({ eventId: "e1", debits: [{ amount: 2, remaining: 8 }] });
-    const own = { model: "large-2", quantities: { cents: 2 }, properties: { a: 1 } };
-    const again = await spend("e1", { ...own, occurredAt: "2026-01-10T08:00:00Z" });
+    const fields = { model: "large-2", quantities: { cents: 2 }, properties: { a: 1 } };
+    const again = await spend("e1", { ...fields, occurredAt: "2026-01-10T08:00:00Z" });
     expect(again.headers.get("idempotent-replayed")).toBe("true");
     expect(await remaining()).toEqual([8]);
     const to = "2026-01-10T08:00:00.001Z";
@@ -343,9 +345,9 @@ describe("in races and after lost responses,", () => {
     expect(answer.body).toMatchObject({ debits: [{ amount: 1, remaining: 8 }] });
     expect(answer.headers.get("idempotent-replayed")).toBeNull();
     faulty.plan({ fault: "after", at: 2 });
-    const held = await reserve({ reservationId: "res_1", quantities: { cents: 1 } });
-    expect(held.body).toMatchObject({ holds: [{ amount: 1, remaining: 7 }] });
-    expect(held.headers.get("idempotent-replayed")).toBeNull();
+    const reservation = await reserve({ reservationId: "res_1", quantities: { cents: 1 } });
+    expect(reservation.body).toMatchObject({ holds: [{ amount: 1, remaining: 7 }] });
+    expect(reservation.headers.get("idempotent-replayed")).toBeNull();
     faulty.plan(null);
     expect(await remaining()).toEqual([7]);
   });

@@ -34,7 +34,7 @@ async function makeWorld(tokens = 5_000) {
       ...more,
     }));
     const answer = await call("POST", `${USAGE}/events/batch`, { key, body });
-    expect(answer.body.results.filter((one: { error?: unknown }) => one.error !== undefined)).toEqual([]);
+    expect(answer.body.results.filter((result: { error?: unknown }) => result.error !== undefined)).toEqual([]);
     sent.push(...events);
   };
   const get = (query: string, headers: Record<string, string> = {}, by = key) =>
@@ -236,13 +236,13 @@ describe("totals by group", () => {
       const query = `?userId=u&from=${iso(fromMs)}&groupBy=${by.join()}${filter === undefined ? "" : `&event=${filter}`}`;
       const { totals } = (await w.get(query)).body;
       type Total = Record<string, string> & { events: number; quantities: Record<string, number>; debited: unknown };
-      const found = new Map(
+      const sums = new Map(
         totals.map(({ events, quantities, time, event, model }: Total) => [
           JSON.stringify({ time, event, model }),
           { events, tokens: Math.round((quantities.tokens ?? 0) * 1_000) },
         ]),
       );
-      expect(found).toEqual(expected);
+      expect(sums).toEqual(expected);
       for (const { events, quantities, debited } of totals as Total[]) {
         expect(quantities.count).toBe(events);
         expect(debited).toEqual(quantities.tokens === undefined ? {} : { tokens: quantities.tokens });

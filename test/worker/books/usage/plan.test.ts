@@ -79,8 +79,8 @@ describe("a plan", () => {
   });
 
   it("lists the newest hundred unspendable balances, the active ones, and those that a due hold returns to", async () => {
-    const one = { amountSteps: 1_000, unit: "tokens" } as const;
-    const spender = await makeSpender(Array.from({ length: 130 }, (_, index) => ({ ...one, priority: index })));
+    const item = { amountSteps: 1_000, unit: "tokens" } as const;
+    const spender = await makeSpender(Array.from({ length: 130 }, (_, index) => ({ ...item, priority: index })));
     const [oldest = "", ...others] = spender.balanceIds;
     // The oldest balance is completely held, and its hold is due below. Of the others all but three are revoked.
     await spender.reserve({ quantities: { count: 0, tokens: 1 }, expiresInSeconds: 1 });

@@ -39,9 +39,9 @@ describe("a refusal for insufficient credits", () => {
     const list = [{ eventId: "e2", userId, event: "chat.completed", ...cents(25) }];
     const { results } = (await post("/api/v1/usage/events", list)).body;
     expectReasons(results[0].error.details, balanceIds, uncovered);
-    const held = await reserve(cents(25));
-    expectError(held, "insufficient_credits");
-    expectReasons(held.body.error.details, balanceIds, uncovered);
+    const answer = await reserve(cents(25));
+    expectError(answer, "insufficient_credits");
+    expectReasons(answer.body.error.details, balanceIds, uncovered);
   });
 
   it("counts a commit's own holds and due holds as returned", async () => {

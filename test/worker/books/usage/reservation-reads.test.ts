@@ -25,12 +25,12 @@ describe("reading a reservation", () => {
     const createdAtMs = clock.ms;
     await spender.reserve({ reservationId: "res_1", model: "large", expiresInSeconds: 60, ...cents(3) });
     clock.advance(59_999);
-    const held = { balanceId: balanceIds[0], packId: expect.any(String), unit: "cents", amount: 3 };
+    const hold = { balanceId: balanceIds[0], packId: expect.any(String), unit: "cents", amount: 3 };
     const open = {
       reservationId: "res_1",
       ...{ userId, event: "chat.completed", model: "large", quantities: { count: 1, cents: 3 }, onExpiry: "return" },
       ...{ status: "open", createdAt: iso(createdAtMs), expiresAt: iso(createdAtMs + 60_000), settledAt: null },
-      ...{ eventId: null, holds: [held] },
+      ...{ eventId: null, holds: [hold] },
     };
     expect(await read(spender, "res_1")).toEqual(open);
     expect(await list(spender)).toEqual({ reservations: [open], nextCursor: null });

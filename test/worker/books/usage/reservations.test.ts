@@ -89,8 +89,8 @@ describe("a commit", () => {
       { ...wallet, priority: 2 },
     ]);
     await spend("e0", cents(8));
-    const held = (await reserve({ reservationId: "res_1", ...cents(1) })).body;
-    expect(held.holds).toHaveLength(1);
+    const reservation = (await reserve({ reservationId: "res_1", ...cents(1) })).body;
+    expect(reservation.holds).toHaveLength(1);
     await post("/api/v1/usage/reservations/res_1/commit", { eventId: "e1", ...cents(5) });
     expect(await remaining()).toEqual([0, 7]);
 

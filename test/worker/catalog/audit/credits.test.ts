@@ -40,7 +40,7 @@ interface CreditAct {
   /** The same request each time, so that a repeat is a replay. */
   readonly act: (office: Pick<Office, "ctx" | "packId" | "balanceId">) => Promise<unknown>;
   readonly target: (office: Office) => string;
-  readonly details: (made: unknown, office: Office) => object;
+  readonly details: (result: unknown, office: Office) => object;
   /** The same act, in a way that is refused. */
   readonly refused: (office: Office) => Promise<unknown>;
 }
@@ -58,8 +58,8 @@ const acts: readonly CreditAct[] = [
     action: "credits.granted",
     act: grantBy,
     target: ({ packId }) => packId,
-    details: (made) => {
-      const { output } = made as Awaited<ReturnType<typeof grantPack>>;
+    details: (result) => {
+      const { output } = result as Awaited<ReturnType<typeof grantPack>>;
       const entryOf = (at: number) => ({
         ...{ balanceId: output.balances[at]?.balanceId, unit: "cents", amount: at + 1, seq: 3 + at },
       });
@@ -85,8 +85,8 @@ const acts: readonly CreditAct[] = [
     action: "credits.refunded",
     act: (office) => refundBy(office, "order-1"),
     target: ({ balanceId }) => balanceId,
-    details: (made) => {
-      const { output } = made as Awaited<ReturnType<typeof refundCredits>>;
+    details: (result) => {
+      const { output } = result as Awaited<ReturnType<typeof refundCredits>>;
       const entryOf = (at: number) => ({
         ...{ balanceId: output.balances[at]?.balanceId, unit: "cents", amount: -(at + 1) / 2, seq: 3 + at },
       });

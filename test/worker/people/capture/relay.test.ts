@@ -120,26 +120,29 @@ describe("a relay key", () => {
     const { app, clock, relay } = await world();
     const call = makeClient(clock, { PUBLIC_REQUESTS: { limit: async () => ({ success: false }) } });
     const headers = { "cf-connecting-ip": "192.0.2.1" };
-    const asked = (key: string) => call("POST", "/batch/", { headers, body: { api_key: key, batch: [PAGE_EVENT] } });
-    expectError(await asked(app.keys.pk_live), "temporarily_unavailable");
-    expectError(await asked(relay), "temporarily_unavailable");
+    const capture = (key: string) => call("POST", "/batch/", { headers, body: { api_key: key, batch: [PAGE_EVENT] } });
+    expectError(await capture(app.keys.pk_live), "temporarily_unavailable");
+    expectError(await capture(relay), "temporarily_unavailable");
     const proxied = { key: relay, headers, body: { api_key: app.keys.pk_live, batch: [PAGE_EVENT] } };
     expect((await call("POST", "/batch/", proxied)).status).toBe(200);
     // Now the isolate knows the address as a server's.
-    expect((await asked(relay)).status).toBe(200);
+    expect((await capture(relay)).status).toBe(200);
   });
 
   it("is created by the administrator, who sees its kind", async () => {
     const { app, call } = await world();
     const path = `/api/v1/admin/apps/${app.appId}/keys`;
-    const made = await call("POST", path, { key: env.ADMIN_TOKEN, body: { kind: "relay", mode: "live", name: "CDP" } });
-    expect(made.status).toBe(200);
-    expect([made.body.kind, made.body.key.slice(0, 8)]).toEqual(["relay", "rk_live_"]);
+    const created = await call("POST", path, {
+      key: env.ADMIN_TOKEN,
+      body: { kind: "relay", mode: "live", name: "CDP" },
+    });
+    expect(created.status).toBe(200);
+    expect([created.body.kind, created.body.key.slice(0, 8)]).toEqual(["relay", "rk_live_"]);
     const listed = await call("GET", path, { key: env.ADMIN_TOKEN });
-    expect(listed.body.keys.at(-1)).toMatchObject({ keyId: made.body.keyId, kind: "relay", name: "CDP" });
-    const body = { api_key: made.body.key, batch: [PAGE_EVENT] };
+    expect(listed.body.keys.at(-1)).toMatchObject({ keyId: created.body.keyId, kind: "relay", name: "CDP" });
+    const body = { api_key: created.body.key, batch: [PAGE_EVENT] };
     expect((await call("POST", "/batch/", { body })).status).toBe(200);
-    await call("DELETE", `${path}/${made.body.keyId}`, { key: env.ADMIN_TOKEN });
+    await call("DELETE", `${path}/${created.body.keyId}`, { key: env.ADMIN_TOKEN });
     expectError(await call("POST", "/batch/", { body }), "invalid_key");
   });
 });

@@ -91,8 +91,8 @@ describe("the limits of an environment", () => {
 
   it("are whole numbers only", async () => {
     const { set, read, call, path } = await world();
-    for (const bad of [-1, 1.5, "5", null, 10 ** 16]) {
-      expectError(await set({ eventsADay: bad }), "invalid_request", "analytics.eventsADay");
+    for (const value of [-1, 1.5, "5", null, 10 ** 16]) {
+      expectError(await set({ eventsADay: value }), "invalid_request", "analytics.eventsADay");
     }
     expectError(await set({ events: 5 }), "invalid_request", "analytics.events");
     expectError(await set(undefined), "invalid_request", "analytics");
@@ -403,16 +403,16 @@ describe("limits.reached", () => {
     const reached = async () =>
       (await storedMessages(app.environments.live)).map(({ data, deliveries }) => ({ ...data, deliveries }));
     expect((await v1(many(2, "a"))).status).toBe(200);
-    const told = { environment: "live", deliveries: 1 };
-    expect(await reached()).toEqual([{ limit: "eventsADayOfOneId", ...told }]);
+    const common = { environment: "live", deliveries: 1 };
+    expect(await reached()).toEqual([{ limit: "eventsADayOfOneId", ...common }]);
     await v0(many(2, "b"));
     await v0([seen("c"), seen("d")]);
     await Promise.all(
       Array.from({ length: 6 }, () => v0([seen("e"), seen("f"), seen("g")], app.keys.pk_live, client())),
     );
     const both = [
-      { limit: "eventsADay", ...told },
-      { limit: "eventsADayOfOneId", ...told },
+      { limit: "eventsADay", ...common },
+      { limit: "eventsADayOfOneId", ...common },
     ];
     const byLimit = (rows: { limit: string }[]) => rows.toSorted((a, b) => (a.limit < b.limit ? -1 : 1));
     expect(byLimit(await reached())).toEqual(byLimit(both));
