@@ -1,12 +1,6 @@
 declare module "autocannon" {
-  interface Result {
-    readonly non2xx: number;
-    readonly errors: number;
-    readonly timeouts: number;
-  }
-  interface Run extends Promise<Result> {
-    on(event: "response", heard: (client: unknown, status: number, bytes: number, responseMs: number) => void): unknown;
-  }
+  type Result = { readonly non2xx: number; readonly errors: number; readonly timeouts: number };
+  type Listener = (client: unknown, status: number, bytes: number, responseMs: number) => void;
   export default function autocannon(options: {
     readonly url: string;
     readonly connections: number;
@@ -14,5 +8,5 @@ declare module "autocannon" {
     /** How often, in milliseconds, a run looks whether it is over. */
     readonly sampleInt: number;
     readonly requests: readonly object[];
-  }): Run;
+  }): Promise<Result> & { on(event: "response", listener: Listener): unknown };
 }

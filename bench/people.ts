@@ -3,33 +3,34 @@
  * a bare Worker that streams the same SQL text. `BENCH_SIZE=0.01` takes a hundredth of the data.
  */
 import { get, type IncomingMessage } from "node:http";
+import { setTimeout } from "node:timers/promises";
 import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
-import { bundle, median, prepare, runAll, SECRET_KEY, serve, table, whole } from "./serve.ts";
-import type { Spent } from "./workers/measured.ts";
+import { measureInTurn, median, table, whole } from "./figures.ts";
+import { bundle, call, prepare, runAll, serve, spentOf } from "./serve.ts";
 
 const SIZE = Number(process.env.BENCH_SIZE ?? "1");
 const sized = (count: number) => Math.ceil(count * SIZE);
 /** Half of the platform's limit. Without a limit, V8 keeps garbage as long as there is room. */
 const HEAP_MB = 64;
 
+const MILLION = sized(1_000_000);
 const PEOPLE = [
   { distinctId: "ten-thousand", events: sized(10_000), rounds: 9 },
-  { distinctId: "million", events: sized(1_000_000), rounds: 3 },
+  { distinctId: "million", events: MILLION, rounds: 3 },
 ];
 const MANY_IDS = sized(400_000);
-const LARGE_EVENTS = sized(2_000);
-const LARGE_USAGE = sized(500);
-const BALANCES = sized(1_000);
+const [LARGE_EVENTS, LARGE_USAGE, BALANCES] = [sized(2_000), sized(500), sized(1_000)];
 const USAGE_OF_A_BALANCE = 100;
 
 const mega = (bytes: number): string => (bytes / 1e6).toFixed(1);
 const seconds = (ms: number): string => (ms / 1_000).toFixed(1);
 
-/** SQL: runs `insert`, which ends in a SELECT FROM n, for i from 1 to `count`, in parts. */
-const insertMany = (count: number, ofPart: number, insert: (rows: string) => string): string[] =>
+/** SQL that inserts what `select` returns for each i from 1 to `count`, in parts. */
+const insertMany = (count: number, ofPart: number, insert: string, select: string): string[] =>
   Array.from({ length: Math.ceil(count / ofPart) }, (_, part) => {
     const [first, last] = [part * ofPart + 1, Math.min(count, (part + 1) * ofPart)];
-    return insert(`WITH RECURSIVE n(i) AS (SELECT ${first} UNION ALL SELECT i + 1 FROM n WHERE i < ${last})`);
+    return `INSERT INTO ${insert}
+      WITH RECURSIVE n(i) AS (SELECT ${first} UNION ALL SELECT i + 1 FROM n WHERE i < ${last}) SELECT ${select} FROM n`;
   });
 
 /** About 300 bytes, like a page view of posthog-js. */
@@ -41,73 +42,59 @@ const objectOf = (bytes: number): string => `'{"t":"' || replace(hex(zeroblob(${
 const LARGE_BYTES = 256 * 1_024;
 const LARGE_USAGE_BYTES = 900_000;
 
-const analyticsSql = (distinctId: string, count: number, properties = PAGE_VIEW, bytesOfOne = 300): string[] => [
-  `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms,
-     last_seen_at_ms, event_count, event_bytes)
-   VALUES (1, '${distinctId}', 0, 1, 1, 1762161300000, 1762161300000, ${count}, ${count * bytesOfOne})`,
-  ...insertMany(
-    count,
-    bytesOfOne > 1_000 ? 100 : 50_000,
-    (
-      rows,
-    ) => `INSERT INTO analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)
-      ${rows} SELECT 1, '${distinctId}', i, printf('0194685f-8a3c-7d11-%04x-%012x', ${distinctId.length}, i), '$pageview',
-        1762161300000 + i * 1009, 1762161300200 + i * 1009, ${properties} FROM n`,
-  ),
-];
+const analyticsSql = (distinctId: string, count: number, properties = PAGE_VIEW, bytesOfOne = 300): string[] => {
+  const insert =
+    "analytics_events (environment_id, distinct_id, seq, uuid, event, timestamp_ms, received_at_ms, properties)";
+  const select = `1, '${distinctId}', i, printf('0194685f-8a3c-7d11-%04x-%012x', ${distinctId.length}, i), '$pageview',
+    1762161300000 + i * 1009, 1762161300200 + i * 1009, ${properties}`;
+  return [
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, is_identified, first_seen_at_ms,
+       last_seen_at_ms, event_count, event_bytes)
+     VALUES (1, '${distinctId}', 0, 1, 1, 1762161300000, 1762161300000, ${count}, ${count * bytesOfOne})`,
+    ...insertMany(count, bytesOfOne > 1_000 ? 100 : 50_000, insert, select),
+  ];
+};
 
-const claimedIdsSql = (distinctId: string, count: number): string[] => [
-  `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms, last_seen_at_ms)
-   VALUES (1, '${distinctId}', 0, 1, 1, 1)`,
-  ...insertMany(
-    count,
-    50_000,
-    (
-      rows,
-    ) => `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
-        claimed_via, claimed_at_ms)
-      ${rows} SELECT 1, printf('%08x-0000-4000-8000-%012x', i, i), 1, 1, 1, '${distinctId}', 'alias', i FROM n`,
-  ),
-];
+const claimedIdsSql = (distinctId: string, count: number): string[] => {
+  const insert = `distinct_ids (environment_id, distinct_id, is_device_form, first_seen_at_ms, last_seen_at_ms, claimed_by,
+    claimed_via, claimed_at_ms)`;
+  const select = `1, printf('%08x-0000-4000-8000-%012x', i, i), 1, 1, 1, '${distinctId}', 'alias', i`;
+  return [
+    `INSERT INTO distinct_ids (environment_id, distinct_id, is_device_form, is_sender, first_seen_at_ms, last_seen_at_ms)
+     VALUES (1, '${distinctId}', 0, 1, 1, 1)`,
+    ...insertMany(count, 50_000, insert, select),
+  ];
+};
 
-/** Usage events of a user. Each has small properties, or large ones in their own table. */
-function usageSql(userId: string, count: number, isLarge: boolean): string[] {
-  const account = `(SELECT id FROM accounts WHERE environment_id = 1 AND user_id = '${userId}')`;
-  return insertMany(count, isLarge ? 50 : 10_000, (rows) => {
-    const [own, value] = isLarge
-      ? ["large_properties_bytes", LARGE_USAGE_BYTES]
-      : ["properties", `'{"told":"${userId}"}'`];
-    const events = `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, ${own},
-        occurred_at_ms, received_at_ms, request_hash, debits)
-      ${rows} SELECT ${account}, i, i, 1, '${userId}' || i, 'e', 1, ${value}, i, i, 'hash', '[]' FROM n`;
-    const large = `INSERT INTO large_properties (account_id, occurred_by_ms, seq, properties)
-      ${rows} SELECT ${account}, i, i, ${objectOf(LARGE_USAGE_BYTES)} FROM n;\n`;
-    return isLarge ? large + events : events;
-  }).flatMap((sql) => sql.split(";\n"));
+/** Usage events of a user, with `value` in the column `own`. */
+function usageSql(userId: string, count: number, own: string, value: string): string[] {
+  const insert = `usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, ${own},
+    occurred_at_ms, received_at_ms, request_hash, debits)`;
+  const select = `${accountSql(userId)}, i, i, 1, '${userId}' || i, 'e', 1, ${value}, i, i, 'hash', '[]'`;
+  return insertMany(count, 10_000, insert, select);
+}
+const accountSql = (userId: string) => `(SELECT id FROM accounts WHERE environment_id = 1 AND user_id = '${userId}')`;
+
+/** Usage events with large properties, which are in their own table. */
+function largeUsageSql(userId: string, count: number): string[] {
+  const insert = "large_properties (account_id, occurred_by_ms, seq, properties)";
+  const properties = insertMany(count, 50, insert, `${accountSql(userId)}, i, i, ${objectOf(LARGE_USAGE_BYTES)}`);
+  return [...properties, ...usageSql(userId, count, "large_properties_bytes", `${LARGE_USAGE_BYTES}`)];
 }
 
 const scripts = ["src/index.ts", "bench/workers/bare-export.ts", "bench/workers/measured.ts"];
 const served = await serve(await Promise.all(scripts.map(bundle)), { v8Flags: `--max-heap-size=${HEAP_MB}` });
 const [purserUrl = "", bareUrl = "", measuredUrl = ""] = served.urls;
 
-async function call(url: string, path: string, distinctId: string): Promise<Record<string, string>> {
-  const headers = { authorization: `Bearer ${SECRET_KEY}`, "content-type": "application/json" };
-  const body = JSON.stringify({ distinctId });
-  const response = await fetch(`${url}/api/v1/${path}`, { method: "POST", headers, body });
-  if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
-  return (await response.json()) as Record<string, string>;
-}
-const linkTo = async (url: string, distinctId: string) =>
-  (await call(url, "export-person", distinctId)).downloadUrl ?? "";
-const spent = async () => (await (await fetch(`${measuredUrl}/bench/spent`)).json()) as Spent;
+const post = (url: string, name: string, distinctId: string) =>
+  call(url, { path: `/api/v1/${name}`, body: { distinctId } });
+const linkTo = async (url: string, id: string): Promise<string> => (await post(url, "export-person", id)).downloadUrl;
 
 /** The memory at rest: the least of a few measurements. */
 async function idleBytes(): Promise<number> {
   let least = Number.POSITIVE_INFINITY;
-  for (let look = 0; look < 10; look++) {
-    await new Promise((resolve) => setTimeout(resolve, 200));
-    least = Math.min(least, served.memoryBytes("VmRSS"));
-  }
+  for (let look = 0; look < 10; look++)
+    least = await setTimeout(200).then(() => Math.min(least, served.memoryBytes("VmRSS")));
   return least;
 }
 
@@ -132,9 +119,9 @@ async function read(url: string) {
 /** Exports through the Worker that counts. */
 async function measureExport(name: string, distinctId: string, rows: number): Promise<void> {
   const link = await linkTo(measuredUrl, distinctId);
-  await spent();
+  await spentOf(measuredUrl);
   const { firstByteMs, totalMs, bytes, peakBytes } = await read(link);
-  const { roundTrips, rowsRead } = await spent();
+  const { roundTrips, rowsRead } = await spentOf(measuredUrl);
   console.log(
     `Export of ${name}: ${mega(bytes)} MB in ${seconds(totalMs)} s, first byte after ${whole(firstByteMs)} ms, ${roundTrips} trips, ` +
       `${(rowsRead / rows).toFixed(4)} rows read for each, peak ${mega(peakBytes)} MB above idle`,
@@ -143,15 +130,9 @@ async function measureExport(name: string, distinctId: string, rows: number): Pr
 
 /** Exports by Purser and by the bare Worker in turn. Returns rows of a table. */
 async function compareExports({ distinctId, events, rounds }: (typeof PEOPLE)[number]): Promise<string[][]> {
-  const readings = { Purser: [] as Awaited<ReturnType<typeof read>>[], bare: [] as Awaited<ReturnType<typeof read>>[] };
-  // The first round is not counted: V8's memory grows with garbage.
-  for (let round = 0; round <= rounds; round++) {
-    for (const side of round % 2 === 0 ? (["Purser", "bare"] as const) : (["bare", "Purser"] as const)) {
-      const bare = `${bareUrl}/?environment=1&distinctId=${distinctId}`;
-      const reading = await read(side === "bare" ? bare : await linkTo(purserUrl, distinctId));
-      if (round > 0) readings[side].push(reading);
-    }
-  }
+  const readings = await measureInTurn(rounds, async (side) =>
+    read(side === "bare" ? `${bareUrl}/?environment=1&distinctId=${distinctId}` : await linkTo(purserUrl, distinctId)),
+  );
   return Object.entries(readings).map(([side, all]) => {
     const peaks = all.map(({ peakBytes }) => peakBytes);
     const rowsASecond = (events * 1_000) / median(all.map(({ totalMs }) => totalMs));
@@ -161,14 +142,14 @@ async function compareExports({ distinctId, events, rounds }: (typeof PEOPLE)[nu
 
 /** Repeats the same call until the person is erased. */
 async function measureErasure(name: string, distinctId: string, rows: number): Promise<void> {
-  await spent();
+  await spentOf(measuredUrl);
   const timesMs: number[] = [];
   for (let status = "running"; status === "running"; ) {
     const startMs = performance.now();
-    ({ status = "" } = await call(measuredUrl, "erase-person", distinctId));
+    ({ status = "" } = await post(measuredUrl, "erase-person", distinctId));
     timesMs.push(performance.now() - startMs);
   }
-  const { roundTrips, rowsRead, rowsWritten } = await spent();
+  const { roundTrips, rowsRead, rowsWritten } = await spentOf(measuredUrl);
   const total = timesMs.reduce((sum, ms) => sum + ms, 0);
   console.log(
     `Erasure of ${name}: ${timesMs.length} calls, ${seconds(total)} s, the longest ${seconds(Math.max(...timesMs))} s, ` +
@@ -181,10 +162,8 @@ try {
   for (const { distinctId, events } of PEOPLE) await runAll(served.db, analyticsSql(distinctId, events));
   await runAll(served.db, claimedIdsSql("many-ids", MANY_IDS));
   await runAll(served.db, analyticsSql("large", LARGE_EVENTS, objectOf(LARGE_BYTES), LARGE_BYTES));
-  await runAll(served.db, [
-    ...liveBalancesSql({ environmentId: 1, userId: "large" }, 1),
-    ...usageSql("large", LARGE_USAGE, true),
-  ]);
+  await runAll(served.db, liveBalancesSql({ environmentId: 1, userId: "large" }, 1));
+  await runAll(served.db, largeUsageSql("large", LARGE_USAGE));
 
   await measureExport(`${whole(MANY_IDS)} claimed ids`, "many-ids", MANY_IDS);
   const large = `${whole(LARGE_EVENTS)} events of 256 KiB and ${whole(LARGE_USAGE)} usage events of 900 kB`;
@@ -197,9 +176,8 @@ try {
   const books = { environmentId: 1, userId: "books" };
   await runAll(served.db, [...liveBalancesSql(books, BALANCES), ...entriesSql(books, BALANCES, USAGE_OF_A_BALANCE)]);
   const usage = BALANCES * USAGE_OF_A_BALANCE;
-  await runAll(served.db, usageSql("books", usage, false));
-  const million = PEOPLE[1]?.events ?? 0;
-  await measureErasure(`${whole(million)} analytics events`, "million", million);
+  await runAll(served.db, usageSql("books", usage, "properties", `'{"told":"books"}'`));
+  await measureErasure(`${whole(MILLION)} analytics events`, "million", MILLION);
   await measureErasure(`${whole(usage)} usage events, and as many ledger entries`, "books", usage);
 } finally {
   await served.close();

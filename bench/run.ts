@@ -5,21 +5,17 @@
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import type { Profiler } from "node:inspector";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { measureFar } from "./far.ts";
-import { bundle, machine, median, prepare, root, serve } from "./serve.ts";
+import { machine, median } from "./figures.ts";
+import { bundle, prepare, root, serve } from "./serve.ts";
 import { compare, fillAccounts } from "./throughput.ts";
 
 const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 8);
 const STARTS = 5;
-
-interface Profile {
-  readonly nodes: readonly { readonly id: number; readonly callFrame: { readonly functionName: string } }[];
-  readonly samples: readonly number[];
-  readonly timeDeltas: readonly number[];
-}
 
 /** The CPU milliseconds of one start of the Worker. */
 function startMs(): number {
@@ -28,12 +24,11 @@ function startMs(): number {
     const file = join(directory, "startup.cpuprofile");
     const args = ["check", "startup", "--outfile", file];
     execFileSync(join(root, "node_modules/.bin/wrangler"), args, { cwd: root, stdio: "pipe", timeout: 120_000 });
-    const { nodes, samples, timeDeltas } = JSON.parse(readFileSync(file, "utf8")) as Profile;
-    const idle = new Set(
-      nodes.filter(({ callFrame }) => ["(idle)", "(root)"].includes(callFrame.functionName)).map(({ id }) => id),
-    );
-    const active = samples.map((sample, index) => (idle.has(sample) ? 0 : (timeDeltas[index] ?? 0)));
-    return active.reduce((sum, delta) => sum + delta, 0) / 1_000;
+    const { nodes, samples, timeDeltas } = JSON.parse(readFileSync(file, "utf8")) as Profiler.Profile;
+    const idle = nodes.filter(({ callFrame }) => ["(idle)", "(root)"].includes(callFrame.functionName));
+    const idleIds = new Set(idle.map(({ id }) => id));
+    const activeUs = (timeDeltas ?? []).filter((_, index) => !idleIds.has(samples?.[index] ?? Number.NaN));
+    return activeUs.reduce((sum, delta) => sum + delta, 0) / 1_000;
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }

@@ -1,12 +1,13 @@
 /** Workers in workerd with D1 on disk, as the benchmarks start, fill and watch them. */
 import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { cpus, loadavg, tmpdir, totalmem } from "node:os";
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { promisify } from "node:util";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { writeKey } from "../src/auth/key.ts";
+import type { Spent } from "./workers/measured.ts";
 
 export const root = join(import.meta.dirname, "..");
 
@@ -14,6 +15,7 @@ export const root = join(import.meta.dirname, "..");
 export const APP_ID = `app_${"b".repeat(22)}0`;
 export const SECRET_KEY = writeKey("secret", { id: 1, appId: APP_ID, mode: "live" }, "b".repeat(22));
 export const PUBLISHABLE_KEY = writeKey("publishable", { id: 1, appId: APP_ID, mode: "live" }, "p".repeat(22));
+export const PACK_ID = `cpk_${"bench".padStart(22, "0")}`;
 export const ADMIN_TOKEN = "administrator-token-of-the-benchmark";
 export const EXPORT_SECRET = "export-secret-of-the-benchmark";
 export const SETTINGS_SECRET = "settings-secret-of-the-benchmark-0001";
@@ -44,21 +46,22 @@ export interface Served {
 }
 
 /** The workerd processes of this process. */
-const workerds = (): number[] =>
-  readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8")
-    .trim()
-    .split(" ")
-    .map(Number)
-    .filter((pid) => pid > 0 && readFileSync(`/proc/${pid}/comm`, "utf8").includes("workerd"));
-
-interface Options {
-  /** Flags of V8, such as the heap's size. */
-  readonly v8Flags?: string;
-  readonly bindings?: Readonly<Record<string, string>>;
+function workerds(): string[] {
+  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, "utf8").match(/\d+/g) ?? [];
+  return children.filter((pid) => readFileSync(`/proc/${pid}/comm`, "utf8").includes("workerd"));
 }
 
-/** Starts one workerd with one database and an isolate for each script, each with its own socket. It needs Linux's `/proc`. */
-export async function serve(scripts: readonly string[], { v8Flags, bindings }: Options = {}): Promise<Served> {
+/** The bindings of every Worker. A Worker ignores those that it does not need. */
+const BINDINGS = {
+  ...{ APP_ID, ADMIN_TOKEN, SETTINGS_SECRET, ANALYTICS_EXPORT_SECRET: EXPORT_SECRET, TEST_BALANCE_QUOTA: "1000000" },
+  ERASURE_SECRET: "erasure-secret-of-the-benchmark-00001",
+};
+
+/**
+ * Starts one workerd with one database and an isolate for each script, each with its own socket. `v8Flags` are flags of V8, such as
+ * the heap's size. It needs Linux's `/proc`.
+ */
+export async function serve(scripts: readonly string[], { v8Flags = "", bindings = {} } = {}): Promise<Served> {
   const before = new Set(workerds());
   const directory = mkdtempSync(join(tmpdir(), "purser-bench-"));
   const nameOf = (index: number) => `bench-${index}`;
@@ -67,35 +70,22 @@ export async function serve(scripts: readonly string[], { v8Flags, bindings }: O
     modules: [{ type: "ESModule" as const, path: "index.mjs", contents }],
     compatibilityDate: "2026-10-01",
     d1Databases: { DB: "bench" },
-    bindings: {
-      ...{
-        APP_ID,
-        ADMIN_TOKEN,
-        SETTINGS_SECRET,
-        ANALYTICS_EXPORT_SECRET: EXPORT_SECRET,
-        TEST_BALANCE_QUOTA: "1000000",
-      },
-      ...{ ERASURE_SECRET: "erasure-secret-of-the-benchmark-00001", ...bindings },
-    },
+    bindings: { ...BINDINGS, ...bindings },
     unsafeDirectSockets: [{ host: "127.0.0.1", port: 0 }],
   }));
   // Miniflare reads this variable when it starts.
-  if (v8Flags === undefined) delete process.env.MINIFLARE_WORKERD_V8_FLAGS;
-  else process.env.MINIFLARE_WORKERD_V8_FLAGS = v8Flags;
+  process.env.MINIFLARE_WORKERD_V8_FLAGS = v8Flags;
   const miniflare = new Miniflare(convertV4MiniflareOptions({ resourcePersistencePath: directory, workers }));
-  const urls = await Promise.all(
-    scripts.map(async (_, index) => (await miniflare.unsafeGetDirectURL(nameOf(index))).origin),
-  );
+  const urls = await Promise.all(workers.map(({ name }) => miniflare.unsafeGetDirectURL(name)));
   const pid = workerds().find((one) => !before.has(one));
   if (pid === undefined) throw new Error("workerd did not start");
   return {
-    urls,
+    urls: urls.map(({ origin }) => origin),
     db: await miniflare.getD1Database("DB", nameOf(0)),
     cpuSeconds: () => {
-      const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
-        .replace(/^.*\) /, "")
-        .split(" ");
-      return (Number(fields[11]) + Number(fields[12])) / 100;
+      const [, fields = ""] = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ");
+      const [user, system] = fields.split(" ").slice(11, 13);
+      return (Number(user) + Number(system)) / 100;
     },
     memoryBytes: (field) => {
       const line = new RegExp(`^${field}:\\s*(\\d+)`, "m").exec(readFileSync(`/proc/${pid}/status`, "utf8"));
@@ -111,29 +101,33 @@ export async function serve(scripts: readonly string[], { v8Flags, bindings }: O
 
 /** Applies every migration. */
 export async function migrate(db: D1Database): Promise<void> {
-  const migrations = join(root, "drizzle");
-  for (const file of readdirSync(migrations)
-    .filter((name) => name.endsWith(".sql"))
-    .sort()) {
-    const statements = readFileSync(join(migrations, file), "utf8").split("--> statement-breakpoint");
+  for (const file of globSync("drizzle/*.sql", { cwd: root }).sort()) {
+    const statements = readFileSync(join(root, file), "utf8").split("--> statement-breakpoint");
     await db.batch(statements.map((statement) => db.prepare(statement)));
   }
 }
 
-/** Applies every migration, and inserts an application (live environment 1), its keys and a pack of three items. */
+/**
+ * Applies every migration, and inserts an application (live environment 1), its keys, a pack `bench` of three items in `count`, and
+ * packs `tokens` and `cents` of one large item in that unit.
+ */
 export async function prepare(db: D1Database): Promise<void> {
   await migrate(db);
+  /** Ids are as long as Purser's own, because rows hold them. */
+  const packId = "'cpk_' || substr('0000000000000000000000' || value, -22)";
   const keySql = (kind: string, key: string) =>
     `INSERT INTO api_keys (hash, id, environment_id, kind, hint, created_at_ms)
-     VALUES ('${createHash("sha256").update(key).digest("base64url")}', 'key_${kind}', 1, '${kind}', '${key.slice(0, 9)}', 0)`;
+     VALUES ('${createHash("sha256").update(key).digest("base64url")}', 'key_${kind.padEnd(22, "0")}', 1, '${kind}', '${key.slice(0, 9)}', 0)`;
   await runAll(db, [
     `INSERT INTO apps (id, name, created_at_ms) VALUES ('${APP_ID}', 'Bench', 0)`,
     `INSERT INTO environments (id, app_id, mode) VALUES (1, '${APP_ID}', 'live')`,
     keySql("secret", SECRET_KEY),
     keySql("publishable", PUBLISHABLE_KEY),
-    `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('${APP_ID}', 'cpk_bench', 'Bench', 'bench', 0)`,
+    `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms)
+     SELECT '${APP_ID}', ${packId}, value, value, 0 FROM json_each('["bench", "tokens", "cents"]')`,
     `INSERT INTO credit_pack_items (app_id, pack_id, position, id, amount_steps, unit)
-     SELECT '${APP_ID}', 'cpk_bench', value, 'cpi_' || value, 1000000, 'count' FROM json_each('[0, 1, 2]')`,
+     SELECT '${APP_ID}', '${PACK_ID}', value, 'cpi_' || printf('%022d', value), 1000000, 'count' FROM json_each('[0, 1, 2]')
+     UNION ALL SELECT '${APP_ID}', ${packId}, 0, replace(${packId}, 'cpk', 'cpi'), 1000000000000, value FROM json_each('["tokens", "cents"]')`,
   ]);
 }
 
@@ -141,20 +135,26 @@ export async function runAll(db: D1Database, statements: readonly string[]): Pro
   for (const statement of statements) await db.prepare(statement).run();
 }
 
-export const median = (values: readonly number[]): number => {
-  const sorted = values.toSorted((a, b) => a - b);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
-};
+export interface Call {
+  readonly path: string;
+  readonly body?: object;
+  /** POST with a body and GET without one, if it is missing. */
+  readonly method?: string;
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
 
-export const whole = (value: number): string => Math.round(value).toLocaleString("en");
+/** Sends JSON and returns the JSON of the response. Any status but 200 ends the run. */
+export async function call(url: string, { path, body, method, key = SECRET_KEY, headers }: Call) {
+  const response = await fetch(url + path, {
+    method: method ?? (body ? "POST" : "GET"),
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json", ...headers },
+    ...(body && { body: JSON.stringify(body) }),
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`);
+  return JSON.parse(text);
+}
 
-/** A table in Markdown. */
-export const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-
-/** The machine, and its load at this moment. */
-export const machine = (): string =>
-  `${cpus().length} × ${cpus()[0]?.model.trim()}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${process.platform}; ` +
-  `load average ${loadavg()
-    .map((load) => load.toFixed(1))
-    .join(", ")}`;
+/** The trips and rows of a measured Worker since this was last asked. */
+export const spentOf = (url: string): Promise<Spent> => call(url, { path: "/bench/spent" });

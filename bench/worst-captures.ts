@@ -12,8 +12,8 @@ export interface Shape {
   readonly body: Uint8Array;
   /** Makes the body again for each time that it is sent, if the same body would be a replay. */
   readonly bodyAnew?: () => Uint8Array;
-  /** The size of the body after it is unpacked. */
-  readonly bytes: number;
+  /** The size of the body after it is unpacked, if it is packed. */
+  readonly unpackedBytes?: number;
   /** The memory that the request may take beside its body, if not the usual limit. */
   readonly bytesMax?: number;
   /** The CPU that the request may take, if not the usual limit. */
@@ -33,6 +33,9 @@ export const times = <T>(count: number, make: (n: number) => T): T[] =>
 export const filled = (head: string, part: string, tail: string, bytes: number) =>
   head + part.repeat(Math.floor((bytes - head.length - tail.length - 2) / utf8(part).length)) + tail;
 
+export const FORM = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" };
+export const bearer = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" });
+
 const device = (n: number) => `0194685f-8a3c-7d11-9f2b-${`${n}`.padStart(12, "0")}`;
 const longId = (n: number) => `${n}`.padStart(6, "0") + "€".repeat(194);
 const batchOf = (events: readonly string[], key = PUBLISHABLE_KEY) => `{"api_key":"${key}","batch":[${events.join()}]}`;
@@ -45,10 +48,9 @@ const setOf = (count: number, from = 0) => `{${times(count, (n) => `"${(n + from
 const fullBatch = (bytesOfOne: number, make: (n: number) => string, key?: string) =>
   batchOf(times(Math.min(10_000, Math.floor((10 * MIB - 200) / bytesOfOne)), make), key);
 
-function packed(name: string, path: string, text: string, others: Partial<Shape> = {}): Shape {
-  const plain = utf8(text);
-  return { name, path, body: gzipSync(plain), bytes: plain.length, ...others };
-}
+const packed = (name: string, path: string, text: string, others: Partial<Shape> = {}): Shape => ({
+  ...{ name, path, body: gzipSync(text), unpackedBytes: utf8(text).length, ...others },
+});
 
 const many = setOf(1_000, 1296);
 const quotes = `{"a":"${'\\"'.repeat(130_000)}€"}`;
@@ -88,15 +90,13 @@ const captures: Readonly<Record<string, () => string>> = {
   "secret key: $set of many ids": () => fullBatch(1_000, (n) => setting(`s-${n}`, setOf(40, n)), SECRET_KEY),
 };
 
-const uuid = (n: number) => `0194685f-8a3c-7d11-8f2b-${`${n}`.padStart(12, "0")}`;
-const v1Batch = (count: number, properties: (n: number) => string) =>
-  `{"batch":[${times(count, (n) => `{"uuid":"${uuid(n)}","event":"e","distinct_id":"v1-${n % 100}","properties":${properties(n)}}`).join()}]}`;
+const v1Batch = (count: number, properties: (n: number) => string, uuid?: string) =>
+  `{"batch":[${times(count, (n) => `{"uuid":"${uuid ?? device(n)}",${eventOf(`v1-${n % 100}`, properties(n)).slice(1)}`).join()}]}`;
 
 /** Captures of the newer version of PostHog's protocol. */
 const capturesV1: Readonly<Record<string, () => string>> = {
   "10,000 events": () => v1Batch(10_000, () => "{}"),
-  "10,000 events of one uuid": () =>
-    `{"batch":[${times(10_000, () => `{"uuid":"${uuid(1)}","event":"e","distinct_id":"v"}`).join()}]}`,
+  "10,000 events of one uuid": () => v1Batch(10_000, () => "{}", "0194685f-8a3c-7d11-9f2b-000000000000"),
   "a thousand properties an event": () => v1Batch(1_000, () => setOf(1_000)),
   "999 links, ten times": () => `{"batch":[${times(9_990, (n) => identify("v1", device(n % 999))).join()}]}`,
   "40 $set an event": () => v1Batch(10_000, (n) => `{"$set":${setOf(40, n)}}`),
@@ -121,23 +121,17 @@ export function captureShapes(): Shape[] {
       before: times(count / 40, (n) => gzipSync(heldBatch(40 * n, 40, `{"h":"${"€".repeat(21_000)}"}`))),
     });
   const base64 = Buffer.from(filled("[", "{},", "{}]", 700_000)).toString("base64");
-  const v1Headers = { authorization: `Bearer ${PUBLISHABLE_KEY}`, "content-type": "application/json" };
+  const headers = { ...bearer(PUBLISHABLE_KEY), "content-encoding": "gzip" };
   return [
     ...Object.entries(captures).map(([name, make]) => packed(`capture: ${name}`, "/batch/", make())),
-    packed("capture: gzip of 1 GiB", "/batch/", "", {
+    {
+      ...{ name: "capture: gzip of 1 GiB", path: "/batch/", unpackedBytes: tenMega },
       body: gzipSync(Buffer.alloc(1024 * MIB), { level: 9 }).subarray(0, MIB),
-      bytes: tenMega,
-    }),
+    },
     ...[120, 240].map(held),
-    packed("capture: base64 in a form", "/batch/", "", {
-      headers: { "content-type": "application/x-www-form-urlencoded" },
-      body: utf8(`a&data=${base64}`),
-      bytes: MIB,
-    }),
+    { name: "capture: base64 in a form", path: "/batch/", headers: FORM, body: utf8(`a&data=${base64}`) },
     ...Object.entries(capturesV1).map(([name, make]) =>
-      packed(`capture v1: ${name}`, "/i/v1/analytics/events", make(), {
-        headers: { ...v1Headers, "content-encoding": "gzip" },
-      }),
+      packed(`capture v1: ${name}`, "/i/v1/analytics/events", make(), { headers }),
     ),
     ...Object.entries(flags).map(([name, make]) => packed(`flags: ${name}`, "/flags/?v=2", make())),
   ];
@@ -148,7 +142,7 @@ export function unknownShapes(): Shape[] {
   const made = (kind: "secret" | "publishable") =>
     writeKey(kind, { id: 1, appId: APP_ID, mode: "live" }, "m".repeat(22));
   const shape = (name: string, path: string, body: Uint8Array, headers: Readonly<Record<string, string>> = {}) => ({
-    ...{ name: `unknown: ${name}`, path, body, bytes: body.length, headers, cpuSecondsMax: UNKNOWN_CPU_SECONDS_MAX },
+    ...{ name: `unknown: ${name}`, path, body, headers, cpuSecondsMax: UNKNOWN_CPU_SECONDS_MAX },
   });
   const digits = "1".repeat(MIB - 100);
   const bodies: Readonly<Record<string, string>> = {
@@ -158,10 +152,8 @@ export function unknownShapes(): Shape[] {
     "64 KiB of a long number and many": filled("[12345678901234567890,", "1,", "1]", 64 * 1024),
     names: `{${times(90_000, (n) => `"${n.toString(36)}":1`).join()}}`,
   };
-  const bearer = (key: string) => ({ authorization: `Bearer ${key}`, "content-type": "application/json" });
   const batch = (key: string) =>
     gzipSync(filled(`{"api_key":"${key}","batch":[`, '{"event":"e","distinct_id":"u"},', "{}]}", tenMega));
-  const form = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" };
   const malformed = bearer(`sk_live_${"1".repeat(8_000)}`);
   const signature = { "stripe-signature": "none" };
   return [
@@ -174,7 +166,7 @@ export function unknownShapes(): Shape[] {
     shape("gzip to /i/v1", "/i/v1/analytics/events", batch("x"), bearer(made("publishable"))),
     shape("gzip to /flags/", "/flags/", batch(made("publishable"))),
     shape("a malformed signature of Stripe", `/api/v1/stripe/${APP_ID}/live`, utf8(`[${digits}]`), signature),
-    shape("a sign-in with a malformed name", "/admin/sign-in", utf8("name=%00&token=none"), form),
+    shape("a sign-in with a malformed name", "/admin/sign-in", utf8("name=%00&token=none"), FORM),
     { ...shape("health", "/health", new Uint8Array()), method: "GET" },
   ];
 }

@@ -1,8 +1,8 @@
 import { createHmac } from "node:crypto";
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { ADMIN_TOKEN, APP_ID, EXPORT_SECRET, root, SECRET_KEY } from "./serve.ts";
-import { filled, MIB, type Shape, times, utf8 } from "./worst-captures.ts";
+import { ADMIN_TOKEN, APP_ID, EXPORT_SECRET, PACK_ID, root, SECRET_KEY } from "./serve.ts";
+import { bearer, FORM, filled, MIB, type Shape, times, utf8 } from "./worst-captures.ts";
 
 export const SIGNING_SECRET = "whsec_0123456789abcdef0123456789abcdef";
 export const SESSION_ID = "ses_worst";
@@ -30,16 +30,18 @@ const texts = (bytes: number): Readonly<Record<string, string>> => ({
 });
 
 function jsonShape(method: string, path: string, name: string, text: string, type = "json"): Shape {
-  const body = utf8(text);
-  const headers: Record<string, string> = { "content-type": `application/${type}` };
-  if (path.startsWith("/api/v1/stripe/")) {
-    const timestamp = Math.floor(Date.now() / 1_000);
-    headers["stripe-signature"] = `t=${timestamp},v1=${hmac(SIGNING_SECRET, `${timestamp}.${text}`).digest("hex")}`;
-  } else headers.authorization = `Bearer ${path.startsWith("/api/v1/admin/") ? ADMIN_TOKEN : SECRET_KEY}`;
+  const timestamp = Math.floor(Date.now() / 1_000);
+  const signature = `t=${timestamp},v1=${hmac(SIGNING_SECRET, `${timestamp}.${text}`).digest("hex")}`;
+  const key = path.startsWith("/api/v1/admin/") ? ADMIN_TOKEN : SECRET_KEY;
+  // Stripe's route reads the signature alone, and the others read the key alone.
+  const headers = { ...bearer(key), "content-type": `application/${type}`, "stripe-signature": signature };
   const shown = path.replace("/api/v1/", "").replace(APP_ID, "{appId}");
   const kind = type === "json" ? "" : ` as ${type}`;
-  return { name: `${method} ${shown}${kind}: ${name}`, method, path, body, bytes: body.length, headers };
+  return { name: `${method} ${shown}${kind}: ${name}`, method, path, body: utf8(text), headers };
 }
+
+const post = (path: string, name: string, text: string, type?: string) =>
+  jsonShape("POST", `/api/v1/${path}`, name, text, type);
 
 /** One function reads all bodies, so two routes get all texts, and the others only the most expensive. */
 const READ_MOST = ["/api/v1/usage/events", "/api/v1/credits/grant"];
@@ -47,13 +49,12 @@ const MOST_EXPENSIVE = ["names", "long numbers", "objects of other names"];
 
 /** Every operation of the reference that takes JSON. */
 export function everyRoute(): Shape[] {
-  const ids: Readonly<Record<string, string>> = { appId: APP_ID, packId: "cpk_bench", mode: "live" };
+  const ids: Readonly<Record<string, string>> = { appId: APP_ID, packId: PACK_ID, mode: "live" };
   return Object.entries(paths).flatMap(([path, operations]) => {
     if (CAPTURES.test(path)) return [];
     const url = path.replaceAll(/\{(\w+)\}/g, (_, name) => ids[name] ?? `${name}_none`);
-    const named = Object.entries(texts(MIB)).filter(
-      ([name]) => READ_MOST.includes(path) || MOST_EXPENSIVE.includes(name),
-    );
+    const isSent = (name: string) => READ_MOST.includes(path) || MOST_EXPENSIVE.includes(name);
+    const named = Object.entries(texts(MIB)).filter(([name]) => isSent(name));
     return Object.entries(operations).flatMap(([method, { requestBody }]) =>
       Object.keys(requestBody?.content ?? {}).flatMap((type) =>
         named.map(([name, text]) => jsonShape(method.toUpperCase(), url, name, text, type.replace("application/", ""))),
@@ -73,68 +74,39 @@ const refund = (n: number) =>
 const item = (rules: number) =>
   `{"amount":1,"unit":"count","matches":${list(rules, () => '{"event":"*a*a*a*a*a*a*a*a*b"}')}}`;
 const prices = (count: number) =>
-  `{"mode":"live","setting":{"prices":${list(count, (n) => `{"price":"price_${n}","packId":"cpk_bench"}`)}}}`;
+  `{"mode":"live","setting":{"prices":${list(count, (n) => `{"price":"price_${n}","packId":"${PACK_ID}"}`)}}}`;
 const line = (n: number) =>
   `{"id":"il_${n}","amount":1,"quantity":100,"pricing":{"price_details":{"price":"price_1"}},"period":{"start":1,"end":9000000000}}`;
 const movement = (n: number) =>
   `{"id":"txn_${n}","amount":-1,"currency":"usd","net":-1,"reporting_category":"dispute"}`;
-const stripeEvent = (type: string, id: string, object: string) =>
-  `{"id":"evt_${id}","type":"${type}","created":1,"livemode":true,"data":{"object":${object}}}`;
+const ADMIN = `admin/apps/${APP_ID}`;
 
-/** Bodies that are valid for their route, and make it work hard: path, name, body. */
-const HEAVY: readonly (readonly [path: string, name: string, text: string, type?: string])[] = [
-  ...Object.entries(texts(MIB - 200)).map(
-    ([name, text]) => ["usage/events", `properties of ${name}`, eventOf("u", 0, `{"a":${text}}`)] as const,
-  ),
-  ["usage/events", "100 events of 10 kB", list(100, (n) => eventOf("u", n, numbers))],
-  ["usage/events", "100 events of 10 kB, of 100 users", list(100, (n) => eventOf(`u${n}`, n, numbers))],
-  ["usage/events", "100 events of a user of 1,000 balances of 20 rules", list(100, (n) => eventOf("heavy", n))],
-  ["usage/events", "100 events of 10 kB", list(90, cloudEvent), "cloudevents-batch+json"],
-  ["credits/plan", "of a user of 1,000 balances of 20 rules", '{"userId":"heavy","event":"chat.e"}'],
-  ["erase-person", "170,000 ids", `{"distinctId":"u","distinctIds":${list(170_000, () => '"a"')}}`],
-  ["erase-person", "10,000 ids", '{"distinctId":"many","dryRun":true}'],
-  ["erase-person", "wrong 10,000 ids", `{"distinctId":"many","distinctIds":${list(10_000, (n) => `"id ${n}"`)}}`],
-  ...(
-    [
-      ["invoice.paid", "in_1", `"amount_paid":1,"metadata":{"user":"u"},"lines":{"data":${list(7_000, line)}}`],
-      [
-        "charge.dispute.funds_reinstated",
-        "dp_1",
-        `"charge":"ch_1","amount":1,"payment_intent":"pi_1","balance_transactions":${list(10_000, movement)}`,
-      ],
-      [
-        "checkout.session.completed",
-        "cs_1",
-        `"mode":"payment","payment_status":"paid","metadata":{${times(60_000, (n) => `"k${n}":"v"`).join()}}`,
-      ],
-      ["charge.refunded", "ch_1", `"a":${"[".repeat(900)}${"]".repeat(900)},"amount_refunded":1,"amount_captured":2`],
-    ] as const
-  ).map(
-    ([type, id, fields]) =>
-      [`stripe/${APP_ID}/live`, type, stripeEvent(type, id, `{"id":"${id}","currency":"usd",${fields}}`)] as const,
-  ),
-];
-const HEAVY_ADMIN: readonly (readonly [method: string, path: string, name: string, text: string])[] = [
-  ["POST", "packs", "100 items of 100 rules", `{"packName":"Worst","items":${list(100, () => item(100))}}`],
-  ["POST", "packs", "20,000 items", `{"packName":"Worst","items":${list(20_000, () => item(0))}}`],
-  ["PUT", "stripe", "15,000 prices", prices(15_000)],
-  ["PUT", "stripe", "100 prices", prices(100)],
-  ["PUT", "expiry-notices", "200,000 days", `{"mode":"live","days":${list(200_000, (n) => `${n % 365}`)}}`],
-  [
-    ...(["POST", "webhooks", "200,000 types"] as const),
-    `{"mode":"live","url":"https://a.example.com","types":${list(200_000, () => '"a"')}}`,
-  ],
-  ["POST", "webhooks", "a long URL", `{"mode":"live","url":"https://a.example.com/${"%41".repeat(340_000)}"}`],
-  [
-    ...(["POST", "alerts", "a long event"] as const),
-    `{"mode":"live","name":"a","unit":"count","event":"${"*a".repeat(500_000)}","below":{"amount":1}}`,
-  ],
-  [
-    ...(["PUT", "end-user-auth", "40,000 origins"] as const),
-    `{"mode":"live","setting":{"type":"jwks","url":"https://a.example.com","origins":${list(40_000, (n) => `"https://${n}.example.com"`)}}}`,
-  ],
-  ["POST", "verify", "users", '{"mode":"live"}'],
-];
+const stripeEvents = (): Readonly<Record<string, string>> => ({
+  "invoice.paid": `"id":"in_1","amount_paid":1,"metadata":{"user":"u"},"lines":{"data":${list(7_000, line)}}`,
+  "charge.dispute.funds_reinstated": `"id":"dp_1","charge":"ch_1","amount":1,"payment_intent":"pi_1","balance_transactions":${list(10_000, movement)}`,
+  "checkout.session.completed": `"id":"cs_1","mode":"payment","payment_status":"paid","metadata":{${times(60_000, (n) => `"k${n}":"v"`).join()}}`,
+  "charge.refunded": `"id":"ch_1","a":${"[".repeat(900)}${"]".repeat(900)},"amount_refunded":1,"amount_captured":2`,
+});
+/** Bodies that are valid for their route, and make it work hard. A key has the method, the path and the shape's name. */
+const heavy = (): Readonly<Record<string, string>> => ({
+  "POST usage/events 100 events of 10 kB": list(100, (n) => eventOf("u", n, numbers)),
+  "POST usage/events 100 events of 10 kB, of 100 users": list(100, (n) => eventOf(`u${n}`, n, numbers)),
+  "POST usage/events 100 events of a user of 1,000 balances of 20 rules": list(100, (n) => eventOf("heavy", n)),
+  "POST credits/plan of a user of 1,000 balances of 20 rules": '{"userId":"heavy","event":"chat.e"}',
+  "POST erase-person 170,000 ids": `{"distinctId":"u","distinctIds":${list(170_000, () => '"a"')}}`,
+  "POST erase-person 10,000 ids": '{"distinctId":"many","dryRun":true}',
+  "POST erase-person wrong 10,000 ids": `{"distinctId":"many","distinctIds":${list(10_000, (n) => `"id ${n}"`)}}`,
+  [`POST ${ADMIN}/packs 100 items of 100 rules`]: `{"packName":"Worst","items":${list(100, () => item(100))}}`,
+  [`POST ${ADMIN}/packs 20,000 items`]: `{"packName":"Worst","items":${list(20_000, () => item(0))}}`,
+  [`PUT ${ADMIN}/stripe 15,000 prices`]: prices(15_000),
+  [`PUT ${ADMIN}/stripe 100 prices`]: prices(100),
+  [`PUT ${ADMIN}/expiry-notices 200,000 days`]: `{"mode":"live","days":${list(200_000, (n) => `${n % 365}`)}}`,
+  [`POST ${ADMIN}/webhooks 200,000 types`]: `{"mode":"live","url":"https://a.example.com","types":${list(200_000, () => '"a"')}}`,
+  [`POST ${ADMIN}/webhooks a long URL`]: `{"mode":"live","url":"https://a.example.com/${"%41".repeat(340_000)}"}`,
+  [`POST ${ADMIN}/alerts a long event`]: `{"mode":"live","name":"a","unit":"count","event":"${"*a".repeat(500_000)}","below":{"amount":1}}`,
+  [`PUT ${ADMIN}/end-user-auth 40,000 origins`]: `{"mode":"live","setting":{"type":"jwks","url":"https://a.example.com","origins":${list(40_000, (n) => `"https://${n}.example.com"`)}}}`,
+  [`POST ${ADMIN}/verify users`]: '{"mode":"live"}',
+});
 
 export function heavyBodies(): Shape[] {
   let sent = 0;
@@ -142,17 +114,23 @@ export function heavyBodies(): Shape[] {
   const ofWhale = (path: string, idName: string): Shape => {
     const bodyAnew = () =>
       utf8(`{"${idName}":"res_whale_${++sent}","userId":"whale","event":"chat.e","quantities":{"tokens":1}}`);
-    return { ...jsonShape("POST", `/api/v1/${path}`, "of 36,000 balances", ""), body: bodyAnew(), bodyAnew };
+    return { ...post(path, "of 36,000 balances", ""), body: bodyAnew(), bodyAnew };
   };
   return [
-    ...HEAVY.map(([path, name, text, type]) => jsonShape("POST", `/api/v1/${path}`, name, text, type)),
-    ...HEAVY_ADMIN.map(([method, path, name, text]) =>
-      jsonShape(method, `/api/v1/admin/apps/${APP_ID}/${path}`, name, text),
+    ...Object.entries(texts(MIB - 200)).map(([name, text]) =>
+      post("usage/events", `properties of ${name}`, eventOf("u", 0, `{"a":${text}}`)),
     ),
-    {
-      ...jsonShape("POST", "/api/v1/credits/refund", "the last of 100", refund(99)),
-      before: times(99, (n) => utf8(refund(n))),
-    },
+    ...Object.entries(stripeEvents()).map(([type, fields]) => {
+      const object = `{"currency":"usd",${fields}}`;
+      const event = `{"id":"evt_${type}","type":"${type}","created":1,"livemode":true,"data":{"object":${object}}}`;
+      return post(`stripe/${APP_ID}/live`, type, event);
+    }),
+    ...Object.entries(heavy()).map(([key, text]) => {
+      const [method = "", path, ...name] = key.split(" ");
+      return jsonShape(method, `/api/v1/${path}`, name.join(" "), text);
+    }),
+    post("usage/events", "100 events of 10 kB", list(90, cloudEvent), "cloudevents-batch+json"),
+    { ...post("credits/refund", "the last of 100", refund(99)), before: times(99, refund).map(utf8) },
     ofWhale("usage/events", "eventId"),
     ofWhale("usage/reservations", "reservationId"),
   ];
@@ -161,9 +139,9 @@ export function heavyBodies(): Shape[] {
 /** Reads of large data. */
 export function heavyReads(): Shape[] {
   const page = (name: string, path: string, headers: Shape["headers"] = {}): Shape => ({
-    ...{ name: `GET ${name}`, path, headers, method: "GET", body: new Uint8Array(), bytes: 0 },
+    ...{ name: `GET ${name}`, path, headers, method: "GET", body: new Uint8Array() },
   });
-  const get = (path: string, key = SECRET_KEY) => page(path, `/api/v1/${path}`, { authorization: `Bearer ${key}` });
+  const get = (path: string, key = SECRET_KEY) => page(path, `/api/v1/${path}`, bearer(key));
   const past = new Date(Date.now() - 1_000).toISOString();
   const download = (distinctId: string): Shape => {
     const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
@@ -188,7 +166,7 @@ export function heavyReads(): Shape[] {
     get("credits/users?limit=500"),
     get("usage?userId=long"),
     get("usage/reservations?userId=long&limit=500"),
-    get(`admin/apps/${APP_ID}/payments?mode=live&limit=500`, ADMIN_TOKEN),
+    get(`${ADMIN}/payments?mode=live&limit=500`, ADMIN_TOKEN),
     ...["many", "large"].map(download),
     ...["many", "large"].map((id) =>
       page(`person's page: ${id}`, `${PAGES}/people?distinctId=${id}`, { cookie: COOKIE }),
@@ -204,16 +182,13 @@ const COOKIE = `purser_session=${SESSION_ID}.${signed("session")}`;
 
 /** The path of every form of the dashboard, as src/dashboard mounts it, with ids that nobody has. */
 function formPaths(): string[] {
-  const ids: Readonly<Record<string, string>> = { packId: "cpk_bench", webhookId: "whe_none", erasureId: "era_none" };
-  const found = globSync("src/dashboard/*.tsx", { cwd: root }).flatMap((file) => {
-    const text = readFileSync(join(root, file), "utf8");
-    const constants = new Map(
-      [...text.matchAll(/const ([A-Z]+) = "(\/[^"]+)"/g)].map(([, name, path]) => [name, path]),
-    );
-    return [...text.matchAll(/\.post\((?:"([^"]+)"|`\$\{([A-Z]+)\}([^`]*)`|([A-Z]+)),/g)].map(
-      ([, path, constant, rest, alone]) => path ?? `${constants.get(constant ?? alone ?? "")}${rest ?? ""}`,
-    );
-  });
+  const ids: Readonly<Record<string, string>> = { packId: PACK_ID, webhookId: "whe_none", erasureId: "era_none" };
+  const sources = globSync("src/dashboard/*.tsx", { cwd: root }).map((file) => readFileSync(join(root, file), "utf8"));
+  const all = sources.join();
+  const constants = new Map(Array.from(all.matchAll(/const ([A-Z_]+) = "([^"]+)"/g), ([, name, path]) => [name, path]));
+  const found = Array.from(all.matchAll(/\.post\(\s*(?:["`](.+?)["`]|([A-Z_]+)),/g), ([, path, name]) =>
+    (path ?? `\${${name}}`).replaceAll(/\$\{(\w+)\}/g, (_, constant) => constants.get(constant) ?? ""),
+  );
   const own = (path: string) => (/^\/(apps|sign-in|sign-out)/.test(path) ? "/admin" : PAGES);
   return found.map((path) => own(path) + path.replaceAll(/:(\w+)/g, (_, name) => ids[name] ?? "none")).sort();
 }
@@ -223,13 +198,11 @@ const LISTS = ["types", "days", "prices", "signingSecrets", "origins", "event", 
 
 /** Forms of the dashboard, with and without a session. */
 export function formShapes(): Shape[] {
-  const form = (name: string, path: string, text: string, others: Readonly<Record<string, string>> = {}): Shape => {
-    const body = utf8(text);
-    const headers = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin", ...others };
-    return { name: `${path.split("/").slice(2).join("/")}: ${name}`, path, body, bytes: body.length, headers };
-  };
+  const form = (name: string, path: string, text: string, headers: Shape["headers"] = FORM): Shape => ({
+    ...{ name: `${path.split("/").slice(2).join("/")}: ${name}`, path, body: utf8(text), headers },
+  });
   const signedIn = (name: string, path: string, text: string) =>
-    form(name, path, `_form=${signed("form")}&${text}`, { cookie: COOKIE });
+    form(name, path, `_form=${signed("form")}&${text}`, { ...FORM, cookie: COOKIE });
   const many = times(24_990, (n) => `f${n}=%E2%82%AC%E2%82%AC`).join("&");
   const listsOf = (part: string) => {
     const value = part.repeat(Math.floor(MIB / part.length / LISTS.length) - 20);

@@ -7,7 +7,8 @@
 import { sealStripeSetting } from "../src/payments/stripe-setting.ts";
 import { readSettings } from "../src/settings.ts";
 import { entriesSql, liveBalancesSql } from "../test/support/seed.ts";
-import { APP_ID, bundle, machine, PUBLISHABLE_KEY, prepare, runAll, SETTINGS_SECRET, serve, table } from "./serve.ts";
+import { machine, table } from "./figures.ts";
+import { APP_ID, bundle, PACK_ID, PUBLISHABLE_KEY, prepare, runAll, SETTINGS_SECRET, serve } from "./serve.ts";
 import { captureShapes, MIB, type Shape, times, unknownShapes, utf8 } from "./worst-captures.ts";
 import { everyRoute, formShapes, heavyBodies, heavyReads, SESSION_ID, SIGNING_SECRET } from "./worst-routes.ts";
 
@@ -17,27 +18,18 @@ const PLATFORM = "--max-old-space-size=128";
 /** Heaps in MB. Memory is measured in the first one in which a request survives. */
 const SMALL_HEAPS = [16, 20, 24, 32, 48, 64, 96, 128];
 
-interface Figure {
-  readonly shape: Shape;
-  /** Null when the isolate ended. */
-  readonly status: number | null;
-  readonly cpuSeconds: number;
-  readonly bytes: number;
-}
-
-type Sendable = Pick<Shape, "path" | "method" | "headers" | "body" | "bodyAnew">;
-
-async function send(url: string, { path, method = "POST", headers = {}, body, bodyAnew }: Sendable) {
+async function send(url: string, { path, method = "POST", headers = {}, body, bodyAnew }: Omit<Shape, "name">) {
   // A Buffer is a part of a larger memory, so its bytes are copied.
   const content = method === "GET" ? {} : { body: new Uint8Array(bodyAnew?.() ?? body) };
   const response = await fetch(url + path, { method, headers, ...content }).catch(() => null);
   await response?.arrayBuffer().catch(() => null);
+  // No response means that the isolate ended.
   return response?.status ?? null;
 }
 
 const script = await bundle("bench/workers/worst.ts");
 
-async function measureIn(v8Flags: string, d1Url: string, shape: Shape): Promise<Figure> {
+async function measureIn(v8Flags: string, d1Url: string, shape: Shape) {
   const served = await serve([script], { v8Flags, bindings: { D1_URL: d1Url } });
   const [url = ""] = served.urls;
   try {
@@ -50,28 +42,30 @@ async function measureIn(v8Flags: string, d1Url: string, shape: Shape): Promise<
     served.resetPeak();
     const status = await send(url, shape);
     if (status === null) return { shape, status, cpuSeconds: Infinity, bytes: Infinity };
-    const bytes = Math.max(0, served.memoryBytes("VmHWM") - bytesBefore - shape.bytes);
+    const bytes = Math.max(0, served.memoryBytes("VmHWM") - bytesBefore - (shape.unpackedBytes ?? shape.body.length));
     return { shape, status, cpuSeconds: served.cpuSeconds() - cpuBefore, bytes };
   } finally {
     await served.close();
   }
 }
 
+type Figure = Awaited<ReturnType<typeof measureIn>>;
+
 async function measure(d1Url: string, shape: Shape): Promise<Figure> {
   const figure = await measureIn(PLATFORM, d1Url, shape);
+  let bytes = Infinity;
   for (const megabytes of SMALL_HEAPS) {
     const flags = `--max-old-space-size=${megabytes} --max-semi-space-size=1`;
-    const { bytes } = await measureIn(flags, d1Url, shape);
-    if (bytes !== Infinity) return { ...figure, bytes };
+    if (bytes === Infinity) ({ bytes } = await measureIn(flags, d1Url, shape));
   }
-  return { ...figure, bytes: Infinity };
+  return { ...figure, bytes };
 }
 
 /** SQL: users and people with large data, a setting of Stripe, and a session of the dashboard. */
 async function largeStates(): Promise<string[]> {
   const of = (userId: string) => ({ environmentId: 1, userId });
   const rules = JSON.stringify(times(20, (n) => ({ event: `chat.${n}*${"a*".repeat(20)}#*` })));
-  const prices = [{ price: "price_1", packId: "cpk_bench", expires: "pack" as const }];
+  const prices = [{ price: "price_1", packId: PACK_ID, expires: "pack" as const }];
   const stripe = await sealStripeSetting(
     { settings: readSettings({ SETTINGS_SECRET }) },
     { appId: APP_ID, mode: "live" },
@@ -121,18 +115,11 @@ try {
 
 const worst = figures.toSorted((a, b) => b.cpuSeconds - a.cpuSeconds);
 const shown = [...worst.slice(0, 10), ...worst.slice(10).filter((figure) => !isWithin(figure))];
-console.log(
-  table(
-    ["Request", "Response", "CPU", "Memory beside the body", "Within the bounds"],
-    shown.map((figure) => [
-      figure.shape.name,
-      figure.status === null ? "the isolate ended" : `${figure.status}`,
-      `${figure.cpuSeconds.toFixed(2)} s`,
-      `${(figure.bytes / MIB).toFixed(0)} MiB`,
-      isWithin(figure) ? "yes" : "**no**",
-    ]),
-  ),
-);
+const rows = shown.map((figure) => [
+  ...[figure.shape.name, `${figure.status ?? "the isolate ended"}`, `${figure.cpuSeconds.toFixed(2)} s`],
+  ...[`${(figure.bytes / MIB).toFixed(0)} MiB`, isWithin(figure) ? "yes" : "**no**"],
+]);
+console.log(table(["Request", "Response", "CPU", "Memory beside the body", "Within the bounds"], rows));
 const broken = figures.filter((figure) => !isWithin(figure)).length;
 console.log(`${figures.length} shapes, ${broken} beyond their bounds. ${machine()}`);
 if (broken > 0) process.exitCode = 1;

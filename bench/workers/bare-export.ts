@@ -17,42 +17,36 @@ const selectPage = query((value: ValueOf<{ environmentId: number; distinctId: st
   ),
 );
 
+/** The text of the document, a page at a time. Each page is requested before the one before it is sent. */
+async function* documentOf(read: (after: number) => Promise<[seq: number, text: string][]>) {
+  let next = read(0);
+  for (let separator = "["; ; separator = ",") {
+    const page = await next;
+    const last = page.at(-1);
+    if (last === undefined) break;
+    next = read(last[0]);
+    yield separator + page.map(([, row]) => row).join(",");
+  }
+  yield "]";
+}
+
 export default {
   fetch(request, env) {
     const { searchParams } = new URL(request.url);
     const session = env.DB.withSession("first-primary");
-    const values = {
-      environmentId: Number(searchParams.get("environment")),
-      distinctId: searchParams.get("distinctId") ?? "",
-    };
-    const read = (after: number) => {
-      const { text, params } = selectPage({ ...values, after });
-      return session
-        .prepare(text)
-        .bind(...params)
-        .raw<[seq: number, text: string]>();
-    };
+    const [environment, distinctId = ""] = ["environment", "distinctId"].map((name) => searchParams.get(name) ?? "");
+    const parts = documentOf((after) => {
+      const { text, params } = selectPage({ environmentId: Number(environment), distinctId, after });
+      const page = session.prepare(text).bind(...params);
+      return page.raw();
+    });
     const encoder = new TextEncoder();
-    let next = read(0);
-    let isFirst = true;
-    const stream = new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          const page = await next;
-          const last = page.at(-1);
-          if (last === undefined) {
-            controller.enqueue(encoder.encode("]"));
-            controller.close();
-            return;
-          }
-          next = read(last[0]);
-          const text = page.map(([, row]) => row).join(",");
-          controller.enqueue(encoder.encode((isFirst ? "[" : ",") + text));
-          isFirst = false;
-        },
-      },
-      { highWaterMark: 0 },
-    );
+    const pull = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+      const { value, done } = await parts.next();
+      if (done) controller.close();
+      else controller.enqueue(encoder.encode(value));
+    };
+    const stream = new ReadableStream({ pull }, { highWaterMark: 0 });
     return new Response(stream, { headers: { "content-type": "application/json" } });
   },
 } satisfies ExportedHandler<Env>;

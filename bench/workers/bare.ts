@@ -14,11 +14,38 @@ const PER_UNIT = 1_000;
 // biome-ignore lint/suspicious/noExplicitAny: a hand-written Worker that trusts its own tables
 type Row = any;
 
+const statement = (db: D1Database, sql: string, ...values: unknown[]) => db.prepare(sql).bind(...values);
 const newId = (prefix: string) => prefix + crypto.randomUUID().replaceAll("-", "");
 const ACCOUNT = "(SELECT id FROM accounts WHERE environment_id = ?1 AND user_id = ?2)";
 const lastSeqOf = (account: string) =>
   `coalesce((SELECT seq FROM credit_ledger WHERE account_id = ${account} ORDER BY seq DESC LIMIT 1), 0)`;
 const ACTIVE = `SELECT * FROM credit_balances WHERE account_id = ${ACCOUNT} AND has_remaining = 1 AND expires_at_ms > ?3`;
+
+const NEW_USAGE_EVENT = `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps,
+    tokens_steps, occurred_at_ms, received_at_ms, reservation_id, request_hash, debits)
+  SELECT CAST(?2 AS INTEGER), max(CAST(?6 AS INTEGER), coalesce(last.occurred_by_ms, 0)), coalesce(last.seq, 0) + 1,
+    CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
+  FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ?2
+    ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1) AS last`;
+const NEW_ENTRY = `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps, previous_seq,
+    reason, cause, written_by, event_id, reservation_id, occurred_at_ms)
+  SELECT account_id, ${lastSeqOf("?1")} + 1, id, pack_id, unit, CAST(?3 AS INTEGER), remaining_steps + CAST(?3 AS INTEGER),
+    last_seq, ?4, iif(?4 = 'event_committed', 'usage', 'hold'), 'cron', ?5, ?6, CAST(?7 AS INTEGER)
+  FROM credit_balances WHERE account_id = ?1 AND id = ?2`;
+const NEW_BALANCES = `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
+    initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
+  SELECT ${ACCOUNT}, value ->> 'id', ?3, value ->> 'name', value ->> 'item', value ->> 'unit', value ->> 'matches',
+    value ->> 'priority', value ->> 'steps', value ->> 'steps', 1, 'purchase', ?4, CAST(?5 AS INTEGER), ${NEVER_MS},
+    last.seq + 1 + key, last.seq + 1 + key
+  FROM json_each(?6), (SELECT ${lastSeqOf(ACCOUNT)} AS seq) AS last ORDER BY key`;
+const NEW_RESERVATION = `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms,
+    expires_at_ms, request_hash)
+  VALUES (CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`;
+/** The database returns the held credits. */
+const SETTLE = `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?,
+    settled_by = 'cron',
+    settled_seq = 1 + (SELECT seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1)
+  WHERE environment_id = ? AND id = ?`;
 
 const inOrder = (a: Row, b: Row) =>
   a.priority - b.priority ||
@@ -26,12 +53,14 @@ const inOrder = (a: Row, b: Row) =>
   a.granted_at_ms - b.granted_at_ms ||
   (a.id < b.id ? -1 : 1);
 
+/** The balances that can pay, in the order of spending. */
+async function activeBalances(db: D1Database, userId: string | null): Promise<Row[]> {
+  const { results } = await statement(db, ACTIVE, ENVIRONMENT_ID, userId, Date.now()).all<Row>();
+  return results.sort(inOrder);
+}
+
 async function list(db: D1Database, url: URL): Promise<Response> {
-  const { results } = await db
-    .prepare(ACTIVE)
-    .bind(ENVIRONMENT_ID, url.searchParams.get("userId"), Date.now())
-    .all<Row>();
-  const credits = results.sort(inOrder).map((row) => ({
+  const credits = (await activeBalances(db, url.searchParams.get("userId"))).map((row) => ({
     balanceId: row.id,
     packId: row.pack_id,
     packName: row.pack_name,
@@ -50,10 +79,9 @@ async function list(db: D1Database, url: URL): Promise<Response> {
 }
 
 async function history(db: D1Database, url: URL): Promise<Response> {
-  const { results } = await db
-    .prepare(`SELECT * FROM credit_ledger WHERE account_id = ${ACCOUNT} ORDER BY seq DESC LIMIT ?3`)
-    .bind(ENVIRONMENT_ID, url.searchParams.get("userId"), Number(url.searchParams.get("limit") ?? 50))
-    .all<Row>();
+  const sql = `SELECT * FROM credit_ledger WHERE account_id = ${ACCOUNT} ORDER BY seq DESC LIMIT ?3`;
+  const [userId, limit] = [url.searchParams.get("userId"), Number(url.searchParams.get("limit") ?? 50)];
+  const { results } = await statement(db, sql, ENVIRONMENT_ID, userId, limit).all<Row>();
   const entries = results.map((row) => ({
     id: `led_${row.balance_id}_${row.seq}`,
     balanceId: row.balance_id,
@@ -69,50 +97,21 @@ async function history(db: D1Database, url: URL): Promise<Response> {
   return Response.json({ entries, nextCursor: String(results.at(-1)?.seq ?? "") });
 }
 
-async function grant({ DB: db, APP_ID: appId }: BareEnv, input: Row): Promise<Response> {
-  const { results: items } = await db
-    .prepare(
-      `SELECT p.name, i.* FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
-       WHERE p.app_id = ? AND p.id = ? ORDER BY i.position`,
-    )
-    .bind(appId, input.packId)
-    .all<Row>();
-  const issued = items.map((item) => ({
-    id: newId("crb_"),
-    name: item.name,
-    item: item.id,
-    unit: item.unit,
-    matches: item.matches,
-    priority: item.priority,
-    steps: item.amount_steps,
-  }));
-  const account = db
-    .prepare(`INSERT INTO accounts (environment_id, user_id) SELECT CAST(?1 AS INTEGER), ?2 WHERE ${ACCOUNT} IS NULL`)
-    .bind(ENVIRONMENT_ID, input.userId);
-  const issue = db
-    .prepare(
-      `INSERT INTO credit_balances (account_id, id, pack_id, pack_name, pack_item_id, unit, matches, priority,
-         initial_steps, remaining_steps, has_remaining, source, external_ref, granted_at_ms, expires_at_ms, grant_seq, last_seq)
-       SELECT ${ACCOUNT}, value ->> 'id', ?3, value ->> 'name', value ->> 'item', value ->> 'unit',
-         value ->> 'matches', value ->> 'priority', value ->> 'steps', value ->> 'steps', 1, 'purchase', ?4,
-         CAST(?5 AS INTEGER), ${NEVER_MS}, last.seq + 1 + key, last.seq + 1 + key
-       FROM json_each(?6), (SELECT ${lastSeqOf(ACCOUNT)} AS seq) AS last ORDER BY key`,
-    )
-    .bind(ENVIRONMENT_ID, input.userId, input.packId, input.externalRef, Date.now(), JSON.stringify(issued));
-  await db.batch([account, issue]);
-  const balances = issued.map((one) => ({
-    balanceId: one.id,
-    packItemId: one.item,
-    remaining: one.steps / PER_UNIT,
-    expiresAt: null,
+async function grant({ DB: db, APP_ID: appId }: BareEnv, { userId, packId, externalRef }: Row): Promise<Response> {
+  const items = `SELECT p.name, i.id AS item, i.unit, i.matches, i.priority, i.amount_steps AS steps
+    FROM credit_packs AS p JOIN credit_pack_items AS i ON i.app_id = p.app_id AND i.pack_id = p.id
+    WHERE p.app_id = ? AND p.id = ? ORDER BY i.position`;
+  const { results } = await statement(db, items, appId, packId).all<Row>();
+  const issued = results.map((item) => ({ ...item, id: newId("crb_") }));
+  const account = `INSERT INTO accounts (environment_id, user_id) SELECT CAST(?1 AS INTEGER), ?2 WHERE ${ACCOUNT} IS NULL`;
+  await db.batch([
+    statement(db, account, ENVIRONMENT_ID, userId),
+    statement(db, NEW_BALANCES, ENVIRONMENT_ID, userId, packId, externalRef, Date.now(), JSON.stringify(issued)),
+  ]);
+  const balances = issued.map(({ id, item, steps }) => ({
+    ...{ balanceId: id, packItemId: item, remaining: steps / PER_UNIT, expiresAt: null },
   }));
   return Response.json({ balances, ...balances[0] });
-}
-
-/** The first balance pays all, because the accounts of the benchmark have enough. */
-async function payer(db: D1Database, userId: string): Promise<Row> {
-  const { results } = await db.prepare(ACTIVE).bind(ENVIRONMENT_ID, userId, Date.now()).all<Row>();
-  return results.sort(inOrder)[0];
 }
 
 /** A part of a response: what a balance pays or holds. */
@@ -121,106 +120,52 @@ const partOf = ({ id, pack_id, unit }: Row, steps: number, remainingSteps: numbe
   ...{ amount: steps / PER_UNIT, remaining: remainingSteps / PER_UNIT },
 });
 
-interface Entry {
-  readonly accountId: number;
-  readonly balanceId: string;
-  readonly steps: number;
-  readonly reason: string;
-  readonly eventId?: string;
-  readonly reservationId?: string;
-}
-
-function entry(db: D1Database, { accountId, balanceId, steps, reason, eventId, reservationId }: Entry) {
-  return db
-    .prepare(
-      `INSERT INTO credit_ledger (account_id, seq, balance_id, pack_id, unit, delta_steps, balance_after_steps,
-         previous_seq, reason, cause, written_by, event_id, reservation_id, occurred_at_ms)
-       SELECT account_id, ${lastSeqOf("?1")} + 1, id, pack_id, unit, CAST(?3 AS INTEGER),
-         remaining_steps + CAST(?3 AS INTEGER), last_seq, ?4, iif(?4 = 'event_committed', 'usage', 'hold'), 'cron', ?5, ?6, CAST(?7 AS INTEGER)
-       FROM credit_balances WHERE account_id = ?1 AND id = ?2`,
-    )
-    .bind(accountId, balanceId, steps, reason, eventId ?? null, reservationId ?? null, Date.now());
-}
-
-function usageRow(
-  db: D1Database,
-  accountId: number,
-  eventId: string,
-  event: string,
-  steps: number,
-  reservation: string | null,
-  debits: unknown,
-) {
-  return db
-    .prepare(
-      `INSERT INTO usage_events (account_id, occurred_by_ms, seq, environment_id, event_id, event, count_steps, tokens_steps,
-         occurred_at_ms, received_at_ms, reservation_id, request_hash, debits)
-       SELECT CAST(?2 AS INTEGER), max(CAST(?6 AS INTEGER), coalesce(last.occurred_by_ms, 0)), coalesce(last.seq, 0) + 1,
-         CAST(?1 AS INTEGER), ?3, ?4, 0, CAST(?5 AS INTEGER), CAST(?6 AS INTEGER), CAST(?6 AS INTEGER), ?7, '', ?8
-       FROM (SELECT 1) LEFT JOIN (SELECT occurred_by_ms, seq FROM usage_events WHERE account_id = ?2
-         ORDER BY occurred_by_ms DESC, seq DESC LIMIT 1) AS last`,
-    )
-    .bind(ENVIRONMENT_ID, accountId, eventId, event, steps, Date.now(), reservation, JSON.stringify(debits));
-}
-
-async function usageEvent(db: D1Database, input: Row): Promise<Response> {
-  const { userId, eventId } = input;
-  const balance = await payer(db, userId);
+/** Debits an amount of tokens for an event, in a batch after `first`. */
+async function debit(db: D1Database, balance: Row, input: Row, first: readonly D1PreparedStatement[] = []) {
+  const { account_id: accountId, id: balanceId } = balance;
+  const { eventId, event, reservationId = null } = input;
   const steps = Math.round(input.quantities.tokens * PER_UNIT);
   const debits = [partOf(balance, steps, balance.remaining_steps - steps)];
-  const { account_id: accountId, id: balanceId } = balance;
+  const nowMs = Date.now();
+  const usage = [accountId, eventId, event, steps, nowMs, reservationId, JSON.stringify(debits)];
   await db.batch([
-    usageRow(db, accountId, eventId, input.event, steps, null, debits),
-    entry(db, { accountId, balanceId, steps: -steps, reason: "event_committed", eventId }),
+    ...first,
+    statement(db, NEW_USAGE_EVENT, ENVIRONMENT_ID, ...usage),
+    statement(db, NEW_ENTRY, accountId, balanceId, -steps, "event_committed", eventId, reservationId, nowMs),
   ]);
   return Response.json({ eventId, debits, uncovered: null });
 }
 
-async function reserve(db: D1Database, input: Row): Promise<Response> {
-  const { userId, reservationId, event, quantities } = input;
-  const balance = await payer(db, userId);
+/** The first balance pays all, because the accounts of the benchmark have enough. */
+async function usageEvent(db: D1Database, input: Row): Promise<Response> {
+  const [payer] = await activeBalances(db, input.userId);
+  return debit(db, payer, input);
+}
+
+async function reserve(db: D1Database, { userId, reservationId, event, quantities }: Row): Promise<Response> {
+  const [balance] = await activeBalances(db, userId);
   const { account_id: accountId, id: balanceId, pack_id: packId, unit } = balance;
   const steps = Math.round(quantities.tokens * PER_UNIT);
   const nowMs = Date.now();
   const expiresAtMs = nowMs + 300_000;
   const remainingSteps = balance.remaining_steps - steps;
   const legs = JSON.stringify([{ balanceId, packId, unit, amountSteps: steps, remainingSteps }]);
+  const reservation = [reservationId, accountId, event, JSON.stringify(quantities), legs, nowMs, expiresAtMs];
   await db.batch([
-    db
-      .prepare(
-        `INSERT INTO reservations (environment_id, id, account_id, event, quantities, legs, state, created_at_ms, expires_at_ms,
-           request_hash) VALUES (CAST(? AS INTEGER), ?, CAST(? AS INTEGER), ?, ?, ?, 'open', CAST(? AS INTEGER), CAST(? AS INTEGER), '')`,
-      )
-      .bind(ENVIRONMENT_ID, reservationId, accountId, event, JSON.stringify(quantities), legs, nowMs, expiresAtMs),
-    entry(db, { accountId, balanceId, steps: -steps, reason: "reservation_held", reservationId }),
+    statement(db, NEW_RESERVATION, ENVIRONMENT_ID, ...reservation),
+    statement(db, NEW_ENTRY, accountId, balanceId, -steps, "reservation_held", null, reservationId, nowMs),
   ]);
   const holds = [partOf(balance, steps, remainingSteps)];
   return Response.json({ reservationId, expiresAt: new Date(expiresAtMs).toISOString(), holds });
 }
 
-async function commit(db: D1Database, reservationId: string, input: Row): Promise<Response> {
-  const held = await db
-    .prepare("SELECT * FROM reservations WHERE environment_id = ? AND id = ?")
-    .bind(ENVIRONMENT_ID, reservationId)
-    .first<Row>();
-  const { account_id: accountId } = held;
-  const { eventId } = input;
-  const { balanceId, packId, unit, amountSteps, remainingSteps } = JSON.parse(held.legs)[0];
-  const steps = Math.round(input.quantities.tokens * PER_UNIT);
-  const debits = [partOf({ id: balanceId, pack_id: packId, unit }, steps, remainingSteps + amountSteps - steps)];
-  await db.batch([
-    db
-      .prepare(
-        // The database returns the held credits.
-        `UPDATE reservations SET state = 'committed', settled_at_ms = CAST(? AS INTEGER), settled_event_id = ?, settled_by = 'cron',
-           settled_seq = 1 + (SELECT seq FROM credit_ledger AS l WHERE l.account_id = reservations.account_id ORDER BY seq DESC LIMIT 1)
-         WHERE environment_id = ? AND id = ?`,
-      )
-      .bind(Date.now(), eventId, ENVIRONMENT_ID, reservationId),
-    usageRow(db, accountId, eventId, held.event, steps, reservationId, debits),
-    entry(db, { accountId, balanceId, steps: -steps, reason: "event_committed", eventId, reservationId }),
-  ]);
-  return Response.json({ eventId, debits, uncovered: null });
+async function commit(db: D1Database, reservationId: string, { eventId, quantities }: Row): Promise<Response> {
+  const select = "SELECT * FROM reservations WHERE environment_id = ? AND id = ?";
+  const { account_id, event, legs } = await statement(db, select, ENVIRONMENT_ID, reservationId).first<Row>();
+  const { balanceId, packId, unit, amountSteps, remainingSteps } = JSON.parse(legs)[0];
+  const balance = { account_id, id: balanceId, pack_id: packId, unit, remaining_steps: remainingSteps + amountSteps };
+  const settle = statement(db, SETTLE, Date.now(), eventId, ENVIRONMENT_ID, reservationId);
+  return debit(db, balance, { eventId, event, quantities, reservationId }, [settle]);
 }
 
 export default {

@@ -1,11 +1,7 @@
 import purser from "../../src/index.ts";
 import { d1Of } from "../../test/support/wrapped-d1.ts";
 
-interface Answer {
-  readonly results?: D1Result[];
-  readonly bookmark?: string;
-  readonly error?: string;
-}
+type Answer = { readonly results?: D1Result[]; readonly bookmark?: string; readonly error?: string };
 
 /** Purser over a D1 in another process, which is asked by JSON over HTTP, as D1 is on the platform. */
 function farD1(url: string): D1Database {
