@@ -44,17 +44,17 @@ const steps = (cents: number): number => Math.round(cents * 1_000_000);
 /** A user's payment, its events and its model. */
 class Buyer {
   readonly userId = randomId("u_");
-  readonly told: string[] = [];
+  readonly history: string[] = [];
   readonly model: PaymentModel;
   readonly story: ReturnType<typeof storyOf>;
   readonly #w: PaymentsWorld;
   readonly #call: Client;
 
-  constructor(w: PaymentsWorld, call: Client, told: Pick<StoryOptions, "isTied" | "version">) {
+  constructor(w: PaymentsWorld, call: Client, options: Pick<StoryOptions, "isTied" | "version">) {
     this.#w = w;
     this.#call = call;
-    this.model = new PaymentModel(told, w.clock.now, DAY_MS);
-    this.story = storyOf({ nowS: w.nowS, userId: this.userId, id: randomId(""), ...told });
+    this.model = new PaymentModel(options, w.clock.now, DAY_MS);
+    this.story = storyOf({ nowS: w.nowS, userId: this.userId, id: randomId(""), ...options });
   }
 
   async deliver(name: StoryEvent): Promise<void> {
@@ -62,15 +62,15 @@ class Buyer {
     this.#w.clock.advance(1);
     expect((await this.#w.send(this.story[name], this.#call)).status).toBe(200);
     this.model.take(name);
-    this.told.push(name);
+    this.history.push(name);
   }
 
   async repeat(name: StoryEvent): Promise<void> {
-    expect((await this.#w.send(this.story[name], this.#call)).body.outcome, this.told.join()).toBe("ignored");
+    expect((await this.#w.send(this.story[name], this.#call)).body.outcome, this.history.join()).toBe("ignored");
   }
 
   async compare(): Promise<void> {
-    expect(await this.#w.standing(this.userId), this.told.join()).toEqual(this.model.standing);
+    expect(await this.#w.standing(this.userId), this.history.join()).toEqual(this.model.standing);
   }
 }
 
@@ -131,7 +131,7 @@ async function live(random: Random): Promise<void> {
   const w = await paymentsWorld({}, 1);
   const call = makeClient(w.clock, {}, randomId, inTurn(2));
   const buyer = new Buyer(w, call, random.pick(TELLINGS));
-  const { model, told, userId } = buyer;
+  const { model, history, userId } = buyer;
   const use = { userId, event: "chat" };
   const post = (path: string, body: object) => call("POST", `/api/v1/usage/${path}`, { key: w.app.keys.sk_live, body });
   const act = async (kind: "debit" | "hold" | "release" | "commit" | "wait" | "cron"): Promise<void> => {
@@ -140,11 +140,11 @@ async function live(random: Random): Promise<void> {
     const [holdId] = model.holds.keys();
     if (kind === "debit") {
       const { status } = await post("events", { ...use, eventId: randomId("e_"), quantities });
-      expect(status, told.join()).toBe(model.spend(steps(cents)) ? 200 : 402);
+      expect(status, history.join()).toBe(model.spend(steps(cents)) ? 200 : 402);
     } else if (kind === "hold") {
       const [id, seconds] = [randomId("res_"), random.pick([60, 86_400])];
       const body = { ...use, reservationId: id, quantities, expiresInSeconds: seconds };
-      expect((await post("reservations", body)).status, told.join()).toBe(
+      expect((await post("reservations", body)).status, history.join()).toBe(
         model.spend(steps(cents), { id, seconds }) ? 200 : 402,
       );
     } else if (kind === "wait") w.clock.advance(random.pick([59_000, 61_000, DAY_MS / 2]));
@@ -157,9 +157,9 @@ async function live(random: Random): Promise<void> {
       model.release(holdId);
     } else {
       const { status } = await post(`reservations/${holdId}/commit`, { eventId: randomId("e_"), quantities });
-      expect(status, told.join()).toBe(model.commit(holdId, steps(cents)) ? 200 : 402);
+      expect(status, history.join()).toBe(model.commit(holdId, steps(cents)) ? 200 : 402);
     }
-    told.push(`${kind} ${cents}`);
+    history.push(`${kind} ${cents}`);
   };
   for (let turn = 0; turn < 20; turn++) {
     const kind = random.weighted({ event: 8, debit: 2, hold: 3, release: 1, commit: 1, wait: 2, cron: 1 });
@@ -232,7 +232,7 @@ describe("Stripe's event during which a trip to the database fails", () => {
           faulty.plan(null);
           if (answer.status !== 200) expect(answer.status).toBe(503);
           await buyer.deliver(name);
-          buyer.told.push(`${fault} ${at}`);
+          buyer.history.push(`${fault} ${at}`);
           await buyer.compare();
         }
       }

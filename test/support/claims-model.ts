@@ -105,7 +105,7 @@ export class ClaimsModel {
     const ids = levels.flat();
     const hasEvents = this.#isPersons(id);
     const holdingsOf = (kind: ModelHolding["kind"]) =>
-      this.#holdings.filter((held) => held.kind === kind && ids.includes(held.id)).map(({ holdingId }) => holdingId);
+      this.#holdings.filter((holding) => holding.kind === kind && ids.includes(holding.id)).map(({ holdingId }) => holdingId);
     const holdingIds = {
       balance: holdingsOf("balance"),
       usage: holdingsOf("usage"),
@@ -159,8 +159,8 @@ export class ClaimsModel {
   }
 
   #isUser(id: string): boolean {
-    const proves = (held: ModelHolding) => held.kind !== "consent" || held.isDevice !== true;
-    return this.#users.has(id) || this.#holdings.some((held) => held.id === id && proves(held));
+    const makesUser = (holding: ModelHolding) => holding.kind !== "consent" || holding.isDevice !== true;
+    return this.#users.has(id) || this.#holdings.some((holding) => holding.id === id && makesUser(holding));
   }
 
   #isDevice(id: string): boolean {
@@ -196,8 +196,8 @@ export class ClaimsModel {
     return levels;
   }
 
-  #entryOf(distinctId: string, asked: string): ModelDistinctId {
-    const claim = distinctId === asked ? undefined : this.#claims.get(distinctId);
+  #entryOf(distinctId: string, exportedId: string): ModelDistinctId {
+    const claim = distinctId === exportedId ? undefined : this.#claims.get(distinctId);
     if (claim === undefined) return { distinctId, via: null, claimedBy: null, isVerified: false };
     return { distinctId, via: claim.via, claimedBy: claim.claimer, isVerified: claim.isVerified };
   }

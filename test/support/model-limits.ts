@@ -72,9 +72,9 @@ export function createLimits(clock: { now: () => number }, countedOf: (userId: s
       limits.flatMap((limit) => {
         const { limitId, name, unit } = limit;
         const { used, amount, endMs } = standing(limit, use.userId);
-        const asked = stepsOf(limit, use);
-        if (asked === 0n || amount === null || used + asked <= amount) return [];
-        const [amounts, resetsAt] = [[amount, used, asked].map((steps) => fromSteps(unit, steps)), timeText(endMs)];
+        const steps = stepsOf(limit, use);
+        if (steps === 0n || amount === null || used + steps <= amount) return [];
+        const [amounts, resetsAt] = [[amount, used, steps].map((each) => fromSteps(unit, each)), timeText(endMs)];
         return [{ limitId, name, unit, amount: amounts[0], used: amounts[1], asked: amounts[2], resetsAt }];
       }),
     /** A user's usage of each limit (Q6). */

@@ -383,10 +383,10 @@ describe("an interrupted erasure", () => {
     const call = makeClient(clock, {}, randomId, inTurn(4));
     const key = app.keys.sk_live;
     const post = (path: string, body: object) => call("POST", path, { key, body });
-    const events = [{ event: "seen", distinct_id: ANA, properties: { told: ANA } }];
+    const events = [{ event: "seen", distinct_id: ANA, properties: { note: ANA } }];
     const storm = Array.from({ length: 4 }, (_, n) => [
       post("/api/v1/credits/grant", { userId: ANA, packId: "Two", notes: ANA }),
-      post("/api/v1/usage/events", { eventId: `${ANA}-${n}`, userId: ANA, ...chat, properties: { told: ANA } }),
+      post("/api/v1/usage/events", { eventId: `${ANA}-${n}`, userId: ANA, ...chat, properties: { note: ANA } }),
       post("/api/v1/usage/reservations", { userId: ANA, ...chat, reservationId: `res_Zq7ana${n}` }),
       post("/api/v1/consent", { distinctId: ANA, purpose: ANA, decision: "denied" }),
       call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: events } }),
