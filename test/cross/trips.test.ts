@@ -42,10 +42,10 @@ async function makeWorld() {
 type Isolate = ReturnType<World["isolate"]>;
 const use = { event: "chat", quantities: { count: 0, tokens: 1 } };
 
-const grant = ({ post }: Isolate, tag: string) =>
+const sendGrant = ({ post }: Isolate, tag: string) =>
   post(`${CREDITS}/grant`, { userId: "u", packId: "Pack", externalRef: tag });
-const spend = ({ post }: Isolate, tag: string) => post(`${USAGE}/events`, { ...use, userId: "u", eventId: tag });
-const reserve = ({ post }: Isolate, tag: string) =>
+const sendEvent = ({ post }: Isolate, tag: string) => post(`${USAGE}/events`, { ...use, userId: "u", eventId: tag });
+const sendReservation = ({ post }: Isolate, tag: string) =>
   post(`${USAGE}/reservations`, { ...use, userId: "u", reservationId: `res_${tag}` });
 const consent = { distinctId: "u", purpose: "p", decision: "granted" };
 const taggedEvent = (tag: string, properties = {}) => ({
@@ -122,7 +122,7 @@ const operations: readonly Operation[] = [
     cold: 1,
     warm: 1,
     to: "replica",
-    prepare: reserve,
+    prepare: sendReservation,
     run: ({ get }, tag) => get(`${USAGE}/reservations/res_${tag}`),
   },
   {
@@ -132,8 +132,14 @@ const operations: readonly Operation[] = [
     to: "replica",
     run: ({ call }, tag) => call("POST", "/flags/", { body: { api_key: tag } }),
   },
-  { name: "grant", cold: 2, warm: 2, run: grant },
-  { name: "grant, replayed", cold: 1, warm: 1, prepare: (at) => grant(at, "same"), run: (at) => grant(at, "same") },
+  { name: "grant", cold: 2, warm: 2, run: sendGrant },
+  {
+    name: "grant, replayed",
+    cold: 1,
+    warm: 1,
+    prepare: (at) => sendGrant(at, "same"),
+    run: (at) => sendGrant(at, "same"),
+  },
   {
     name: "revoke",
     cold: 2,
@@ -148,7 +154,7 @@ const operations: readonly Operation[] = [
     name: "refund",
     cold: 2,
     warm: 2,
-    prepare: (at, tag) => grant(at, `order ${tag}`),
+    prepare: (at, tag) => sendGrant(at, `order ${tag}`),
     run: ({ post }, tag) =>
       post(`${CREDITS}/refund`, {
         userId: "u",
@@ -164,13 +170,13 @@ const operations: readonly Operation[] = [
     prepare: ({ post }) => post(`${CREDITS}/refund`, { userId: "u", externalRef: "a", refundRef: "re" }),
     run: ({ post }) => post(`${CREDITS}/refund`, { userId: "u", externalRef: "a", refundRef: "re" }),
   },
-  { name: "usage event", cold: 2, warm: 1, run: spend },
+  { name: "usage event", cold: 2, warm: 1, run: sendEvent },
   {
     name: "usage event, replayed",
     cold: 1,
     warm: 2,
-    prepare: (at) => spend(at, "same"),
-    run: (at) => spend(at, "same"),
+    prepare: (at) => sendEvent(at, "same"),
+    run: (at) => sendEvent(at, "same"),
   },
   {
     name: "usage events, 100 of one user",
@@ -182,12 +188,12 @@ const operations: readonly Operation[] = [
         Array.from({ length: 100 }, (_, index) => ({ ...use, userId: "u", eventId: `${tag} ${index}` })),
       ),
   },
-  { name: "reserve", cold: 2, warm: 1, run: reserve },
+  { name: "reserve", cold: 2, warm: 1, run: sendReservation },
   {
     name: "commit",
     cold: 2,
     warm: 1,
-    prepare: reserve,
+    prepare: sendReservation,
     run: ({ post }, tag) =>
       post(`${USAGE}/reservations/res_${tag}/commit`, { eventId: tag, quantities: use.quantities }),
   },
@@ -195,14 +201,14 @@ const operations: readonly Operation[] = [
     name: "release",
     cold: 2,
     warm: 1,
-    prepare: reserve,
+    prepare: sendReservation,
     run: ({ post }, tag) => post(`${USAGE}/reservations/res_${tag}/release`, {}),
   },
   {
     name: "extend",
     cold: 2,
     warm: 1,
-    prepare: reserve,
+    prepare: sendReservation,
     run: ({ post }, tag) => post(`${USAGE}/reservations/res_${tag}/extend`, { expiresInSeconds: 600 }),
   },
   { name: "consent", cold: 1, warm: 1, run: ({ post }) => post("/api/v1/consent", consent) },
@@ -265,14 +271,14 @@ describe.each(operations)("$name", ({ cold, warm, to, prepare, run }) => {
     // A route with its key in the body gets the key as its tag.
     const isKeyed = /api_key: tag/.test(run.toString());
     const tagOf = (tag: string) => (isKeyed ? app.keys.pk_live : tag);
-    for (const order of ["a", "b"]) expect((await grant(first, order)).status).toBe(200);
+    for (const order of ["a", "b"]) expect((await sendGrant(first, order)).status).toBe(200);
     await prepare?.(first, tagOf("cold"));
     const fresh = isolate();
     const answer = await run(fresh, tagOf("cold"));
     expect(answer.status, JSON.stringify(answer.body)).toBe(200);
     expectWithin(fresh.spent(), cold, to);
 
-    expect((await spend(fresh, "warming")).status).toBe(200);
+    expect((await sendEvent(fresh, "warming")).status).toBe(200);
     await prepare?.(fresh, tagOf("warm"));
     fresh.spent();
     expect((await run(fresh, tagOf("warm"))).status).toBe(200);
@@ -283,7 +289,7 @@ describe.each(operations)("$name", ({ cold, warm, to, prepare, run }) => {
 describe("an export", () => {
   it("of a small person takes at most two trips: for the opening with the first page, and for the record of its completion", async () => {
     const { first, isolate } = await makeWorld();
-    await grant(first, "a");
+    await sendGrant(first, "a");
     const { downloadUrl } = (await first.post("/api/v1/export-person", { distinctId: "u" })).body;
     const fresh = isolate();
     expect((await fresh.call("GET", downloadUrl)).status).toBe(200);

@@ -49,7 +49,7 @@ export async function erasureWorld(bindings: Bindings = {}): Promise<ErasureWorl
 }
 
 const consentTexts = { source: text("source"), method: text("method"), noticeVersion: text("notice") };
-const chat = (tokens: number) => ({ event: "chat.completed", model: "large", quantities: { tokens } });
+const chatUsage = (tokens: number) => ({ event: "chat.completed", model: "large", quantities: { tokens } });
 
 /** Stores all kinds of data about a person: Ana, her device, and her id in another system. */
 export async function fillPerson({ app, call, clock, post }: ErasureWorld, userId = ANA): Promise<void> {
@@ -59,15 +59,20 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   const { body: granted } = await grant({ externalRef: `order-${tag}` });
   await grant({ externalRef: `order-2-${tag}` });
   const { body: other } = await grant({});
-  await write("usage/events", { eventId: `e1-${tag}`, userId, ...chat(30), properties: { note: text("a property") } });
+  await write("usage/events", {
+    eventId: `e1-${tag}`,
+    userId,
+    ...chatUsage(30),
+    properties: { note: text("a property") },
+  });
   const large = { note: text("much").repeat(100) };
-  await write("usage/events", { eventId: `e5-${tag}`, userId, ...chat(3), properties: large });
+  await write("usage/events", { eventId: `e5-${tag}`, userId, ...chatUsage(3), properties: large });
   await write("usage/events", { eventId: `e2-${tag}`, userId, event: "seen", quantities: { count: 0 } });
   const reserve = (name: string, more: object) =>
     write("usage/reservations", {
       reservationId: `res_${name}_${app.environments.live.id}`,
       userId,
-      ...chat(10),
+      ...chatUsage(10),
       ...more,
     });
   const id = (name: string) => `usage/reservations/res_${name}_${app.environments.live.id}`;
@@ -83,7 +88,7 @@ export async function fillPerson({ app, call, clock, post }: ErasureWorld, userI
   await write(`${id("Zq7anarelease")}/release`, {});
   await reserve("Zq7anacharged", { onExpiry: "charge", expiresInSeconds: 1 });
   clock.advance(2_000);
-  await write("usage/events", { eventId: `e4-${tag}`, userId, ...chat(1) });
+  await write("usage/events", { eventId: `e4-${tag}`, userId, ...chatUsage(1) });
   await write("credits/refund", {
     ...{ userId, externalRef: `order-2-${tag}`, refundRef: `refund-${tag}`, share: { part: 1, of: 4 } },
     reason: text("a reason"),

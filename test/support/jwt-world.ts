@@ -72,17 +72,17 @@ export async function sign(
   return `${signed}.${encodeBase64url(new Uint8Array(await crypto.subtle.sign(algorithm, imported, utf8(signed))))}`;
 }
 
-let published: readonly unknown[] = [];
+let publishedKeys: readonly unknown[] = [];
 /** Serves the published keys. Call it before each test. */
 export function mockKeyServer(): void {
-  vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: published }));
+  vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: publishedKeys }));
 }
 
 export const hs256: EndUserSetting = { type: "hs256", secret: END_USER_SECRET, ...BOUNDS };
 
 /** Publishes keys. Returns a setting that uses them, and an isolate that has not fetched them. */
 export function publish(keys: readonly unknown[]): { setting: EndUserSetting; isolate: object } {
-  published = keys;
+  publishedKeys = keys;
   return { setting: { type: "jwks", url: `https://keys.example/${crypto.randomUUID()}`, ...BOUNDS }, isolate: {} };
 }
 

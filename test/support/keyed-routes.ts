@@ -31,10 +31,12 @@ export interface KeyedRoute {
 }
 
 const use = { event: "chat.done", quantities: { count: 0, tokens: 0.001 } };
-const body = (path: string, fields: object): Request => ({ path, body: { userId: "u", ...fields } });
-const reserve = (tag: string) => body(`${USAGE}/reservations`, { ...use, reservationId: `res_${tag}` });
-const recur = (tag: string) => body(RECURRING, { recurringId: `rec_${tag}`, packId: "Pack", every: "month" });
-const consent = (tag: string) => ({
+const userRequest = (path: string, fields: object): Request => ({ path, body: { userId: "u", ...fields } });
+const reservationRequest = (tag: string) =>
+  userRequest(`${USAGE}/reservations`, { ...use, reservationId: `res_${tag}` });
+const recurringRequest = (tag: string) =>
+  userRequest(RECURRING, { recurringId: `rec_${tag}`, packId: "Pack", every: "month" });
+const consentRequest = (tag: string) => ({
   path: "/api/v1/consent",
   body: { distinctId: "u", purpose: tag, decision: "granted" },
 });
@@ -94,12 +96,12 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     writes: false,
     request: (_, token) => ({ path: `${RECURRING}?userId=u`, headers: { "x-user-token": token } }),
   },
-  { name: "recurring grant", kind: "sk_live", writes: true, request: recur },
+  { name: "recurring grant", kind: "sk_live", writes: true, request: recurringRequest },
   {
     name: "end of a recurring grant",
     kind: "sk_live",
     writes: true,
-    before: recur,
+    before: recurringRequest,
     request: (tag) => ({ path: `${RECURRING}/rec_${tag}/cancel`, body: { at: "now" } }),
   },
   { name: "usage limits", kind: "sk_live", writes: false, request: () => ({ path: `${USAGE}/limits?userId=u` }) },
@@ -114,23 +116,28 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     name: "reservation",
     kind: "sk_live",
     writes: false,
-    before: reserve,
+    before: reservationRequest,
     request: (tag) => ({ path: `${USAGE}/reservations/res_${tag}` }),
   },
-  { name: "plan", kind: "sk_live", writes: false, request: () => body("/api/v1/credits/plan", use) },
-  { name: "grant", kind: "sk_live", writes: true, request: () => body("/api/v1/credits/grant", { packId: "Pack" }) },
+  { name: "plan", kind: "sk_live", writes: false, request: () => userRequest("/api/v1/credits/plan", use) },
+  {
+    name: "grant",
+    kind: "sk_live",
+    writes: true,
+    request: () => userRequest("/api/v1/credits/grant", { packId: "Pack" }),
+  },
   {
     name: "refund",
     kind: "sk_live",
     writes: true,
-    before: (tag) => body("/api/v1/credits/grant", { packId: "Pack", externalRef: `order ${tag}` }),
-    request: (tag) => body("/api/v1/credits/refund", { externalRef: `order ${tag}`, refundRef: "re" }),
+    before: (tag) => userRequest("/api/v1/credits/grant", { packId: "Pack", externalRef: `order ${tag}` }),
+    request: (tag) => userRequest("/api/v1/credits/refund", { externalRef: `order ${tag}`, refundRef: "re" }),
   },
   {
     name: "usage event",
     kind: "sk_live",
     writes: true,
-    request: (tag) => body(`${USAGE}/events`, { ...use, eventId: tag }),
+    request: (tag) => userRequest(`${USAGE}/events`, { ...use, eventId: tag }),
   },
   {
     name: "list of usage events",
@@ -150,12 +157,12 @@ export const keyedRoutes: readonly KeyedRoute[] = [
       body: ["a", "b"].map((part) => ({ userId: "u", ...use, eventId: `${tag} ${part}` })),
     }),
   },
-  { name: "reserve", kind: "sk_live", writes: true, request: reserve },
+  { name: "reserve", kind: "sk_live", writes: true, request: reservationRequest },
   {
     name: "commit",
     kind: "sk_live",
     writes: true,
-    before: reserve,
+    before: reservationRequest,
     request: (tag) => ({
       path: `${USAGE}/reservations/res_${tag}/commit`,
       body: { eventId: tag, quantities: use.quantities },
@@ -165,22 +172,22 @@ export const keyedRoutes: readonly KeyedRoute[] = [
     name: "release",
     kind: "sk_live",
     writes: true,
-    before: reserve,
+    before: reservationRequest,
     request: (tag) => ({ path: `${USAGE}/reservations/res_${tag}/release`, body: {} }),
   },
   {
     name: "extend",
     kind: "sk_live",
     writes: true,
-    before: reserve,
+    before: reservationRequest,
     request: (tag) => ({ path: `${USAGE}/reservations/res_${tag}/extend`, body: { expiresInSeconds: 600 } }),
   },
-  { name: "consent", kind: "sk_live", writes: true, request: consent },
+  { name: "consent", kind: "sk_live", writes: true, request: consentRequest },
   {
     name: "consent of an end-user",
     kind: "pk_live",
     writes: true,
-    request: (tag, token) => ({ ...consent(tag), headers: { "x-user-token": token } }),
+    request: (tag, token) => ({ ...consentRequest(tag), headers: { "x-user-token": token } }),
   },
   { name: "capture", kind: "sk_live", writes: true, request: v1 },
   { name: "capture from a browser", kind: "pk_live", writes: true, request: v1 },

@@ -3,57 +3,58 @@ import { expectOk, type Operation, type Scene } from "./operation.ts";
 import type { Answer } from "./world.ts";
 
 /** Sends a request of the administrator. Created things are named after the scene's user, so that their rows can be found. */
-const admin = (scene: Scene, method: string, path: string, body?: object): Promise<Answer> =>
+const sendAsAdmin = (scene: Scene, method: string, path: string, body?: object): Promise<Answer> =>
   scene.send(method, `/api/v1/admin/apps${path}`, body, env.ADMIN_TOKEN);
 
 const items = [{ amount: 2.5, unit: "tokens", matches: [{ event: "chat.*" }] }];
 
 const makePack = async (scene: Scene): Promise<string> => {
-  const answer = await expectOk(admin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }));
+  const answer = await expectOk(sendAsAdmin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }));
   return `/${scene.appId}/packs/${answer.body.packId}`;
 };
 
-const key = (scene: Scene) => ({ kind: "secret", mode: "test", name: scene.userId });
+const keyInput = (scene: Scene) => ({ kind: "secret", mode: "test", name: scene.userId });
 
 export const adminOperations: readonly Operation[] = [
   {
     name: "creation of an application",
     isIdempotent: false,
-    prepare: async (scene) => () => admin(scene, "POST", "", { name: scene.userId }),
+    prepare: async (scene) => () => sendAsAdmin(scene, "POST", "", { name: scene.userId }),
   },
   {
     name: "creation of a key",
     isIdempotent: false,
-    prepare: async (scene) => () => admin(scene, "POST", `/${scene.appId}/keys`, key(scene)),
+    prepare: async (scene) => () => sendAsAdmin(scene, "POST", `/${scene.appId}/keys`, keyInput(scene)),
   },
   {
     name: "revocation of a key",
     isIdempotent: true,
     prepare: async (scene) => {
-      const { keyId } = (await expectOk(admin(scene, "POST", `/${scene.appId}/keys`, key(scene)))).body;
-      return () => admin(scene, "DELETE", `/${scene.appId}/keys/${keyId}`);
+      const { keyId } = (await expectOk(sendAsAdmin(scene, "POST", `/${scene.appId}/keys`, keyInput(scene)))).body;
+      return () => sendAsAdmin(scene, "DELETE", `/${scene.appId}/keys/${keyId}`);
     },
   },
   {
     name: "change of the end-user setting",
     isIdempotent: true,
     prepare: async (scene) => {
-      const { appId } = (await expectOk(admin(scene, "POST", "", { name: scene.userId }))).body;
+      const { appId } = (await expectOk(sendAsAdmin(scene, "POST", "", { name: scene.userId }))).body;
       const setting = { type: "hs256", secret: "a secret of more than thirty-two bytes" };
-      return () => admin(scene, "PUT", `/${appId}/end-user-auth`, { mode: "test", setting });
+      return () => sendAsAdmin(scene, "PUT", `/${appId}/end-user-auth`, { mode: "test", setting });
     },
   },
   {
     name: "creation of a pack",
     isIdempotent: false,
-    prepare: async (scene) => () => admin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }),
+    prepare: async (scene) => () =>
+      sendAsAdmin(scene, "POST", `/${scene.appId}/packs`, { packName: scene.userId, items }),
   },
   {
     name: "change of a pack",
     isIdempotent: false,
     prepare: async (scene) => {
       const path = await makePack(scene);
-      return () => admin(scene, "PATCH", path, { defaultExpiryDays: 30, items: [...items, ...items] });
+      return () => sendAsAdmin(scene, "PATCH", path, { defaultExpiryDays: 30, items: [...items, ...items] });
     },
   },
   {
@@ -61,7 +62,7 @@ export const adminOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       const path = await makePack(scene);
-      return () => admin(scene, "POST", `${path}/archive`);
+      return () => sendAsAdmin(scene, "POST", `${path}/archive`);
     },
   },
   {
@@ -69,8 +70,8 @@ export const adminOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       const path = await makePack(scene);
-      await expectOk(admin(scene, "POST", `${path}/archive`));
-      return () => admin(scene, "POST", `${path}/restore`);
+      await expectOk(sendAsAdmin(scene, "POST", `${path}/archive`));
+      return () => sendAsAdmin(scene, "POST", `${path}/restore`);
     },
   },
 ];

@@ -10,7 +10,7 @@ import type { Answer } from "./world.ts";
 const grantUnder = (scene: Scene, externalRef: string): Promise<Answer> =>
   expectOk(scene.send("POST", `${CREDITS}/grant`, { userId: scene.userId, packId: "Two", externalRef }));
 
-const refund = (scene: Scene, more: object) => ({
+const refundBody = (scene: Scene, more: object) => ({
   ...{ userId: scene.userId, externalRef: "order-1", refundRef: idOf(scene, "refund"), reason: "refunded" },
   ...more,
 });
@@ -40,7 +40,7 @@ const creditOperations: readonly Operation[] = [
     isIdempotent: true,
     prepare: async (scene) => {
       await grantUnder(scene, "order-1");
-      return () => scene.send("POST", `${CREDITS}/refund`, refund(scene, { share: { part: 1, of: 3 } }));
+      return () => scene.send("POST", `${CREDITS}/refund`, refundBody(scene, { share: { part: 1, of: 3 } }));
     },
   },
   {
@@ -49,12 +49,12 @@ const creditOperations: readonly Operation[] = [
     prepare: async (scene) => {
       await grantUnder(scene, "order-1");
       await expectOk(
-        scene.send("POST", `${CREDITS}/refund`, refund(scene, { share: { part: 1, of: 3 }, refundRef: "first" })),
+        scene.send("POST", `${CREDITS}/refund`, refundBody(scene, { share: { part: 1, of: 3 }, refundRef: "first" })),
       );
       const hold = { ...chat(scene, 100, 1), reservationId: reservationOf(scene), expiresInSeconds: 1 };
       await expectOk(scene.send("POST", `${USAGE}/reservations`, hold));
       scene.clock.advance(2_000);
-      return () => scene.send("POST", `${CREDITS}/refund`, refund(scene, {}));
+      return () => scene.send("POST", `${CREDITS}/refund`, refundBody(scene, {}));
     },
   },
   {

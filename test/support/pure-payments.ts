@@ -86,7 +86,7 @@ export function takePurely(books: PureBooks, shop: PureShop, change: PaymentChan
     }
     if (step.kind === "grant") {
       const terms = { currency: setting.currency, note: change.note, nowMs, packOf, trials: trialsOf(books) };
-      const granted = grant(books, read, step.offers, terms);
+      const granted = grantOffers(books, read, step.offers, terms);
       if (typeof granted === "string") refusal = granted;
     }
   }
@@ -96,7 +96,7 @@ const EMPTY = { motions: [], lines: [], debts: [], payers: [] };
 const trialsOf = (books: PureBooks): Set<string> =>
   new Set(Object.keys(books.balances).flatMap((id) => /^crb_of_(stripe:trial:.*)_\d+$/.exec(id)?.[1] ?? []));
 
-function grant(
+function grantOffers(
   books: PureBooks,
   read: EventBooks,
   offers: readonly Offer[],

@@ -97,7 +97,7 @@ function verify({ entries, balances }: Books, size: number, room = 3_000): Flaw[
   return flaws;
 }
 
-const named = (flaws: readonly Flaw[]) =>
+const flawNames = (flaws: readonly Flaw[]) =>
   [...new Set(flaws.map(({ balanceId, kind }) => `${kind} ${balanceId}`))].sort();
 
 const rounds = fc.array(fc.record({ balance: fc.nat(8), part: fc.integer({ min: -400, max: 200 }) }), {
@@ -168,9 +168,9 @@ describe("the verification of a ledger", () => {
       fc.property(rounds, size, room, planting, (moves, pages, characters, { kind, at, steps }) => {
         const books = soundBooks(moves);
         PLANTINGS[kind]?.(books, at, steps);
-        const whole = named(verify(books, 100));
+        const whole = flawNames(verify(books, 100));
         expect(whole).not.toEqual([]);
-        expect(named(verify(books, pages, characters))).toEqual(whole);
+        expect(flawNames(verify(books, pages, characters))).toEqual(whole);
       }),
       { numRuns: 1_000 },
     );

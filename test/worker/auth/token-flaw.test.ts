@@ -33,9 +33,9 @@ const byKey = (key: CryptoKey, alg: string, kid: string): Sign => {
   return (claims, header = {}) => new SignJWT(claims).setProtectedHeader({ alg, kid, ...header }).sign(key);
 };
 
-let published: JWK[] = [];
+let publishedKeys: JWK[] = [];
 beforeEach(() => {
-  vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: published }));
+  vi.spyOn(globalThis, "fetch").mockImplementation(async () => Response.json({ keys: publishedKeys }));
 });
 
 const SIGNERS: Readonly<Record<"hs256" | "jwks", () => Promise<Signer>>> = {
@@ -48,7 +48,7 @@ const SIGNERS: Readonly<Record<"hs256" | "jwks", () => Promise<Signer>>> = {
   jwks: async () => {
     const pair = await generateKeyPair("ES256", { extractable: true });
     const other = await generateKeyPair("ES256", { extractable: true });
-    published = [{ ...(await exportJWK(pair.publicKey)), kid: "first", alg: "ES256" }];
+    publishedKeys = [{ ...(await exportJWK(pair.publicKey)), kid: "first", alg: "ES256" }];
     return {
       setting: { type: "jwks", url: `${JWKS_URL}?${crypto.randomUUID()}`, ...BOUNDS },
       sign: byKey(pair.privateKey, "ES256", "first"),

@@ -53,14 +53,14 @@ const adjustment = (id: string) => `INSERT INTO credit_adjustments (
     environment_id, id, account_id, balance_id, seq, request_hash
   ) VALUES (${ENVIRONMENT}, '${id}', ${ACCOUNT}, 'crb_c1', 2, 'hash')`;
 
-const refund = (ordinal: number, refundRef: string) => `INSERT INTO credit_refunds (
+const insertRefund = (ordinal: number, refundRef: string) => `INSERT INTO credit_refunds (
     account_id, external_ref, ordinal, refund_ref, pack_ids, first_seq, last_seq, request_hash
   ) VALUES (${ACCOUNT}, 'order', ${ordinal}, '${refundRef}', '[]', 2, 2, 'hash')`;
 
 const pack = (id: string) =>
   `INSERT INTO credit_packs (app_id, id, name, name_key, created_at_ms) VALUES ('app_constraint', '${id}', 'Gold', 'gold', 1)`;
 
-const consent = `INSERT INTO consent_log (
+const insertConsent = `INSERT INTO consent_log (
     environment_id, distinct_id, seq, id, purpose, decision, occurred_at_ms, received_at_ms
   ) VALUES (${ENVIRONMENT}, 'd', 1, 'con_1', 'ads', 'denied', 1, 1)`;
 
@@ -156,7 +156,7 @@ const violations: Record<Constraint, readonly string[]> = {
     entry(2, -1_000, 0, 1, 1),
     "UPDATE credit_balances SET revoked_at_ms = 2 WHERE id = 'crb_c1'",
   ],
-  credit_refunds_gapless: [refund(1, "a"), refund(1, "b")],
+  credit_refunds_gapless: [insertRefund(1, "a"), insertRefund(1, "b")],
   guard_balance: ["INSERT INTO guards (name, holds) VALUES ('balance', 0)"],
   credit_ledger_seq_gapless: [balance("crb_c1", 1), entry(3, -1, 999, 1)],
   credit_ledger_follows_balance: [balance("crb_c1", 1), entry(2, -1, 998, 1)],
@@ -185,7 +185,7 @@ const violations: Record<Constraint, readonly string[]> = {
   distinct_ids_claims_made: [id("a"), "UPDATE distinct_ids SET claims_made = 1001"],
   distinct_ids_no_circle: [id("a"), id("b"), id("c"), claim("a", "b", 1), claim("b", "c", 1), claim("c", "a", 1)],
   id_properties_version: [idProperties(1), idProperties(2), idProperties(2)],
-  consent_log_seq_gapless: [consent, consent],
+  consent_log_seq_gapless: [insertConsent, insertConsent],
   export_audit_seq_gapless: [audit, audit],
   usage_summed_once: [`INSERT INTO usage_summed VALUES (${ENVIRONMENT}, ${ACCOUNT}, 1, 1, 1)`],
   usage_limit_reached: [

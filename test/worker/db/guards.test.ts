@@ -99,7 +99,7 @@ const WAYS = ["INSERT", REPLACE, "INSERT OR FAIL", "REPLACE"];
 const nextEntry = { seq: LAST_SEQ + 1, delta_steps: -90, balance_after_steps: 500, previous_seq: 6 };
 const ofRevoked = { seq: LAST_SEQ + 1, balance_id: REVOKED, previous_seq: LAST_SEQ, is_revoked: 1 };
 const third = { seq: 3, event_id: "e3", occurred_by_ms: 10 };
-const settle = (state: string) => `UPDATE reservations
+const settleSql = (state: string) => `UPDATE reservations
   SET state = '${state}', settled_at_ms = 5, settled_by = 'cron', settled_seq = ${LAST_SEQ + 1} WHERE id = 'res_w'`;
 /** Settles through the view, after the reservation's end, which is far in the future. */
 const settleInView = (state: string, charges = "NULL") => `INSERT INTO settlements VALUES
@@ -668,17 +668,17 @@ const attacks: Readonly<Record<string, Attack>> = {
     says: "reservations_settled_once",
     sql: [
       ...["open", "committed", "expired", "released"].map((state) => [
-        settle("released"),
+        settleSql("released"),
         `UPDATE reservations SET state = '${state}' WHERE id = 'res_w'`,
       ]),
-      [settle("expired"), "UPDATE reservations SET settled_event_id = 'e9', settled_seq = 1 WHERE id = 'res_w'"],
+      [settleSql("expired"), "UPDATE reservations SET settled_event_id = 'e9', settled_seq = 1 WHERE id = 'res_w'"],
     ],
   },
   reservations_return: {
     says: PASSED,
     // In each way of settling the holds return, and the revoked balance gives up its part again.
     sql: ["released", "committed", "expired"].flatMap((state) =>
-      [settle(state), settleInView(state)].map((sql) => [
+      [settleSql(state), settleInView(state)].map((sql) => [
         sql,
         holds(
           `(SELECT group_concat(balance_id || ' ' || delta_steps || ' ' || reason, ', ' ORDER BY seq) IS '${[
@@ -709,7 +709,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       // Returns while it is open, again after it is settled, or with another balance, amount, reason or reservation.
       ...WAYS.map((verb) => returned({}, verb)),
       ...[{}, { reason: "reservation_expired" }, { delta_steps: 9, balance_after_steps: 609 }].map((given) => [
-        settle("released"),
+        settleSql("released"),
         returned({ seq: LAST_SEQ + 4, previous_seq: LAST_SEQ + 2, balance_after_steps: 610, ...given }),
       ]),
       returned({ reservation_id: null }),

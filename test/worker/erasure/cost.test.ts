@@ -26,7 +26,7 @@ async function world() {
   return { ...world, counted: post };
 }
 
-const chat = { event: "chat.done", quantities: { tokens: 1 } };
+const oneToken = { event: "chat.done", quantities: { tokens: 1 } };
 
 it.each([1, 40, 400])(
   "a dry run takes one trip and writes nothing, an erasure takes seven trips, and a repeat three: %i rows of each kind",
@@ -76,7 +76,7 @@ it("a tombstone adds no trip and no row written to the writes of others", async 
   const { counted, app } = await world();
   const costs = async (n: number) => {
     await counted("credits/grant", { userId: "bo", packId: "Two" });
-    const { cost: event } = await counted("usage/events", { eventId: `${n}`, userId: "bo", ...chat });
+    const { cost: event } = await counted("usage/events", { eventId: `${n}`, userId: "bo", ...oneToken });
     const { cost: consent } = await counted("consent", { distinctId: "bo", purpose: "ads", decision: "denied" });
     const { cost: seen } = await counted("batch/", {
       api_key: app.keys.sk_live,

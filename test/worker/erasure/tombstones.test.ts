@@ -22,7 +22,7 @@ import { bound, inTurn, makeClient, makeCtx } from "../../support/world.ts";
 
 afterAll(expectLedgerInvariants);
 
-const chat = { event: "chat.done", quantities: { tokens: 1 } };
+const oneToken = { event: "chat.done", quantities: { tokens: 1 } };
 const input = { distinctId: ANA, dryRun: false, keepConsent: false };
 
 async function erase({ post }: ErasureWorld, more: object = {}): Promise<string> {
@@ -49,16 +49,16 @@ describe("an erased id", () => {
     const world = await erasureWorld();
     const { app, post, get, clock } = world;
     const { body: granted } = await post("credits/grant", { userId: ANA, packId: "Two" });
-    const { body: held } = await post("usage/reservations", { userId: ANA, ...chat });
+    const { body: held } = await post("usage/reservations", { userId: ANA, ...oneToken });
     const before = await books(world);
     const other = makeClient(clock);
     const key = app.keys.sk_live;
     await other("POST", "/api/v1/erase-person", { key, body: { distinctId: ANA } });
 
     const refused: [string, object][] = [
-      ["usage/events", { eventId: "e1", userId: ANA, ...chat }],
+      ["usage/events", { eventId: "e1", userId: ANA, ...oneToken }],
       ["usage/events", { eventId: "e2", userId: ANA, event: "chat.done", quantities: { tokens: 1e6 } }],
-      ["usage/reservations", { userId: ANA, ...chat }],
+      ["usage/reservations", { userId: ANA, ...oneToken }],
       ["credits/grant", { userId: ANA, packId: "Two" }],
       ["credits/refund", { userId: ANA, externalRef: "o", refundRef: "r" }],
       ["credits/revoke", { balanceId: granted.balanceId }],
@@ -80,7 +80,7 @@ describe("an erased id", () => {
     });
     expectError(adjust, "person_erased");
     const list = [
-      { eventId: "l1", userId: ANA, ...chat },
+      { eventId: "l1", userId: ANA, ...oneToken },
       { eventId: "l2", userId: "bo", event: "x", quantities: { count: 0 } },
     ];
     const { results } = (await post("usage/events/batch", list)).body;
@@ -201,11 +201,11 @@ describe("an isolate that remembers a user from before an erasure and its lift",
     const other = makeClient(clock);
     const elsewhere = (path: string, body: object) => other("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
     await post("credits/grant", { userId: ANA, packId: "Two" });
-    await post("usage/events", { eventId: "before", userId: ANA, ...chat });
+    await post("usage/events", { eventId: "before", userId: ANA, ...oneToken });
     const { erasureId } = (await elsewhere("erase-person", { distinctId: ANA })).body;
     await elsewhere(`erasures/${erasureId}/lift`, {});
     const granted = await elsewhere("credits/grant", { userId: ANA, packId: "Two" });
-    const spent = await post("usage/events", { eventId: "after", userId: ANA, ...chat });
+    const spent = await post("usage/events", { eventId: "after", userId: ANA, ...oneToken });
     expect(spent.body.debits).toMatchObject([{ balanceId: granted.body.balances[0].balanceId, remaining: 399 }]);
     const free = { eventId: "free", userId: ANA, event: "seen", quantities: { count: 0 } };
     expect((await post("usage/events", free)).status).toBe(200);
@@ -218,7 +218,7 @@ describe("an isolate that remembers a user from before an erasure and its lift",
     const other = makeClient(clock);
     const elsewhere = (path: string, body: object) => other("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
     await post("credits/grant", { userId: ANA, packId: "Two" });
-    await post("usage/events", { eventId: "before", userId: ANA, ...chat });
+    await post("usage/events", { eventId: "before", userId: ANA, ...oneToken });
     const { erasureId } = (await elsewhere("erase-person", { distinctId: ANA })).body;
     await elsewhere(`erasures/${erasureId}/lift`, {});
     const free = (eventId: string) => ({ eventId, userId: ANA, event: "seen", quantities: { count: 0 } });
@@ -228,7 +228,7 @@ describe("an isolate that remembers a user from before an erasure and its lift",
       ["c", "d"],
     ])
       await post("usage/events", eventIds.map(free));
-    expectError(await post("usage/events", { eventId: "after", userId: ANA, ...chat }), "insufficient_credits");
+    expectError(await post("usage/events", { eventId: "after", userId: ANA, ...oneToken }), "insufficient_credits");
   });
 
   it("sets the same properties and links the same ids again", async () => {
@@ -316,7 +316,7 @@ describe("an interrupted erasure", () => {
     for (let at = 1; at <= 6; at++) {
       const distinctId = `${at}-${ANA}`;
       await post("credits/grant", { userId: distinctId, packId: "Two", externalRef: distinctId, notes: ANA });
-      await post("usage/reservations", { userId: distinctId, ...chat, onExpiry: "charge" });
+      await post("usage/reservations", { userId: distinctId, ...oneToken, onExpiry: "charge" });
       const before = await books(world);
       const faulty = faultyD1(env.DB);
       faulty.plan({ fault, at });
@@ -386,8 +386,8 @@ describe("an interrupted erasure", () => {
     const events = [{ event: "seen", distinct_id: ANA, properties: { note: ANA } }];
     const storm = Array.from({ length: 4 }, (_, n) => [
       post("/api/v1/credits/grant", { userId: ANA, packId: "Two", notes: ANA }),
-      post("/api/v1/usage/events", { eventId: `${ANA}-${n}`, userId: ANA, ...chat, properties: { note: ANA } }),
-      post("/api/v1/usage/reservations", { userId: ANA, ...chat, reservationId: `res_Zq7ana${n}` }),
+      post("/api/v1/usage/events", { eventId: `${ANA}-${n}`, userId: ANA, ...oneToken, properties: { note: ANA } }),
+      post("/api/v1/usage/reservations", { userId: ANA, ...oneToken, reservationId: `res_Zq7ana${n}` }),
       post("/api/v1/consent", { distinctId: ANA, purpose: ANA, decision: "denied" }),
       call("POST", "/batch/", { body: { api_key: app.keys.pk_live, batch: events } }),
       exportOf(call, app, ANA).then(() => ({ status: 200, body: {} })),

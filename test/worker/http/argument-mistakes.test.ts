@@ -16,13 +16,20 @@ const wrong = (name: string, send: Mistake["send"], param: string, ...says: stri
   says,
 });
 
-const grant = (name: string, fields: object, param: string, ...says: string[]): Mistake =>
+const wrongGrant = (name: string, fields: object, param: string, ...says: string[]): Mistake =>
   wrong(name, () => ({ path: GRANT, body: { userId: "ana", packId: "Starter", ...fields } }), param, ...says);
-const event = (name: string, fields: object, param: string, ...says: string[]): Mistake =>
+const wrongEvent = (name: string, fields: object, param: string, ...says: string[]): Mistake =>
   wrong(name, () => ({ path: EVENTS, body: { eventId: "e1", ...use, ...fields } }), param, ...says);
-const text = (name: string, body: string, ...says: string[]): Mistake =>
+const wrongBody = (name: string, body: string, ...says: string[]): Mistake =>
   wrong(name, () => ({ path: GRANT, body }), "body", ...says);
-const admin = (name: string, rest: string, method: string, body: object, param: string, ...says: string[]): Mistake =>
+const wrongAdministration = (
+  name: string,
+  rest: string,
+  method: string,
+  body: object,
+  param: string,
+  ...says: string[]
+): Mistake =>
   wrong(
     name,
     ({ app, adminToken }) => ({ method, path: `/api/v1/admin/apps/${app.appId}${rest}`, key: adminToken, body }),
@@ -31,25 +38,29 @@ const admin = (name: string, rest: string, method: string, body: object, param: 
   );
 
 describeMistakes("a body that is not the expected JSON is refused with the correction", [
-  text("none at all", "", "empty", "JSON object"),
-  text("a form", "userId=ana&packId=Starter", "a form, not JSON", "application/json"),
-  text("a form of several parts", '--x\r\nContent-Disposition: form-data; name="userId"\r\n\r\nana\r\n--x--', "a form"),
-  text("an object turned into text", "[object Object]", "JSON.stringify"),
-  text(
+  wrongBody("none at all", "", "empty", "JSON object"),
+  wrongBody("a form", "userId=ana&packId=Starter", "a form, not JSON", "application/json"),
+  wrongBody(
+    "a form of several parts",
+    '--x\r\nContent-Disposition: form-data; name="userId"\r\n\r\nana\r\n--x--',
+    "a form",
+  ),
+  wrongBody("an object turned into text", "[object Object]", "JSON.stringify"),
+  wrongBody(
     "encoded twice",
     JSON.stringify(JSON.stringify({ userId: "ana", packId: "Starter" })),
     "not a string that holds JSON",
   ),
-  text("single quotes", "{'userId': 'ana'}", "double quotes"),
-  text("names without quotes", "{userId: 1}", "names have double quotes"),
-  text("a comma too many", '{"userId": "ana", "packId": "Starter",}', "no comma"),
-  text("Python's words", '{"userId": "ana", "expiresAt": None}', "null"),
-  text("undefined", '{"userId": undefined}', "null"),
-  text("a comment", '{\n// the user\n"userId": "ana"}', "comments"),
-  text("XML", "<grant><userId>ana</userId></grant>", "not valid JSON"),
-  text("cut in the middle", '{"userId": "ana", "packId', "not valid JSON"),
-  text("a list where one is taken", '[{"userId":"ana","packId":"Starter"}]', "must be an object, not a list"),
-  text("null", "null", "must be an object, not null"),
+  wrongBody("single quotes", "{'userId': 'ana'}", "double quotes"),
+  wrongBody("names without quotes", "{userId: 1}", "names have double quotes"),
+  wrongBody("a comma too many", '{"userId": "ana", "packId": "Starter",}', "no comma"),
+  wrongBody("Python's words", '{"userId": "ana", "expiresAt": None}', "null"),
+  wrongBody("undefined", '{"userId": undefined}', "null"),
+  wrongBody("a comment", '{\n// the user\n"userId": "ana"}', "comments"),
+  wrongBody("XML", "<grant><userId>ana</userId></grant>", "not valid JSON"),
+  wrongBody("cut in the middle", '{"userId": "ana", "packId', "not valid JSON"),
+  wrongBody("a list where one is taken", '[{"userId":"ana","packId":"Starter"}]', "must be an object, not a list"),
+  wrongBody("null", "null", "must be an object, not null"),
   wrong(
     "the arguments in the query string",
     () => ({ method: "POST", path: `${GRANT}?userId=ana&packId=Starter`, body: "" }),
@@ -83,16 +94,16 @@ describeMistakes("a body that cannot be read is refused with the reason", [
 ]);
 
 describeMistakes("a field with a wrong name is refused with the right name", [
-  grant("in snake_case", { userId: undefined, user_id: "ana" }, "user_id", "unknown", "write `userId`"),
-  grant("of snake_case, optional", { external_ref: "r" }, "external_ref", "write `externalRef`"),
-  grant("in another case", { externalref: "r" }, "externalref", "write `externalRef`"),
-  grant("in kebab-case", { "expires-at": null }, "expires-at", "write `expiresAt`"),
-  grant("with a letter too few", { externalRf: "r" }, "externalRf", "the fields are", "`externalRef`"),
-  grant("customer", { userId: undefined, customer: "ana" }, "customer", "write `userId`"),
-  grant("idempotencyKey", { idempotencyKey: "r" }, "idempotencyKey", "write `externalRef`"),
-  grant("amount", { amount: 5 }, "amount", "write `quantity`"),
-  grant("metadata", { metadata: {} }, "metadata", "write `notes`"),
-  grant("pack", { packId: undefined, pack: "Starter" }, "pack", "write `packId`"),
+  wrongGrant("in snake_case", { userId: undefined, user_id: "ana" }, "user_id", "unknown", "write `userId`"),
+  wrongGrant("of snake_case, optional", { external_ref: "r" }, "external_ref", "write `externalRef`"),
+  wrongGrant("in another case", { externalref: "r" }, "externalref", "write `externalRef`"),
+  wrongGrant("in kebab-case", { "expires-at": null }, "expires-at", "write `expiresAt`"),
+  wrongGrant("with a letter too few", { externalRf: "r" }, "externalRf", "the fields are", "`externalRef`"),
+  wrongGrant("customer", { userId: undefined, customer: "ana" }, "customer", "write `userId`"),
+  wrongGrant("idempotencyKey", { idempotencyKey: "r" }, "idempotencyKey", "write `externalRef`"),
+  wrongGrant("amount", { amount: 5 }, "amount", "write `quantity`"),
+  wrongGrant("metadata", { metadata: {} }, "metadata", "write `notes`"),
+  wrongGrant("pack", { packId: undefined, pack: "Starter" }, "pack", "write `packId`"),
   wrong(
     "userId for a person",
     () => ({ path: "/api/v1/export-person", body: { userId: "ana" } }),
@@ -105,7 +116,7 @@ describeMistakes("a field with a wrong name is refused with the right name", [
     "expiresAt",
     "write `expiresInSeconds`",
   ),
-  event(
+  wrongEvent(
     "PostHog's names",
     { eventId: undefined, userId: undefined, distinct_id: "ana", uuid: "e" },
     "distinct_id",
@@ -117,20 +128,25 @@ describeMistakes("a field with a wrong name is refused with the right name", [
     "grant",
     "send the fields in it directly, without this field around them",
   ),
-  grant("that nobody knows", { colour: "red" }, "colour", "the fields are `userId`, `packId`"),
-  event("idempotencyKey of an event", { eventId: undefined, idempotencyKey: "e" }, "idempotencyKey", "write `eventId`"),
-  event("timestamp", { timestamp: "2026-01-01T00:00:00Z" }, "timestamp", "write `occurredAt`"),
-  event("a unit a level too high", { tokens: 5 }, "tokens", "into `quantities`, as `tokens`"),
-  event("an amount a level too high", { amount: 5 }, "amount", "write `quantities`"),
-  event(
+  wrongGrant("that nobody knows", { colour: "red" }, "colour", "the fields are `userId`, `packId`"),
+  wrongEvent(
+    "idempotencyKey of an event",
+    { eventId: undefined, idempotencyKey: "e" },
+    "idempotencyKey",
+    "write `eventId`",
+  ),
+  wrongEvent("timestamp", { timestamp: "2026-01-01T00:00:00Z" }, "timestamp", "write `occurredAt`"),
+  wrongEvent("a unit a level too high", { tokens: 5 }, "tokens", "into `quantities`, as `tokens`"),
+  wrongEvent("an amount a level too high", { amount: 5 }, "amount", "write `quantities`"),
+  wrongEvent(
     "a field a level too low",
     { quantities: { tokens: 5, model: "large" } },
     "quantities.model",
     "at the top level, as `model`",
   ),
-  event("an invalid unit", { quantities: { token: 5 } }, "quantities.token", "write `tokens`"),
-  event("credits", { quantities: { credits: 5 } }, "quantities.credits", "name the unit of the packs that pay"),
-  event(
+  wrongEvent("an invalid unit", { quantities: { token: 5 } }, "quantities.token", "write `tokens`"),
+  wrongEvent("credits", { quantities: { credits: 5 } }, "quantities.credits", "name the unit of the packs that pay"),
+  wrongEvent(
     "a unit like no other",
     { quantities: { parsecs: 5 } },
     "quantities.parsecs",
@@ -169,32 +185,32 @@ describeMistakes("a field with a wrong name is refused with the right name", [
 ]);
 
 describeMistakes("a value of the wrong form is refused with the right form", [
-  grant("a number as the user", { userId: 42 }, "userId", "must be a string, in quotes"),
-  grant("null as the user", { userId: null }, "userId", "must be a string, not null"),
-  grant("a list as the user", { userId: ["ana"] }, "userId", "must be a string, not a list"),
-  grant("an object as the user", { userId: { id: "ana" } }, "userId", "must be a string, not an object"),
-  grant("an empty user", { userId: "" }, "userId", "must not be empty"),
-  grant("a user with a line feed", { userId: "ana\n" }, "userId", "control characters"),
-  grant("a user of 201 characters", { userId: "a".repeat(201) }, "userId", "at most 200"),
-  grant("an empty reference", { externalRef: "" }, "externalRef", "must not be empty"),
-  grant("a null reference", { externalRef: null }, "externalRef", "must be a string, not null"),
-  grant("a quantity as text", { packId: "Wallet", quantity: "5" }, "quantity", "must be a number, without quotes"),
-  grant("an invalid source", { source: "Purchased" }, "source", "purchase or grant or refund or manual"),
-  grant("a source in capitals", { source: "REFUND" }, "source", "purchase or grant or refund or manual"),
-  grant("a date alone", { expiresAt: "2027-01-31" }, "expiresAt", "needs a time", "2026-01-31T12:00:00Z"),
-  grant("a time without a zone", { expiresAt: "2027-01-31T12:00:00" }, "expiresAt", "Z or an offset at its end"),
-  grant("a time of Unix", { expiresAt: 1_800_000_000 }, "expiresAt", "a string", "not a number"),
-  grant("a time of Unix as text", { expiresAt: "1800000000" }, "expiresAt", "not a number"),
-  grant("a day that does not exist", { expiresAt: "2027-02-30T12:00:00Z" }, "expiresAt", "a moment that exists"),
-  grant("the form of a browser's Date", { expiresAt: "Sun Jan 31 2027 12:00:00 GMT" }, "expiresAt", "RFC 3339"),
-  grant("an expiry in the past", { expiresAt: "2020-01-31T12:00:00Z" }, "expiresAt", "must be in the future"),
-  event(
+  wrongGrant("a number as the user", { userId: 42 }, "userId", "must be a string, in quotes"),
+  wrongGrant("null as the user", { userId: null }, "userId", "must be a string, not null"),
+  wrongGrant("a list as the user", { userId: ["ana"] }, "userId", "must be a string, not a list"),
+  wrongGrant("an object as the user", { userId: { id: "ana" } }, "userId", "must be a string, not an object"),
+  wrongGrant("an empty user", { userId: "" }, "userId", "must not be empty"),
+  wrongGrant("a user with a line feed", { userId: "ana\n" }, "userId", "control characters"),
+  wrongGrant("a user of 201 characters", { userId: "a".repeat(201) }, "userId", "at most 200"),
+  wrongGrant("an empty reference", { externalRef: "" }, "externalRef", "must not be empty"),
+  wrongGrant("a null reference", { externalRef: null }, "externalRef", "must be a string, not null"),
+  wrongGrant("a quantity as text", { packId: "Wallet", quantity: "5" }, "quantity", "must be a number, without quotes"),
+  wrongGrant("an invalid source", { source: "Purchased" }, "source", "purchase or grant or refund or manual"),
+  wrongGrant("a source in capitals", { source: "REFUND" }, "source", "purchase or grant or refund or manual"),
+  wrongGrant("a date alone", { expiresAt: "2027-01-31" }, "expiresAt", "needs a time", "2026-01-31T12:00:00Z"),
+  wrongGrant("a time without a zone", { expiresAt: "2027-01-31T12:00:00" }, "expiresAt", "Z or an offset at its end"),
+  wrongGrant("a time of Unix", { expiresAt: 1_800_000_000 }, "expiresAt", "a string", "not a number"),
+  wrongGrant("a time of Unix as text", { expiresAt: "1800000000" }, "expiresAt", "not a number"),
+  wrongGrant("a day that does not exist", { expiresAt: "2027-02-30T12:00:00Z" }, "expiresAt", "a moment that exists"),
+  wrongGrant("the form of a browser's Date", { expiresAt: "Sun Jan 31 2027 12:00:00 GMT" }, "expiresAt", "RFC 3339"),
+  wrongGrant("an expiry in the past", { expiresAt: "2020-01-31T12:00:00Z" }, "expiresAt", "must be in the future"),
+  wrongEvent(
     "a null where nothing is meant",
     { model: null },
     "model",
     "must be a string, not null: omit an optional field instead",
   ),
-  event("a null unit", { quantities: { tokens: null } }, "quantities.tokens", "omit an optional field instead"),
+  wrongEvent("a null unit", { quantities: { tokens: null } }, "quantities.tokens", "omit an optional field instead"),
   wrong(
     "a number that no double holds",
     () => ({ path: GRANT, body: '{"userId": 12345678901234567890123, "packId": "Starter"}' }),
@@ -221,34 +237,39 @@ describeMistakes("a value of the wrong form is refused with the right form", [
     "body",
     "`application/cloudevents-batch+json`",
   ),
-  event("quantities as a number", { quantities: 5 }, "quantities", "must be an object"),
-  event("quantities as a list", { quantities: [{ tokens: 5 }] }, "quantities", "must be an object, not a list"),
-  event("tokens as text", { quantities: { tokens: "5" } }, "quantities.tokens", "must be a number, without quotes"),
-  event("tokens below zero", { quantities: { tokens: -5 } }, "quantities.tokens", "must not be negative"),
-  event(
+  wrongEvent("quantities as a number", { quantities: 5 }, "quantities", "must be an object"),
+  wrongEvent("quantities as a list", { quantities: [{ tokens: 5 }] }, "quantities", "must be an object, not a list"),
+  wrongEvent(
+    "tokens as text",
+    { quantities: { tokens: "5" } },
+    "quantities.tokens",
+    "must be a number, without quotes",
+  ),
+  wrongEvent("tokens below zero", { quantities: { tokens: -5 } }, "quantities.tokens", "must not be negative"),
+  wrongEvent(
     "too many decimals of tokens",
     { quantities: { tokens: 0.0001 } },
     "quantities.tokens",
     "at most 3 decimals",
     "`tokens`",
   ),
-  event(
+  wrongEvent(
     "too many decimals of cents",
     { quantities: { cents: 0.0000001 } },
     "quantities.cents",
     "at most 6 decimals",
     "`cents`",
   ),
-  event("more than there can be", { quantities: { cents: 1e12 } }, "quantities.cents", "at most 8589934592"),
-  event(
+  wrongEvent("more than there can be", { quantities: { cents: 1e12 } }, "quantities.cents", "at most 8589934592"),
+  wrongEvent(
     "properties as text",
     { properties: '{"a":1}' },
     "properties",
     "must be an object, not a string that holds JSON",
   ),
-  event("properties as a list", { properties: [] }, "properties", "must be an object, not a list"),
-  event("an invalid onShortage", { onShortage: "partly" }, "onShortage", "reject or partial"),
-  event("an event without an id", { eventId: undefined }, "eventId", "is required"),
+  wrongEvent("properties as a list", { properties: [] }, "properties", "must be an object, not a list"),
+  wrongEvent("an invalid onShortage", { onShortage: "partly" }, "onShortage", "reject or partial"),
+  wrongEvent("an event without an id", { eventId: undefined }, "eventId", "is required"),
   wrong(
     "a list of 101",
     () => ({ path: EVENTS, body: Array.from({ length: 101 }, () => ({})) }),
@@ -299,43 +320,43 @@ describeMistakes("a value of the wrong form is refused with the right form", [
   ),
 ]);
 
-const refund = (name: string, fields: object, param: string, ...says: string[]): Mistake => {
+const wrongRefund = (name: string, fields: object, param: string, ...says: string[]): Mistake => {
   const body = { userId: "ana", externalRef: "order-1", refundRef: "r1", ...fields };
   return wrong(name, () => ({ path: "/api/v1/credits/refund", body }), param, ...says);
 };
 
 describeMistakes("a wrong refund is refused with the correction", [
-  refund("by another name of its key", { refundRef: undefined, refundId: "r1" }, "refundId", "write `refundRef`"),
-  refund("by an amount", { amount: 500 }, "amount", "`share`", "{ part: 500, of: 1500 }"),
-  refund("by a part at the top", { part: 1, of: 2 }, "part", "into `share`, as `part`"),
-  refund("by a fraction", { share: 0.5 }, "share", "must be an object"),
-  refund("of more than was paid", { share: { part: 2, of: 1 } }, "share", "at most `of`"),
-  refund("of a part as text", { share: { part: "1", of: 2 } }, "share.part", "without quotes"),
+  wrongRefund("by another name of its key", { refundRef: undefined, refundId: "r1" }, "refundId", "write `refundRef`"),
+  wrongRefund("by an amount", { amount: 500 }, "amount", "`share`", "{ part: 500, of: 1500 }"),
+  wrongRefund("by a part at the top", { part: 1, of: 2 }, "part", "into `share`, as `part`"),
+  wrongRefund("by a fraction", { share: 0.5 }, "share", "must be an object"),
+  wrongRefund("of more than was paid", { share: { part: 2, of: 1 } }, "share", "at most `of`"),
+  wrongRefund("of a part as text", { share: { part: "1", of: 2 } }, "share.part", "without quotes"),
 ]);
 
-const query = (name: string, path: string, param: string, ...says: string[]): Mistake =>
+const wrongQuery = (name: string, path: string, param: string, ...says: string[]): Mistake =>
   wrong(name, () => ({ path }), param, ...says);
 
 describeMistakes("a wrong query string is refused with the correction", [
-  query("without the user", "/api/v1/credits", "userId", "is required in the query string"),
-  query("with the user in snake_case", "/api/v1/credits?user_id=ana", "userId", "not `user_id`"),
-  query("with an empty user", "/api/v1/credits?userId=", "userId", "must not be empty"),
-  query("with the user twice", "/api/v1/credits?userId=ana&userId=bob", "userId", "given once"),
-  query("with 1 for true", "/api/v1/credits?userId=ana&includeExpired=1", "includeExpired", "`true` or `false`"),
-  query("with TRUE", "/api/v1/credits?userId=ana&includeExpired=TRUE", "includeExpired", "lower case"),
-  query("with a limit of 0", "/api/v1/credits/history?userId=ana&limit=0", "limit", "from 1 to 500"),
-  query("with a limit of 1000", "/api/v1/credits/history?userId=ana&limit=1000", "limit", "from 1 to 500"),
-  query("with a limit of ten", "/api/v1/credits/history?userId=ana&limit=ten", "limit", "a whole number"),
-  query("with a made-up cursor", "/api/v1/credits/history?userId=ana&cursor=2", "cursor", "`nextCursor`"),
-  query("with an empty cursor", "/api/v1/credits/history?userId=ana&cursor=", "cursor", "must not be empty"),
-  query("with a date alone", "/api/v1/usage?userId=ana&from=2026-01-01", "from", "needs a time"),
-  query(
+  wrongQuery("without the user", "/api/v1/credits", "userId", "is required in the query string"),
+  wrongQuery("with the user in snake_case", "/api/v1/credits?user_id=ana", "userId", "not `user_id`"),
+  wrongQuery("with an empty user", "/api/v1/credits?userId=", "userId", "must not be empty"),
+  wrongQuery("with the user twice", "/api/v1/credits?userId=ana&userId=bob", "userId", "given once"),
+  wrongQuery("with 1 for true", "/api/v1/credits?userId=ana&includeExpired=1", "includeExpired", "`true` or `false`"),
+  wrongQuery("with TRUE", "/api/v1/credits?userId=ana&includeExpired=TRUE", "includeExpired", "lower case"),
+  wrongQuery("with a limit of 0", "/api/v1/credits/history?userId=ana&limit=0", "limit", "from 1 to 500"),
+  wrongQuery("with a limit of 1000", "/api/v1/credits/history?userId=ana&limit=1000", "limit", "from 1 to 500"),
+  wrongQuery("with a limit of ten", "/api/v1/credits/history?userId=ana&limit=ten", "limit", "a whole number"),
+  wrongQuery("with a made-up cursor", "/api/v1/credits/history?userId=ana&cursor=2", "cursor", "`nextCursor`"),
+  wrongQuery("with an empty cursor", "/api/v1/credits/history?userId=ana&cursor=", "cursor", "must not be empty"),
+  wrongQuery("with a date alone", "/api/v1/usage?userId=ana&from=2026-01-01", "from", "needs a time"),
+  wrongQuery(
     "with a plus that became a space",
     "/api/v1/usage?userId=ana&from=2026-01-01T00:00:00+01:00",
     "from",
     "RFC 3339",
   ),
-  query("with invalid escapes", "/api/v1/credits?userId=%zz", "query", "escape"),
+  wrongQuery("with invalid escapes", "/api/v1/credits?userId=%zz", "query", "escape"),
   wrong(
     "with the arguments in the body of a GET",
     () => ({ path: "/api/v1/credits", headers: { "content-type": "application/json" } }),
@@ -451,9 +472,23 @@ describeMistakes("a request for something that does not exist is refused with a 
 ]);
 
 describeMistakes("a wrong argument of administration is refused with the correction", [
-  admin("an invalid mode", "/keys", "POST", { kind: "secret", mode: "production" }, "mode", "live or test"),
-  admin("a kind in capitals", "/keys", "POST", { kind: "Secret", mode: "live" }, "kind", "secret or publishable"),
-  admin(
+  wrongAdministration(
+    "an invalid mode",
+    "/keys",
+    "POST",
+    { kind: "secret", mode: "production" },
+    "mode",
+    "live or test",
+  ),
+  wrongAdministration(
+    "a kind in capitals",
+    "/keys",
+    "POST",
+    { kind: "Secret", mode: "live" },
+    "kind",
+    "secret or publishable",
+  ),
+  wrongAdministration(
     "a pack's name in snake_case",
     "/packs",
     "POST",
@@ -461,7 +496,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "pack_name",
     "write `packName`",
   ),
-  admin(
+  wrongAdministration(
     "a pack without items and unit",
     "/packs",
     "POST",
@@ -469,7 +504,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "unit",
     "is required for a pack without items",
   ),
-  admin(
+  wrongAdministration(
     "a unit in the singular",
     "/packs",
     "POST",
@@ -477,7 +512,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "items[0].unit",
     "count or tokens or seconds or cents",
   ),
-  admin(
+  wrongAdministration(
     "an amount of 0",
     "/packs",
     "POST",
@@ -485,7 +520,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "items[0].amount",
     "must be positive",
   ),
-  admin(
+  wrongAdministration(
     "rules as a text",
     "/packs",
     "POST",
@@ -493,7 +528,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "items[0].matches",
     "must be a list",
   ),
-  admin(
+  wrongAdministration(
     "rules as globs alone",
     "/packs",
     "POST",
@@ -501,7 +536,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "items[0].matches[0]",
     'must be an object, such as `{ "event": "chat.*" }`',
   ),
-  admin(
+  wrongAdministration(
     "a rule of nothing",
     "/packs",
     "POST",
@@ -509,8 +544,15 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "items[0].matches[0]",
     "an event, a model or both",
   ),
-  admin("a name with a space at its end", "/packs", "POST", { packName: "P ", items: [] }, "packName", "white space"),
-  admin(
+  wrongAdministration(
+    "a name with a space at its end",
+    "/packs",
+    "POST",
+    { packName: "P ", items: [] },
+    "packName",
+    "white space",
+  ),
+  wrongAdministration(
     "a setting of a type in capitals",
     "/end-user-auth",
     "PUT",
@@ -518,7 +560,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "setting.type",
     "jwks or hs256",
   ),
-  admin(
+  wrongAdministration(
     "a key server without TLS",
     "/end-user-auth",
     "PUT",
@@ -526,7 +568,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "setting.url",
     "https",
   ),
-  admin(
+  wrongAdministration(
     "a short secret",
     "/end-user-auth",
     "PUT",
@@ -534,7 +576,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "setting.secret",
     "at least 32 bytes",
   ),
-  admin(
+  wrongAdministration(
     "a setting with nothing around it",
     "/end-user-auth",
     "PUT",
@@ -578,7 +620,7 @@ it("another user's cursor is refused, and the message says which cursor to send"
   const { keys, appId } = await makeApp();
   await makePack(appId, "Starter", [{ amountSteps: 1_000, unit: "tokens" }]);
   const call = makeClient(new Clock());
-  const history = (query: string) => call("GET", `/api/v1/credits/history?${query}`, { key: keys.sk_live });
+  const history = (wrongQuery: string) => call("GET", `/api/v1/credits/history?${wrongQuery}`, { key: keys.sk_live });
   for (const userId of ["ana", "ana", "bob", "bob"]) {
     await call("POST", GRANT, { key: keys.sk_live, body: { userId, packId: "Starter" } });
   }

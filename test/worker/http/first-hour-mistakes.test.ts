@@ -15,7 +15,7 @@ const wrong = (path: string, fields: object | null, param: string, ...says: stri
   param,
   says,
 });
-const admin = (method: string, rest: string, body: object, param: string, ...says: string[]): Mistake => ({
+const wrongAdminField = (method: string, rest: string, body: object, param: string, ...says: string[]): Mistake => ({
   name: `${param} of ${method} ${rest}`,
   send: ({ app, adminToken }) => ({ method, path: `/api/v1/admin/apps/${app.appId}/${rest}`, key: adminToken, body }),
   code: "invalid_request",
@@ -23,42 +23,42 @@ const admin = (method: string, rest: string, body: object, param: string, ...say
   says,
 });
 
-const grant = (fields: object, param: string, ...says: string[]) =>
+const wrongGrantField = (fields: object, param: string, ...says: string[]) =>
   wrong("credits/grant", { userId: "ana", packId: "Wallet", ...fields }, param, ...says);
-const event = (fields: object, param: string, ...says: string[]) =>
+const wrongEventField = (fields: object, param: string, ...says: string[]) =>
   wrong("usage/events", { eventId: "e1", userId: "ana", event: "chat", ...fields }, param, ...says);
-const used = (unit: string, ...says: string[]) =>
-  event({ quantities: { [unit]: 5 } }, `quantities.${unit}`, "unknown", ...says);
+const wrongUnit = (unit: string, ...says: string[]) =>
+  wrongEventField({ quantities: { [unit]: 5 } }, `quantities.${unit}`, "unknown", ...says);
 
 describeMistakes(
   "a wrong field of a grant is refused with the correction",
   [
-    grant({ email: "ana@example.com" }, "email", "write `userId`"),
-    grant({ tokens: 100 }, "tokens", "write `quantity`"),
-    grant({ quantity: 5, unit: "cents" }, "unit", "the pack has its unit"),
-    grant({ expiresInDays: 30 }, "expiresInDays", "write `expiresAt`"),
-    grant({ quantity: 0.1 + 0.2 - 1e-9 }, "quantity", "at most 6 decimals"),
+    wrongGrantField({ email: "ana@example.com" }, "email", "write `userId`"),
+    wrongGrantField({ tokens: 100 }, "tokens", "write `quantity`"),
+    wrongGrantField({ quantity: 5, unit: "cents" }, "unit", "the pack has its unit"),
+    wrongGrantField({ expiresInDays: 30 }, "expiresInDays", "write `expiresAt`"),
+    wrongGrantField({ quantity: 0.1 + 0.2 - 1e-9 }, "quantity", "at most 6 decimals"),
   ].map((mistake) => (mistake.param === "quantity" ? { ...mistake, code: "invalid_quantity" as const } : mistake)),
 );
 
 describeMistakes("a quantity under another service's name is refused with the right unit", [
-  used("input_tokens", "all tokens together as `tokens`"),
-  used("completionTokens", "all tokens together as `tokens`"),
-  used("total_tokens", "all tokens together as `tokens`"),
-  used("minutes", "`seconds`"),
-  used("durationMs", "`seconds`"),
-  used("usd", "`cents`", "six decimals"),
-  used("price", "`cents`"),
-  used("requests", "`count`"),
-  used("images", "`count`"),
-  used("characters", "`count`"),
-  event({ quantities: { seconds: 0.1 + 0.2 } }, "quantities.seconds", "at most 3 decimals (round it first)"),
+  wrongUnit("input_tokens", "all tokens together as `tokens`"),
+  wrongUnit("completionTokens", "all tokens together as `tokens`"),
+  wrongUnit("total_tokens", "all tokens together as `tokens`"),
+  wrongUnit("minutes", "`seconds`"),
+  wrongUnit("durationMs", "`seconds`"),
+  wrongUnit("usd", "`cents`", "six decimals"),
+  wrongUnit("price", "`cents`"),
+  wrongUnit("requests", "`count`"),
+  wrongUnit("images", "`count`"),
+  wrongUnit("characters", "`count`"),
+  wrongEventField({ quantities: { seconds: 0.1 + 0.2 } }, "quantities.seconds", "at most 3 decimals (round it first)"),
 ]);
 
 describeMistakes("a wrong argument of usage is refused with the correction", [
-  event({ allowOverage: true }, "allowOverage", "write `onShortage`"),
-  event({ dryRun: true }, "dryRun", "`POST /api/v1/credits/plan`"),
-  event({ occurredAt: Date.UTC(2026, 0, 1) }, "occurredAt", "not a number"),
+  wrongEventField({ allowOverage: true }, "allowOverage", "write `onShortage`"),
+  wrongEventField({ dryRun: true }, "dryRun", "`POST /api/v1/credits/plan`"),
+  wrongEventField({ occurredAt: Date.UTC(2026, 0, 1) }, "occurredAt", "not a number"),
   wrong(
     "usage/reservations",
     { userId: "ana", event: "chat", quantities: {}, eventId: "e" },
@@ -104,46 +104,76 @@ describeMistakes("a wrong argument of a recurring grant is refused with the corr
 ]);
 
 describeMistakes("a wrong argument of administration is refused with the correction", [
-  admin("POST", "packs", { name: "Gold", items: [] }, "name", "write `packName`"),
-  admin("POST", "packs", { packName: "G", items: [], price: 5 }, "price", "your payment provider has it"),
-  admin("POST", "packs", { packName: "G", credits: 5, unit: "tokens" }, "credits", "into `items`"),
-  admin("POST", "packs", { packName: "G", items: [], expiresInDays: 5 }, "expiresInDays", "write `defaultExpiryDays`"),
-  admin(
+  wrongAdminField("POST", "packs", { name: "Gold", items: [] }, "name", "write `packName`"),
+  wrongAdminField("POST", "packs", { packName: "G", items: [], price: 5 }, "price", "your payment provider has it"),
+  wrongAdminField("POST", "packs", { packName: "G", credits: 5, unit: "tokens" }, "credits", "into `items`"),
+  wrongAdminField(
+    "POST",
+    "packs",
+    { packName: "G", items: [], expiresInDays: 5 },
+    "expiresInDays",
+    "write `defaultExpiryDays`",
+  ),
+  wrongAdminField(
     "POST",
     "packs",
     { packName: "G", items: [{ amount: 5, unit: "tokens", matches: [{ events: ["chat"] }] }] },
     "items[0].matches[0].events",
     "write `event`",
   ),
-  admin("POST", "alerts", { mode: "live", name: "L", unit: "tokens", threshold: 5 }, "threshold", "write `below`"),
-  admin("POST", "alerts", { mode: "live", name: "L", unit: "tokens", below: 5 }, "below", "{ amount: 100 }"),
-  admin(
+  wrongAdminField(
+    "POST",
+    "alerts",
+    { mode: "live", name: "L", unit: "tokens", threshold: 5 },
+    "threshold",
+    "write `below`",
+  ),
+  wrongAdminField("POST", "alerts", { mode: "live", name: "L", unit: "tokens", below: 5 }, "below", "{ amount: 100 }"),
+  wrongAdminField(
     "POST",
     "alerts",
     { mode: "live", name: "L", unit: "tokens", below: { amount: 5, percent: 5 } },
     "below",
     "not both",
   ),
-  admin("POST", "usage-limits", { mode: "live", name: "L", unit: "tokens", amount: 5, per: "day" }, "per", "`every`"),
-  admin("POST", "usage-limits", { mode: "live", name: "L", unit: "tokens", max: 5, every: "day" }, "max", "`amount`"),
-  admin("POST", "webhooks", { mode: "live", url: "https://a.example", events: ["*"] }, "events", "write `types`"),
-  admin(
+  wrongAdminField(
+    "POST",
+    "usage-limits",
+    { mode: "live", name: "L", unit: "tokens", amount: 5, per: "day" },
+    "per",
+    "`every`",
+  ),
+  wrongAdminField(
+    "POST",
+    "usage-limits",
+    { mode: "live", name: "L", unit: "tokens", max: 5, every: "day" },
+    "max",
+    "`amount`",
+  ),
+  wrongAdminField(
+    "POST",
+    "webhooks",
+    { mode: "live", url: "https://a.example", events: ["*"] },
+    "events",
+    "write `types`",
+  ),
+  wrongAdminField(
     "POST",
     "webhooks",
     { mode: "live", url: "https://a.example", types: ["credit.low"] },
     "types[0]",
     "nearest is `credits.low`",
   ),
-  admin(
+  wrongAdminField(
     "PUT",
     "end-user-auth",
     { mode: "live", setting: { type: "jwks", jwksUrl: "https://a.example" } },
     "setting.jwksUrl",
     "`url`",
   ),
-  admin("POST", "statements", { mode: "live", month: "2026-10-01" }, "month", "such as `2026-11`"),
+  wrongAdminField("POST", "statements", { mode: "live", month: "2026-10-01" }, "month", "such as `2026-11`"),
   {
-    ...admin("POST", "", {}, "mode", "write `modes`"),
+    ...wrongAdminField("POST", "", {}, "mode", "write `modes`"),
     send: ({ adminToken }) => ({
       path: "/api/v1/admin/keys",
       key: adminToken,
@@ -152,7 +182,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
   },
 ]);
 
-const elsewhere = (method: string, path: string, code: Mistake["code"], ...says: string[]): Mistake => ({
+const wrongPath = (method: string, path: string, code: Mistake["code"], ...says: string[]): Mistake => ({
   name: `${method} ${path}`,
   send: () => ({ method, path: `/api/v1/${path}`, ...(method === "POST" ? { body: {} } : {}) }),
   code,
@@ -160,11 +190,11 @@ const elsewhere = (method: string, path: string, code: Mistake["code"], ...says:
 });
 
 describeMistakes("a path of another service is refused with the right path", [
-  elsewhere("POST", "usage", "method_not_allowed", "POST is for `/api/v1/usage/events`"),
-  elsewhere("POST", "credits", "method_not_allowed", "`/api/v1/credits/grant`"),
-  elsewhere("POST", "usage/reservations/res_1/capture", "not_found", "/commit`?"),
-  elsewhere("POST", "usage/reservations/res_1/cancel", "not_found", "/release`?"),
-  elsewhere("POST", "credits/deduct", "not_found", "`/api/v1/usage/events`?"),
+  wrongPath("POST", "usage", "method_not_allowed", "POST is for `/api/v1/usage/events`"),
+  wrongPath("POST", "credits", "method_not_allowed", "`/api/v1/credits/grant`"),
+  wrongPath("POST", "usage/reservations/res_1/capture", "not_found", "/commit`?"),
+  wrongPath("POST", "usage/reservations/res_1/cancel", "not_found", "/release`?"),
+  wrongPath("POST", "credits/deduct", "not_found", "`/api/v1/usage/events`?"),
 ]);
 
 it("a refusal distinguishes a user without balances from one whose balances do not match, and lists the skipped ones", async () => {

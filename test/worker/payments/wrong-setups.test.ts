@@ -35,7 +35,7 @@ const other =
   (type: string, object: Fields = { id: "obj_1" }) =>
   (w: PaymentsWorld) =>
     eventOf(type, w.nowS, object);
-const named = { client_reference_id: "u" };
+const namesUser = { client_reference_id: "u" };
 const line = { id: "il_1", price: PRICES.items };
 
 const unmatched = "unmatched";
@@ -81,37 +81,37 @@ const WRONG: readonly Wrong[] = [
   ],
   [
     "metadata.packId",
-    completed({ ...named, metadata: { packId: "Two" } }),
+    completed({ ...namesUser, metadata: { packId: "Two" } }),
     { outcome: unmatched, reason: "no_pack", hint: /`metadata.packId` is not read: name it `pack`/ },
   ],
   [
     "metadata.pack_id",
-    completed({ ...named, metadata: { pack_id: "Two" } }),
+    completed({ ...namesUser, metadata: { pack_id: "Two" } }),
     { outcome: unmatched, reason: "no_pack", hint: /`metadata.pack_id` is not read/ },
   ],
   [
     "metadata.packName",
-    completed({ ...named, metadata: { packName: "Two" } }),
+    completed({ ...namesUser, metadata: { packName: "Two" } }),
     { outcome: unmatched, reason: "no_pack", hint: /`metadata.packName` is not read/ },
   ],
   [
     "metadata.Pack",
-    completed({ ...named, metadata: { Pack: "Two" } }),
+    completed({ ...namesUser, metadata: { Pack: "Two" } }),
     { outcome: unmatched, reason: "no_pack", hint: /`metadata.Pack` is not read/ },
   ],
   [
     "metadata.product",
-    completed({ ...named, metadata: { product: "Two" } }),
+    completed({ ...namesUser, metadata: { product: "Two" } }),
     { outcome: unmatched, reason: "no_pack", hint: /`metadata.product` is not read/ },
   ],
   [
     "metadata.qty",
-    completed({ ...named, metadata: { pack: "Tokens", qty: "5" } }),
+    completed({ ...namesUser, metadata: { pack: "Tokens", qty: "5" } }),
     { outcome: unmatched, reason: "quantity", hint: /`metadata.qty` is not read: name it `quantity`/ },
   ],
   [
     "metadata.credits",
-    completed({ ...named, metadata: { pack: "Tokens", credits: "5" } }),
+    completed({ ...namesUser, metadata: { pack: "Tokens", credits: "5" } }),
     { outcome: unmatched, reason: "quantity", hint: /`metadata.credits` is not read: name it `quantity`/ },
   ],
   // Sessions.
@@ -142,62 +142,67 @@ const WRONG: readonly Wrong[] = [
   ],
   [
     "a user without a pack",
-    completed({ ...named }),
+    completed({ ...namesUser }),
     { outcome: unmatched, reason: "no_pack", hint: /`metadata.pack` is missing/ },
   ],
   [
     "an unknown pack",
-    completed({ ...named, metadata: { pack: "Starter" } }),
+    completed({ ...namesUser, metadata: { pack: "Starter" } }),
     { outcome: unmatched, reason: "no_pack", hint: /no pack of this id or name/ },
   ],
   [
     "a price's id as the pack",
-    completed({ ...named, metadata: { pack: "price_1" } }),
+    completed({ ...namesUser, metadata: { pack: "price_1" } }),
     { outcome: unmatched, reason: "no_pack", hint: /no pack of this id or name/ },
   ],
   [
     "no quantity of a pack without items",
-    completed({ ...named, metadata: { pack: "Tokens" } }),
+    completed({ ...namesUser, metadata: { pack: "Tokens" } }),
     { outcome: unmatched, reason: "quantity", hint: /`metadata.quantity` is missing/ },
   ],
   [
     "a quantity with a separator",
-    completed({ ...named, metadata: { pack: "Tokens", quantity: "1,000" } }),
+    completed({ ...namesUser, metadata: { pack: "Tokens", quantity: "1,000" } }),
     { outcome: unmatched, reason: "quantity", hint: /must be a number above 0/ },
   ],
   [
     "a quantity of 0",
-    completed({ ...named, metadata: { pack: "Tokens", quantity: "0" } }),
+    completed({ ...namesUser, metadata: { pack: "Tokens", quantity: "0" } }),
     { outcome: unmatched, reason: "quantity", hint: /must be a number above 0/ },
   ],
   [
     "a quantity finer than the unit",
-    completed({ ...named, metadata: { pack: "Tokens", quantity: "0.0001" } }),
+    completed({ ...namesUser, metadata: { pack: "Tokens", quantity: "0.0001" } }),
     { outcome: unmatched, reason: "quantity", hint: /unit can hold/ },
   ],
   [
     "an empty quantity",
-    completed({ ...named, metadata: { pack: "Tokens", quantity: "" } }),
+    completed({ ...namesUser, metadata: { pack: "Tokens", quantity: "" } }),
     { outcome: unmatched, reason: "quantity", hint: /must be a number above 0/ },
   ],
   [
     "a wallet paid in another currency",
-    completed({ ...named, currency: "eur", metadata: { pack: "Wallet" } }),
+    completed({ ...namesUser, currency: "eur", metadata: { pack: "Wallet" } }),
     { outcome: unmatched, reason: "currency", hint: /another currency/ },
   ],
   [
     "a wallet with a coupon of 100 %",
-    completed({ ...named, metadata: { pack: "Wallet" }, amount_total: 0, total_details: { amount_discount: 1000 } }),
+    completed({
+      ...namesUser,
+      metadata: { pack: "Wallet" },
+      amount_total: 0,
+      total_details: { amount_discount: 1000 },
+    }),
     { outcome: unmatched, reason: "quantity", hint: /Nothing was paid/ },
   ],
   [
     "a session that is not paid yet",
-    completed({ ...named, metadata: { pack: "Two" }, payment_status: "unpaid" }),
+    completed({ ...namesUser, metadata: { pack: "Two" }, payment_status: "unpaid" }),
     { reason: "unpaid", hint: /async_payment_succeeded/ },
   ],
   [
     "mode setup",
-    completed({ ...named, mode: "setup", metadata: { pack: "Two" } }),
+    completed({ ...namesUser, mode: "setup", metadata: { pack: "Two" } }),
     { reason: "setup_mode", hint: /`mode: "setup"`/ },
   ],
   [
@@ -305,7 +310,7 @@ const WRONG: readonly Wrong[] = [
   ],
   [
     "a space around the pack's name",
-    completed({ ...named, metadata: { pack: " Two" } }),
+    completed({ ...namesUser, metadata: { pack: " Two" } }),
     { outcome: unmatched, reason: "no_pack", hint: /no pack of this id or name/ },
   ],
   // The wrong events.
@@ -331,12 +336,12 @@ const WRONG: readonly Wrong[] = [
   // Events of another account or mode, or of another form.
   [
     "a connected account's events",
-    (w) => ({ ...completed({ ...named, metadata: { pack: "Two" } })(w), account: "acct_1" }),
+    (w) => ({ ...completed({ ...namesUser, metadata: { pack: "Two" } })(w), account: "acct_1" }),
     { reason: "connect", hint: /connected account/ },
   ],
   [
     "test events to the live URL",
-    (w) => ({ ...completed({ ...named, metadata: { pack: "Two" } })(w), livemode: false }),
+    (w) => ({ ...completed({ ...namesUser, metadata: { pack: "Two" } })(w), livemode: false }),
     { reason: "livemode", hint: /`\/test`/ },
   ],
   [
@@ -415,14 +420,14 @@ it("the log explains a second trial and an erased user", async () => {
 
 it("the log explains that a quantity of a pack with items was disregarded", async () => {
   const w = await paymentsWorld();
-  await w.deliver(completed({ ...named, metadata: { pack: "Two", quantity: "3" } })(w));
+  await w.deliver(completed({ ...namesUser, metadata: { pack: "Two", quantity: "3" } })(w));
   expect(await w.events()).toMatchObject([{ outcome: "granted", hint: expect.stringContaining("disregarded") }]);
 });
 
 it("the log has no correction for a right setup", async () => {
   const w = await paymentsWorld();
   for (const event of [
-    completed({ ...named, metadata: { pack: "Two", order: "7" } })(w),
+    completed({ ...namesUser, metadata: { pack: "Two", order: "7" } })(w),
     eventOf("charge.refunded", w.nowS + 1, charge("ch_1", "pi_1", 300)),
     eventOf("charge.dispute.funds_withdrawn", w.nowS + 2, dispute("dp_1", "ch_1", "pi_1", 100, [-100])),
   ]) {

@@ -49,7 +49,7 @@ async function pagesOf(app: App, userId: string) {
   return pages;
 }
 
-const named = (flaws: readonly Flaw[]) =>
+const flawNames = (flaws: readonly Flaw[]) =>
   [...new Set(flaws.map(({ balanceId, kind }) => `${kind} of ${balanceId}`))].sort();
 
 /** The flaws that a verification finds after a write that the triggers would refuse. */
@@ -62,7 +62,7 @@ async function flawsAfter(app: App, userId: string, ...planted: readonly string[
   const pages = await pagesOf(app, userId);
   const flaws = pages.flatMap((page) => page.flaws);
   for (const page of pages) expect(page.isSound).toBe(page.flaws.length === 0);
-  return named(flaws);
+  return flawNames(flaws);
 }
 
 /** A user with two balances. Entries 1 and 2 are their grants, and 3 to 6 are debits of both in turn. */
@@ -358,7 +358,7 @@ describe("flaws written without the triggers", () => {
       "UPDATE credit_balances SET remaining_steps = remaining_steps + 1 WHERE id IN (SELECT value FROM json_each(?))";
     await DB.prepare(sql).bind(JSON.stringify(flawed)).run();
     const { pages } = await pagesOfMany(many.app);
-    expect(named(pages.flatMap(({ flaws }) => flaws))).toEqual(flawed.map((id) => `sum of ${id}`).sort());
+    expect(flawNames(pages.flatMap(({ flaws }) => flaws))).toEqual(flawed.map((id) => `sum of ${id}`).sort());
   });
 
   it("are found by the verification of an application, which lists all its users", async () => {

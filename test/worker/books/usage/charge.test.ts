@@ -14,10 +14,10 @@ afterAll(expectLedgerInvariants);
 const reserveToCharge = (spender: Pick<Spender, "reserve">, reservationId: string, amount: number, seconds = 60) =>
   spender.reserve({ reservationId, onExpiry: "charge", expiresInSeconds: seconds, ...cents(amount) });
 const read = async ({ get }: Spender, id = "res_1") => (await get(`${RESERVATIONS}/${id}`)).body;
-const settle = ({ post }: Pick<Spender, "post">, verb: string, body?: object, id = "res_1") =>
+const changeReservation = ({ post }: Pick<Spender, "post">, verb: string, body?: object, id = "res_1") =>
   post(`${RESERVATIONS}/${id}/${verb}`, body);
 const commit = (spender: Pick<Spender, "post">, eventId = "e1", amount = 1) =>
-  settle(spender, "commit", { eventId, ...cents(amount) });
+  changeReservation(spender, "commit", { eventId, ...cents(amount) });
 const entryLines = async (spender: Spender) =>
   (await spender.ledger()).toReversed().map(({ delta, reason, eventId }) => `${delta} ${reason} ${eventId}`);
 const totals = async ({ get, userId }: Spender) => (await get(`/api/v1/usage?userId=${userId}`)).body.totals;
@@ -48,10 +48,10 @@ const ways: readonly {
   { name: "a refused reservation", act: ({ reserve }) => reserve(cents(7)), code: "insufficient_credits" },
   { name: "a late commit", act: (spender) => commit(spender), code: "reservation_closed" },
   { name: "a late commit by its own id", act: (spender) => commit(spender, "res_1", 4), code: "reservation_closed" },
-  { name: "a late release", act: (spender) => settle(spender, "release"), code: "reservation_closed" },
+  { name: "a late release", act: (spender) => changeReservation(spender, "release"), code: "reservation_closed" },
   {
     name: "a late extension",
-    act: (spender) => settle(spender, "extend", { expiresInSeconds: 600 }),
+    act: (spender) => changeReservation(spender, "extend", { expiresInSeconds: 600 }),
     code: "reservation_closed",
   },
   { name: "an event under its id", act: ({ spend }) => spend("res_1", cents(1)), code: "idempotency_conflict" },
@@ -106,8 +106,8 @@ describe("a reservation that is charged if nobody settles it", () => {
     const spender = await makeSpender([wallet]);
     for (const id of ["res_1", "res_2", "res_3"]) await reserveToCharge(spender, id, 1);
     await commit(spender);
-    await settle(spender, "release", undefined, "res_2");
-    await settle(spender, "extend", { expiresInSeconds: 600 }, "res_3");
+    await changeReservation(spender, "release", undefined, "res_2");
+    await changeReservation(spender, "extend", { expiresInSeconds: 600 }, "res_3");
     spender.clock.advance(61_000);
     await runHoldsPart(spender);
     expect(await spender.remaining()).toEqual([8]);
@@ -279,7 +279,7 @@ describe("a charge that races", () => {
     spender.clock.advance(60_000);
     const d1 = beforeTrip(trip, async () => {
       spender.clock.advance(-1);
-      const answer = await settle(spender.inNewIsolate(), "extend", { expiresInSeconds: 600 });
+      const answer = await changeReservation(spender.inNewIsolate(), "extend", { expiresInSeconds: 600 });
       expect(answer.status).toBe(200);
       spender.clock.advance(1);
     });

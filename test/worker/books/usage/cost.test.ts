@@ -79,11 +79,11 @@ function expectWithin(cost: Cost, live: number, { trips, moved, writtenMax, turn
   expect(cost.rowsWritten).toBeLessThanOrEqual(writtenMax + turned);
 }
 
-const settle = (spender: Spender, id: string, verb: "commit" | "release" | "extend", body?: object) =>
+const changeReservation = (spender: Spender, id: string, verb: "commit" | "release" | "extend", body?: object) =>
   spender.post(`/api/v1/usage/reservations/${id}/${verb}`, body);
-const commit = (id: string, amount: number) => (spender: Spender) =>
-  settle(spender, id, "commit", { eventId: `of ${id}`, ...cents(amount) });
-const reserve = (reservationId: string, amount: number) => (spender: Spender) =>
+const commitWith = (id: string, amount: number) => (spender: Spender) =>
+  changeReservation(spender, id, "commit", { eventId: `of ${id}`, ...cents(amount) });
+const reserveWith = (reservationId: string, amount: number) => (spender: Spender) =>
   spender.reserve({ reservationId, ...cents(amount) });
 
 describe.each([1, 10, 100])("with %i active balances and thousands of expired ones", (live) => {
@@ -127,16 +127,16 @@ describe.each([1, 10, 100])("with %i active balances and thousands of expired on
       const cost = measures[state];
       const trips = state === "cold" ? 2 : 1;
       const amount = 10 * live - 2;
-      expectWithin(await cost(reserve("res_1", 1)), live, { trips, moved: 1, writtenMax: 4 });
-      expectWithin(await cost(commit("res_1", 1)), live, { trips, moved: 2, writtenMax: 9 });
-      expectWithin(await cost(reserve("res_2", 1)), live, { trips, moved: 1, writtenMax: 4 });
-      const extend = (at: Spender) => settle(at, "res_2", "extend", { expiresInSeconds: 600 });
+      expectWithin(await cost(reserveWith("res_1", 1)), live, { trips, moved: 1, writtenMax: 4 });
+      expectWithin(await cost(commitWith("res_1", 1)), live, { trips, moved: 2, writtenMax: 9 });
+      expectWithin(await cost(reserveWith("res_2", 1)), live, { trips, moved: 1, writtenMax: 4 });
+      const extend = (at: Spender) => changeReservation(at, "res_2", "extend", { expiresInSeconds: 600 });
       expectWithin(await cost(extend), 0, { trips, moved: 0, writtenMax: 2 });
-      const release = await cost((at) => settle(at, "res_2", "release"));
+      const release = await cost((at) => changeReservation(at, "res_2", "release"));
       expectWithin(release, live, { trips, moved: 1, writtenMax: 4 });
-      const reserved = await cost(reserve("res_3", amount));
+      const reserved = await cost(reserveWith("res_3", amount));
       expectWithin(reserved, live, { trips, moved: live, writtenMax: 2 * live + 2, turned: live });
-      const committed = await cost(commit("res_3", amount));
+      const committed = await cost(commitWith("res_3", amount));
       expectWithin(committed, live, { trips, moved: 2 * live, writtenMax: 4 * live + 5, turned: 2 * live });
     },
   );
@@ -181,7 +181,7 @@ describe.each([1, 10, 100])("with %i active balances and thousands of expired on
     const { spender, cold } = await makeMeasured(live);
     for (let index = 0; index < 60; index++) {
       await spender.reserve({ reservationId: `res_${index}`, ...cents(0.01) });
-      if (index % 12 > 0) await settle(spender, `res_${index}`, "release");
+      if (index % 12 > 0) await changeReservation(spender, `res_${index}`, "release");
     }
     const [n, open] = [4, 5];
     const first = (await spender.get(`/api/v1/usage/reservations?userId=${spender.userId}&limit=${n}`)).body;

@@ -15,7 +15,7 @@ interface Route {
   readonly body?: object;
 }
 
-const tokens = { mode: "live", name: "Low", unit: "tokens" };
+const lowAlert = { mode: "live", name: "Low", unit: "tokens" };
 
 /** One call of each route. The ids in it do not exist. */
 const ROUTES: readonly Route[] = [
@@ -27,7 +27,7 @@ const ROUTES: readonly Route[] = [
   { method: "PUT", path: "/apps/app_none/end-user-auth", body: { mode: "live", setting: null } },
   { method: "PUT", path: "/apps/app_none/limits", body: { mode: "live", analytics: null } },
   { method: "GET", path: "/apps/app_none/limits?mode=live" },
-  { method: "POST", path: "/apps/app_none/alerts", body: { ...tokens, below: { amount: 1 } } },
+  { method: "POST", path: "/apps/app_none/alerts", body: { ...lowAlert, below: { amount: 1 } } },
   { method: "GET", path: "/apps/app_none/alerts?mode=live" },
   { method: "DELETE", path: "/apps/app_none/alerts/alr_none" },
   { method: "PUT", path: "/apps/app_none/expiry-notices", body: { mode: "live", days: [] } },

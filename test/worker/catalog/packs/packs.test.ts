@@ -34,20 +34,20 @@ async function openShop(bindings: Partial<Env> = {}): Promise<Shop> {
   };
 }
 
-const tokens = { amount: 400, unit: "tokens", matches: [{ event: "chat.*", model: "large-*" }], priority: 5 };
-const cents = { amount: 0.000001, unit: "cents" };
+const tokensItem = { amount: 400, unit: "tokens", matches: [{ event: "chat.*", model: "large-*" }], priority: 5 };
+const centsItem = { amount: 0.000001, unit: "cents" };
 
 describe("a new pack", () => {
   it("has its items in order, each with an id, and can be granted at once, in both modes", async () => {
     const shop = await openShop();
-    const answer = await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] });
+    const answer = await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokensItem, centsItem] });
     expect(answer.body).toEqual({
       packId: expect.stringMatching(/^cpk_[0-9A-Za-z]{22}$/),
       packName: "Starter",
       defaultExpiryDays: 30,
       items: [
-        { packItemId: expect.stringMatching(/^cpi_[0-9A-Za-z]{22}$/), ...tokens },
-        { packItemId: expect.stringMatching(/^cpi_/), ...cents, matches: [], priority: 100 },
+        { packItemId: expect.stringMatching(/^cpi_[0-9A-Za-z]{22}$/), ...tokensItem },
+        { packItemId: expect.stringMatching(/^cpi_/), ...centsItem, matches: [], priority: 100 },
       ],
       unit: null,
       matches: null,
@@ -77,10 +77,10 @@ describe("a new pack", () => {
 
   it("is refused with the name of the malformed argument", async () => {
     const shop = await openShop();
-    const pack = { packName: "P", items: [tokens] };
+    const pack = { packName: "P", items: [tokensItem] };
     const many = (count: number, value: unknown) => Array.from({ length: count }, () => value);
     const wrong: readonly (readonly [unknown, string])[] = [
-      [{ items: [tokens] }, "packName"],
+      [{ items: [tokensItem] }, "packName"],
       [{ ...pack, packName: "" }, "packName"],
       [{ ...pack, packName: "x".repeat(201) }, "packName"],
       [{ ...pack, packName: "a\nb" }, "packName"],
@@ -97,17 +97,17 @@ describe("a new pack", () => {
       [{ ...pack, priority: 1 }, "priority"],
       [{ packName: "P", items: [] }, "unit"],
       [{ packName: "P", items: [], unit: "litres" }, "unit"],
-      [{ packName: "P", items: [{ ...tokens, amount: 0 }] }, "items[0].amount"],
-      [{ packName: "P", items: [{ ...tokens, amount: -1 }] }, "items[0].amount"],
-      [{ packName: "P", items: [tokens, { ...tokens, amount: 0.0001 }] }, "items[1].amount"],
-      [{ packName: "P", items: [{ ...cents, amount: 8_589_934_593 }] }, "items[0].amount"],
-      [{ packName: "P", items: [{ ...tokens, amount: "1" }] }, "items[0].amount"],
-      [{ packName: "P", items: [{ ...tokens, priority: 0.5 }] }, "items[0].priority"],
-      [{ packName: "P", items: [{ ...tokens, priority: 1e9 }] }, "items[0].priority"],
-      [{ packName: "P", items: [{ ...tokens, matches: [{}] }] }, "items[0].matches[0]"],
-      [{ packName: "P", items: [{ ...tokens, matches: [{ event: "" }] }] }, "items[0].matches[0].event"],
-      [{ packName: "P", items: [{ ...tokens, packItemId: "cpi_x" }] }, "items[0].packItemId"],
-      [{ packName: "P", items: many(101, tokens) }, "items"],
+      [{ packName: "P", items: [{ ...tokensItem, amount: 0 }] }, "items[0].amount"],
+      [{ packName: "P", items: [{ ...tokensItem, amount: -1 }] }, "items[0].amount"],
+      [{ packName: "P", items: [tokensItem, { ...tokensItem, amount: 0.0001 }] }, "items[1].amount"],
+      [{ packName: "P", items: [{ ...centsItem, amount: 8_589_934_593 }] }, "items[0].amount"],
+      [{ packName: "P", items: [{ ...tokensItem, amount: "1" }] }, "items[0].amount"],
+      [{ packName: "P", items: [{ ...tokensItem, priority: 0.5 }] }, "items[0].priority"],
+      [{ packName: "P", items: [{ ...tokensItem, priority: 1e9 }] }, "items[0].priority"],
+      [{ packName: "P", items: [{ ...tokensItem, matches: [{}] }] }, "items[0].matches[0]"],
+      [{ packName: "P", items: [{ ...tokensItem, matches: [{ event: "" }] }] }, "items[0].matches[0].event"],
+      [{ packName: "P", items: [{ ...tokensItem, packItemId: "cpi_x" }] }, "items[0].packItemId"],
+      [{ packName: "P", items: many(101, tokensItem) }, "items"],
     ];
     for (const [body, param] of wrong) expectError(await shop.create(body), "invalid_request", param);
     expect((await shop.list()).body).toEqual({ packs: [] });
@@ -118,7 +118,7 @@ describe("a new pack", () => {
     const items = [
       { amount: 8_589_934_592, unit: "cents" },
       { amount: 8_796_093_022_208, unit: "tokens" },
-      ...Array.from({ length: 98 }, () => tokens),
+      ...Array.from({ length: 98 }, () => tokensItem),
     ];
     expect((await shop.create({ packName: "Large", items })).status).toBe(200);
     const granted = await shop.grant({ packId: "large" });
@@ -130,21 +130,23 @@ describe("a new pack", () => {
 describe("a pack's name", () => {
   it("is taken in any case while its pack is not archived, and free afterwards", async () => {
     const shop = await openShop();
-    const first = (await shop.create({ packName: "Straße", items: [tokens] })).body;
-    expectError(await shop.create({ packName: "STRAßE", items: [cents] }), "pack_name_taken", "packName");
-    expect((await shop.create({ packName: "STRASSE", items: [cents] })).status).toBe(200);
+    const first = (await shop.create({ packName: "Straße", items: [tokensItem] })).body;
+    expectError(await shop.create({ packName: "STRAßE", items: [centsItem] }), "pack_name_taken", "packName");
+    expect((await shop.create({ packName: "STRASSE", items: [centsItem] })).status).toBe(200);
     expectError(await shop.patch(first.packId, { packName: "Strasse" }), "pack_name_taken", "packName");
 
     const archived = await shop.archive(first.packId);
     expect(archived.body).toEqual({ ...first, archivedAt: "2026-01-15T12:00:00.000Z", version: 2 });
-    expect((await shop.create({ packName: "straße", items: [cents] })).status).toBe(200);
+    expect((await shop.create({ packName: "straße", items: [centsItem] })).status).toBe(200);
     expectError(await shop.grant({ packId: first.packId }), "credit_pack_not_found");
   });
 
   it("goes to one of twenty racing packs", async () => {
     const shop = await openShop();
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, i) => shop.create({ packName: i % 2 === 0 ? "Race" : "RACE", items: [tokens] })),
+      Array.from({ length: 20 }, (_, i) =>
+        shop.create({ packName: i % 2 === 0 ? "Race" : "RACE", items: [tokensItem] }),
+      ),
     );
     expect(answers.filter((answer) => answer.status === 200)).toHaveLength(1);
     for (const answer of answers) if (answer.status !== 200) expectError(answer, "pack_name_taken");
@@ -153,7 +155,7 @@ describe("a pack's name", () => {
 
   it("may be changed to another case", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     expect((await shop.patch(packId, { packName: "STARTER" })).body.packName).toBe("STARTER");
   });
 });
@@ -161,7 +163,8 @@ describe("a pack's name", () => {
 describe("a change of a pack", () => {
   it("affects the given fields, and keeps the others", async () => {
     const shop = await openShop();
-    const pack = (await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokens, cents] })).body;
+    const pack = (await shop.create({ packName: "Starter", defaultExpiryDays: 30, items: [tokensItem, centsItem] }))
+      .body;
     expect((await shop.patch(pack.packId, {})).body).toEqual(pack);
     const renamed = { ...pack, packName: "Begin", version: 2 };
     expect((await shop.patch(pack.packId, { packName: "Begin" })).body).toEqual(renamed);
@@ -171,10 +174,10 @@ describe("a change of a pack", () => {
 
   it("keeps the ids of items that it names, and gives the others new ids", async () => {
     const shop = await openShop();
-    const pack = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const pack = (await shop.create({ packName: "Starter", items: [tokensItem, centsItem] })).body;
     const [first, second] = pack.items;
     const items = [
-      { ...tokens, amount: 7 },
+      { ...tokensItem, amount: 7 },
       { ...second, amount: 2 },
     ];
     const changed = (await shop.patch(pack.packId, { items })).body;
@@ -184,10 +187,10 @@ describe("a change of a pack", () => {
 
   it("is refused with an item of another pack, a removed item, or an item that is named twice", async () => {
     const shop = await openShop();
-    const pack = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
-    const other = (await shop.create({ packName: "Other", items: [tokens] })).body;
+    const pack = (await shop.create({ packName: "Starter", items: [tokensItem, centsItem] })).body;
+    const other = (await shop.create({ packName: "Other", items: [tokensItem] })).body;
     const [first, second] = pack.items;
-    for (const items of [[other.items[0]], [{ ...tokens, packItemId: "cpi_none" }]]) {
+    for (const items of [[other.items[0]], [{ ...tokensItem, packItemId: "cpi_none" }]]) {
       expectError(await shop.patch(pack.packId, { items }), "invalid_request", "items[0].packItemId");
     }
     expectError(await shop.patch(pack.packId, { items: [first, first] }), "invalid_request", "items[1].packItemId");
@@ -197,10 +200,10 @@ describe("a change of a pack", () => {
 
   it("turns it into a legacy pack by `items: []` and a unit, and back into a pack with items", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
     expectError(await shop.patch(packId, { unit: "count" }), "invalid_request", "unit");
-    expectError(await shop.patch(packId, { items: [cents], priority: 1 }), "invalid_request", "priority");
+    expectError(await shop.patch(packId, { items: [centsItem], priority: 1 }), "invalid_request", "priority");
 
     const legacy = (await shop.patch(packId, { items: [], unit: "count", matches: [{ event: "a" }] })).body;
     expect(legacy).toMatchObject({ items: [], unit: "count", matches: [{ event: "a" }], priority: 100 });
@@ -208,26 +211,26 @@ describe("a change of a pack", () => {
     expect(patched).toMatchObject({ items: [], unit: "count", matches: [{ event: "a" }], priority: 4 });
     expect((await shop.grant({ packId, quantity: 3 })).body.remaining).toBe(3);
 
-    const again = (await shop.patch(packId, { items: [cents] })).body;
+    const again = (await shop.patch(packId, { items: [centsItem] })).body;
     expect(again).toMatchObject({ unit: null, matches: null, priority: null, items: [{ unit: "cents" }] });
     expectError(await shop.patch(packId, { items: [] }), "invalid_request", "unit");
   });
 
   it("changes no issued balance", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     await shop.grant({ packId });
     const balances = () => env.DB.prepare("SELECT * FROM credit_balances WHERE pack_id = ?").bind(packId).all();
     const before = (await balances()).results;
-    await shop.patch(packId, { packName: "Other", items: [{ ...cents, priority: 1 }], defaultExpiryDays: 1 });
+    await shop.patch(packId, { packName: "Other", items: [{ ...centsItem, priority: 1 }], defaultExpiryDays: 1 });
     await shop.archive(packId);
     expect((await balances()).results).toEqual(before);
   });
 
   it("keeps the fields of three racing changes", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
-    const changes = [{ packName: "Raced" }, { defaultExpiryDays: 9 }, { items: [cents, cents] }];
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
+    const changes = [{ packName: "Raced" }, { defaultExpiryDays: 9 }, { items: [centsItem, centsItem] }];
     const answers = await Promise.all(changes.map((change) => shop.patch(packId, change)));
     expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200]);
     const [pack] = (await shop.list()).body.packs;
@@ -237,7 +240,7 @@ describe("a change of a pack", () => {
 
   it("by archiving takes effect once, and a repeat gets the same response", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     const first = (await shop.archive(packId)).body;
     shop.clock.advance(1_000);
     expect((await shop.archive(packId)).body).toEqual(first);
@@ -247,14 +250,14 @@ describe("a change of a pack", () => {
 describe("a pack's version", () => {
   it("grows by one with each change, archiving and restoring, and stays without a change", async () => {
     const shop = await openShop();
-    const pack = (await shop.create({ packName: "Starter", items: [tokens, cents] })).body;
+    const pack = (await shop.create({ packName: "Starter", items: [tokensItem, centsItem] })).body;
     const { packId } = pack;
     const steps: readonly (readonly [() => Promise<Answer>, number])[] = [
       [() => shop.patch(packId, {}), 1],
       [() => shop.patch(packId, { packName: "Starter", defaultExpiryDays: null, items: pack.items }), 1],
       [() => shop.patch(packId, { packName: "starter" }), 2],
       [() => shop.patch(packId, { items: [pack.items[1], pack.items[0]] }), 3],
-      [() => shop.patch(packId, { items: [tokens] }), 4],
+      [() => shop.patch(packId, { items: [tokensItem] }), 4],
       [() => shop.restore(packId), 4],
       [() => shop.archive(packId), 5],
       [() => shop.archive(packId), 5],
@@ -266,7 +269,7 @@ describe("a pack's version", () => {
 
   it("that is outdated is refused, with the current one in the error", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     expect((await shop.patch(packId, { version: 1, defaultExpiryDays: 1 })).body.version).toBe(2);
     for (const version of [1, 3]) {
       const refused = await shop.patch(packId, { version, defaultExpiryDays: 2 });
@@ -281,7 +284,7 @@ describe("a pack's version", () => {
 
   it("lets one of ten racing changes with the same version pass, and refuses the others", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     const answers = await Promise.all(
       Array.from({ length: 10 }, (_, i) => shop.patch(packId, { version: 1, defaultExpiryDays: i + 1 })),
     );
@@ -293,7 +296,7 @@ describe("a pack's version", () => {
 
   it("counts each of twenty racing changes", async () => {
     const shop = await openShop();
-    const { packId } = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const { packId } = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, i) => shop.patch(packId, { defaultExpiryDays: i + 1 })),
     );
@@ -306,7 +309,7 @@ describe("a pack's version", () => {
 describe("a restored pack", () => {
   it("is as it was before archiving, and can be granted by its name again", async () => {
     const shop = await openShop();
-    const pack = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const pack = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     await shop.archive(pack.packId);
     expectError(await shop.grant({ packId: "starter" }), "credit_pack_not_found");
     expect((await shop.restore(pack.packId)).body).toEqual({ ...pack, version: 3 });
@@ -315,9 +318,9 @@ describe("a restored pack", () => {
 
   it("stays archived while another pack has its name", async () => {
     const shop = await openShop();
-    const first = (await shop.create({ packName: "Starter", items: [tokens] })).body;
+    const first = (await shop.create({ packName: "Starter", items: [tokensItem] })).body;
     await shop.archive(first.packId);
-    const second = (await shop.create({ packName: "STARTER", items: [cents] })).body;
+    const second = (await shop.create({ packName: "STARTER", items: [centsItem] })).body;
     expectError(await shop.restore(first.packId), "pack_name_taken", "packName");
     await shop.archive(second.packId);
     expect((await shop.restore(first.packId)).body.archivedAt).toBeNull();
@@ -331,12 +334,12 @@ describe("a write of a pack whose response is lost", () => {
     const lose = (at: number) => faulty.plan({ fault: "after", at });
 
     lose(2);
-    const creation = await shop.create({ packName: "Starter", items: [tokens, cents] });
+    const creation = await shop.create({ packName: "Starter", items: [tokensItem, centsItem] });
     expect(creation.body.items).toHaveLength(2);
     lose(2);
     const changed = await shop.patch(creation.body.packId, {
       packName: "Begin",
-      items: [tokens, creation.body.items[1]],
+      items: [tokensItem, creation.body.items[1]],
     });
     expect(changed.body.items[1]).toEqual(creation.body.items[1]);
     lose(2);
