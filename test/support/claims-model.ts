@@ -105,7 +105,9 @@ export class ClaimsModel {
     const ids = levels.flat();
     const hasEvents = this.#isPersons(id);
     const holdingsOf = (kind: ModelHolding["kind"]) =>
-      this.#holdings.filter((holding) => holding.kind === kind && ids.includes(holding.id)).map(({ holdingId }) => holdingId);
+      this.#holdings
+        .filter((holding) => holding.kind === kind && ids.includes(holding.id))
+        .map(({ holdingId }) => holdingId);
     const holdingIds = {
       balance: holdingsOf("balance"),
       usage: holdingsOf("usage"),
