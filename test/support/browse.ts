@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
-import { type Bindings, bound, Clock, type Deliver, startIsolate } from "./world.ts";
+import type { Mode } from "../../src/runtime.ts";
+import { type Bindings, bound, Clock, type Deliver, startIsolate, type TestApp } from "./world.ts";
 
 export const HOST = "http://purser.test";
 /** A text that runs as a script on a page that does not escape it. */
@@ -40,6 +41,32 @@ export function browse(clock = new Clock(), bindings: Bindings = {}, deliver?: D
     },
   };
 }
+
+/** The text of a response, with `&amp;` as `&`, so that a test can search for addresses. */
+export const textOf = async (answer: Response): Promise<string> => (await answer.text()).replaceAll("&amp;", "&");
+
+/**
+ * Signs in to the dashboard. The paths of `read` and `send` are below `at`, an application's mode, unless they begin with `/`. `read`
+ * opens a page, and `send` submits a form.
+ */
+export async function openDashboard({ appId }: Pick<TestApp, "appId">, clock = new Clock(), mode: Mode = "live") {
+  const browser = browse(clock);
+  await browser.signIn();
+  const at = `/admin/apps/${appId}/${mode}`;
+  const pathOf = (path: string) => (path.startsWith("/") ? path : `${at}/${path}`);
+  return {
+    browser,
+    at,
+    read: async (path: string) => {
+      const answer = await browser.get(pathOf(path));
+      return { status: answer.status, headers: answer.headers, text: await textOf(answer) };
+    },
+    send: async (path: string, fields: Record<string, string>) =>
+      browser.post(pathOf(path), { _form: await browser.formToken(), ...fields }),
+  };
+}
+
+export const queryOf = (fields: Record<string, string>): string => `?${new URLSearchParams(fields)}`;
 
 /** The texts of a table's rows. */
 export function tableRows(text: string, label: string): string[] {

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
 import { DAY_MS, HOUR_MS } from "../../../src/lib/time.ts";
-import { browse, tableRows } from "../../support/browse.ts";
+import { browse, openDashboard, queryOf, tableRows } from "../../support/browse.ts";
 import { END_USER_SECRET, END_USER_SETTING } from "../../support/end-user-setting.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { seedBalances } from "../../support/seed-rows.ts";
@@ -13,19 +13,9 @@ const HOURS_8_MS = 8 * HOUR_MS;
 
 async function world(clock = new Clock()) {
   const app = await makeApp();
-  const browser = browse(clock);
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/live`;
-  const read = async (path: string) => {
-    const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
-    return { status: answer.status, text: (await answer.text()).replaceAll("&amp;", "&") };
-  };
-  const send = async (path: string, fields: Record<string, string>) =>
-    browser.post(path.startsWith("/") ? path : `${at}/${path}`, { _form: await browser.formToken(), ...fields });
-  return { app, browser, at, read, send, clock };
+  return { app, clock, ...(await openDashboard(app, clock)) };
 }
 
-const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
 const hidden = (text: string, name: string) => new RegExp(`name="${name}" value="([^"]*)"`).exec(text)?.[1] ?? "";
 const countOf = async (table: string, app: TestApp) =>
   env.DB.prepare(
@@ -40,7 +30,7 @@ describe("the confirmation of a grant", () => {
     const packId = await makePack(app.appId, "Starter", [{ amountSteps: 1_234_567_000, unit: "tokens" }]);
     await seedBalances(app.environments.live, "u1", 1);
     const fields = { userId: "u1", packId, quantity: "5", notes: "hello", source: "manual", ref: "dashboard:x" };
-    const { status, text } = await read(`users/grant/confirm${query(fields)}`);
+    const { status, text } = await read(`users/grant/confirm${queryOf(fields)}`);
     expect(status).toBe(200);
     for (const part of ["Starter", "1,234,567 tokens", "0 → 1,234,567 tokens", "The quantity 5: this pack issues"]) {
       expect(text).toContain(part);
@@ -62,7 +52,7 @@ describe("the confirmation of a grant", () => {
     ];
     for (const [fields, words] of cases) {
       const all = { userId: "u1", packId, notes: "x", source: "manual", ...fields };
-      const { status, text } = await read(`users/grant/confirm${query(all)}`);
+      const { status, text } = await read(`users/grant/confirm${queryOf(all)}`);
       expect([status >= 400, text.split(words).length - 1], words).toEqual([true, 1]);
       expect(text, words).toContain("field-error");
     }
@@ -81,7 +71,7 @@ describe("the confirmation of a grant", () => {
       source: "manual",
       ref: hidden(form.text, "ref"),
     };
-    const confirm = await read(`users/grant/confirm${query(fields)}`);
+    const confirm = await read(`users/grant/confirm${queryOf(fields)}`);
     expect(hidden(confirm.text, "ref")).toBe(fields.ref);
     const notices: (string | null)[] = [];
     for (let n = 0; n < 2; n++) notices.push((await send("users/grant", fields)).headers.get("location"));
@@ -97,7 +87,7 @@ describe("the confirmation of a grant", () => {
     const { app, read, send } = await world();
     const packId = await makeLegacyPack(app.appId, "Any", "cents");
     const fields = { userId: "u1 ", packId, quantity: "100000", notes: "x", source: "manual", ref: "dashboard:2" };
-    const { text } = await read(`users/grant/confirm${query(fields)}`);
+    const { text } = await read(`users/grant/confirm${queryOf(fields)}`);
     expect(text).toContain("This is a large amount: 100,000 cents.");
     expect(text).toContain("begins or ends with a space");
     expect(hidden(text, "asked")).toBe("yes");
@@ -119,10 +109,10 @@ it("a grant and a recurring grant ask before they make a new user, and make none
   ] as const;
   for (const [path, own] of acts) {
     const of = (userId: string) => ({ ...fields, ...own, userId });
-    const confirmation = await read(`${path}/confirm${query(of("new"))}`);
+    const confirmation = await read(`${path}/confirm${queryOf(of("new"))}`);
     expect(confirmation.text, path).toContain("No user has this id yet. The grant makes a new user.");
     expect(hidden(confirmation.text, "asked")).toBe("yes");
-    expect((await read(`${path}/confirm${query(of("known"))}`)).text).not.toContain("No user has this id");
+    expect((await read(`${path}/confirm${queryOf(of("known"))}`)).text).not.toContain("No user has this id");
     expect((await send(path, { ...of("new"), asked: "yes" })).status).toBe(400);
     expect((await read("users?userId=new")).text).toContain("No user has this id");
   }
@@ -133,7 +123,7 @@ describe("the confirmation of an adjustment", () => {
   it("shows the resulting balance, or the API's refusal, and changes nothing", async () => {
     const { app, read } = await world();
     const [balanceId = ""] = await seedBalances(app.environments.live, "u1", 1);
-    const at = (delta: string) => read(`users/adjust/confirm${query({ balanceId, delta, note: "x" })}`);
+    const at = (delta: string) => read(`users/adjust/confirm${queryOf({ balanceId, delta, note: "x" })}`);
     expect((await at("\u22120.25")).text).toMatch(/-0\.25\s+cents[\s\S]*1 → 0\.75\s+cents/);
     expect((await at("-1,000.5")).text).toContain("Amount to add would make the balance negative.");
     expect((await at("0")).text).toContain("Amount to add must not be 0.");
@@ -387,7 +377,7 @@ describe("the audit's page", () => {
     }
     await send(`packs/${packId}/archive`, {});
     const rows = async (filters: Record<string, string>) =>
-      (await read(`audit${query(filters)}`)).text.split("<tr>").length - 2;
+      (await read(`audit${queryOf(filters)}`)).text.split("<tr>").length - 2;
     expect(await rows({ action: "credits.granted" })).toBe(3);
     expect(await rows({ by: "dashboard" })).toBe(4);
     expect(await rows({ by: "nobody" })).toBe(-1);
@@ -435,9 +425,9 @@ it("the switch of modes keeps the user or the person, and every page links the r
   const [live, test] = [`/admin/apps/${app.appId}/live`, `/admin/apps/${app.appId}/test`];
   const userId = "ana & co";
   for (const [path, kept] of [
-    [`users${query({ userId })}`, `users${query({ userId })}`],
-    [`people${query({ distinctId: userId })}`, `people${query({ distinctId: userId })}`],
-    [`users/grant${query({ userId })}`, `users${query({ userId })}`],
+    [`users${queryOf({ userId })}`, `users${queryOf({ userId })}`],
+    [`people${queryOf({ distinctId: userId })}`, `people${queryOf({ distinctId: userId })}`],
+    [`users/grant${queryOf({ userId })}`, `users${queryOf({ userId })}`],
     ["packs", "packs"],
   ] as const) {
     const { text } = await read(path);

@@ -1,6 +1,6 @@
 import { afterAll, expect, it } from "vitest";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse } from "../../support/browse.ts";
+import { openDashboard, textOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
 
@@ -11,20 +11,11 @@ const fieldOf = (atMs: number) => new Date(atMs).toISOString().slice(0, 19);
 async function world() {
   const clock = new Clock();
   const app = await makeApp();
-  const browser = browse(clock);
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/test`;
-  const textOf = async (answer: Response) => (await answer.text()).replaceAll("&amp;", "&");
+  const { at, read, send } = await openDashboard(app, clock, "test");
   return {
-    app,
-    clock,
-    at,
-    get: async (path: string) => {
-      const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
-      return { status: answer.status, text: await textOf(answer) };
-    },
+    ...{ app, clock, at, get: read },
     post: async (path: string, fields: Record<string, string>, base = at) => {
-      const answer = await browser.post(`${base}/${path}`, { _form: await browser.formToken(), ...fields });
+      const answer = await send(`${base}/${path}`, fields);
       return { status: answer.status, location: answer.headers.get("location"), text: await textOf(answer) };
     },
   };

@@ -1,19 +1,16 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { flushActivity } from "../../../src/db/activity.ts";
-import { browse } from "../../support/browse.ts";
+import { openDashboard, textOf } from "../../support/browse.ts";
 import { END_USER_SECRET } from "../../support/end-user-setting.ts";
 import { bound, Clock, makeApp, makeClient, makeLegacyPack, makePack } from "../../support/world.ts";
 
 async function world() {
   const app = await makeApp();
-  const browser = browse();
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/live`;
-  const textOf = async (answer: Response) => (await answer.text()).replaceAll("&amp;", "&");
-  const read = async (path: string) => textOf(await browser.get(`${at}/${path}`));
+  const { browser, at, ...dashboard } = await openDashboard(app);
+  const read = async (path: string) => (await dashboard.read(path)).text;
   const send = async (path: string, fields: Record<string, string>) => {
-    const answer = await browser.post(`${at}/${path}`, { _form: await browser.formToken(), ...fields });
+    const answer = await dashboard.send(path, fields);
     return { status: answer.status, text: await textOf(answer) };
   };
   return { app, browser, at, read, send };

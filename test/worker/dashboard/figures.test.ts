@@ -11,7 +11,7 @@ import {
 import { flushActivity } from "../../../src/db/activity.ts";
 import { findLinks, SEARCHED_LINKS_MAX } from "../../../src/exports/audit.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse, EVIL } from "../../support/browse.ts";
+import { EVIL, openDashboard } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { charge, eventOf, session } from "../../support/stripe-events.ts";
@@ -26,14 +26,11 @@ const dateOf = (atMs: number) => new Date(atMs).toISOString().slice(0, 10);
 
 async function world(given?: { readonly clock: Clock; readonly app: Awaited<ReturnType<typeof makeApp>> }) {
   const { clock, app } = given ?? { clock: new Clock(), app: await makeApp() };
-  const browser = browse(clock);
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/live`;
+  const { browser, at, ...dashboard } = await openDashboard(app, clock);
   const call = makeClient(clock);
-  const read = async (path: string, status = 200) => {
-    const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
-    expect(answer.status, path).toBe(status);
-    const text = (await answer.text()).replaceAll("&amp;", "&");
+  const read = async (path: string, expected = 200) => {
+    const { status, text } = await dashboard.read(path);
+    expect(status, path).toBe(expected);
     expect(text, path).not.toContain(EVIL);
     return text;
   };

@@ -4,7 +4,7 @@ import { grantPack } from "../../../src/books/credits/grant.ts";
 import { grantInput } from "../../../src/books/credits/schemas.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse, EVIL } from "../../support/browse.ts";
+import { EVIL, openDashboard, queryOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { liveBalancesSql } from "../../support/seed.ts";
 import { bound, Clock, makeApp, makeClient, makeCtx, makeLegacyPack, makePack } from "../../support/world.ts";
@@ -16,15 +16,12 @@ afterAll(expectLedgerInvariants);
 async function world() {
   const clock = new Clock();
   const app = await makeApp();
-  const browser = browse(clock);
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/live`;
+  const { browser, at, ...dashboard } = await openDashboard(app, clock);
   const read = async (path: string) => {
-    const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
-    expect(answer.status, path).toBeLessThan(500);
-    const text = (await answer.text()).replaceAll("&amp;", "&");
+    const { status, headers, text } = await dashboard.read(path);
+    expect(status, path).toBeLessThan(500);
     expect(text).not.toContain(EVIL);
-    return { status: answer.status, location: answer.headers.get("location"), text };
+    return { status, location: headers.get("location"), text };
   };
   const ctx = makeCtx(app.environments.live, clock);
   const grant = (userId: string, packId: string, more: object = {}) =>
@@ -32,7 +29,6 @@ async function world() {
   return { app, browser, at, read, clock, grant, call: makeClient(clock) };
 }
 
-const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
 const rowsIn = (text: string) => text.split("<tr>").length - 2;
 
 describe("the list of users", () => {
@@ -111,7 +107,7 @@ describe("the balances of a user", () => {
       await makeLegacyPack(app.appId, "Other", "tokens"),
     ];
     for (let n = 0; n < 55; n++) await grant("ana", n < 50 ? one : other, { externalRef: `order-${n % 10}-${n}` });
-    const of = (filters: Record<string, string>) => read(`users/balances${query({ userId: "ana", ...filters })}`);
+    const of = (filters: Record<string, string>) => read(`users/balances${queryOf({ userId: "ana", ...filters })}`);
     const first = await of({});
     expect(rowsIn(first.text)).toBe(50);
     const next = /href="([^"]*cursor=[^"]*)">Older/.exec(first.text)?.[1] ?? "";
@@ -140,7 +136,7 @@ describe("the ledger by date", () => {
     // The session has ended by now.
     await browser.signIn();
     const notes = async (filters: Record<string, string>) => {
-      const { text } = await read(`users${query({ userId: "ana", ...filters })}`);
+      const { text } = await read(`users${queryOf({ userId: "ana", ...filters })}`);
       return [...text.matchAll(/<td>(day-\d)\.</g)].map(([, note]) => note);
     };
     expect(await notes({ from: days[1] ?? "", to: days[1] ?? "" })).toEqual(["day-1", "day-1"]);
@@ -148,7 +144,7 @@ describe("the ledger by date", () => {
     expect(await notes({ from: days[4] ?? "" })).toHaveLength(5);
     expect(await notes({ to: "2001-01-01" })).toEqual([]);
     expect((await read("users?userId=ana&from=nonsense")).status).toBe(400);
-    const then = await read(`users/as-of${query({ userId: "ana", asOf: `${days[1]}T23:00` })}`);
+    const then = await read(`users/as-of${queryOf({ userId: "ana", asOf: `${days[1]}T23:00` })}`);
     expect(rowsIn(then.text)).toBe(3);
     expect(then.text.match(/10 of 10 count/g)).toHaveLength(3);
     expect((await read("users/as-of?userId=ana&asOf=2100-01-01T00:00")).text).toContain(
@@ -179,7 +175,7 @@ it("the balances at a moment are shown page by page, and those with too many lat
      FROM json_each(?6) ORDER BY value`,
   );
   await insert.bind(account, seq, id, packId, clock.ms, JSON.stringify(entries)).run();
-  const first = await read(`users/as-of${query({ userId: "ana", asOf: moment.slice(0, -1) })}`);
+  const first = await read(`users/as-of${queryOf({ userId: "ana", asOf: moment.slice(0, -1) })}`);
   expect([rowsIn(first.text), first.text.match(/10 of 10 count/g)?.length]).toEqual([100, 99]);
   expect(first.text).toContain("not known");
   const next = /href="([^"]*cursor=[^"]*)">Older balances/.exec(first.text)?.[1] ?? "";
@@ -190,7 +186,7 @@ it("the balances at a moment are shown page by page, and those with too many lat
     false,
   ]);
   expect(next.startsWith(at)).toBe(true);
-  expect((await read(`users/as-of${query({ userId: "ana", asOf: moment.slice(0, -1), cursor: "x" })}`)).status).toBe(
+  expect((await read(`users/as-of${queryOf({ userId: "ana", asOf: moment.slice(0, -1), cursor: "x" })}`)).status).toBe(
     400,
   );
 });
@@ -199,7 +195,7 @@ it("a preview of a debit is refused for 10,000 balances, and names the API call 
   const { app, read } = await world();
   const account = { environmentId: app.environments.live.id, userId: "whale" };
   for (const sql of liveBalancesSql(account, 10_000)) await env.DB.prepare(sql).run();
-  const { status, text } = await read(`users${query({ userId: "whale", event: "chat.x", tokens: "5" })}`);
+  const { status, text } = await read(`users${queryOf({ userId: "whale", event: "chat.x", tokens: "5" })}`);
   expect(status).toBe(400);
   expect(text).toContain("10,000 balances or more. POST /api/v1/credits/plan does it.");
   expect(text).toContain("At least: only 10,000 balances");
@@ -239,10 +235,12 @@ it("the search for users finds their balances by a reference or its beginning, a
   const otherPackId = await makeLegacyPack(other.appId, "Any", "count");
   await grantPack(elsewhere, grantInput.parse({ userId: "eve", packId: otherPackId, quantity: 1, externalRef: ref }));
   const users = async (q: string) =>
-    [...(await read(`users${query({ q })}`)).text.matchAll(/users\?userId=(ana|bob|cyd|dan|eve)/g)].map(([, id]) => id);
+    [...(await read(`users${queryOf({ q })}`)).text.matchAll(/users\?userId=(ana|bob|cyd|dan|eve)/g)].map(
+      ([, id]) => id,
+    );
   expect(await users(ref)).toEqual(["ana", "bob", "cyd"]);
   expect(await users(`${ref}-2`)).toEqual(["bob", "cyd"]);
-  expect((await read(`users${query({ q: `${ref}x` })}`)).location).toContain("users?userId=");
+  expect((await read(`users${queryOf({ q: `${ref}x` })}`)).location).toContain("users?userId=");
   expect((await read("users?q=pi_unknown")).location).toContain("users?userId=pi_unknown");
 });
 

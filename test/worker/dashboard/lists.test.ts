@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { readFirstRows } from "../../../src/dashboard/list.tsx";
-import { browse } from "../../support/browse.ts";
+import { openDashboard } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { eventOf, session } from "../../support/stripe-events.ts";
@@ -9,12 +9,7 @@ afterAll(expectLedgerInvariants);
 
 async function world() {
   const w = await paymentsWorld();
-  const browser = browse(w.clock);
-  await browser.signIn();
-  const read = async (path: string) => {
-    const answer = await browser.get(`/admin/apps/${w.app.appId}/live/${path}`);
-    return { status: answer.status, headers: answer.headers, text: (await answer.text()).replaceAll("&amp;", "&") };
-  };
+  const { read, send } = await openDashboard(w.app, w.clock);
   /** Returns the texts of a column of a page's table. */
   const column = async (path: string, label: string, index: number) => {
     const { text } = await read(path);
@@ -30,8 +25,6 @@ async function world() {
     expect(text.endsWith("\r\n")).toBe(true);
     return { name: headers.get("content-disposition"), lines: text.trimEnd().split("\r\n") };
   };
-  const send = async (path: string, fields: Record<string, string>) =>
-    browser.post(`/admin/apps/${w.app.appId}/live/${path}`, { _form: await browser.formToken(), ...fields });
   const grant = (userId: string, quantity: number) =>
     w.post("credits/grant", { userId, packId: w.packs.tokens, quantity });
   return { ...w, read, column, csv, send, grant };

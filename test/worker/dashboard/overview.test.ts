@@ -2,7 +2,7 @@ import { afterAll, beforeEach, expect, it } from "vitest";
 import { makeStatements } from "../../../src/books/statements/make-statements.ts";
 import { walkBusiness } from "../../../src/dashboard/figures/business.ts";
 import { flushActivity } from "../../../src/db/activity.ts";
-import { browse, EVIL } from "../../support/browse.ts";
+import { EVIL, openDashboard } from "../../support/browse.ts";
 import { forgetWalks, runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
@@ -16,9 +16,7 @@ afterAll(expectLedgerInvariants);
 
 async function world(given?: { readonly clock: Clock; readonly app: Awaited<ReturnType<typeof makeApp>> }) {
   const { clock, app } = given ?? { clock: new Clock(), app: await makeApp() };
-  const browser = browse(clock);
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/live`;
+  const { browser, at, read } = await openDashboard(app, clock);
   const call = makeClient(clock);
   return {
     app,
@@ -26,9 +24,8 @@ async function world(given?: { readonly clock: Clock; readonly app: Awaited<Retu
     clock,
     post: (path: string, body: unknown) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body }),
     read: async (path: string) => {
-      const answer = await browser.get(path.startsWith("/") ? path : `${at}/${path}`);
-      expect(answer.status, path).toBe(200);
-      const text = (await answer.text()).replaceAll("&amp;", "&");
+      const { status, text } = await read(path);
+      expect(status, path).toBe(200);
       expect(text, path).not.toContain(EVIL);
       return text;
     },

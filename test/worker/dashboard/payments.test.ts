@@ -1,5 +1,5 @@
 import { afterAll, expect, it } from "vitest";
-import { browse } from "../../support/browse.ts";
+import { openDashboard } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { paymentsWorld } from "../../support/payments.ts";
 import { createRandom } from "../../support/random.ts";
@@ -9,15 +9,7 @@ afterAll(expectLedgerInvariants);
 
 async function world() {
   const w = await paymentsWorld();
-  const browser = browse(w.clock);
-  await browser.signIn();
-  const at = `/admin/apps/${w.app.appId}/live`;
-  const read = async (path: string) => {
-    const answer = await browser.get(`${at}/${path}`);
-    return { status: answer.status, text: (await answer.text()).replaceAll("&amp;", "&") };
-  };
-  const send = async (path: string, fields: Record<string, string>) =>
-    browser.post(`${at}/${path}`, { _form: await browser.formToken(), ...fields });
+  const { read, send } = await openDashboard(w.app, w.clock);
   return { ...w, read, send };
 }
 

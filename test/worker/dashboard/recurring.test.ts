@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { grantDuePeriods } from "../../../src/books/recurring/grant-due.ts";
 import { archivePack } from "../../../src/catalog/change-pack.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse } from "../../support/browse.ts";
+import { openDashboard, queryOf } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeAdminCtx, makeApp, makeClient, makePack } from "../../support/world.ts";
@@ -12,19 +12,12 @@ afterAll(expectLedgerInvariants);
 async function world() {
   const clock = new Clock();
   const app = await makeApp();
-  const browser = browse(clock);
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/live`;
+  const { browser, read, send } = await openDashboard(app, clock);
   const packId = await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
   const call = makeClient(clock);
   return {
-    ...{ app, clock, packId, browser },
-    read: async (path: string, fields: Record<string, string>) => {
-      const answer = await browser.get(`${at}/${path}?${new URLSearchParams(fields)}`);
-      return (await answer.text()).replaceAll("&amp;", "&");
-    },
-    send: async (path: string, fields: Record<string, string>) =>
-      browser.post(`${at}/${path}`, { _form: await browser.formToken(), ...fields }),
+    ...{ app, clock, packId, browser, send },
+    read: async (path: string, fields: Record<string, string>) => (await read(path + queryOf(fields))).text,
     list: async () =>
       (await call("GET", "/api/v1/credits/recurring?userId=ana", { key: app.keys.sk_live })).body.recurring,
     history: async () =>

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { flushActivity } from "../../../src/db/activity.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse } from "../../support/browse.ts";
+import { browse, queryOf } from "../../support/browse.ts";
 import { countingD1 } from "../../support/counting-d1.ts";
 import { entriesSql, liveBalancesSql } from "../../support/seed.ts";
 import { isSoak, soakPart, timeoutOf } from "../../support/soak.ts";
@@ -92,8 +92,6 @@ async function fill(appId: string, environmentId: number): Promise<void> {
   }
 }
 
-const query = (fields: Record<string, string>) => `?${new URLSearchParams(fields)}`;
-
 describe(`with ${USERS.toLocaleString("en")} users`, () => {
   it("every page of the dashboard reads a bounded number of rows", { timeout: timeoutOf(USERS, 4) }, async () => {
     const clock = new Clock();
@@ -124,29 +122,29 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
 
     const browser = browse(clock, bindings);
     await browser.signIn();
-    const whale = query({ userId: "whale" });
+    const whale = queryOf({ userId: "whale" });
     const ordinary = [
       "overview",
       "refusals?kind=shortage",
       "refusals?kind=usage_limit",
       ...["granted", "spent", "refunded", "expired", "expiring", "minted", "opened"].flatMap((figure) => [
-        `figures${query({ figure, from: "2020-01-01", to: "2030-01-01" })}`,
-        `figures${query({ figure, from: "2026-01-15", to: "2026-01-15" })}`,
+        `figures${queryOf({ figure, from: "2020-01-01", to: "2030-01-01" })}`,
+        `figures${queryOf({ figure, from: "2026-01-15", to: "2026-01-15" })}`,
       ]),
       "packs",
       `packs/${packId}`,
       "users",
       "users?by=id",
-      `users${query({ q: "user-" })}`,
-      `users${query({ q: "order-" })}`,
-      `users${query({ q: "nobody" })}`,
-      `users${query({ userId: "ana" })}`,
-      `users/balance${query({ balanceId })}`,
-      `users/grant${query({ userId: "ana" })}`,
+      `users${queryOf({ q: "user-" })}`,
+      `users${queryOf({ q: "order-" })}`,
+      `users${queryOf({ q: "nobody" })}`,
+      `users${queryOf({ userId: "ana" })}`,
+      `users/balance${queryOf({ balanceId })}`,
+      `users/grant${queryOf({ userId: "ana" })}`,
       "people",
       "people?by=id",
-      `people${query({ q: "user-" })}`,
-      `people${query({ distinctId: "user-1" })}`,
+      `people${queryOf({ q: "user-" })}`,
+      `people${queryOf({ distinctId: "user-1" })}`,
       "users/suspended",
       "payments",
       "keys",
@@ -155,27 +153,27 @@ describe(`with ${USERS.toLocaleString("en")} users`, () => {
       "limits",
       "statements",
       "audit",
-      `audit${query({ by: "nobody" })}`,
-      `audit${query({ target: "cpk_1" })}`,
+      `audit${queryOf({ by: "nobody" })}`,
+      `audit${queryOf({ target: "cpk_1" })}`,
     ];
     const ofWhale = [
       `users${whale}`,
-      `users${query({ userId: "whale", event: "chat.x", tokens: "5" })}`,
-      `users${query({ userId: "whale", reason: "reservation_held" })}`,
-      `users${query({ userId: "whale", before: `${DAY * DAY_MS}` })}`,
+      `users${queryOf({ userId: "whale", event: "chat.x", tokens: "5" })}`,
+      `users${queryOf({ userId: "whale", reason: "reservation_held" })}`,
+      `users${queryOf({ userId: "whale", before: `${DAY * DAY_MS}` })}`,
       `users/balances${whale}`,
-      `users/balances${query({ userId: "whale", reference: "none" })}`,
-      `users/as-of${query({ userId: "whale", asOf: "2025-01-01T00:00" })}`,
-      `users/grant/confirm${query({ userId: "whale", packId, quantity: "5", notes: "why" })}`,
-      `users/revoke${query({ balanceId })}`,
-      `people${query({ distinctId: "whale" })}`,
+      `users/balances${queryOf({ userId: "whale", reference: "none" })}`,
+      `users/as-of${queryOf({ userId: "whale", asOf: "2025-01-01T00:00" })}`,
+      `users/grant/confirm${queryOf({ userId: "whale", packId, quantity: "5", notes: "why" })}`,
+      `users/revoke${queryOf({ balanceId })}`,
+      `people${queryOf({ distinctId: "whale" })}`,
     ];
     const read: Record<string, number> = {};
     for (const [pages, most] of [
       [ordinary, ROWS_MAX],
       [ofWhale, ROWS_OF_USER_MAX],
       [["usage?from=2026-01-01&to=2026-01-15"], ROWS_OF_USAGE_MAX],
-      [[`search${query({ q: "ser-1" })}`, `search${query({ q: "a@example.com" })}`], ROWS_OF_SEARCH_MAX],
+      [[`search${queryOf({ q: "ser-1" })}`, `search${queryOf({ q: "a@example.com" })}`], ROWS_OF_SEARCH_MAX],
       [[`users/verify${whale}`], ROWS_OF_VERIFICATION_MAX],
     ] as const) {
       for (const path of pages) {

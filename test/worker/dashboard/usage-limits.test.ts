@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, describe, expect, it } from "vitest";
-import { browse } from "../../support/browse.ts";
+import { openDashboard, queryOf } from "../../support/browse.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeApp, makeClient, makePack } from "../../support/world.ts";
 
@@ -9,18 +9,14 @@ afterAll(expectLedgerInvariants);
 async function world() {
   const clock = new Clock();
   const app = await makeApp();
-  const browser = browse(clock);
-  await browser.signIn();
-  const at = `/admin/apps/${app.appId}/live`;
+  const { browser, at, send } = await openDashboard(app, clock);
   await makePack(app.appId, "Free", [{ amountSteps: 100_000, unit: "tokens" }]);
   const call = makeClient(clock);
   const post = (path: string, body: object) => call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body });
   return {
-    ...{ app, browser, at, post },
+    ...{ app, browser, at, post, send },
     read: async (path: string, fields: Record<string, string> = {}) =>
-      (await browser.get(`${at}/${path}?${new URLSearchParams(fields)}`)).text(),
-    send: async (path: string, fields: Record<string, string>) =>
-      browser.post(`${at}/${path}`, { _form: await browser.formToken(), ...fields }),
+      (await browser.get(`${at}/${path}${queryOf(fields)}`)).text(),
     list: async () =>
       (await call("GET", `/api/v1/admin/apps/${app.appId}/usage-limits?mode=live`, { key: env.ADMIN_TOKEN })).body
         .limits,

@@ -1,7 +1,7 @@
 import { afterAll, expect, it } from "vitest";
 import { sumDays } from "../../../src/books/usage/sum-days.ts";
 import { DAY_MS } from "../../../src/lib/time.ts";
-import { browse, EVIL, tableRows } from "../../support/browse.ts";
+import { EVIL, openDashboard, tableRows } from "../../support/browse.ts";
 import { runPart } from "../../support/cron.ts";
 import { expectLedgerInvariants } from "../../support/invariants.ts";
 import { Clock, makeAdminCtx, makeApp, makeClient, makeLegacyPack } from "../../support/world.ts";
@@ -10,15 +10,14 @@ afterAll(expectLedgerInvariants);
 
 async function world() {
   const [clock, app] = [new Clock(), await makeApp()];
-  const browser = browse(clock);
-  await browser.signIn();
+  const { browser, at } = await openDashboard(app, clock);
   const call = makeClient(clock);
   return {
     ...{ app, clock, signIn: () => browser.signIn() },
     post: async (path: string, body: unknown) =>
       expect((await call("POST", `/api/v1/${path}`, { key: app.keys.sk_live, body })).status, path).toBe(200),
     page: async (path: string, status = 200) => {
-      const answer = await browser.get(`/admin/apps/${app.appId}/live/${path}`);
+      const answer = await browser.get(`${at}/${path}`);
       expect(answer.status).toBe(status);
       const text = await answer.text();
       expect(text).not.toContain(EVIL);
