@@ -67,8 +67,8 @@ it("the page of the clock deletes it while test mode is empty, says why not othe
   const packId = await makeLegacyPack(app.appId, "Any", "count");
   const body = { userId: "ana", packId, quantity: 5 };
   await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body });
-  const kept = await post("clock/remove", {});
-  expect([kept.status, kept.text.includes("holds credits, usage, payments or people")]).toEqual([400, true]);
+  const refusal = await post("clock/remove", {});
+  expect([refusal.status, refusal.text.includes("environment has credits, usage, payments or people")]).toEqual([400, true]);
   const live = `/admin/apps/${app.appId}/live`;
   expect((await get(`${live}/clock`)).text).toContain("Live mode uses real time.");
   expect((await post("clock", { now }, live)).text).toContain("Live mode uses real time.");
