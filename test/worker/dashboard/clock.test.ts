@@ -68,7 +68,10 @@ it("the page of the clock deletes it while test mode is empty, says why not othe
   const body = { userId: "ana", packId, quantity: 5 };
   await makeClient(clock)("POST", "/api/v1/credits/grant", { key: app.keys.sk_test, body });
   const refusal = await post("clock/remove", {});
-  expect([refusal.status, refusal.text.includes("environment has credits, usage, payments or people")]).toEqual([400, true]);
+  expect([refusal.status, refusal.text.includes("environment has credits, usage, payments or people")]).toEqual([
+    400,
+    true,
+  ]);
   const live = `/admin/apps/${app.appId}/live`;
   expect((await get(`${live}/clock`)).text).toContain("Live mode uses real time.");
   expect((await post("clock", { now }, live)).text).toContain("Live mode uses real time.");
