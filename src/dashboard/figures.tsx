@@ -3,11 +3,11 @@ import type { Child } from "hono/jsx";
 import { fromSteps, UNITS } from "../books/amounts/amount.ts";
 import {
   type EntriesOf,
+  examinedEntriesMax,
+  examinedExpiriesMax,
+  examinedUsersMax,
   findEntries,
   listExpiries,
-  lookedAtEntriesMax,
-  lookedAtExpiriesMax,
-  lookedAtUsersMax,
 } from "../books/credits/find-entries.ts";
 import { listPacks } from "../catalog/pack.ts";
 import { invalid } from "../errors.ts";
@@ -48,7 +48,7 @@ interface FigureList {
 }
 
 const NEAR = `Entries by user. The entries are exact. Users are found by their activity, which is approximate: one may be
-  missing. A page searches ${lookedAtUsersMax} users and ${lookedAtEntriesMax} entries.`;
+  missing. A page searches ${examinedUsersMax} users and ${examinedEntriesMax} entries.`;
 const FIGURES = {
   granted: { title: "Granted", about: NEAR, read: entriesOf("granted"), hasUnits: true },
   spent: { title: "Spent", about: NEAR, read: entriesOf("spent"), hasUnits: true },
@@ -60,14 +60,14 @@ const FIGURES = {
   },
   expired: {
     title: "Expired",
-    about: `Balances that expired with something left. A page searches ${lookedAtExpiriesMax} balances.`,
+    about: `Balances that expired with something left. A page searches ${examinedExpiriesMax} balances.`,
     read: expiries(false),
     hasUnits: true,
   },
   expiring: {
     title: "Expiring",
     about: `Balances that were granted to expire on these days, with what remains of each. A page searches
-      ${lookedAtExpiriesMax} balances.`,
+      ${examinedExpiriesMax} balances.`,
     read: expiries(true),
     hasUnits: true,
   },
@@ -124,11 +124,11 @@ function entriesOf(kind: EntriesOf): Read {
   };
 }
 
-function expiries(isSpent: boolean): Read {
+function expiries(includeSpent: boolean): Read {
   return async (c, { toMs, ...filters }, cursor) => {
     // A balance that has not expired yet does not count as expired.
-    const until = isSpent ? toMs : Math.min(toMs, c.var.ctx.now() + 1);
-    const { balances, nextCursor } = await listExpiries(c.var.ctx, { ...filters, toMs: until, isSpent }, cursor);
+    const until = includeSpent ? toMs : Math.min(toMs, c.var.ctx.now() + 1);
+    const { balances, nextCursor } = await listExpiries(c.var.ctx, { ...filters, toMs: until, includeSpent }, cursor);
     const rows = balances.map((balance): Child[] => [
       <Time at={balance.expiresAt} />,
       <UserLink c={c} id={balance.userId} />,

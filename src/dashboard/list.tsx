@@ -50,7 +50,7 @@ export interface ShownList<Row> {
   readonly nextCursor: string | null;
   /** Whether the page is not the first one. */
   readonly isLater: boolean;
-  readonly sorted: (ListSort<Row> & { readonly total: number; readonly isCut: boolean }) | null;
+  readonly sorted: (ListSort<Row> & { readonly total: number; readonly isTruncated: boolean }) | null;
 }
 
 const PAGE_ROWS = 50;
@@ -76,16 +76,16 @@ function readSort<Row, View>(form: Form, columns: readonly ListColumn<Row, View>
 }
 
 /** Returns the first rows of a list, and whether others may follow. */
-export async function readFirstRows<Row>(read: ReadPage<Row>): Promise<{ rows: readonly Row[]; isCut: boolean }> {
+export async function readFirstRows<Row>(read: ReadPage<Row>): Promise<{ rows: readonly Row[]; isTruncated: boolean }> {
   const rows: Row[] = [];
   let cursor: string | undefined;
   for (let pages = 0; pages < READ_PAGES_MAX; pages++) {
     const page = await read({ limit: READ_ROWS, cursor });
     rows.push(...page.rows);
-    if (page.nextCursor === null) return { rows, isCut: false };
+    if (page.nextCursor === null) return { rows, isTruncated: false };
     cursor = page.nextCursor;
   }
-  return { rows, isCut: true };
+  return { rows, isTruncated: true };
 }
 
 /** Compares keys. A row without a value comes last in both directions. */
@@ -127,14 +127,14 @@ export async function readShownList<Row, View>(
     const cursor = textField(form, "cursor");
     return { ...(await read({ limit: PAGE_ROWS, cursor })), isLater: cursor !== undefined, sorted: null };
   }
-  const { rows, isCut } = await readFirstRows(read);
+  const { rows, isTruncated } = await readFirstRows(read);
   // The list may have become shorter since the link to its last page was shown.
   const page = Math.min(sort.page, Math.max(1, Math.ceil(rows.length / PAGE_ROWS)));
   return {
     rows: sortRows(rows, sort).slice((page - 1) * PAGE_ROWS, page * PAGE_ROWS),
     nextCursor: null,
     isLater: page > 1,
-    sorted: { ...sort, page, total: rows.length, isCut },
+    sorted: { ...sort, page, total: rows.length, isTruncated },
   };
 }
 
@@ -146,7 +146,7 @@ export async function csvFile<Row, View>(
   read: ReadPage<Row>,
 ): Promise<Response> {
   const sort = readSort(c.req.query(), columns);
-  const { rows, isCut } = await readFirstRows(read);
+  const { rows, isTruncated } = await readFirstRows(read);
   const saved = columns.flatMap((each) => (each.value === undefined ? [] : [{ name: each.name, value: each.value }]));
   const lines = (sort === null ? rows : sortRows(rows, sort)).map((row) =>
     saved.map(({ value }) => csvCell(value(row))).join(","),
@@ -154,7 +154,7 @@ export async function csvFile<Row, View>(
   const head = saved.map((each) => each.name).join(",");
   return c.body([head, ...lines, ""].join("\r\n"), 200, {
     "content-type": "text/csv; charset=utf-8",
-    "content-disposition": `attachment; filename="${name}${isCut ? `-first-${rows.length}` : ""}.csv"`,
+    "content-disposition": `attachment; filename="${name}${isTruncated ? `-first-${rows.length}` : ""}.csv"`,
   });
 }
 
@@ -236,7 +236,7 @@ const ListFoot = ({
         `${shown} ${shown === 1 ? "row" : "rows"} on this page. Sorting and CSV are of the whole list, at most its first ${amountText(READ_ROWS * READ_PAGES_MAX)} rows.`
       ) : (
         <>
-          {sorted.isCut
+          {sorted.isTruncated
             ? `Sorted among the list's first ${amountText(sorted.total)} rows. Others may follow.`
             : `Sorted among all ${amountText(sorted.total)} rows.`}{" "}
           <a href={ownOrder}>Show in the list's own order</a>

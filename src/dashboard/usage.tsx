@@ -129,16 +129,16 @@ const UsageFound = ({ c, figures, users, to }: FoundProps) => {
 };
 
 interface LeftOutProps {
-  readonly of: Pick<UsageFigures["users"], "isCut" | "isPart" | "from">;
+  readonly of: Pick<UsageFigures["users"], "isTruncated" | "isIncomplete" | "from">;
   readonly lists: string;
   readonly max: number;
 }
 
 /** Says which usage some lists leave out. */
-const LeftOut = ({ of: { isCut, isPart, from }, lists, max }: LeftOutProps) =>
-  isCut && (
+const LeftOut = ({ of: { isTruncated, isIncomplete, from }, lists, max }: LeftOutProps) =>
+  isTruncated && (
     <p class="card">
-      {isPart
+      {isIncomplete
         ? `${lists} have only a part of ${from}, because there is more usage than this page adds up.`
         : `${lists} begin on ${from}, because there is more usage than this page adds up.`}{" "}
       It adds up {amountText(max)} sums of a day, an event and a model. The API adds up 2,000,000:{" "}

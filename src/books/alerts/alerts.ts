@@ -41,8 +41,8 @@ export function presentAlert({ id, name, unit, event, createdAtMs, ...row }: Ale
 
 const ALERTS_MAX = 20;
 
-// The second condition lets a batch that is sent again find its own alert.
-const alertIsPossible = (value: ValueOf<AlertKey>) => {
+// Because of the second condition, a batch that is sent again finds the alert that it created.
+const mayCreateAlert = (value: ValueOf<AlertKey>) => {
   const ofEnvironment = eq(alerts.environmentId, value("environmentId"));
   const count = scalar(
     drizzle
@@ -53,7 +53,7 @@ const alertIsPossible = (value: ValueOf<AlertKey>) => {
   return sql`${count} < ${ALERTS_MAX} AND ${not(hasRow(alerts, ofAlertKey(value)))}`;
 };
 
-const auditAlertCreated = insertAuditEntry<AlertKey>(alertIsPossible);
+const auditAlertCreated = insertAuditEntry<AlertKey>(mayCreateAlert);
 type NewAlert = Pick<AlertRow, "name" | "unit" | "event"> & {
   amount: number | null;
   percent: number | null;
@@ -72,16 +72,16 @@ const insertAlert = query((value: ValueOf<AlertKey & NewAlert>) =>
       percentThousandths: asInteger(value("percent")),
       createdAtMs: asInteger(value("nowMs")),
     },
-    sql`WHERE ${alertIsPossible(value)}`,
+    sql`WHERE ${mayCreateAlert(value)}`,
   ),
 );
-const selectCreated = query((value: ValueOf<AlertKey>) =>
+const selectCreatedAlert = query((value: ValueOf<AlertKey>) =>
   drizzle.select(fields(alerts)).from(alerts).where(ofAlertKey(value)),
 );
 
 /**
- * Creates an alert (H5), once for each id. Throws `not_found`, and `invalid_request` if the environment has the most alerts it
- * may have.
+ * Creates an alert (H5), once for each id. Throws `not_found`, and `invalid_request` if the environment has the maximum number of
+ * alerts.
  */
 export async function createAlert(
   admin: AdminCtx,
@@ -99,7 +99,7 @@ export async function createAlert(
   const [, , [row]] = await batch(admin.db, [
     auditAlertCreated({ ...auditEntry, ...key }),
     insertAlert({ ...key, name, unit, event, amount, percent, nowMs: timesOf(environment.clock, admin).now() }),
-    selectCreated(key),
+    selectCreatedAlert(key),
   ]);
   if (row !== undefined) {
     if (below.percent !== undefined && below.percent < 1) warn(admin, "percent_below_one");

@@ -28,19 +28,19 @@ const deleteStates = query((value: ValueOf<AlertKey>) => {
 });
 
 /**
- * Deletes an alert's states, except the last step, which the batch of the change itself deletes with `deleteStates`. Throws
- * `temporarily_unavailable` when there are so many that another call must continue.
+ * Deletes an alert's states until so few are left that `deleteStates` in the batch of the change deletes them all. Throws
+ * `temporarily_unavailable` if there are so many that another call must continue.
  */
-async function endStates(admin: AdminCtx, key: AlertKey): Promise<void> {
+async function deleteMostStates(admin: AdminCtx, key: AlertKey): Promise<void> {
   for (let step = 0; step < STATE_STEPS_MAX; step++) {
     if ((await all(admin.db, deleteStates(key))).length < STATES_A_STEP) return;
   }
   throw temporarilyUnavailable("The alert has fired for very many users. Call again to continue.");
 }
 
-type Changed = Pick<AlertRow, "name" | "event" | "amountSteps" | "percentThousandths">;
+type AlertChange = Pick<AlertRow, "name" | "event" | "amountSteps" | "percentThousandths">;
 const auditAlertChanged = insertAuditEntry<AlertKey>((value) => hasRow(alerts, ofAlertKey(value)));
-const updateAlert = query((value: ValueOf<AlertKey & Changed>) =>
+const updateAlert = query((value: ValueOf<AlertKey & AlertChange>) =>
   drizzle
     .update(alerts)
     .set({
@@ -90,7 +90,7 @@ export async function changeAlert(
     target: alertId,
     details: { mode, changed },
   });
-  await endStates(admin, key);
+  await deleteMostStates(admin, key);
   const { amountSteps, percentThousandths: percent } = next;
   const values = { name: next.name, event: next.event, amountSteps, percentThousandths: percent };
   await batch(admin.db, [
@@ -113,7 +113,7 @@ export async function deleteAlert(admin: AdminCtx, appId: string, alertId: strin
   const { environmentId, mode } = row;
   const key = { environmentId, alertId };
   const auditEntry = newAuditEntry(admin, { appId, action: "alert.deleted", target: alertId, details: { mode } });
-  await endStates(admin, key);
+  await deleteMostStates(admin, key);
   await batch(admin.db, [auditAlertDeleted({ ...auditEntry, ...key }), deleteStates(key), deleteAlertRow(key)]);
   return presentAlert(row, mode);
 }

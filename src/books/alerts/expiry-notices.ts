@@ -14,28 +14,28 @@ type NoticesSetting = { environmentId: number; days: string };
 const noticesOfEnvironment = (value: ValueOf<{ environmentId: number }>) =>
   eq(expiryNotices.environmentId, value("environmentId"));
 const isNotice = sql`${expiryNotices.days} > 0`;
-const isSurplus = (value: ValueOf<NoticesSetting>) =>
+const isNoLongerSet = (value: ValueOf<NoticesSetting>) =>
   and(
     noticesOfEnvironment(value),
     isNotice,
     sql`${expiryNotices.days} NOT IN (SELECT value FROM json_each(${value("days")}))`,
   );
-const isMissing = (value: ValueOf<NoticesSetting>) =>
+const isNotStored = (value: ValueOf<NoticesSetting>) =>
   not(hasRow(expiryNotices, and(noticesOfEnvironment(value), sql`${expiryNotices.days} = d.value`)));
 const auditNoticesSet = insertAuditEntry<NoticesSetting>(
-  (value) => sql`(${hasRow(expiryNotices, isSurplus(value))}
-    OR EXISTS (SELECT 1 FROM json_each(${value("days")}) AS d WHERE ${isMissing(value)}))`,
+  (value) => sql`(${hasRow(expiryNotices, isNoLongerSet(value))}
+    OR EXISTS (SELECT 1 FROM json_each(${value("days")}) AS d WHERE ${isNotStored(value)}))`,
 );
 type NoticesChange = NoticesSetting & AuditEntryKey & { nowMs: number };
 const deleteDays = query((value: ValueOf<NoticesChange>) =>
-  drizzle.delete(expiryNotices).where(and(isSurplus(value), auditEntryIsLatest(value))),
+  drizzle.delete(expiryNotices).where(and(isNoLongerSet(value), auditEntryIsLatest(value))),
 );
-// A number of days that stays in the setting keeps its position.
+// A number of days that stays in the setting keeps its row, and so its position in the search for expiries.
 const insertDays = query((value: ValueOf<NoticesChange>) =>
   insertFrom(
     expiryNotices,
     { environmentId: asInteger(value("environmentId")), days: sql`d.value`, sinceMs: asInteger(value("nowMs")) },
-    sql`FROM json_each(${value("days")}) AS d WHERE ${and(isMissing(value), auditEntryIsLatest(value))}`,
+    sql`FROM json_each(${value("days")}) AS d WHERE ${and(isNotStored(value), auditEntryIsLatest(value))}`,
   ),
 );
 const selectNoticeDays = query((value: ValueOf<{ environmentId: number }>) =>
@@ -46,7 +46,7 @@ const selectNoticeDays = query((value: ValueOf<{ environmentId: number }>) =>
     .orderBy(desc(expiryNotices.days)),
 );
 
-/** Sets the whole list of how many days before its expiry a balance gets a notice (H6). Throws `not_found`. */
+/** Sets how many days before its expiry a balance gets a notice, as a whole list (H6). Throws `not_found`. */
 export async function setExpiryNotices(
   admin: AdminCtx,
   appId: string,

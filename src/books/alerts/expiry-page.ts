@@ -23,8 +23,8 @@ import {
 } from "../../db/schema.ts";
 import { guards } from "../../db/views.ts";
 import { amountOf } from "../amounts/amount.ts";
+import { insertFiredAlerts } from "../ledger/alert-writes.ts";
 import { isOpen } from "../ledger/hold.ts";
-import { insertFiredAlerts } from "../ledger/judge-alerts.ts";
 import { found, noMotion } from "../ledger/watched.ts";
 
 const PAGE_MAX = 1_000;
@@ -33,7 +33,7 @@ const PAGE_MAX = 1_000;
 export type ExpiryPage = {
   environmentId: number;
   days: number;
-  /** Balances that expire before this are not in the page. */
+  /** Balances that expire before this moment are not in the page. */
   fromMs: number;
   doneMs: number;
   doneAccountId: number;
@@ -41,7 +41,7 @@ export type ExpiryPage = {
   nowMs: number;
 };
 
-interface Start {
+interface PagePosition {
   readonly fromMs: SQL | SQLiteColumn;
   readonly doneMs: SQL | SQLiteColumn;
   readonly doneAccountId: SQL | SQLiteColumn;
@@ -49,12 +49,12 @@ interface Start {
 }
 
 /**
- * Returns whether a row of `balanceExpiries` comes after the finished ones, and expires at or after `fromMs`. This is one range
- * of its key.
+ * Returns a condition: a row of `balanceExpiries` comes after the finished rows, and expires at or after `fromMs`. The condition is
+ * one range of the key.
  */
 export const isAfter = (
   row: Pick<ColumnsOf<typeof balanceExpiries>, "expiresAtMs" | "accountId" | "grantSeq">,
-  { fromMs, doneMs, doneAccountId, doneSeq }: Start,
+  { fromMs, doneMs, doneAccountId, doneSeq }: PagePosition,
 ): SQL => sql`(${row.expiresAtMs}, ${row.accountId}, ${row.grantSeq}) > (
   max(${doneMs}, ${fromMs} - 1), iif(${fromMs} > ${doneMs}, 9007199254740991, ${doneAccountId}), ${doneSeq}
 )`;
@@ -98,8 +98,8 @@ const ofNotice = (value: ValueOf<ExpiryPage>) =>
   and(eq(expiryNotices.environmentId, value("environmentId")), eq(expiryNotices.days, value("days")));
 const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
 
-/** The users of the page's expired balances whose next period has begun, and is not granted yet. */
-const usersDue = (value: ValueOf<ExpiryPage>) =>
+/** Selects the users of the page's expired balances whose next period has begun but is not granted yet. */
+const usersWithDuePeriods = (value: ValueOf<ExpiryPage>) =>
   drizzle
     .selectDistinct(fields(accounts, { accountId: "id" }))
     .from(sql`(${selectExpiryPage(value)}) AS ${expiryPage}`)
@@ -116,14 +116,16 @@ const usersDue = (value: ValueOf<ExpiryPage>) =>
 const USERS_DUE_MAX = 50;
 
 /** Selects some users whose due periods must be granted before the page is processed (R3). */
-export const selectUsersToGrant = query((value: ValueOf<ExpiryPage>) => usersDue(value).limit(USERS_DUE_MAX));
+export const selectUsersToGrant = query((value: ValueOf<ExpiryPage>) =>
+  usersWithDuePeriods(value).limit(USERS_DUE_MAX),
+);
 
 /**
- * Aborts the batch with `guard_environment` if another run processed the page, or the features changed; while `waits` is 1 also
- * if a user of the page has a due period: alerts are judged after it (R3).
+ * Aborts the batch with `guard_environment` if another run processed the page, or if the features changed. If `awaitsPeriods` is 1,
+ * also aborts if a user of the page has a due period, because alerts are evaluated after due periods (R3).
  */
-export const guardPage = query((value: ValueOf<ExpiryPage & { features: string | null; waits: 0 | 1 }>) => {
-  const isWaiting = sql`(${value("waits")} = 1 AND ${exists(usersDue(value))})`;
+export const guardPage = query((value: ValueOf<ExpiryPage & { features: string | null; awaitsPeriods: 0 | 1 }>) => {
+  const isWaiting = sql`(${value("awaitsPeriods")} = 1 AND ${exists(usersWithDuePeriods(value))})`;
   const isDone = sql`(${doneExpiresAtMs}, ${doneAccountId}, ${doneGrantSeq})
     = (${value("doneMs")}, ${value("doneAccountId")}, ${value("doneSeq")})`;
   const holds = and(hasFeatures(value), hasRow(expiryNotices, and(ofNotice(value), isDone)), not(isWaiting));
@@ -140,7 +142,7 @@ export const advance = query(
 const smaller = alias(expiryNotices, "smaller");
 const firstBalance = alias(expiryNotices, "first");
 
-/** Returns whether a notice with fewer days is due too and may be sent: then only that one is sent (H6). */
+/** Returns a condition: a notice with fewer days is also due and may be sent. Then only that notice is sent (H6). */
 const isSmallerDue = (value: ValueOf<ExpiryPage>) => sql`EXISTS (
   SELECT 1 FROM ${expiryNotices} AS ${smaller} CROSS JOIN ${expiryNotices} AS ${firstBalance}
     ON ${firstBalance.environmentId} = ${smaller.environmentId} AND ${firstBalance.days} = 0
@@ -150,7 +152,7 @@ const isSmallerDue = (value: ValueOf<ExpiryPage>) => sql`EXISTS (
       BETWEEN max(${smaller.sinceMs}, ${firstBalance.sinceMs}) AND ${asInteger(value("nowMs"))}
 )`;
 
-/** Writes the notices of the page, for balances that have something left and were granted before the notice was due. */
+/** Writes the notices of the page, for balances that are not empty and were granted before the notice was due. */
 export const insertNotices = query((value: ValueOf<ExpiryPage & { messageId: string }>) => {
   const { id, packId, unit, remainingSteps, hasRemaining, grantedAtMs } = creditBalances;
   const { expiresAtMs, accountId, grantSeq } = expiryPage;
@@ -181,7 +183,7 @@ export const insertNotices = query((value: ValueOf<ExpiryPage & { messageId: str
 export const insertAlertsOfExpiries = query((value: ValueOf<ExpiryPage & { messageId: string; endpoints: string }>) => {
   const { accountId, hasRemaining } = creditBalances;
   const hasHold = hasRow(reservations, and(eq(reservations.accountId, accountId), isOpen()));
-  // The users of balances that expired with something left or held.
+  // The users of balances that expired with a remaining or a held amount.
   const watched = sql`SELECT DISTINCT ${accountId} ${fromPage(sql`${expiryPage}`)} WHERE ${hasRemaining} = 1 OR ${hasHold}`;
   return insertFiredAlerts(value, {
     from: sql`${expiryPage} AS MATERIALIZED (${selectExpiryPage(value)}), watched (account) AS MATERIALIZED (${watched}), ${noMotion}`,

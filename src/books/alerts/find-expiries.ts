@@ -9,8 +9,8 @@ import { all, batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import type { MessageType } from "../../webhooks/message-data.ts";
 import { deliveryTimes, noteMessages, type Outgoing, wantedMessages } from "../../webhooks/outbox.ts";
-import { ALERT_TYPES, insertAlertStates } from "../ledger/judge-alerts.ts";
-import { deliverOwn, endpointsByType, messagesAmong } from "../ledger/messages.ts";
+import { ALERT_TYPES, insertAlertStates } from "../ledger/alert-writes.ts";
+import { deliverPrefixed, endpointsByType, messagesAmong } from "../ledger/messages.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 import {
   advance,
@@ -25,20 +25,20 @@ import {
 /** How many pages of each database a run reads. A page has up to 1,000 balances. */
 const EXPIRY_PAGES_A_RUN_MAX = 16;
 const EXPIRY_QUERIES_A_PAGE = 8;
-/** For the due periods of a user. */
+/** How many queries it takes to grant the due periods of a user. */
 const QUERIES_A_USER_TO_GRANT = 12;
 
 type ExpiriesUntil = { nowMs: number; untilMs: number; limit: number };
 
 const firstExpiry = alias(expiryNotices, "first");
 const notice = alias(expiryNotices, "notice");
-/** A notice with `start.begin`: balances that expire before that moment are skipped. */
+/** A notice with the column `start.begin`. Balances that expire before that moment are skipped. */
 const start = alias(expiryNotices, "start");
 const candidate = alias(balanceExpiries, "candidate");
 
 /**
- * Returns, for each number of days, its position and the first balance from there whose notice is due by `untilMs`. The longest
- * overdue notice comes first. `isOfExpiry` is a condition on the environment's row for the expiry itself, `first`.
+ * Returns the query for each number of days with its position and the next balance whose notice is due by `untilMs`. The notice that
+ * has been due for the longest time comes first. `isOfExpiry` is a condition on `first`, the environment's row for the expiry itself.
  */
 function readDue(value: ValueOf<ExpiriesUntil>, isOfExpiry: SQL | undefined, isEnvironment: SQL | undefined) {
   const { environmentId, expiresAtMs, accountId, grantSeq } = balanceExpiries;
@@ -92,7 +92,7 @@ const selectNextNotice = query((value: ValueOf<ExpiriesUntil & { environmentId: 
 /** The next page of an environment's notices, with the features that decide how they are sent. */
 export type NextExpiry = StatementRow<typeof selectNextNotice>;
 
-/** Returns the query of the next moment up to `untilMs` at which an environment has a notice to send, seen from `nowMs`. */
+/** Selects the next moment after `nowMs`, up to `untilMs`, at which an environment has a notice to send. */
 export const selectNextExpiry = (environmentId: number, nowMs: number, untilMs: number): Statement<NextExpiry> =>
   selectNextNotice({ environmentId, nowMs, untilMs, limit: 1 });
 
@@ -106,8 +106,7 @@ export async function sendNotices(
 
 /**
  * Finds the balances that expire now or in some days, sends their notices (H6), and evaluates the alerts of expired balances
- * (H5). A run processes a bounded number; the next run continues. Returns the errors of pages, each of which stops only its own
- * page.
+ * (H5). A run processes a bounded number; the next run continues. Returns errors; an error stops only the page in which it occurs.
  */
 export async function findExpiries(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
@@ -137,8 +136,8 @@ export const expiriesPart: CronPart = {
 };
 
 /**
- * Sends the notices of one page of an environment's balances, after the due periods of its users (R3). Does nothing if another
- * run was faster. If the run may grant no more, the page is left for the next.
+ * Sends the notices of one page of an environment's balances, after the due periods of its users (R3). Does nothing if another run
+ * has processed the page. If this run may grant no more periods, it leaves the page to the next run.
  */
 async function findPage(
   ctx: TenantCtx,
@@ -146,10 +145,10 @@ async function findPage(
   page: ExpiryPage,
   mayGrant: () => boolean,
 ): Promise<void> {
-  if (await sendPage(ctx, features, { ...page, waits: 1 })) return;
+  if (await sendPage(ctx, features, { ...page, awaitsPeriods: 1 })) return;
   for (let isFirst = true; ; isFirst = false) {
     const users = page.days === 0 ? await all(ctx.db, selectUsersToGrant(page)) : [];
-    // Another run was faster.
+    // No period was due, so another run has processed the page.
     if (users.length === 0 && isFirst) return;
     if (users.length === 0) break;
     for (const { accountId } of users) {
@@ -157,37 +156,42 @@ async function findPage(
       while (await settleDueHolds(ctx, { accountId }));
     }
   }
-  await sendPage(ctx, features, { ...page, waits: 0 });
+  await sendPage(ctx, features, { ...page, awaitsPeriods: 0 });
 }
 
 /** Returns whether the page was sent. */
 async function sendPage(
   ctx: TenantCtx,
   features: string | null,
-  page: ExpiryPage & { readonly waits: 0 | 1 },
+  page: ExpiryPage & { readonly awaitsPeriods: 0 | 1 },
 ): Promise<boolean> {
   const isExpiry = page.days === 0;
   const notice = { type: isExpiry ? "balance.expired" : "balance.expiring" } as const;
-  const [told] = wantedMessages(ctx, features, () => [notice]);
+  const [firstNotice] = wantedMessages(ctx, features, () => [notice]);
   const alerts = wantedMessages(ctx, features, () => (isExpiry ? ALERT_TYPES : []));
-  const [alert] = alerts;
-  const own = (messageId: string, wanted: readonly Outgoing<{ readonly type: MessageType }>[]) => ({
+  const [firstAlert] = alerts;
+  const deliveryOf = (messageId: string, wanted: readonly Outgoing<{ readonly type: MessageType }>[]) => ({
     environmentId: page.environmentId,
     messageId,
     endpoints: endpointsByType(wanted),
     ...deliveryTimes(ctx),
   });
-  const notices = told && insertNotices({ ...page, messageId: told.id });
-  const fired = alert && insertAlertsOfExpiries({ ...page, ...own(alert.id, alerts) });
+  const insertedNotices = firstNotice && insertNotices({ ...page, messageId: firstNotice.id });
+  const alertDelivery = firstAlert && deliveryOf(firstAlert.id, alerts);
+  const insertedAlerts = alertDelivery && insertAlertsOfExpiries({ ...page, ...alertDelivery });
   const statements: Statement[] = [
     guardPage({ ...page, features }),
-    ...(told && notices ? [notices, deliverOwn(own(told.id, [told]))] : []),
-    ...(alert && fired ? [fired, deliverOwn(own(alert.id, alerts)), insertAlertStates(own(alert.id, alerts))] : []),
+    ...(firstNotice && insertedNotices
+      ? [insertedNotices, deliverPrefixed(deliveryOf(firstNotice.id, [firstNotice]))]
+      : []),
+    ...(alertDelivery && insertedAlerts
+      ? [insertedAlerts, deliverPrefixed(alertDelivery), insertAlertStates(alertDelivery)]
+      : []),
     advance(page),
   ];
   try {
     const rows = await batch(ctx.db, statements);
-    for (const returning of [notices, fired]) {
+    for (const returning of [insertedNotices, insertedAlerts]) {
       if (returning !== undefined) noteMessages(ctx, messagesAmong({ returning }, statements, rows));
     }
   } catch (error) {

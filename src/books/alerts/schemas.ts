@@ -16,7 +16,7 @@ const below = z.lazy(() =>
         percent: anyNumber
           .optional()
           .describe(
-            "A percentage of the amounts that the user's live balances were issued with; above 0, at most 100, with at most 3 decimals.",
+            "A percentage of the initial amounts of the user's active balances: above 0, at most 100, with at most 3 decimals.",
           ),
       },
       {
@@ -26,12 +26,12 @@ const below = z.lazy(() =>
     )
     .refine(
       ({ amount, percent }) => (amount === undefined) !== (percent === undefined),
-      "must have an amount or a percent, not both",
+      "must have either an amount or a percent",
     )
     .meta({ id: "AlertBelow", minProperties: 1, maxProperties: 1 }),
 );
 
-/** Returns a percentage in thousandths: percentages have three decimals, as counts do. */
+/** Returns a percentage in thousandths, because percentages have three decimals, as counts do. */
 export const percentThousandths = (percent: number) => toSteps("count", percent);
 
 const newAlertInput = () =>
@@ -54,7 +54,7 @@ export function amountStepsOf(unit: Unit, amount: number): Steps {
   return steps;
 }
 
-/** Refuses values that are wrong in every unit. */
+/** Refuses values that are invalid in every unit. */
 function checkBelow({ amount, percent }: Below, context: z.core.$RefinementCtx, path: readonly string[] = []): void {
   const refuse = (field: string, message: string) =>
     context.addIssue({ code: "custom", path: [...path, field], message });
@@ -97,7 +97,7 @@ const days = z.lazy(() =>
     .array(z.int().min(1).max(DAYS_MAX))
     .max(NOTICES_MAX, `must have at most ${NOTICES_MAX} numbers`)
     .refine((all) => new Set(all).size === all.length, "must not have a number twice")
-    .describe("How many days before a balance expires there is a notice. Empty: none."),
+    .describe("How many days before a balance expires a notice is sent. Empty: no notices."),
 );
 
 export const setExpiryNoticesInput = z.lazy(() => z.strictObject({ mode, days }).meta({ id: "SetExpiryNotices" }));

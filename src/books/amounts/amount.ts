@@ -56,10 +56,10 @@ export function fromSteps(unit: Unit, steps: Steps): number {
 /** Does the same as `fromSteps` for a sum of any size. Returns the nearest double. */
 export const amountOfSteps = (unit: Unit, steps: bigint): number => Number(decimalOfSteps(unit, steps));
 
-/** A sum of any size for an answer: a number which JSON shows with all its digits, also those that no double has. */
+/** Returns a sum of any size for a response. JSON writes it with all its digits, even if a double cannot represent them. */
 export const exactAmount = (unit: Unit, steps: bigint): number => {
   const decimal = decimalOfSteps(unit, steps).replace(/\.?0+$/, "");
-  // A number with more digits than a double is a raw value. Its only reader, JSON.stringify, writes it as a number.
+  // If a double cannot represent the number, `parseJson` returns a raw JSON value. Only JSON.stringify reads it.
   return parseJson(decimal) as number;
 };
 
@@ -76,8 +76,8 @@ function decimalOfSteps(unit: Unit, steps: bigint): string {
 }
 
 /**
- * Returns SQL that writes steps of a unit as a decimal text, which is JSON, as `fromSteps` does. It writes digit by digit,
- * because SQLite does not print doubles exactly.
+ * Returns SQL that writes steps as the decimal that `fromSteps` returns. The text is JSON. It is written digit by digit, because
+ * SQLite does not print doubles exactly.
  */
 export function amountJson(steps: SQLWrapper, unit: Unit | SQLWrapper): SQL {
   const digits =
@@ -92,16 +92,13 @@ const digitsOf = (steps: SQLWrapper, isCents: boolean): SQL =>
     ? sql`printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000)`
     : sql`printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)`;
 
-/**
- * An amount in its unit, as JSON. It is written as a decimal text, because SQLite does not print doubles exactly. Both expressions
- * are used several times, so they must not contain bound values.
- */
+/** The same as `amountJson`, as a JSON value. Both expressions are repeated, so they must not contain bound values. */
 export const amountOf = (steps: SQL | SQLiteColumn, unit: SQL | SQLiteColumn): SQL =>
   sql`json(iif(${steps} < 0, '-', '') || rtrim(rtrim(
   iif(${unit} = 'cents', printf('%d.%06d', abs(${steps}) / 1000000, abs(${steps}) % 1000000),
     printf('%d.%03d', abs(${steps}) / 1000, abs(${steps}) % 1000)), '0'), '.'))`;
 
-/** The factor that splits a sum of steps into two parts, because SQLite's integers hold only a thousand of the largest amounts. */
+/** Sums are computed in two parts, because a sum of a thousand of the largest amounts overflows SQLite's integers. */
 const SUM_DIVISOR = 1_000_000;
 /** The two parts of an amount. Each can be summed, and `stepsOfSum` joins the sums. */
 export const partsOf = (steps: Column | SQL) => ({
@@ -129,7 +126,7 @@ export function presentQuantities(quantities: Quantities): { [U in Unit]?: numbe
   return presented;
 }
 
-/** An exact part of a whole, not below 0. */
+/** An exact fraction, 0 or more. */
 export interface Fraction {
   readonly numerator: bigint;
   readonly denominator: bigint;
@@ -165,7 +162,7 @@ export const fraction = (numerator: number | bigint, denominator: number | bigin
 const isLess = (a: Fraction, b: Fraction): boolean => a.numerator * b.denominator < b.numerator * a.denominator;
 export const leastOf = (a: Fraction, b: Fraction): Fraction => (isLess(b, a) ? b : a);
 export const mostOf = (a: Fraction, b: Fraction): Fraction => (isLess(a, b) ? b : a);
-/** May be below 0, so it is not reduced. */
+/** The difference may be negative, so it is not reduced. */
 export const subtractFractions = (a: Fraction, b: Fraction): Fraction => ({
   numerator: a.numerator * b.denominator - b.numerator * a.denominator,
   denominator: a.denominator * b.denominator,

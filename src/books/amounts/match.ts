@@ -146,7 +146,7 @@ type Text = SQL | SQLiteColumn;
 /** Returns the parts of a glob between its stars, as JSON. */
 const globPartsOf = (glob: Text): SQL => sql`('[' || replace(json_quote(${glob}), '*', '","') || ']')`;
 
-/** Returns whether a glob with a star matches a name. Searches each part after the end of the part before. */
+/** Returns whether a glob with a star matches a name. Searches each part after the end of the previous part. */
 const globMatchesSql = (glob: Text, name: Text): SQL => sql`EXISTS (
   WITH RECURSIVE
     g (parts, named) AS (SELECT ${globPartsOf(glob)}, ${name}),

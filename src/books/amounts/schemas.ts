@@ -33,13 +33,13 @@ const amountSchema = (of: Unit) =>
     .optional();
 
 /**
- * The quantities that were read from an object with other units and no `count`. They stand in a separate set, so that a
- * request's hash stays the same.
+ * The quantities that were read from an object with other units and no `count`. A separate set holds them, so that they do not
+ * change a request's hash.
  */
-const withImpliedCount = new WeakSet<object>();
+const quantitiesWithImpliedCount = new WeakSet<object>();
 
 /** Returns whether quantities with other units have a `count` of 1 only by default. */
-export const impliesCount = (read: Quantities): boolean => withImpliedCount.has(read);
+export const impliesCount = (read: Quantities): boolean => quantitiesWithImpliedCount.has(read);
 
 const COUNT_STEPS_DEFAULT = 1_000 as Steps;
 
@@ -55,11 +55,11 @@ export const quantities = z.lazy(() =>
     .meta({ id: "UsageQuantities" })
     .transform((given): Quantities & { readonly count: Steps } => {
       const read: { [U in Unit]?: Steps } & { count: Steps } = { count: COUNT_STEPS_DEFAULT };
-      for (const each of UNITS) {
-        const steps = given[each];
-        if (steps !== undefined) read[each] = steps;
+      for (const unit of UNITS) {
+        const steps = given[unit];
+        if (steps !== undefined) read[unit] = steps;
       }
-      if (given.count === undefined && Object.keys(given).length > 0) withImpliedCount.add(read);
+      if (given.count === undefined && Object.keys(given).length > 0) quantitiesWithImpliedCount.add(read);
       return read;
     }),
 );

@@ -44,7 +44,10 @@ export interface AdjustInput {
   readonly adjustmentId?: string | undefined;
 }
 
-/** Returns the tenant of a balance. Balance ids are unique across all applications. Throws `credit_balance_not_found` and `forbidden`. */
+/**
+ * Returns the context of a balance's tenant, which the id determines, because balance ids are unique across all applications. Throws
+ * `credit_balance_not_found` and `forbidden`.
+ */
 export async function findTenant(root: AdminCtx, balanceId: string): Promise<TenantCtx> {
   const [found] = await all(root.db, selectEnvironmentOfBalance({ balanceId }));
   if (found === undefined || !mayUseApp(root, found.appId)) throw balanceNotFound();
@@ -64,8 +67,8 @@ const selectEnvironmentOfBalance = query((value: ValueOf<{ balanceId: string }>)
 
 /**
  * Adds to or deducts from a balance with one `admin_adjust` entry, which has the note. An expired balance stays expired. Throws
- * `credit_balance_not_found`; `invalid_quantity` below 0; `idempotency_conflict`; and `invalid_request` for a revoked balance,
- * or for an amount that, with the reserved amounts, exceeds what the unit can hold.
+ * `credit_balance_not_found`; `invalid_quantity` if the balance would be negative; `idempotency_conflict`; and `invalid_request` for a
+ * revoked balance, or if the new amount together with the reserved amounts exceeds the unit's maximum.
  */
 export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise<Outcome<AdjustOutput>> {
   const { adjustmentId = ctx.newId("adj_"), ...request } = input;
@@ -80,12 +83,15 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
     decide: ([[balance], [earlier]], writing) => {
       assert(balance !== undefined, "the account was found by this balance");
       if (earlier !== undefined) {
-        const whose = compareStamp(earlier.requestHash, stamp);
-        if (whose === "other") {
-          const message = "Another adjustment was made under this id.";
+        const comparison = compareStamp(earlier.requestHash, stamp);
+        if (comparison === "other") {
+          const message = "Another adjustment was made with this id.";
           throw idempotencyConflict(message, "adjustmentId", earlier.requestHash, stamp);
         }
-        return replay({ output: presentAdjustment(balance, earlier.remainingSteps), replayed: whose === "replay" });
+        return replay({
+          output: presentAdjustment(balance, earlier.remainingSteps),
+          replayed: comparison === "replay",
+        });
       }
       const [returned = balance] = withReturns([balance], writing.due);
       const heldSteps = balance.heldSteps - (returned.remainingSteps - balance.remainingSteps);
@@ -100,25 +106,25 @@ export async function adjustBalance(ctx: TenantCtx, input: AdjustInput): Promise
       const entry = { balanceId, deltaSteps, reason: "admin_adjust", cause: "adjustment", note } as const;
       return writeReturning(
         {
-          before: [countAdjusted({ balanceId, deltaSteps }), adjustment, ...insertEntries(writing, [entry])],
+          before: [countOperatorDeduction({ balanceId, deltaSteps }), adjustment, ...insertEntries(writing, [entry])],
           returning: selectAdjustment({ environmentId: writing.environmentId, adjustmentId }),
           audit: { action: "credits.adjusted", target: balanceId, balanceIds: [balanceId] },
           messages: () => [entryWritten("credits.adjusted", writing.userId)],
         },
         ([written]) => {
-          assert(written !== undefined, "an adjustment that was written is there");
+          assert(written !== undefined, "the adjustment was written before");
           countActivity(ctx.environment, "adjusted", writing.nowMs, balance.unit, deltaSteps);
           return { output: presentAdjustment(balance, written.remainingSteps), replayed: false };
         },
       );
     },
-    refusals: { credit_balances_remaining_within_bounds: tooMuch },
+    refusals: { credit_balances_remaining_within_bounds: exceedsUnit },
   });
   if (adjusted === null) throw balanceNotFound();
   return adjusted;
 }
 
-/** Returns the result of an adjustment without making it. Throws the refusals of `adjustBalance`. */
+/** Returns the result that an adjustment would have. Throws the refusals of `adjustBalance`. */
 export async function previewAdjustment(ctx: TenantCtx, { balanceId, delta }: { balanceId: string; delta: number }) {
   const balance = await readBalance(ctx, balanceId);
   const { remainingSteps, heldSteps, status } = balance;
@@ -154,7 +160,7 @@ const selectAdjustment = query((value: ValueOf<{ environmentId: number; adjustme
 
 type NewAdjustment = { adjustmentId: string; balanceId: string; requestHash: string };
 
-/** Inserts the adjustment's own row. Its ledger entry must follow in the same batch, as the account's next entry. */
+/** Inserts the adjustment's row. Its ledger entry must follow in the same batch, as the account's next entry. */
 const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
   insertFrom(
     creditAdjustments,
@@ -170,8 +176,8 @@ const insertAdjustment = query((value: ValueOf<WriteContext & NewAdjustment>) =>
   ),
 );
 
-/** Counts what the operator deducted from a payment's balance as not spent (S6). */
-const countAdjusted = query((value: ValueOf<{ balanceId: string; deltaSteps: number }>) =>
+/** Records the amount that the operator deducted from a payment's balance, so that it does not count as spent (S6). */
+const countOperatorDeduction = query((value: ValueOf<{ balanceId: string; deltaSteps: number }>) =>
   drizzle
     .update(paymentGrants)
     .set({ operatorSteps: sql`${paymentGrants.operatorSteps} - ${asInteger(value("deltaSteps"))}` })
@@ -200,11 +206,11 @@ function planAdjustment(balance: Adjustable, delta: number): Steps {
   }
   // Reserved amounts may be returned, so they must fit too.
   if (remainingSteps + balance.heldSteps > amountStepsMax[balance.unit]) {
-    throw tooMuch();
+    throw exceedsUnit();
   }
   return deltaSteps;
 }
 
-function tooMuch(): PurserError {
+function exceedsUnit(): PurserError {
   return invalid("delta", "would make the balance larger than its unit allows");
 }

@@ -11,8 +11,8 @@ import { type ShownBalance, showBalance, shownBalanceFields } from "./read-balan
 import { rangeOf } from "./users.ts";
 
 /** How many users, and how many of their entries, one page examines. */
-export const lookedAtUsersMax = 50;
-export const lookedAtEntriesMax = 500;
+export const examinedUsersMax = 50;
+export const examinedEntriesMax = 500;
 
 /** The figures of the overview that are sums of ledger entries. */
 export type EntriesOf = "granted" | "spent" | "refunded";
@@ -26,13 +26,13 @@ export interface EntryFilters {
 }
 
 /** The start of a page: the user by day and account, and the seq of the first entry. */
-interface EntriesPlace {
+interface EntriesPosition {
   readonly day: number;
   readonly accountId: number;
   readonly seq: number;
 }
 
-type UserRow = Omit<EntriesPlace, "seq">;
+type UserRow = Omit<EntriesPosition, "seq">;
 
 const selectUsersWithEntries = query((value: ValueOf<{ environmentId: number; limit: number } & UserRow>) => {
   const { environmentId, lastActiveDay, id } = accounts;
@@ -92,9 +92,9 @@ const entryStatements = {
 type FoundEntry = StatementRow<typeof entryStatements.granted>;
 
 /**
- * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although others
- * follow. Entries have no index by time, so it examines users who were active in the range or later, as far as isolates reported
- * their latest day (db/activity.ts). Throws `invalid_request` for a cursor of another list.
+ * Returns the ledger entries of all users that add up to a figure, user by user. A page may be short or empty although other pages
+ * follow. Entries have no index by time, so the search examines users who were active in the range or later, if an isolate has
+ * reported it (db/activity.ts). Throws `invalid_request` for a cursor of another list.
  */
 export async function findEntries(
   ctx: TenantCtx,
@@ -105,17 +105,17 @@ export async function findEntries(
   const { fromMs, toMs, unit = "", packId = "" } = filters;
   const environmentId = ctx.environment.id;
   const scope = ["entries of all", environmentId, kind, fromMs, toMs, unit, packId];
-  const place = entriesPlace(cursor, scope, fromMs);
-  const found = await all(ctx.db, selectUsersWithEntries({ environmentId, ...place, limit: lookedAtUsersMax + 1 }));
-  const users = found.slice(0, lookedAtUsersMax);
-  const named = JSON.stringify(users.map(({ accountId }) => accountId));
+  const place = entriesPositionOf(cursor, scope, fromMs);
+  const found = await all(ctx.db, selectUsersWithEntries({ environmentId, ...place, limit: examinedUsersMax + 1 }));
+  const users = found.slice(0, examinedUsersMax);
+  const accountIds = JSON.stringify(users.map(({ accountId }) => accountId));
   const [firsts, ends] = await batch(ctx.db, [
-    selectFirstSeqs({ accounts: named, atMs: fromMs }),
-    selectFirstSeqs({ accounts: named, atMs: toMs }),
+    selectFirstSeqs({ accounts: accountIds, atMs: fromMs }),
+    selectFirstSeqs({ accounts: accountIds, atMs: toMs }),
   ]);
   const seqs = (rows: typeof firsts) => new Map(rows.map((row) => [row.accountId, row.seq]));
   const { ranges, next } = takeRanges(users, place, seqs(firsts), seqs(ends));
-  const last = next ?? placeAfter(found);
+  const last = next ?? positionAfter(found);
   const entries =
     ranges.length === 0
       ? []
@@ -123,17 +123,21 @@ export async function findEntries(
   return { entries, nextCursor: last === null ? null : encodeTextCursor(JSON.stringify(last), scope) };
 }
 
-function entriesPlace(cursor: string | undefined, scope: readonly (string | number)[], fromMs: number): EntriesPlace {
+function entriesPositionOf(
+  cursor: string | undefined,
+  scope: readonly (string | number)[],
+  fromMs: number,
+): EntriesPosition {
   if (cursor === undefined) return { day: Math.floor(fromMs / DAY_MS), accountId: 0, seq: 1 };
   const text = decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
   // The cursor's checksum proves that `findEntries` wrote it.
-  return JSON.parse(text) as EntriesPlace;
+  return JSON.parse(text) as EntriesPosition;
 }
 
 /** Returns the first user after a page. */
-function placeAfter(found: readonly UserRow[]): EntriesPlace | null {
-  const beyond = found[lookedAtUsersMax];
+function positionAfter(found: readonly UserRow[]): EntriesPosition | null {
+  const beyond = found[examinedUsersMax];
   return beyond === undefined ? null : { ...beyond, seq: 1 };
 }
 
@@ -141,9 +145,9 @@ type Seqs = ReadonlyMap<number, number>;
 type Range = readonly [accountId: number, firstSeq: number, endSeq: number];
 
 /** Returns the entries that a page examines, by user, and where the next page continues within a user. */
-function takeRanges(users: readonly UserRow[], place: EntriesPlace, firsts: Seqs, ends: Seqs) {
+function takeRanges(users: readonly UserRow[], place: EntriesPosition, firsts: Seqs, ends: Seqs) {
   const ranges: Range[] = [];
-  let left = lookedAtEntriesMax;
+  let left = examinedEntriesMax;
   for (const { day, accountId } of users) {
     const from = accountId === place.accountId ? place.seq : 1;
     const first = Math.max(from, firsts.get(accountId) ?? 1);
@@ -158,7 +162,7 @@ function takeRanges(users: readonly UserRow[], place: EntriesPlace, firsts: Seqs
 }
 
 /** How many balances one page examines. */
-export const lookedAtExpiriesMax = 500;
+export const examinedExpiriesMax = 500;
 
 type FoundExpiries = { environmentId: number; expiresAtMs: number; accountId: number; grantSeq: number; toMs: number };
 const selectExpiries = query((value: ValueOf<FoundExpiries>) => {
@@ -167,7 +171,7 @@ const selectExpiries = query((value: ValueOf<FoundExpiries>) => {
     WHERE ${environmentId} = ${value("environmentId")} AND ${expiresAtMs} < ${value("toMs")}
       AND (${expiresAtMs}, ${accountId}, ${grantSeq})
         > (${value("expiresAtMs")}, ${value("accountId")}, ${value("grantSeq")})
-    ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq} LIMIT ${lookedAtExpiriesMax + 1}`;
+    ORDER BY ${expiresAtMs}, ${accountId}, ${grantSeq} LIMIT ${examinedExpiriesMax + 1}`;
   return drizzle
     .select({ ...fields(accounts, { userId: "userId", accountId: "id" }), ...shownBalanceFields() })
     .from(sql`(${page}) AS ${balanceExpiries}`)
@@ -180,31 +184,31 @@ const selectExpiries = query((value: ValueOf<FoundExpiries>) => {
 });
 
 /**
- * Returns balances of all users that expire in a range of time, the first to expire first, through the index of expiries (H6). A
- * page examines `lookedAtExpiriesMax` balances, so it may be short or empty although others follow. `isSpent` includes balances
- * with nothing left. Throws `invalid_request` for a cursor of another list.
+ * Returns balances of all users that expire in a range of time, the first to expire first. Uses the index of expiries (H6). A page
+ * examines `examinedExpiriesMax` balances, so it may be short or empty although other pages follow. `includeSpent` includes balances
+ * with no remaining amount. Throws `invalid_request` for a cursor of another list.
  */
 export async function listExpiries(
   ctx: TenantCtx,
-  { fromMs, toMs, unit, packId, isSpent }: EntryFilters & { readonly isSpent: boolean },
+  { fromMs, toMs, unit, packId, includeSpent }: EntryFilters & { readonly includeSpent: boolean },
   cursor: string | undefined,
 ): Promise<{
   readonly balances: readonly (ShownBalance & { readonly userId: string })[];
   readonly nextCursor: string | null;
 }> {
   const environmentId = ctx.environment.id;
-  const scope = ["expiries", environmentId, fromMs, toMs, unit ?? "", packId ?? "", isSpent ? 1 : 0];
+  const scope = ["expiries", environmentId, fromMs, toMs, unit ?? "", packId ?? "", includeSpent ? 1 : 0];
   const text = cursor === undefined ? `${fromMs - 1} ${Number.MAX_SAFE_INTEGER} 0` : decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
   const [expiresAtMs = 0, accountId = 0, grantSeq = 0] = text.split(" ").map(Number);
   const rows = await all(ctx.db, selectExpiries({ environmentId, expiresAtMs, accountId, grantSeq, toMs }));
   const nowMs = ctx.now();
-  const { page, last } = cutPage(rows, lookedAtExpiriesMax);
+  const { page, last } = cutPage(rows, examinedExpiriesMax);
   const wanted = page.filter(
     (row) =>
       (unit === undefined || row.unit === unit) &&
       (packId === undefined || row.packId === packId) &&
-      (isSpent || row.remainingSteps > 0),
+      (includeSpent || row.remainingSteps > 0),
   );
   return {
     balances: wanted.map(({ userId, ...row }) => ({ ...showBalance(row, nowMs), userId })),
@@ -213,7 +217,7 @@ export async function listExpiries(
   };
 }
 
-/** How many references one search examines. The index has those of all environments in the database. */
+/** How many references one search examines. The index has the references of all environments in the database. */
 const searchedReferencesMax = 500;
 
 type ReferenceSearch = { environmentId: number; from: string; to: string; limit: number };
@@ -231,8 +235,8 @@ const selectMatchingReferences = query((value: ValueOf<ReferenceSearch>) => {
 });
 
 /**
- * Returns balances of any user that were granted under a reference, or under one with this prefix. The exact reference comes
- * first.
+ * Returns the balances of all users that were granted under a reference, or under references with this prefix. The exact reference
+ * comes first.
  */
 export async function findReferences(
   ctx: TenantCtx,

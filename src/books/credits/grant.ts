@@ -29,8 +29,8 @@ import type { GrantOutput } from "./responses.ts";
 import type { GrantInput } from "./schemas.ts";
 
 /**
- * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an
- * `externalRef` it happens once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `test_quota_exceeded`, and
+ * Issues a pack's balances to a user: one for each item, or one of `quantity` for a legacy pack; all or none. With an `externalRef`
+ * the pack is granted only once (C5 to C10, C19). Throws `credit_pack_not_found`, `invalid_quantity`, `test_quota_exceeded`, and
  * `invalid_request` for an expiry in the past, and for more balances than a user may have (L6).
  */
 export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outcome<GrantOutput>> {
@@ -48,7 +48,7 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
         selectGranted(ctx, { userId }, { externalRef, ids: JSON.stringify(ids) }),
       ],
       decide: ([packs, earlier], account) =>
-        decideGrant(ctx, { input, packs, earlier, isOwn: (row) => ids.includes(row.id), idOf }, account),
+        decideGrant(ctx, { input, packs, earlier, isOfThisGrant: (row) => ids.includes(row.id), idOf }, account),
       refusals: grantRefusals(ctx),
     });
     assert(granted !== null, "a user named by id is never unknown");
@@ -64,15 +64,16 @@ export async function grantPack(ctx: TenantCtx, input: GrantInput): Promise<Outc
 }
 
 /**
- * Adds the names that an unknown pack may have meant to its refusal. They may be shown, because the caller is the application's
- * own backend.
+ * Adds the names of similar packs to the refusal of an unknown pack. The response may show them, because the caller is the
+ * application's backend.
  */
 export async function withNearestPacks(ctx: TenantCtx, name: string, error: unknown): Promise<unknown> {
   if (!(error instanceof PurserError) || error.code !== "credit_pack_not_found") return error;
   const names = await nearestPackNames(ctx, name).catch((): string[] => []);
   if (names.length === 0) return error;
-  const meant = names.map((one) => JSON.stringify(one)).join(" or ");
-  return new PurserError(error.code, `${error.message} Did you mean ${meant}?`, { param: "packId", cause: error });
+  const suggestions = names.map((name) => JSON.stringify(name)).join(" or ");
+  const message = `${error.message} Did you mean ${suggestions}?`;
+  return new PurserError(error.code, message, { param: "packId", cause: error });
 }
 
 const grantedFields = () =>
@@ -84,7 +85,7 @@ const grantedFields = () =>
 type GrantedRow = RowOf<ReturnType<typeof grantedFields>>;
 
 /**
- * Selects the user's balances with an `externalRef`, of any pack; none for null. Includes those that an earlier attempt issued
+ * Selects the user's balances with an `externalRef`, of any pack; none for null. Includes balances that an earlier attempt issued
  * before its response was lost. The index is named, because SQLite might otherwise read all balances of the user.
  */
 const selectGranted = accountQuery((value: ValueOf<{ externalRef: string | null; ids: string }>, account) => {
@@ -104,14 +105,14 @@ interface Grant {
   readonly input: GrantInput;
   readonly packs: readonly PackRow[];
   readonly earlier: readonly GrantedRow[];
-  /** Whether this same grant issued the row, in an attempt whose response was lost. */
-  readonly isOwn: (row: GrantedRow) => boolean;
+  /** Whether this grant issued the row in an earlier attempt, whose response was lost. */
+  readonly isOfThisGrant: (row: GrantedRow) => boolean;
   readonly idOf: BalanceIds;
 }
 
 type Granted = Outcome<GrantOutput> & { readonly warning: Warning | null };
 
-/** Returns the warning about a grant's quantity (W16), judged by the balances that the grant made or found. */
+/** Returns the warning about a grant's quantity (W16) for the balances that the grant issued or found. */
 function grantWarning(
   { quantity }: GrantInput,
   [balance]: readonly Pick<GrantedRow, "packItemId" | "unit" | "initialSteps">[],
@@ -122,13 +123,13 @@ function grantWarning(
 }
 
 function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Decision<Granted> {
-  const { input, earlier, isOwn, idOf } = grant;
+  const { input, earlier, isOfThisGrant, idOf } = grant;
   const stored = (rows: readonly GrantedRow[], replayed: boolean): Decision<Granted> =>
     replay({ output: storedOutput(rows), replayed, warning: grantWarning(input, rows) });
-  const own = earlier.filter(isOwn);
-  if (own.length > 0) return stored(own, false);
+  const ofThisGrant = earlier.filter(isOfThisGrant);
+  if (ofThisGrant.length > 0) return stored(ofThisGrant, false);
   const pack = choosePack(input.packId, grant.packs);
-  // Finds a replay first: by this pack, or by the name under which the pack was granted (C10).
+  // A replay is found before anything is refused: by this pack, or by the name under which the pack was granted (C10).
   const isSamePack = (row: GrantedRow) => row.packId === pack?.id;
   const isSameName = (row: GrantedRow) => nameKey(row.packName) === nameKey(input.packId);
   const replayed = earlier.some(isSamePack)
@@ -155,7 +156,7 @@ function decideGrant(ctx: TenantCtx, grant: Grant, account: AccountAtRead): Deci
   );
 }
 
-/** Returns the statements that issue balances, and what to count once they are issued. `grantRefusals` belongs with them. */
+/** Returns the statements that issue balances, and a function that counts them after that. Use `grantRefusals` with them. */
 export function issueBalances(ctx: TenantCtx, account: AccountAtRead, grants: readonly NewBalances[]) {
   const quota = countBalances(
     ctx,
@@ -180,11 +181,11 @@ export const USER_BALANCES_MAX = 40_000;
 
 function tooManyBalances(): PurserError {
   const message =
-    "The user has as many balances that can pay, or match rules of them, as one may have. Grant when some are spent or over.";
+    "The user has the maximum number of balances that can pay, or of their match rules. Grant again when some are spent or expired.";
   return new PurserError("invalid_request", message, { param: "userId", details: { limit: USER_BALANCES_MAX } });
 }
 
-/** Returns the rows of the pack that was granted first. Rows may belong to two packs of one name. */
+/** Returns the rows of the pack that was granted first. The rows may belong to two packs with the same name. */
 function firstPackOf(rows: readonly GrantedRow[]): readonly GrantedRow[] {
   const first = rows.toSorted((a, b) => a.grantSeq - b.grantSeq)[0];
   return rows.filter((row) => row.packId === first?.packId);
@@ -224,8 +225,8 @@ export function presentGrant(
 }
 
 /**
- * Returns the result of a grant without making it. Throws the refusals of `grantPack`, except for the test quota. Warns of a
- * quantity that a pack with items ignores.
+ * Returns the result that a grant would have. Throws the refusals of `grantPack`, except for the test quota. `ignoresQuantity` is true
+ * for a quantity that a pack with items ignores.
  */
 export async function previewGrant(ctx: TenantCtx, input: GrantInput) {
   const pack = choosePack(input.packId, await all(ctx.db, selectPack(ctx, input.packId)));

@@ -44,7 +44,7 @@ export const presentEntry = presenter(entryFields);
 
 /**
  * Returns a page of the user's ledger, newest first; only entries of `balanceId` if it is given. The cursor has the seq of the
- * last entry shown, so new entries do not move pages. Throws `credit_balance_not_found` (C16, C17).
+ * page's last entry, so that new entries do not shift pages. Throws `credit_balance_not_found` (C16, C17).
  */
 export async function listEntries(ctx: TenantCtx, input: HistoryInput): Promise<HistoryOutput> {
   const { rows: entries, nextCursor } = await ledgerPage(ctx, input);
@@ -70,8 +70,8 @@ export async function ledgerPage(ctx: TenantCtx, input: HistoryInput): Promise<L
   const last = entries.at(-1);
   // Every balance has the entry of its grant, and a cursor exists only when older entries follow.
   if (last === undefined && input.balanceId !== undefined) throw balanceNotFound();
-  const isMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
-  return { rows: entries, nextCursor: isMore ? encodeCursor(last.seq, scope) : null };
+  const hasMore = last !== undefined && (input.balanceId === undefined ? last.seq > 1 : last.previousSeq !== null);
+  return { rows: entries, nextCursor: hasMore ? encodeCursor(last.seq, scope) : null };
 }
 
 const { accountId, seq, balanceId } = creditLedger;
@@ -95,7 +95,7 @@ const selectHistoryPage = accountQuery((value: ValueOf<{ before: number; limit: 
 
 const newer = alias(creditLedger, "newer");
 
-/** Follows `previousSeq` from the entry with the seq `start`. It needs no index and no scan. */
+/** Selects a balance's entries from the entry `start` backwards, by following `previousSeq`. It needs no index and no scan. */
 const followChain = (account: SQL, start: SQL, value: ValueOf<{ limit: number }>) =>
   read(
     historyFields(),
@@ -116,8 +116,8 @@ const selectNewestOfBalance = accountQuery((value: ValueOf<{ balanceId: string; 
     .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId"))));
   return followChain(account, scalar(newest), value);
 });
-type Older = { balanceId: string; limit: number; before: number };
-const selectOlderOfBalance = accountQuery((value: ValueOf<Older>, account) => {
+type OlderEntries = { balanceId: string; limit: number; before: number };
+const selectOlderOfBalance = accountQuery((value: ValueOf<OlderEntries>, account) => {
   const older = drizzle
     .select(fields(creditLedger, "previousSeq"))
     .from(creditLedger)
@@ -150,7 +150,7 @@ const selectExpired = accountQuery((value: ValueOf<{ beforeMs: number; limit: nu
     .limit(boundLimit(value("limit")));
 });
 
-/** Returns a user's balances that expired with something left, the latest first. The ledger has no entry of an expiry (C14). */
+/** Returns a user's balances that expired with a remaining amount, the latest first. The ledger has no entries of expiries (C14). */
 export async function expiriesBefore(ctx: TenantCtx, userId: string, beforeMs: number, limit: number) {
   const nowMs = ctx.now();
   const until = Math.min(beforeMs, nowMs + 1);
@@ -159,7 +159,7 @@ export async function expiriesBefore(ctx: TenantCtx, userId: string, beforeMs: n
   );
 }
 
-/** How many entries one page of a search examines. Entries of one reason have no index. */
+/** How many entries one page of a search examines, because there is no index by reason. */
 export const searchedEntriesMax = 1_000;
 
 /** The filters of a ledger search. */
@@ -177,36 +177,36 @@ const passesFilters = (row: LedgerRow, { reason, fromMs, toMs }: LedgerFilters):
   (toMs === undefined || row.occurredAtMs < toMs);
 
 /**
- * Does the same as `ledgerPage`, with the entries that pass the filters among the next `searchedEntriesMax`. A page may have
- * fewer than `limit` entries, or none, although others follow. Times never decrease with a user's seq, so a search by date
- * begins at `toMs` and ends at `fromMs`.
+ * Returns a page like `ledgerPage`, with the entries that pass the filters among the next `searchedEntriesMax`. A page may have fewer
+ * than `limit` entries, or none, although other pages follow. Times never decrease with a user's seq, so a search by date begins at
+ * `toMs` and ends at `fromMs`.
  */
 export async function searchLedger(ctx: TenantCtx, input: HistoryInput, filters: LedgerFilters): Promise<LedgerPage> {
   const { reason, fromMs, toMs } = filters;
   if (reason === undefined && fromMs === undefined && toMs === undefined) return ledgerPage(ctx, input);
   const scope = scopeOf(ctx, input);
-  const starts = toMs !== undefined && input.cursor === undefined && input.balanceId === undefined;
-  const start = starts ? encodeCursor(await firstSeqFrom(ctx, input.userId, toMs), scope) : input.cursor;
+  const beginsAtDate = toMs !== undefined && input.cursor === undefined && input.balanceId === undefined;
+  const start = beginsAtDate ? encodeCursor(await firstSeqFrom(ctx, input.userId, toMs), scope) : input.cursor;
   const searched = await ledgerPage(ctx, { ...input, cursor: start, limit: searchedEntriesMax });
   const found = searched.rows.filter((row) => passesFilters(row, filters));
   const last = found[input.limit - 1];
-  const isBefore = fromMs !== undefined && (searched.rows.at(-1)?.occurredAtMs ?? 0) < fromMs;
+  const hasPassedStart = fromMs !== undefined && (searched.rows.at(-1)?.occurredAtMs ?? 0) < fromMs;
   const rows = found.slice(0, input.limit);
   if (last !== undefined && found.length > input.limit) return { rows, nextCursor: encodeCursor(last.seq, scope) };
-  return { rows, nextCursor: isBefore ? null : searched.nextCursor };
+  return { rows, nextCursor: hasPassedStart ? null : searched.nextCursor };
 }
 
 /**
- * Returns, for each account, the seq of its first entry at a moment or later, or the last seq plus one if there is none. Uses
- * binary search. `of` is a SELECT of the accounts, as `account`.
+ * Returns the query for each account's first seq at a moment or later, or its last seq plus one if there is no such entry. Uses
+ * binary search. `selectAccounts` is a SELECT with the column `account`.
  */
-export function readFirstSeqs(of: SQL, value: ValueOf<{ atMs: number }>) {
+export function readFirstSeqs(selectAccounts: SQL, value: ValueOf<{ atMs: number }>) {
   const { accountId, seq, occurredAtMs } = creditLedger;
   const isBefore = sql`${occurredAtMs} < ${value("atMs")}`;
   return read(
     computed({ accountId: sql<number>`half.account`, seq: sql<number>`half.low` }),
     (list) => sql`WITH RECURSIVE half (account, low, high) AS (
-      SELECT account, 1, 1 + ${lastSeqOf(sql`account`)} FROM (${of})
+      SELECT account, 1, 1 + ${lastSeqOf(sql`account`)} FROM (${selectAccounts})
       UNION ALL
       SELECT account, iif(${isBefore}, ${seq} + 1, low), iif(${isBefore}, high, ${seq})
       FROM half CROSS JOIN ${creditLedger} ON ${accountId} = account AND ${seq} = (low + high) / 2

@@ -43,8 +43,8 @@ export interface BalanceFilters {
   readonly reference?: string | undefined;
 }
 
-type Searched = { beforeSeq: number };
-type BalanceSearch = Searched & {
+type SearchPosition = { beforeSeq: number };
+type BalanceSearch = SearchPosition & {
   nowMs: number;
   limit: number;
   status: string;
@@ -55,7 +55,7 @@ type BalanceSearch = Searched & {
 };
 
 /** Returns the balances that one page examines. */
-function searched(account: SQL, value: ValueOf<Searched>): SQL {
+function examinedBalances(account: SQL, value: ValueOf<SearchPosition>): SQL {
   const { accountId, grantSeq } = creditBalances;
   return sql`(
     SELECT * FROM ${creditBalances} WHERE ${accountId} = ${account} AND ${grantSeq} < ${value("beforeSeq")}
@@ -63,7 +63,7 @@ function searched(account: SQL, value: ValueOf<Searched>): SQL {
   ) AS ${creditBalances}`;
 }
 
-function passes(value: ValueOf<BalanceSearch>): SQL | undefined {
+function passesFilters(value: ValueOf<BalanceSearch>): SQL | undefined {
   const { packId, externalRef, revokedAtMs, expiresAtMs, remainingSteps } = creditBalances;
   const status = sql`CASE WHEN ${revokedAtMs} IS NOT NULL THEN 'revoked'
     WHEN ${expiresAtMs} <= ${value("nowMs")} THEN 'expired'
@@ -75,23 +75,23 @@ function passes(value: ValueOf<BalanceSearch>): SQL | undefined {
   );
 }
 
-const selectRows = accountQuery((value: ValueOf<BalanceSearch>, account) =>
+const selectFoundBalances = accountQuery((value: ValueOf<BalanceSearch>, account) =>
   drizzle
     .select(shownBalanceFields())
-    .from(searched(account, value))
-    .where(passes(value))
+    .from(examinedBalances(account, value))
+    .where(passesFilters(value))
     .orderBy(desc(creditBalances.grantSeq))
     .limit(boundLimit(value("limit"))),
 );
-const selectBalancesEnd = accountQuery((value: ValueOf<Searched>, account) =>
+const selectBalancesEnd = accountQuery((value: ValueOf<SearchPosition>, account) =>
   drizzle
-    .select(computed({ lastSeq: sql<number | null>`min(${creditBalances.grantSeq})`, searched: count() }))
-    .from(searched(account, value)),
+    .select(computed({ lastSeq: sql<number | null>`min(${creditBalances.grantSeq})`, examined: count() }))
+    .from(examinedBalances(account, value)),
 );
 
 /**
  * Returns the user's balances that pass the filters, newest first, among the next `searchedBalancesMax`. A page may have fewer
- * than `limit`, or none, although others follow. Throws `invalid_request` for a cursor of another search.
+ * than `limit`, or none, although other pages follow. Throws `invalid_request` for a cursor of another search.
  */
 export async function findBalances(
   ctx: TenantCtx,
@@ -106,22 +106,22 @@ export async function findBalances(
   const nowMs = ctx.now();
   const values = { nowMs, beforeSeq, limit, status, packId, reference, ...rangeOf(reference) };
   const [rows, [end]] = await batch(ctx.db, [
-    selectRows(ctx, { userId }, values),
+    selectFoundBalances(ctx, { userId }, values),
     selectBalancesEnd(ctx, { userId }, values),
   ]);
   const isFull = rows.length === limit;
   const last = isFull ? rows.at(-1)?.grantSeq : end?.lastSeq;
-  const isMore = isFull || end?.searched === searchedBalancesMax;
+  const hasMore = isFull || end?.examined === searchedBalancesMax;
   return {
     balances: rows.map((row) => showBalance(row, nowMs)),
-    nextCursor: isMore && typeof last === "number" ? encodeCursor(last, scope) : null,
+    nextCursor: hasMore && typeof last === "number" ? encodeCursor(last, scope) : null,
   };
 }
 
 /**
- * Returns the user's balances in spending order (C13): active ones (C12); with `includeExpired` all; with `externalRef` all under it
- * (C22); with `asOf` all issued by then, as they were (C23); with `event` those whose rules match (C4). An unknown user has none.
- * Throws `invalid_request` for a moment in the future, and for more balances than a list may have (L6).
+ * Returns the user's balances in spending order (C13). By default, lists active balances (C12); `includeExpired` lists all;
+ * `externalRef` all under the reference (C22); `asOf` all that were issued by then, as they were (C23); `event` only those whose rules
+ * match (C4). An unknown user has none. Throws `invalid_request` for a moment in the future, and for too many balances (L6).
  */
 export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<ListOutput> {
   const { event } = input;
@@ -133,7 +133,7 @@ export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<Li
     selectListed(ctx, input, atMs),
     ...(showsDue(input) ? [selectDuePeriods(ctx, input, { nowMs })] : []),
   ] as const);
-  // A due period appears in the form in which it will be written (R3).
+  // The balances of due periods are listed as they will be written (R3).
   const periods = readDuePeriods(ctx, due, { nowMs, isWhole: true });
   const rows = [
     ...stored,
@@ -145,13 +145,13 @@ export async function listBalances(ctx: TenantCtx, input: ListInput): Promise<Li
 }
 
 /**
- * Returns whether a list shows due periods that are not written yet. Lists by reference and lists as of a moment show written
- * ones only.
+ * Returns whether a list shows due periods that are not granted yet. Lists by reference and lists as of a moment do not.
  */
 const showsDue = ({ externalRef, asOf }: ListInput): boolean => externalRef === undefined && asOf === undefined;
 
 function tooManyListed(): PurserError {
-  const message = "These are more balances than a list may have. Ask for those that can pay, or export the person.";
+  const message =
+    "The user has more balances than a list may have. List only the balances that can pay, or export the person.";
   return new PurserError("invalid_request", message, { details: { limit: LISTED_MAX } });
 }
 
@@ -166,7 +166,7 @@ function selectListed(ctx: TenantCtx, { userId, externalRef, asOf: asOfMs, inclu
 }
 
 export interface BalanceList {
-  /** In spending order, balances that can pay before others; with their source and notes. */
+  /** In spending order; balances that can pay come before others. With their source and notes. */
   readonly balances: readonly (ReturnType<typeof presentBalance> & Pick<BalanceRow, "source" | "notes">)[];
   /** Whether the user has more balances than the list has. */
   readonly isTruncated: boolean;
@@ -175,19 +175,19 @@ export interface BalanceList {
 /** Returns a user's balances for the dashboard: at most `limit` that can pay and `limit` others, so that the cost is bounded. */
 export async function listAllBalances(ctx: TenantCtx, userId: string, limit: number): Promise<BalanceList> {
   const nowMs = ctx.now();
-  const [stored, some, [{ due = null } = {}]] = await batch(ctx.db, [
+  const [active, ofAnyStatus, [{ due = null } = {}]] = await batch(ctx.db, [
     selectActiveUpTo(ctx, { userId }, { nowMs, limit: limit + 1 }),
     selectBalancesUpTo(ctx, { userId }, { limit: limit + 1 }),
     selectDuePeriods(ctx, { userId }, { nowMs }),
   ] as const);
-  const live = [...stored, ...balancesOfPeriods(readDuePeriods(ctx, due, { nowMs, isWhole: true }))];
+  const spendable = [...active, ...balancesOfPeriods(readDuePeriods(ctx, due, { nowMs, isWhole: true }))];
   const inOrder = (rows: readonly BalanceRow[]) =>
     inSpendingOrder(rows).map((row) => ({ ...presentBalance(row, nowMs), source: row.source, notes: row.notes }));
-  const shown = new Set(live.map((row) => row.id));
-  const others = some.filter((row) => !shown.has(row.id));
+  const spendableIds = new Set(spendable.map((row) => row.id));
+  const others = ofAnyStatus.filter((row) => !spendableIds.has(row.id));
   return {
-    balances: [...inOrder(live.slice(0, limit)), ...inOrder(others).slice(0, limit)],
-    isTruncated: live.length > limit || some.length > limit,
+    balances: [...inOrder(spendable.slice(0, limit)), ...inOrder(others).slice(0, limit)],
+    isTruncated: spendable.length > limit || ofAnyStatus.length > limit,
   };
 }
 
@@ -231,8 +231,8 @@ const selectBalancesPage = accountQuery((value: ValueOf<BalancesPage>, account) 
 });
 
 /**
- * Returns the balances that a user had at a moment, newest first. A balance with too many later entries is null there. Throws
- * `invalid_request` for a moment in the future, and for another list's cursor.
+ * Returns the balances that a user had at a moment, newest first. `past` is null for a balance with too many later entries. Throws
+ * `invalid_request` for a moment in the future, and for a cursor of another list.
  */
 export async function balancesAsOf(
   ctx: TenantCtx,

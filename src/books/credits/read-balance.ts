@@ -22,7 +22,7 @@ export function balanceNotFound(): PurserError {
 /** Returns the fields of a balance that the dashboard shows. */
 export const shownBalanceFields = () => fields(creditBalances, ...BALANCE_FIELDS);
 
-/** Returns a balance for the dashboard: as in the API, with its source. */
+/** Returns a balance for the dashboard: in the form of the API, with its source, reference and notes. */
 export function showBalance(row: BalanceRow, nowMs: number) {
   const { source, externalRef, notes } = row;
   return { ...presentBalance(row, nowMs), source, externalRef, notes };
@@ -53,35 +53,35 @@ export async function readBalance(ctx: TenantCtx, balanceId: string) {
 /** The most balances of one grant that are shown. */
 const SIBLINGS_MAX = 100;
 
-const ownBalance = alias(creditBalances, "own");
+const givenBalance = alias(creditBalances, "given");
 const selectSiblings = query((value: ValueOf<{ environmentId: number; balanceId: string }>) =>
   drizzle
     .select(shownBalanceFields())
-    .from(ownBalance)
+    .from(givenBalance)
     .crossJoin(accounts)
     .crossJoin(creditBalances)
     .where(
       and(
-        eq(ownBalance.id, value("balanceId")),
-        eq(accounts.id, ownBalance.accountId),
+        eq(givenBalance.id, value("balanceId")),
+        eq(accounts.id, givenBalance.accountId),
         eq(accounts.environmentId, value("environmentId")),
-        eq(creditBalances.accountId, ownBalance.accountId),
+        eq(creditBalances.accountId, givenBalance.accountId),
         between(
           creditBalances.grantSeq,
-          sql`${ownBalance.grantSeq} - ${SIBLINGS_MAX}`,
-          sql`${ownBalance.grantSeq} + ${SIBLINGS_MAX}`,
+          sql`${givenBalance.grantSeq} - ${SIBLINGS_MAX}`,
+          sql`${givenBalance.grantSeq} + ${SIBLINGS_MAX}`,
         ),
-        eq(creditBalances.packId, ownBalance.packId),
-        eq(creditBalances.grantedAtMs, ownBalance.grantedAtMs),
-        sql`${creditBalances.externalRef} IS ${ownBalance.externalRef}`,
-        ne(creditBalances.id, ownBalance.id),
+        eq(creditBalances.packId, givenBalance.packId),
+        eq(creditBalances.grantedAtMs, givenBalance.grantedAtMs),
+        sql`${creditBalances.externalRef} IS ${givenBalance.externalRef}`,
+        ne(creditBalances.id, givenBalance.id),
       ),
     )
     .orderBy(creditBalances.grantSeq)
     .limit(SIBLINGS_MAX),
 );
 
-/** Returns the other balances of the same grant, which other items of its pack issued. */
+/** Returns the other balances of the same grant, for the other items of its pack. */
 export async function readSiblings(ctx: TenantCtx, balanceId: string): Promise<readonly ShownBalance[]> {
   const rows = await all(ctx.db, selectSiblings({ environmentId: ctx.environment.id, balanceId }));
   return rows.map((row) => showBalance(row, ctx.now()));
@@ -125,9 +125,9 @@ export async function readUserTotals(ctx: TenantCtx, userId: string) {
   ]);
   const balances = totals.reduce((count, row) => count + row.balances, 0);
   const units = UNITS.flatMap((unit) => {
-    const [own, hold] = [totals.find((row) => row.unit === unit), held.find((row) => row.unit === unit)];
-    if (own === undefined && hold === undefined) return [];
-    const remainingSteps = own === undefined ? 0n : stepsOfSum(own);
+    const [total, hold] = [totals.find((row) => row.unit === unit), held.find((row) => row.unit === unit)];
+    if (total === undefined && hold === undefined) return [];
+    const remainingSteps = total === undefined ? 0n : stepsOfSum(total);
     const heldSteps = hold === undefined ? 0n : stepsOfSum(hold);
     return [
       {

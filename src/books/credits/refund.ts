@@ -24,7 +24,7 @@ import { writeForUser } from "../ledger/write.ts";
 import type { RefundOutput } from "./responses.ts";
 import type { RefundInput } from "./schemas.ts";
 import {
-  coveredBy,
+  balancesOfRefund,
   type DueShare,
   earlierShare,
   type IssuedRow,
@@ -40,9 +40,9 @@ import {
 } from "./stored-refund.ts";
 
 /**
- * Takes back a share of each balance's initial amount under a reference, as far as it remains. A part that open reservations
- * hold is owed (C21). Throws `credit_balance_not_found`; `idempotency_conflict`; and `invalid_request` for shares above 1 in
- * total, for a refund of the rest when nothing is left, and for a refund beyond the hundredth.
+ * Takes back a share of the initial amount of each balance under a reference, as far as it remains. A part that open reservations
+ * hold is owed (C21). Throws `credit_balance_not_found`; `idempotency_conflict`; and `invalid_request` if the shares would total more
+ * than 1, if nothing is left to refund, and for more than a hundred refunds.
  */
 export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise<Outcome<RefundOutput>> {
   const { userId, externalRef, refundRef } = input;
@@ -55,7 +55,7 @@ export async function refundCredits(ctx: TenantCtx, input: RefundInput): Promise
       selectTaken(ctx, { userId }, { externalRef, refundRef }),
     ],
     decide: ([stored, refunds, taken], account) => {
-      // The refund's own batch first grants the due periods (R3).
+      // The batch of the refund first grants the due periods (R3).
       const due = balancesOfPeriods(account.periods).filter((row) => row.externalRef === externalRef);
       return decideRefund(ctx, { input, stamp, issued: [...stored, ...due], refunds, taken }, account);
     },
@@ -80,16 +80,16 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
   const ordinal = refunds.findIndex((row) => row.refundRef === refundRef);
   const stored = refunds[ordinal];
   if (stored !== undefined) {
-    const whose = compareStamp(stored.requestHash, stamp);
-    if (whose === "other") {
-      const message = "Another refund was made under this id.";
+    const comparison = compareStamp(stored.requestHash, stamp);
+    if (comparison === "other") {
+      const message = "Another refund was made with this id.";
       throw idempotencyConflict(message, "refundRef", stored.requestHash, stamp);
     }
-    const due = planRefundDue(coveredBy(stored, issued), refunds.slice(0, ordinal), storedShare(stored));
-    return replay({ output: presentRefund(input, due, taken), replayed: whose === "replay" });
+    const due = planRefundDue(balancesOfRefund(stored, issued), refunds.slice(0, ordinal), storedShare(stored));
+    return replay({ output: presentRefund(input, due, taken), replayed: comparison === "replay" });
   }
 
-  const covered = balancesOf(input, issued);
+  const covered = balancesToRefund(input, issued);
   if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
   if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
   const share = input.share ?? null;
@@ -141,8 +141,8 @@ function decideRefund(ctx: TenantCtx, refund: Refund, account: AccountAtRead): D
 }
 
 /**
- * Returns what a refund would ask of each balance, and take of what remains now. Writes nothing. Throws as `refundCredits` does,
- * but for a repeat.
+ * Returns the amounts that a refund would take from each balance now, and the missing amounts. Writes nothing. Throws the refusals of
+ * `refundCredits`, except for repeats.
  */
 export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "refundRef">) {
   const { userId, externalRef, share = null } = input;
@@ -150,7 +150,7 @@ export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "re
     selectIssued(ctx, { userId }, { externalRef }),
     selectRefunds(ctx, { userId }, { externalRef }),
   ]);
-  const covered = balancesOf(input, issued);
+  const covered = balancesToRefund(input, issued);
   if (covered.length === 0) throw nothingGranted(issued.length === 0 ? "externalRef" : "packId");
   if (refunds.length >= REFUNDS_MAX) throw tooManyRefunds();
   const due = planRefundDue(covered, refunds, share);
@@ -158,19 +158,19 @@ export async function previewRefund(ctx: TenantCtx, input: Omit<RefundInput, "re
   return due.map(({ balance, dueSteps, revokes }) => {
     const { id, packName, unit, initialSteps, remainingSteps } = balance;
     const takenSteps = revokes ? remainingSteps : Math.min(dueSteps, remainingSteps);
-    const of = (steps: number) => fromSteps(unit, steps as Steps);
+    const amount = (steps: number) => fromSteps(unit, steps as Steps);
     return {
       ...{ balanceId: id, packName, unit, revokes },
-      initial: of(initialSteps),
-      remaining: of(remainingSteps),
-      taken: of(takenSteps),
-      short: of(Math.max(0, dueSteps - takenSteps)),
+      initial: amount(initialSteps),
+      remaining: amount(remainingSteps),
+      taken: amount(takenSteps),
+      short: amount(Math.max(0, dueSteps - takenSteps)),
     };
   });
 }
 
-/** Returns the balances that a refund covers: all, or those of one pack, by its id or by its name when it was granted. */
-function balancesOf({ packId }: Pick<RefundInput, "packId">, issued: readonly IssuedRow[]): readonly IssuedRow[] {
+/** Returns the balances that a refund covers: all, or those of one pack, found by its id or by its name at the grant. */
+function balancesToRefund({ packId }: Pick<RefundInput, "packId">, issued: readonly IssuedRow[]): readonly IssuedRow[] {
   if (packId === undefined) return issued;
   const ofPack = issued.filter((row) => row.packId === packId);
   return ofPack.length > 0 ? ofPack : issued.filter((row) => nameKey(row.packName) === nameKey(packId));
@@ -183,7 +183,7 @@ function planRefundDue(
   share: Share,
 ): DueShare<IssuedRow>[] {
   const due = planRefund(covered, earlier.map(earlierShare), share);
-  if (due === null) throw invalid("share", "The shares of all refunds of a balance must not be above 1 together.");
+  if (due === null) throw invalid("share", "All refunds of a balance together must not exceed the whole.");
   return due;
 }
 
@@ -191,22 +191,19 @@ function takingsOf(due: readonly DueShare<IssuedRow>[]): Taking[] {
   return due.map(({ balance, dueSteps, revokes }) => ({ balanceId: balance.id, dueSteps, revokes }));
 }
 
-const nothingLeft = (): PurserError => invalid("share", "Nothing is left to refund: all of it was refunded before.");
+const nothingLeft = (): PurserError => invalid("share", "Nothing is left to refund: everything was already refunded.");
 
 function nothingGranted(param: "externalRef" | "packId"): PurserError {
-  const of =
-    param === "packId"
-      ? "of this pack was granted to the user under this reference"
-      : "was granted to the user under it";
+  const nothing = param === "packId" ? "Nothing of this pack" : "Nothing";
   return new PurserError(
     "credit_balance_not_found",
-    `Nothing ${of} in this mode. References are compared exactly, names of packs but for case.`,
+    `${nothing} was granted to the user under this reference in this mode. References must match exactly, and names of packs except for letter case.`,
     { param },
   );
 }
 
 function tooManyRefunds(): PurserError {
-  return new PurserError("invalid_request", "This reference has as many refunds as it may have.", {
+  return new PurserError("invalid_request", "This reference has the maximum number of refunds.", {
     param: "externalRef",
     details: { limit: REFUNDS_MAX },
   });

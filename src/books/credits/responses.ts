@@ -39,7 +39,7 @@ export const ledgerEntry = z
     reservationId: z.string().nullable(),
     occurredAt: time,
     note: z.string().nullable(),
-    by: z.string().describe("Whose call wrote it: `key_…`, `admin` or `stripe`. `cron` when there was no call."),
+    by: z.string().describe("The caller that wrote it: `key_…`, `admin` or `stripe`. `cron` if no call wrote it."),
   })
   .meta({ id: "LedgerEntry" });
 
@@ -76,7 +76,7 @@ const refundedBalance = z
     short: z
       .number()
       .describe(
-        "The amount that was due but missing, because it was spent, held or revoked. It is not requested again.",
+        "The due amount that could not be taken, because it was spent, held or revoked. Later refunds do not take it.",
       ),
     remaining: z.number().describe("The balance after the refund."),
   })
@@ -119,8 +119,8 @@ const flaw = z
       .enum(["sum", "gap", "chain", "below_zero", "limit", "owed"])
       .describe(
         "`sum`: the remaining amount is not the sum of the deltas. `gap`: an entry is missing. `chain`: an entry does not continue " +
-          "the one before it. `below_zero`: a running sum is below 0. `limit`: the used amount of a usage limit is not the sum of what " +
-          "counts in its window. `owed`: one refund is owed more than open holds have.",
+          "the previous one. `below_zero`: a running sum is below 0. `limit`: the used amount of a usage limit is not the sum of the " +
+          "amounts that count in its window. `owed`: a balance owes one refund more than open holds can return.",
       ),
     limitId: z.string().optional().describe("The usage limit. Present only for `limit`."),
   })

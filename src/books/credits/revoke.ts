@@ -16,9 +16,8 @@ import type { RevokeOutput } from "./responses.ts";
 import type { RevokeInput } from "./schemas.ts";
 
 /**
- * Sets a balance to 0 with one `admin_adjust` entry whose note is the reason, even when nothing remains. Spent credits stay
- * spent, and a payment at Stripe can no longer restore the balance. A repeat changes nothing (C15). Throws
- * `credit_balance_not_found`.
+ * Sets a balance to 0 with one `admin_adjust` entry whose note is the reason, even if nothing remains. Spent credits stay spent, and a
+ * payment at Stripe can no longer restore the balance. A repeat changes nothing (C15). Throws `credit_balance_not_found`.
  */
 export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: RevokeInput): Promise<RevokeOutput> {
   const answer = { balanceId, remaining: 0 } as const;
@@ -31,7 +30,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
       return writeAll(
         [
           guardNotRevoked({ ...writingValues(writing), balanceId }),
-          markReversed({ balanceId }),
+          preventRestoring({ balanceId }),
           insertReversal({ ...writingValues(writing), balanceId, note: reason ?? null }),
         ],
         () => {
@@ -51,7 +50,7 @@ export async function revokeBalance(ctx: TenantCtx, { balanceId, reason }: Revok
 
 type RevokedBalanceKey = { balanceId: string };
 
-/** Returns whether a balance is revoked for good. A balance that a payment revoked can be restored by that payment (S4). */
+/** Returns a condition: a balance is revoked permanently. A payment can restore a balance that it revoked itself (S4). */
 function isRevoked() {
   const { id, revokedAtMs } = creditBalances;
   const byPayment = and(eq(paymentGrants.balanceId, id), eq(paymentGrants.isRevoked, 1));
@@ -65,7 +64,7 @@ const selectRevocation = accountQuery((value: ValueOf<RevokedBalanceKey>, accoun
     .where(and(eq(creditBalances.accountId, account), eq(creditBalances.id, value("balanceId")))),
 );
 
-/** Aborts the batch with `guard_balance` when another revoke came first. */
+/** Aborts the batch with `guard_balance` if another revoke came first. */
 const guardNotRevoked = query((value: ValueOf<WriteContext & RevokedBalanceKey>) =>
   insertFrom(
     guards,
@@ -74,8 +73,8 @@ const guardNotRevoked = query((value: ValueOf<WriteContext & RevokedBalanceKey>)
   ),
 );
 
-/** Stops a payment that took the whole balance from restoring it later (S4). */
-const markReversed = query((value: ValueOf<RevokedBalanceKey>) =>
+/** Prevents a payment that took the whole balance from restoring it later (S4). */
+const preventRestoring = query((value: ValueOf<RevokedBalanceKey>) =>
   drizzle
     .update(paymentGrants)
     .set({ isRevoked: 0 })

@@ -109,7 +109,9 @@ export const refundInput = z.lazy(() =>
       packId: identifier()
         .optional()
         .describe("Only the balances of this pack: its id, or the name under which they were issued."),
-      share: shareAtMostOne.optional().describe("The share that is taken back. Default: the rest of the whole."),
+      share: shareAtMostOne
+        .optional()
+        .describe("The share to take back. Default: everything that earlier refunds left."),
       reason: freeText().optional().describe("Stored as the ledger entries' `note`."),
     })
     .meta({ id: "RefundCredits" }),
@@ -123,12 +125,12 @@ export const listInput = z.lazy(() =>
     includeExpired: queryFlag
       .default(false)
       .describe(
-        "Also expired, depleted and revoked balances. Disregarded with `externalRef` and `asOf`, which list them all.",
+        "Also expired, depleted and revoked balances. Ignored with `externalRef` and `asOf`, which list balances of any status.",
       ),
     externalRef: identifier(500)
       .optional()
       .describe("Only balances granted under this reference, of any status. A reference belongs to a user and a pack."),
-    asOf: timestamp.optional().describe("The balances as they were at this moment, which is not in the future."),
+    asOf: timestamp.optional().describe("The balances as they were at this moment, which must not be in the future."),
   }),
 );
 export type ListInput = z.infer<typeof listInput>;

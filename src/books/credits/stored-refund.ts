@@ -6,7 +6,7 @@ import { addFractions, type Fraction, ONE, ZERO } from "../amounts/amount.ts";
 import { accountOfWrite, accountQuery, type WriteContext } from "../ledger/account.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
 
-/** A share of a balance's initial amount: `part` of `of`. Null for the whole rest that earlier refunds left. */
+/** A share of a balance's initial amount: `part` of `of`. Null for everything that earlier refunds left. */
 export type Share = { readonly part: number; readonly of: number } | null;
 
 /** The share of an earlier refund, and the packs whose balances it covered. */
@@ -19,16 +19,15 @@ export interface EarlierShare {
 export interface DueShare<Balance> {
   readonly balance: Balance;
   readonly dueSteps: Steps;
-  /** Whether the shares, with this one, total 1. Then the refund takes all that remains, and revokes the balance. */
+  /** Whether all shares, including this one, total 1. Then the refund takes the whole remaining amount and revokes the balance. */
   readonly revokes: boolean;
   /** Whether the shares totalled 1 before this refund. */
   readonly wasWhole: boolean;
 }
 
 /**
- * Returns the amount that a refund takes from each balance after the earlier refunds: the difference between both sums of
- * shares, each rounded down to a step (C21). So a balance's refunds add up exactly to its share. Returns null when a sum would
- * be above 1.
+ * Returns the amount that a refund takes from each balance: the sum of all shares with it, less the sum of the earlier shares, each
+ * rounded down to a step (C21). So the refunds of a balance add up exactly. Returns null if a sum would be above 1.
  */
 export function planRefund<Balance extends { readonly packId: string; readonly initialSteps: Steps }>(
   balances: readonly Balance[],
@@ -68,7 +67,7 @@ function roundDown(initialSteps: Steps, sum: Fraction): bigint {
 type RefundsKey = { externalRef: string };
 
 /**
- * Selects the balances under a reference, in their first order. The index is named, because SQLite might otherwise read all
+ * Selects the balances under a reference, in the order of their grants. The index is named, because SQLite might otherwise read all
  * balances.
  */
 export const selectIssued = accountQuery((value: ValueOf<RefundsKey>, account) => {
@@ -115,7 +114,7 @@ export type TakenRow = StatementRow<typeof selectTaken>;
 
 type NewRefund = Omit<typeof creditRefunds.$inferInsert, "accountId" | "firstSeq" | "lastSeq"> & { entries: number };
 
-/** Inserts the refund's own row. Its ledger entries must follow in the same batch, as the account's next entries. */
+/** Inserts the refund's row. Its ledger entries must follow in the same batch, as the account's next entries. */
 export const insertRefund = query((value: ValueOf<WriteContext & NewRefund>) =>
   insertFrom(
     creditRefunds,
@@ -136,7 +135,7 @@ export const insertRefund = query((value: ValueOf<WriteContext & NewRefund>) =>
 );
 
 /** Returns the balances that a stored refund covers. A pack is granted once under a reference, so its balances stay the same. */
-export function coveredBy({ packIds }: RefundRow, issued: readonly IssuedRow[]): readonly IssuedRow[] {
+export function balancesOfRefund({ packIds }: RefundRow, issued: readonly IssuedRow[]): readonly IssuedRow[] {
   return issued.filter(({ packId }) => packIds.includes(packId));
 }
 

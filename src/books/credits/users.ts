@@ -24,9 +24,9 @@ import type { UsersOutput } from "./responses.ts";
 import type { UsersInput } from "./schemas.ts";
 
 /**
- * Returns the users with balances that can pay now, by user id in code point order (C24). A page examines `limit` users and
- * returns those with such balances. It may be short or empty although others follow. Throws `invalid_request` for a cursor of
- * another list.
+ * Returns the users with balances that can pay now, by user id in code point order (C24). A page examines `limit` users and returns
+ * those with such balances, so it may be short or empty although other pages follow. Throws `invalid_request` for a cursor of another
+ * list.
  */
 export async function listUsers(ctx: TenantCtx, { limit, cursor }: UsersInput): Promise<UsersOutput> {
   const scope = ["credit users", ctx.environment.id];
@@ -40,7 +40,7 @@ export async function listUsers(ctx: TenantCtx, { limit, cursor }: UsersInput): 
   const last = rows.at(-1)?.userId;
   return {
     users: [...users].flatMap(([userId, rows]) => {
-      const units = rows.filter(isUnitColumn);
+      const units = rows.filter(isUnitRow);
       return units.length > 0 ? [presentUser(userId, units)] : [];
     }),
     nextCursor: last !== undefined && users.size === limit ? encodeTextCursor(last, scope) : null,
@@ -54,12 +54,12 @@ const selectListedAccount = query((value: ValueOf<{ environmentId: number; userI
     .where(and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")))),
 );
 
-/** Whether anything was ever written for the user's credits or usage. */
+/** Returns whether the user has an account, because credits or usage were written for the user. */
 export async function isKnownUser({ db, environment }: TenantCtx, userId: string): Promise<boolean> {
   return (await all(db, selectListedAccount({ environmentId: environment.id, userId }))).length > 0;
 }
 
-/** Selects users by id with the sums of all their balances that can pay, which are the only ones in the partial index. */
+/** Selects users by id with the sums of their balances that can pay. The partial index has only such balances. */
 const selectUsers = query(
   (value: ValueOf<{ environmentId: number; nowMs: number; afterUserId: string; limit: number }>) => {
     const { environmentId, id, userId } = accounts;
@@ -88,14 +88,14 @@ type UserBalanceRow = StatementRow<typeof selectUsers>;
 type UnitRow = UserBalanceRow & { readonly unit: Unit };
 
 /** Returns whether a row has a unit. A user without balances that can pay has one row, without a unit. */
-function isUnitColumn(row: UserBalanceRow): row is UnitRow {
+function isUnitRow(row: UserBalanceRow): row is UnitRow {
   return row.unit !== null;
 }
 
 function presentUser(userId: string, units: readonly UnitRow[]): UsersOutput["users"][number] {
   const remaining: { [U in Unit]?: number } = {};
   for (const unit of UNITS) {
-    const row = units.find((one) => one.unit === unit);
+    const row = units.find((unitRow) => unitRow.unit === unit);
     if (row !== undefined) remaining[unit] = amountOfSteps(unit, stepsOfSum(row));
   }
   const balances = units.reduce((count, row) => count + row.balances, 0);
@@ -111,11 +111,11 @@ const LAST = "\u{10ffff}";
 /** Returns the range of an index that has all texts with this prefix. */
 export const rangeOf = (beginning: string) => ({ from: beginning, to: `${beginning}${LAST}` });
 
-type Bounds = { environmentId: number; nowMs: number; limit: number };
+type UserPage = { environmentId: number; nowMs: number; limit: number };
 
-const userFields = (value: ValueOf<Bounds>) => {
+const userFields = (value: ValueOf<UserPage>) => {
   const { unit, remainingSteps } = creditBalances;
-  const live = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
+  const spendable = sql`SELECT ${unit}, ${remainingSteps} FROM ${creditBalances} INDEXED BY credit_balances_remaining
     WHERE ${isSpendable(value, sql`${accounts.id}`)} LIMIT ${SUMMED_USERS_MAX + 1}`;
   const lastEntry = drizzle
     .select(fields(creditLedger, "occurredAtMs"))
@@ -127,7 +127,7 @@ const userFields = (value: ValueOf<Bounds>) => {
     ...fields(accounts, { userId: "userId", accountId: "id", lastActiveDay: "lastActiveDay" }),
     ...computed({
       balances: sql`(
-        SELECT json_group_array(json_array(${unit}, ${remainingSteps})) FROM (${live}) AS ${creditBalances}
+        SELECT json_group_array(json_array(${unit}, ${remainingSteps})) FROM (${spendable}) AS ${creditBalances}
       )`.mapWith((pairs: string) => JSON.parse(pairs) as readonly (readonly [Unit, number])[]),
       lastEntryAtMs: scalar(lastEntry),
     }),
@@ -135,7 +135,7 @@ const userFields = (value: ValueOf<Bounds>) => {
 };
 type FoundUserRow = RowOf<ReturnType<typeof userFields>>;
 
-const selectUsersByPrefix = query((value: ValueOf<Bounds & { after: string; from: string; to: string }>) =>
+const selectUsersByPrefix = query((value: ValueOf<UserPage & { after: string; from: string; to: string }>) =>
   drizzle
     .select(userFields(value))
     .from(accounts)
@@ -197,7 +197,7 @@ export async function findUsers(
   };
 }
 
-const selectRecentUsers = query((value: ValueOf<Bounds & { beforeDay: number; beforeId: number }>) =>
+const selectRecentUsers = query((value: ValueOf<UserPage & { beforeDay: number; beforeId: number }>) =>
   drizzle
     .select(userFields(value))
     .from(sql`${accounts} INDEXED BY accounts_active`)
@@ -213,7 +213,7 @@ const selectRecentUsers = query((value: ValueOf<Bounds & { beforeDay: number; be
 );
 
 /**
- * Returns users by the day of their latest entry, the latest first, as far as isolates reported it (db/activity.ts).
+ * Returns users by the day of their latest entry, the latest first, if an isolate has reported it (db/activity.ts).
  * Throws `invalid_request` for another list's cursor.
  */
 export async function recentUsers(
@@ -234,7 +234,7 @@ export async function recentUsers(
   };
 }
 
-const selectNamed = query((value: ValueOf<Bounds & { userIds: string }>) =>
+const selectNamed = query((value: ValueOf<UserPage & { userIds: string }>) =>
   drizzle
     .select(userFields(value))
     .from(accounts)

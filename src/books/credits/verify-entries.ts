@@ -22,7 +22,7 @@ export interface VerifiedBalance {
   readonly lastSeq: number;
 }
 
-/** A balance's state at a seq of the ledger: its last entry up to there, and the sum of its deltas. */
+/** A balance's state at a seq of the ledger: its last entry up to that seq, and the sum of its deltas. */
 export interface Standing {
   readonly seq: number;
   readonly balanceId: string;
@@ -35,7 +35,7 @@ export interface Standing {
  * - `gap`: a seq is missing. Its `balanceId` is null.
  * - `chain`: an entry does not continue from the balance's previous entry.
  * - `below_zero`: a running sum is below 0.
- * - `owed`: the balance owes a refund more than the open holds from before the refund contain (C21).
+ * - `owed`: the balance owes a refund more than the open holds that are older than the refund can return (C21).
  */
 export interface Flaw {
   readonly balanceId: string | null;
@@ -58,14 +58,14 @@ export interface LedgerStretch {
   readonly toSeq: number;
   /** In order of seq. */
   readonly entries: readonly VerifiedEntry[];
-  /** The balances of its entries, of `standings`, and those that were granted in it. */
+  /** The balances of `entries` and `standings`, and the balances that were granted in the stretch. */
   readonly balances: readonly VerifiedBalance[];
-  /** The states of its balances before it, except those of balances that were already found correct at their end. */
+  /** The states of its balances before it, except balances that were already complete and correct. */
   readonly standings: readonly Standing[];
 }
 
-/** Whether a stretch checks a balance. */
-function isJudged({ fromSeq, toSeq }: LedgerStretch, balance: VerifiedBalance | undefined): boolean {
+/** Returns whether a stretch checks a balance. */
+function isChecked({ fromSeq, toSeq }: LedgerStretch, balance: VerifiedBalance | undefined): boolean {
   return balance === undefined ? fromSeq === 0 : balance.grantSeq > fromSeq && balance.grantSeq <= toSeq;
 }
 
@@ -86,9 +86,9 @@ export function verifyEntries(stretch: LedgerStretch): {
     const balance = balances.get(balanceId);
     if (hasAll && entry.seq !== previousSeq + 1) flaws.add(null, "gap");
     previousSeq = entry.seq;
-    if (!isJudged(stretch, balance)) continue;
+    if (!isChecked(stretch, balance)) continue;
     const before = standings.get(balanceId) ?? standingAtEnd(balance, stretch.afterSeq);
-    if (!goesOn(entry, before, balance)) flaws.add(balanceId, "chain");
+    if (!continuesFrom(entry, before, balance)) flaws.add(balanceId, "chain");
     const total = (before?.total ?? 0n) + BigInt(entry.deltaSteps);
     if (total < 0n) flaws.add(balanceId, "below_zero");
     standings.set(balanceId, { seq: entry.seq, balanceId, afterSteps: entry.afterSteps, total });
@@ -105,14 +105,14 @@ export function verifyEntries(stretch: LedgerStretch): {
     } else if (
       touched.has(balance.id) ? isEnd || standing.seq >= balance.lastSeq : isEnd && standing.seq < balance.lastSeq
     ) {
-      judgeEnd(flaws, balance, standing, stretch.lastSeq);
+      checkEnd(flaws, balance, standing, stretch.lastSeq);
     }
     if (balance === undefined || !isSoundAtEnd(balance, standing)) next.push(standing);
   }
   for (const balance of stretch.balances) {
     const isOfStretch = balance.grantSeq > stretch.afterSeq && balance.grantSeq <= stretch.endSeq;
-    if (isOfStretch && isJudged(stretch, balance) && !standings.has(balance.id))
-      judgeEnd(flaws, balance, null, stretch.lastSeq);
+    if (isOfStretch && isChecked(stretch, balance) && !standings.has(balance.id))
+      checkEnd(flaws, balance, null, stretch.lastSeq);
   }
   return { flaws: flaws.list, standings: isEnd ? [] : next };
 }
@@ -122,14 +122,18 @@ function isSoundAtEnd(balance: VerifiedBalance, { seq, afterSteps, total }: Stan
   return seq === lastSeq && afterSteps === remainingSteps && total === BigInt(remainingSteps);
 }
 
-/** The state of a balance whose entries ended before the stretch. No state was kept, so it was correct at its end. */
+/** Returns the state of a balance whose entries ended before the stretch. No state was kept, because the balance was correct. */
 function standingAtEnd(balance: VerifiedBalance | undefined, afterSeq: number): Standing | undefined {
   if (balance === undefined || balance.lastSeq > afterSeq) return undefined;
   const { id, lastSeq, remainingSteps } = balance;
   return { seq: lastSeq, balanceId: id, afterSteps: remainingSteps, total: BigInt(remainingSteps) };
 }
 
-function goesOn(entry: VerifiedEntry, before: Standing | undefined, balance: VerifiedBalance | undefined): boolean {
+function continuesFrom(
+  entry: VerifiedEntry,
+  before: Standing | undefined,
+  balance: VerifiedBalance | undefined,
+): boolean {
   const { seq, previousSeq, deltaSteps, afterSteps, isGrant } = entry;
   if (balance !== undefined && (entry.unit !== balance.unit || entry.packId !== balance.packId)) return false;
   if (before !== undefined) {
@@ -140,30 +144,30 @@ function goesOn(entry: VerifiedEntry, before: Standing | undefined, balance: Ver
 }
 
 /**
- * The seqs of previous entries that must be read again: those that the stretch continues although no state was kept, because the
- * balance was complete and correct before it changed again.
+ * Returns the seqs of entries that must be read again. The stretch continues them, but no state was kept, because their balances were
+ * complete and correct before they changed again.
  */
 export function missingEnds(stretch: LedgerStretch): readonly number[] {
   const balances = new Map(stretch.balances.map((balance) => [balance.id, balance]));
   const known = new Set(stretch.standings.map(({ balanceId }) => balanceId));
   return stretch.entries.flatMap(({ balanceId, previousSeq }) => {
     const balance = balances.get(balanceId);
-    const isKnown = known.has(balanceId) || !isJudged(stretch, balance) || (balance?.lastSeq ?? 0) <= stretch.afterSeq;
+    const isKnown = known.has(balanceId) || !isChecked(stretch, balance) || (balance?.lastSeq ?? 0) <= stretch.afterSeq;
     known.add(balanceId);
     return isKnown || previousSeq === null || previousSeq > stretch.afterSeq ? [] : [previousSeq];
   });
 }
 
-/** Checks a balance against its last entry, which is null when it has none. */
-function judgeEnd(flaws: Flaws, balance: VerifiedBalance, standing: Standing | null, ledgerLastSeq: number): void {
+/** Checks a balance against its state after its last entry. `standing` is null if the balance has no entry. */
+function checkEnd(flaws: Flaws, balance: VerifiedBalance, standing: Standing | null, ledgerLastSeq: number): void {
   const isSum = BigInt(balance.remainingSteps) === (standing?.total ?? 0n);
   if (!isSum) flaws.add(balance.id, "sum");
-  // Entries at the very end of the ledger are missing.
+  // The last entries of the ledger are missing.
   if (balance.lastSeq > ledgerLastSeq) flaws.add(null, "gap");
   else if (isSum && standing?.seq !== balance.lastSeq) flaws.add(balance.id, "chain");
 }
 
-/** Each flaw once. */
+/** A list of flaws without duplicates. */
 class Flaws {
   readonly #flaws = new Map<string, Flaw>();
 

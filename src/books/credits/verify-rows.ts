@@ -16,12 +16,12 @@ import { lastSeqOf } from "../ledger/insert-entries.ts";
 import type { LedgerStretch, Standing } from "./verify-entries.ts";
 
 /**
- * The progress of a user's verification. It reads the ledger in passes. One pass covers all balances, unless more of them
- * continue than a cursor can hold: then the next pass covers those that were granted later.
+ * The progress of a user's verification, which reads the ledger in passes. One pass covers all balances, unless more balances continue
+ * on the next page than a cursor can hold. Then the next pass covers the balances that were granted later.
  */
 export interface VerifyPosition {
   readonly afterSeq: number;
-  /** The pass covers the balances granted after `fromSeq`, up to `toSeq`. Null: all that follow. */
+  /** The pass covers the balances granted after `fromSeq`, up to `toSeq`. Null: all later balances. */
   readonly fromSeq: number;
   readonly toSeq: number | null;
   /**
@@ -33,10 +33,10 @@ export interface VerifyPosition {
 
 export const VERIFY_START: VerifyPosition = { afterSeq: 0, fromSeq: 0, toSeq: null, ends: new Map() };
 
-/** The most characters of the ends in a cursor. It keeps a cursor far below the longest URL. */
+/** The most characters of `ends` in a cursor. It keeps a cursor far below the longest URL. */
 const ENDS_CHARACTERS_MAX = 3_000;
 
-/** Writes each seq as the difference from the one before, which is short. Omits a sum that equals the entry's own, as most do. */
+/** Writes each seq as the difference from the previous one, which is short. Omits differences of 0 between sums, as most are. */
 function writeEnds(ends: VerifyPosition["ends"]): string {
   let before = 0;
   return [...ends]
@@ -60,7 +60,7 @@ function readEnds(text: string): VerifyPosition["ends"] {
   return ends;
 }
 
-/** Returns how many of these ends, in their order, a cursor can hold: all, or half of them, or half of those, and so on. */
+/** Returns how many of these ends, in their order, a cursor can hold. If not all fit, halves their number until they do. */
 function countThatFits(ends: readonly (readonly [seq: number, above: bigint])[], charactersMax: number): number {
   let count = ends.length;
   while (count > 1 && writeEnds(new Map(ends.slice(0, count))).length > charactersMax) count = Math.ceil(count / 2);
@@ -82,10 +82,10 @@ export function nextPosition(
   const ends = open.map(({ seq, afterSteps, total }) => [seq, total - BigInt(afterSteps)] as const);
   const count = countThatFits(ends, charactersMax);
   const lastKept = open[count - 1];
-  const isCut = count < open.length && lastKept !== undefined && grantSeqs.has(lastKept.balanceId);
+  const isTruncated = count < open.length && lastKept !== undefined && grantSeqs.has(lastKept.balanceId);
   return {
     ...{ afterSeq: endSeq, fromSeq, ends: new Map(ends.slice(0, count)) },
-    toSeq: isCut ? grantSeqOf(lastKept) : toSeq,
+    toSeq: isTruncated ? grantSeqOf(lastKept) : toSeq,
   };
 }
 
@@ -106,7 +106,7 @@ const inRange = ({ seq }: { readonly seq: Column }, value: ValueOf<SeqRange>) =>
   and(gt(seq, value("afterSeq")), lte(seq, value("endSeq")));
 const isEnd = (value: ValueOf<SeqRange>) => sql`${creditLedger.seq} IN (SELECT value FROM json_each(${value("ends")}))`;
 
-/** Selects the last entry, and the seq of the last grant, because the entries at the very end may be missing. */
+/** Selects the seqs of the last entry and of the last grant, because the last entries may be missing. */
 const selectLastSeqs = accountQuery((_value: ValueOf<OfUser>, account) => {
   const { accountId, grantSeq } = creditBalances;
   const grant = drizzle.select(fields(creditBalances, "grantSeq")).from(creditBalances).where(eq(accountId, account));
@@ -137,7 +137,7 @@ const selectVerifiedBalances = accountQuery((value: ValueOf<SeqRange>, account) 
       .select(fields(creditBalances, "id", "packId", "unit", "initialSteps", "remainingSteps", "grantSeq", "lastSeq"))
       .from(creditBalances)
       .where(where);
-  // The plus makes SQLite find each balance by its id.
+  // Because of the plus, SQLite finds each balance by its id.
   const ofEntries = (where: SQL | undefined) =>
     and(
       sql`+${accountId} = ${account}`,
@@ -162,7 +162,7 @@ const selectEnds = accountQuery((value: ValueOf<SeqRange>, account) =>
     .where(and(verifiedEntriesOf(account), isEnd(value))),
 );
 
-/** Selects the balances that owe more to one refund than reservations older than it still hold. Read with the first page. */
+/** Selects the balances that owe one refund more than reservations older than that refund hold. Only for the first page. */
 const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
   const { accountId, balanceId, seq, owedSteps } = refundOwed;
   const held = sql`(
@@ -180,8 +180,8 @@ const selectOwedTooMuch = accountQuery((value: ValueOf<SeqRange>, account) => {
 });
 
 /**
- * Selects the limits whose counter differs from the sum of the events and open holds that count in its window (Q3). Read with
- * the first page. Costs nothing for a user without counters.
+ * Selects the limits whose counter differs from the sum of the events and open holds that count in its window (Q3). Only for the
+ * first page. For a user without counters it reads no event.
  */
 const selectMiscounted = accountQuery((value: ValueOf<SeqRange & OfUser>, account) => {
   const { environmentId, limitId, accountId, windowMs, usedSteps } = usageCounters;

@@ -65,10 +65,11 @@ async function verifyStretches(ctx: TenantCtx, stretches: readonly Stretch[]): P
       const found = rows.slice(index * size, (index + 1) * size) as RowsOf<ReturnType<typeof selectStretch>>;
       const read = readStretch(position, found);
       const missing = missingEnds(read);
-      // Not empty only if somebody wrote for the user between two pages.
-      const moved = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
-      const others = moved.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
-      return verifyStretch(position, { ...read, standings: [...others, ...read.standings] }, found[4], found[5]);
+      // Empty unless entries were written for the user between two pages.
+      const ends = missing.length === 0 ? [] : await all(ctx.db, selectEntriesAt(ctx, user, missing));
+      const missingStandings = ends.map((end) => ({ ...end, total: BigInt(end.afterSteps) }));
+      const standings = [...missingStandings, ...read.standings];
+      return verifyStretch(position, { ...read, standings }, found[4], found[5]);
     }),
   );
 }
@@ -99,12 +100,12 @@ function verifyStretch(
   miscounted: readonly { readonly limitId: string }[],
 ) {
   const { afterSeq, endSeq, fromSeq, balances, entries } = stretch;
-  const { flaws: ofEntries, standings } = verifyEntries(stretch);
-  // Checked once, with the first page, against what is owed now.
-  const ofOwed = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
-  const ofLimits =
+  const { flaws: entryFlaws, standings } = verifyEntries(stretch);
+  // The first page checks what is owed now.
+  const owedFlaws = fromSeq === 0 ? owedTooMuch.map(({ balanceId }): Flaw => ({ balanceId, kind: "owed" })) : [];
+  const limitFlaws =
     fromSeq === 0 ? miscounted.map(({ limitId }): Flaw => ({ balanceId: null, kind: "limit", limitId })) : [];
-  const flaws = [...ofEntries, ...ofOwed, ...ofLimits];
+  const flaws = [...entryFlaws, ...owedFlaws, ...limitFlaws];
   const granted = balances.filter(({ grantSeq }) => grantSeq > afterSeq && grantSeq <= endSeq);
   return {
     // The first pass counts all balances and entries.
@@ -125,12 +126,12 @@ const VERIFIED_USERS_MAX = 50;
  */
 export async function verifyUsers(ctx: TenantCtx, cursor: string | undefined): Promise<VerifyUsersOutput> {
   const scope = ["verify users", ctx.environment.id];
-  const text = cursor === undefined ? writePlace(FIRST) : decodeTextCursor(cursor, scope);
+  const text = cursor === undefined ? writeUsersPosition(FIRST_USER) : decodeTextCursor(cursor, scope);
   if (text === null) throw invalidCursor();
-  const place = readUsersPlace(text);
-  const found = await all(ctx.db, selectUsersToVerify({ ...selectedBy(ctx, place), limit: VERIFIED_USERS_MAX + 1 }));
+  const position = readUsersPosition(text);
+  const found = await all(ctx.db, selectUsersToVerify({ ...usersAfter(ctx, position), limit: VERIFIED_USERS_MAX + 1 }));
   const positionOf = ({ userId }: VerifiedUserRow) =>
-    userId === place.userId ? (place.within ?? VERIFY_START) : VERIFY_START;
+    userId === position.userId ? (position.within ?? VERIFY_START) : VERIFY_START;
   const users = takeUsers(found, positionOf);
   const verified = await verifyStretches(
     ctx,
@@ -138,36 +139,36 @@ export async function verifyUsers(ctx: TenantCtx, cursor: string | undefined): P
   );
   const pages = verified.map((page, index) => presentPage(ctx, users[index]?.userId ?? "", page));
   const within = verified.at(-1)?.next ?? null;
-  const isMore = within !== null || users.length < found.length;
+  const hasMore = within !== null || users.length < found.length;
   const next = { userId: users.at(-1)?.userId ?? "", within };
-  return { users: pages, nextCursor: isMore ? encodeTextCursor(writePlace(next), scope) : null };
+  return { users: pages, nextCursor: hasMore ? encodeTextCursor(writeUsersPosition(next), scope) : null };
 }
 
 /** The last verified user, and the position within that user's ledger. `within` is null when that user is finished. */
-interface VerifyUsersPlace {
+interface VerifyUsersPosition {
   readonly userId: string;
   readonly within: VerifyPosition | null;
 }
 
-const FIRST: VerifyUsersPlace = { userId: "", within: null };
+const FIRST_USER: VerifyUsersPosition = { userId: "", within: null };
 
-function writePlace({ userId, within }: VerifyUsersPlace): string {
+function writeUsersPosition({ userId, within }: VerifyUsersPosition): string {
   return JSON.stringify([userId, within === null ? null : writePosition(within)]);
 }
 
-function readUsersPlace(text: string): VerifyUsersPlace {
-  // The cursor's checksum proves that `writePlace` wrote it.
+function readUsersPosition(text: string): VerifyUsersPosition {
+  // The cursor's checksum proves that `writeUsersPosition` wrote it.
   const [userId, within] = JSON.parse(text) as [string, string | null];
   return { userId, within: within === null ? null : readVerifyPosition(within) };
 }
 
-const selectedBy = ({ environment }: TenantCtx, { userId, within }: VerifyUsersPlace) => ({
+const usersAfter = ({ environment }: TenantCtx, { userId, within }: VerifyUsersPosition) => ({
   environmentId: environment.id,
   fromUserId: userId,
   isFinished: within === null ? 1 : 0,
 });
 
-const selectUsersToVerify = query((value: ValueOf<ReturnType<typeof selectedBy> & { limit: number }>) =>
+const selectUsersToVerify = query((value: ValueOf<ReturnType<typeof usersAfter> & { limit: number }>) =>
   drizzle
     .select({
       ...fields(accounts, { accountId: "id", userId: "userId" }),

@@ -28,7 +28,7 @@ export type User =
 /** The values that identify a user, always within the environment of the request. */
 export type OfUser = { environmentId: number; user: string | number };
 
-/** An account by a condition on it. */
+/** Returns SQL for the integer of the account that meets a condition. */
 const accountWhere = (condition: (value: ValueOf<OfUser>) => SQL | undefined) => (value: ValueOf<OfUser>) =>
   scalar(
     drizzle
@@ -79,23 +79,23 @@ export function accountQuery<Values, Built extends StatementSource>(
   user: User,
   values: Omit<Values, keyof OfUser>,
 ) => Statement<RowOfBuilt<Built>> {
-  const about = (account: (value: ValueOf<OfUser>) => SQL<number | null>) =>
+  const queryBy = (account: (value: ValueOf<OfUser>) => SQL<number | null>) =>
     query((value: ValueOf<Values & OfUser>) => build(value, account(value)));
   const statements = {
-    userId: about(accountOf.userId),
-    reservationId: about(accountOf.reservationId),
-    recurringId: about(accountOf.recurringId),
-    balanceId: about(accountOf.balanceId),
-    accountId: about(accountOf.accountId),
+    userId: queryBy(accountOf.userId),
+    reservationId: queryBy(accountOf.reservationId),
+    recurringId: queryBy(accountOf.recurringId),
+    balanceId: queryBy(accountOf.balanceId),
+    accountId: queryBy(accountOf.accountId),
   };
   return (ctx, user, values) => {
-    const [kind, name] = namedBy(user);
-    // This adds the values of the account to those of the query.
+    const [kind, name] = identifierOf(user);
+    // The values of the query together with those of the account are all values of the statement.
     return statements[kind]({ ...values, environmentId: ctx.environment.id, user: name } as Values & OfUser);
   };
 }
 
-function namedBy(user: User): [kind: keyof typeof accountOf, name: string | number] {
+function identifierOf(user: User): [kind: keyof typeof accountOf, name: string | number] {
   if ("userId" in user) return ["userId", user.userId];
   if ("reservationId" in user) return ["reservationId", user.reservationId];
   if ("recurringId" in user) return ["recurringId", user.recurringId];
@@ -114,7 +114,7 @@ export type WriteContext = {
   readonly by: string;
 };
 
-/** Picks these values from an object that may have others. */
+/** Returns only these values from an object that may have others. */
 export function writingValues({ environmentId, userId, accountId, nowMs, by }: WriteContext): WriteContext {
   return { environmentId, userId, accountId, nowMs, by };
 }
@@ -128,24 +128,24 @@ export function byOf({ caller }: Pick<TenantCtx, "caller">): string {
 const accountOfUser = (value: ValueOf<Pick<WriteContext, "environmentId" | "userId">>) =>
   and(eq(accounts.environmentId, value("environmentId")), eq(accounts.userId, value("userId")));
 
-/** The account's integer of the user of a write. Null when there is none. */
+/** Returns SQL for the integer of a user's account. Null when there is none. */
 export const accountIdOfUser = (value: ValueOf<Pick<WriteContext, "environmentId" | "userId">>) =>
   scalar(drizzle.select(fields(accounts, "id")).from(accounts).where(accountOfUser(value)));
 
-/** The account of a write. */
+/** Returns SQL for the account's integer in a write. */
 export const accountOfWrite = (value: ValueOf<WriteContext>) =>
   sql<number>`coalesce(${asInteger(value("accountId"))}, ${accountIdOfUser(value)})`;
 
 /**
- * Creates the user's account if there is none. Repeated or concurrent calls create one account. It is also a guard, which saves a
- * statement: if the environment's features no longer equal `features`, it aborts the batch with `guard_environment` by inserting an
- * account without an environment.
+ * Creates the user's account if there is none. Repeated or concurrent calls create one account. The statement is also a guard: if the
+ * environment's features no longer equal `features`, it inserts an account without an environment, which aborts the batch with
+ * `guard_environment`.
  */
 export const createAccount = query((value: ValueOf<WriteContext & { features: string | null }>) =>
   insertFrom(
     accounts,
-    { environmentId: sql`iif(same.it, ${asInteger(value("environmentId"))}, NULL)`, userId: value("userId") },
-    sql`FROM (SELECT ${hasFeatures(value)} AS it) AS same
-      WHERE NOT same.it OR NOT ${hasRow(accounts, accountOfUser(value))}`,
+    { environmentId: sql`iif(guard.holds, ${asInteger(value("environmentId"))}, NULL)`, userId: value("userId") },
+    sql`FROM (SELECT ${hasFeatures(value)} AS holds) AS guard
+      WHERE NOT guard.holds OR NOT ${hasRow(accounts, accountOfUser(value))}`,
   ),
 );

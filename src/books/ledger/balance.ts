@@ -9,7 +9,7 @@ export const NEVER_MS = Number.MAX_SAFE_INTEGER;
 
 type Balance = typeof creditBalances.$inferSelect;
 
-/** The fields of a response that never change. */
+/** The fields of a response whose values never change. */
 export const FIXED_FIELDS = [
   "id",
   "packId",
@@ -71,7 +71,7 @@ export function asSpendable(row: PayingRow): SpendableBalance {
   };
 }
 
-/** Rows in spending order, which is also the order of lists (C13). */
+/** Returns rows in spending order, which is also the order of lists (C13). */
 export function inSpendingOrder<Row extends PayingRow>(rows: readonly Row[]): Row[] {
   return rows
     .map((row) => ({ row, order: asSpendable(row) }))
@@ -79,7 +79,7 @@ export function inSpendingOrder<Row extends PayingRow>(rows: readonly Row[]): Ro
     .map(({ row }) => row);
 }
 
-/** The status at a time, to the millisecond (C11). */
+/** Returns a balance's status at a time, to the millisecond (C11). */
 export function statusOf(
   row: Pick<BalanceRow, "revokedAtMs" | "expiresAtMs" | "remainingSteps">,
   nowMs: number,

@@ -29,36 +29,36 @@ interface Leg<B extends Spendable = Spendable> {
 
 export interface Payment<B extends Spendable = Spendable> {
   readonly legs: readonly Leg<B>[];
-  /** The quantities that no balance covers, each rounded up to its unit's step. Null when all is covered. */
+  /** The quantities that no balance covers, each rounded up to a step of its unit. Null when all quantities are covered. */
   readonly uncovered: Quantities | null;
 }
 
-const compareFractions = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
+const compareValues = (a: number | string, b: number | string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 /**
- * Spending order, which is also the order of lists (C13): priority, then balances with rules, then the earliest expiry,
- * then the earliest grant, then the id. No two balances are equal in it.
+ * Compares balances in spending order, which is also the order of lists (C13): by priority, then balances with rules first, then by
+ * expiry, by grant and by id. No two balances are equal.
  */
 export function spendingOrder(a: Spendable, b: Spendable): number {
   return (
-    compareFractions(a.priority, b.priority) ||
-    compareFractions(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
-    compareFractions(a.expiresAtMs, b.expiresAtMs) ||
-    compareFractions(a.grantedAtMs, b.grantedAtMs) ||
-    compareFractions(a.id, b.id)
+    compareValues(a.priority, b.priority) ||
+    compareValues(a.rules.length === 0 ? 1 : 0, b.rules.length === 0 ? 1 : 0) ||
+    compareValues(a.expiresAtMs, b.expiresAtMs) ||
+    compareValues(a.grantedAtMs, b.grantedAtMs) ||
+    compareValues(a.id, b.id)
   );
 }
 
 const ceilDivide = (dividend: bigint, divisor: bigint): bigint => (dividend + divisor - 1n) / divisor;
 
 /**
- * Divides one usage over balances, in the given order (U2). Each balance pays what it can, in its own unit. The rest of the
- * event is an exact fraction, and goes to the next balance. Only the balance that pays the last part rounds up to a step.
- * The caller leaves out expired balances. Balances that are empty, of another unit or without a match are skipped here.
+ * Divides one usage over balances, in the given order (U2). Each balance pays as much as it can, in its own unit. The rest of the
+ * event is an exact fraction, which the next balances pay. Only the balance that pays the last part rounds up to a step.
+ * The caller leaves out expired balances. This function skips balances that are empty, in another unit or without a matching rule.
  */
 export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usage): Payment<B> {
-  const carried = UNITS.filter((unit) => (usage.quantities[unit] ?? 0) > 0);
-  if (carried.length === 0) return { legs: [], uncovered: null };
+  const usedUnits = UNITS.filter((unit) => (usage.quantities[unit] ?? 0) > 0);
+  if (usedUnits.length === 0) return { legs: [], uncovered: null };
 
   const legs: Leg<B>[] = [];
   let left: Fraction = { numerator: 1n, denominator: 1n };
@@ -79,7 +79,7 @@ export function burnDown<B extends Spendable>(balances: readonly B[], usage: Usa
   }
 
   const uncovered: { [U in Unit]?: Steps } = {};
-  for (const unit of carried) {
+  for (const unit of usedUnits) {
     const part = ceilDivide(BigInt(usage.quantities[unit] ?? 0) * left.numerator, left.denominator);
     uncovered[unit] = Number(part) as Steps;
   }

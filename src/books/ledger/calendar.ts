@@ -1,14 +1,14 @@
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 
-/** How often a recurring grant comes. */
+/** The length of a recurring grant's periods. */
 export type Every = "day" | "week" | "month" | "year";
 
 const DAYS = { day: 1, week: 7 } as const;
 const MONTHS = { month: 1, year: 12 } as const;
 
 /**
- * The beginning of period n, from 1: the anchor plus n − 1 times `every`, in UTC. If a month lacks the anchor's day, its last day is
- * used. Each period is computed from the anchor, so that a short month does not shift later ones (R1).
+ * Returns the beginning of period n, from 1: the anchor plus n − 1 times `every`, in UTC. In a month without the anchor's day, it is
+ * the last day. Each period is computed from the anchor, so that a short month does not shift later periods (R1).
  */
 export function periodStart(anchorMs: number, every: Every, n: number): number {
   if (every === "day" || every === "week") return anchorMs + (n - 1) * DAYS[every] * DAY_MS;
@@ -19,7 +19,7 @@ export function periodStart(anchorMs: number, every: Every, n: number): number {
   return Date.UTC(anchor.getUTCFullYear(), month, day) + (anchorMs - Math.floor(anchorMs / DAY_MS) * DAY_MS);
 }
 
-/** The number of the period that runs at a moment; 0 before the first. */
+/** Returns the number of the period at a moment; 0 before the first period. */
 export function periodAt(anchorMs: number, every: Every, atMs: number): number {
   if (atMs < anchorMs) return 0;
   if (every === "day" || every === "week") return Math.floor((atMs - anchorMs) / (DAYS[every] * DAY_MS)) + 1;
@@ -29,12 +29,12 @@ export function periodAt(anchorMs: number, every: Every, atMs: number): number {
   return periodStart(anchorMs, every, n) <= atMs ? n : n - 1;
 }
 
-/** The number of the last period: the last that begins before `endsAtMs`. */
+/** Returns the number of the last period, which is the last to begin before `endsAtMs`. */
 export function lastPeriod(anchorMs: number, every: Every, endsAtMs: number | null): number {
   return endsAtMs === null ? Number.POSITIVE_INFINITY : periodAt(anchorMs, every, endsAtMs - 1);
 }
 
-/** A month's first moment and the next month's, in UTC milliseconds. Null for text that is no month. */
+/** Returns the first moments of a month and of the next month, in UTC. Null for text that is not a month. */
 export function spanOfMonth(month: string): { readonly fromMs: number; readonly toMs: number } | null {
   const [, year, number] = /^(\d{4})-(0[1-9]|1[0-2])$/.exec(month) ?? [];
   if (year === undefined || number === undefined) return null;
@@ -58,7 +58,7 @@ const MONDAY_MS = -3 * DAYS_MS;
 
 const LENGTHS_MS = { minute: MINUTE_MS, hour: 60 * MINUTE_MS, day: DAYS_MS, week: WEEK_MS } as const;
 
-/** The window that contains a time. */
+/** Returns the window that contains a time. */
 export function windowOf(every: WindowLength, atMs: number): Window {
   if (every === "month") {
     const at = new Date(atMs);

@@ -15,7 +15,7 @@ export interface Counter {
   readonly ownAmountSteps: Steps | null;
 }
 
-/** An event's or hold's amount for a limit (Q3), in the form of the column `counted`, from which triggers update counters. */
+/** The amount that an event or a hold counts towards a limit (Q3). It is stored in `counted`, from which triggers update counters. */
 export interface Counted {
   readonly limitId: string;
   readonly windowMs: number;
@@ -30,22 +30,23 @@ export interface NewCount extends Counted {
   readonly resetsAtMs: number;
   /** The limit's amount. A counter may have the user's own. */
   readonly amountSteps: Steps;
-  /** Whether the database refuses it when it would exceed the amount (Q4). */
-  readonly isJudged: boolean;
+  /** Whether the database refuses the write when the count would exceed the amount (Q4). */
+  readonly isEnforced: boolean;
 }
 
-/** The value of the column `counted`. Null when nothing is counted, as in every environment without limits. */
+/** Returns the value of the column `counted`. Null when nothing is counted, as in every environment without limits. */
 export function countedJson(counts: readonly NewCount[]): string | null {
   if (counts.length === 0) return null;
   return JSON.stringify(
-    counts.map(({ limitId, windowMs, steps, amountSteps, isJudged }) => ({
+    counts.map(({ limitId, windowMs, steps, amountSteps, isEnforced }) => ({
       ...{ limitId, windowMs, steps, amountSteps },
-      ...(isJudged ? { isJudged: 1 } : {}),
+      // The name that the database's triggers read.
+      ...(isEnforced ? { isJudged: 1 } : {}),
     })),
   );
 }
 
-/** The value of `counted` for a charge, which keeps the amounts of its hold and adds none. */
+/** Returns the value of `counted` for a charge, which keeps the amounts that its hold counted and adds none. */
 export function keptJson(counted: readonly Counted[]): string | null {
   if (counted.length === 0) return null;
   return JSON.stringify(counted.map(({ limitId, windowMs, steps }) => ({ limitId, windowMs, steps, isKept: 1 })));
@@ -56,7 +57,7 @@ export function readCounted(stored: string | null): readonly Counted[] {
   return stored === null ? [] : (JSON.parse(stored) as Counted[]);
 }
 
-/** An account's counters, for a query that has the environment's row. Reads no row in an environment without limits. */
+/** Returns SQL for an account's counters, in a query that has the environment's row. In an environment without limits it reads no row. */
 export const countersOf = (
   value: ValueOf<{ environmentId: number }>,
   features: SQL | SQLiteColumn,

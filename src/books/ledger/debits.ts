@@ -22,17 +22,17 @@ export function legsJson({ legs }: PlannedPayment): string {
   );
 }
 
-/** FROM: a JSON list of holds or debits, each joined with its balance, in order. */
+/** The FROM clause: a JSON list of holds or debits, each joined with its balance, in order. */
 const balancesOfLegs = (value: ValueOf<WriteContext>, legs: SQL): SQL =>
   sql`json_each(${legs}) AS leg CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`leg.value ->> 'balanceId'`)}`;
 
 /**
- * A response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be outdated. The entries
- * that follow lower each balance by `lessSteps`.
+ * Returns SQL for a response's debits as JSON. The remaining amounts are read while the batch runs, because the plan may be outdated.
+ * Later entries of the batch lower each balance by `lessSteps`.
  */
 export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
   const { id, packId, unit, remainingSteps } = creditBalances;
-  // A balance below 0 makes the later debit abort the batch. Until then this must be a valid number.
+  // If the balance is too low, the later debit aborts the batch. Until then this must be a valid number.
   const left = sql`max(0, ${remainingSteps} - (leg.value ->> 'lessSteps'))`;
   return sql`(
     SELECT json_group_array(json_object('balanceId', ${id}, 'packId', ${packId}, 'unit', ${unit},
@@ -41,7 +41,7 @@ export function debitsOfLegs(value: ValueOf<WriteContext>, legs: SQL): SQL {
   )`;
 }
 
-/** The amounts of a hold by balance, as JSON in steps (`HoldLeg`). */
+/** Returns SQL for the amounts of a hold by balance, as JSON in steps (`HoldLeg`). */
 export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
   const { id, packId, unit, remainingSteps } = creditBalances;
   return sql`(
@@ -55,7 +55,7 @@ export function legsOf(value: ValueOf<WriteContext & { legs: string }>): SQL {
 
 const lastEvent = alias(usageEvents, "last");
 
-/** The account's last event, to be left-joined for `placeOfEvent`. */
+/** Returns SQL for the account's last event. Left-join it to use `placeOfEvent`. */
 export const lastEventOf = (value: ValueOf<WriteContext>): SQL => sql`(
   SELECT ${usageEvents.occurredByMs}, ${usageEvents.seq} FROM ${usageEvents}
   WHERE ${usageEvents.accountId} = ${accountOfWrite(value)}
@@ -63,8 +63,8 @@ export const lastEventOf = (value: ValueOf<WriteContext>): SQL => sql`(
 ) AS ${lastEvent}`;
 
 /**
- * The key columns of a new event, which is JSON, after the account's last one. Rows must be in order of time, so an event that
- * arrives late gets the time of its predecessor. `position` numbers the events of a batch from 0.
+ * Returns the key columns of a new event, after the account's last event. `event` is JSON. Rows must be in order of time, so an event
+ * that arrives late gets the time of its predecessor. `position` numbers the events of a batch from 0.
  */
 export const placeOfEvent = (value: ValueOf<WriteContext>, event: SQL, position: SQL = sql`0`) => ({
   accountId: accountOfWrite(value),

@@ -18,7 +18,7 @@ export interface Outcome<Output> {
   readonly replayed: boolean;
 }
 
-/** Nothing is written, because an equal request was processed before. */
+/** An equal request was processed before, so nothing is written. */
 interface Replay<Answer> {
   readonly kind: "replay";
   readonly answer: Answer;
@@ -33,17 +33,17 @@ export interface Write<Answer> {
    * `balanceIds`, which this write made.
    */
   readonly audit?: (Omit<NewAuditEntry, "appId"> & { readonly balanceIds?: readonly string[] }) | undefined;
-  /** Its messages, in the order of its entries. They are sent if an endpoint wants them (H2). */
+  /** Its messages, in the order of its entries. A message is sent if an endpoint has chosen its type (H2). */
   readonly messages?: (() => readonly LedgerMessage[]) | undefined;
-  /** Its amounts for usage limits (Q3). The written rows contain them too, in `counted`. */
+  /** The amounts that it counts towards usage limits (Q3). The column `counted` of the written rows has them too. */
   readonly counts?: readonly NewCount[] | undefined;
   /** Its changes to the account in this isolate's memory. If absent, the account is removed from memory. */
   readonly changes?: StateChanges | undefined;
-  /** Whether credits are insufficient. This is never decided from memory, only after a read. */
+  /** Whether credits are insufficient. Such a decision is made only after a read, never from memory. */
   readonly isShort?: boolean | undefined;
 }
 
-/** A verb's decision, or its refusal instead of throwing it. */
+/** Returns a verb's decision, or the refusal that it throws. */
 export function decisionOrRefusal<Answer>(decide: () => Decision<Answer>): Decision<Answer> | PurserError {
   try {
     return decide();
@@ -57,7 +57,7 @@ export function replay<Answer>(answer: Answer): Decision<Answer> {
   return { kind: "replay", answer };
 }
 
-/** A write whose response needs no rows, or selects them from the rows of all its statements. */
+/** Returns a write whose `answer` receives the rows of all its statements. */
 export function writeAll<Answer>(
   statements: readonly Statement[],
   answer: Write<Answer>["answer"],
@@ -66,7 +66,7 @@ export function writeAll<Answer>(
   return { ...more, kind: "write", statements, answer };
 }
 
-/** A write whose response is made from the rows of one statement, `returning`. */
+/** Returns a write whose `answer` receives only the rows of the statement `returning`. */
 export function writeReturning<Row, Answer>(
   parts: {
     readonly before?: readonly Statement[];
@@ -85,7 +85,7 @@ export function writeReturning<Row, Answer>(
   };
 }
 
-/** Stored with a write that must take effect once: the hash of its request, and the write's own id. */
+/** Identifies a write that must take effect once. It has the hash of its request and an id of this write. */
 export interface Stamp {
   readonly hash: string;
   readonly stored: string;
@@ -105,8 +105,8 @@ function markOf(value: unknown): string {
 }
 
 /**
- * `kind` distinguishes kinds of requests. `input` is the validated input, so that formatting does not matter. Kinds that can share
- * an id list their common fields last, in the same order.
+ * Returns the stamp of a request. `kind` distinguishes kinds of requests. `input` is the validated input, so that formatting does not
+ * matter. Kinds of requests that share ids list their common fields last, in the same order.
  */
 export async function stampRequest<Input extends object>(
   ctx: TenantCtx,
@@ -119,7 +119,7 @@ export async function stampRequest<Input extends object>(
   return { hash, fields, stored: `${hash}.${ctx.newId("")}.${marks}` };
 }
 
-/** The fields of a commit's body besides the id. They are the last of an event's, so that a conflict of the two names them. */
+/** The fields of a commit's body, without the id. An event lists them last, so that a conflict between the two can name them. */
 export const committedFields = ["quantities", "occurredAt", "properties", "onShortage"] as const;
 
 /** The stamp of an event that charges an expired reservation (U15). No client sent it. */
@@ -127,12 +127,12 @@ export function stampCharge(charge: { readonly [Field in (typeof committedFields
   return `charge..${committedFields.map((field) => markOf(charge[field])).join("")}`;
 }
 
-/** Whether a stored stamp is a charge's. */
+/** Returns whether a stored stamp belongs to a charge. */
 export function isCharge(stored: string): boolean {
   return stored.startsWith("charge.");
 }
 
-/** Whether a stored stamp belongs to this same write (whose response was lost), to an equal request, or to another request. */
+/** Returns whether a stored stamp belongs to this write (whose response was lost), to an equal request, or to another request. */
 export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "other" {
   if (stored === stamp.stored) return "own";
   return stored.startsWith(`${stamp.hash}.`) ? "replay" : "other";
@@ -140,15 +140,16 @@ export function compareStamp(stored: string, stamp: Stamp): "own" | "replay" | "
 
 const marksOf = (stored: string): readonly string[] => stored.split(".")[2]?.match(/.{4}/g) ?? [];
 
-/** The common fields of two requests that differ. */
-function differingFields(stored: string, { fields, stored: own }: Stamp): readonly string[] {
+/** Returns the common fields in which two requests differ. */
+function differingFields(stored: string, stamp: Stamp): readonly string[] {
+  const { fields } = stamp;
   const common = Math.min(marksOf(stored).length, fields.length);
   if (common === 0) return [];
-  const [first, second] = [marksOf(stored).slice(-common), marksOf(own).slice(-common)];
+  const [first, second] = [marksOf(stored).slice(-common), marksOf(stamp.stored).slice(-common)];
   return fields.slice(-common).filter((_, index) => first[index] !== second[index]);
 }
 
-/** `idempotency_conflict` (409), with the fields that differ from the first request's (U12). */
+/** Returns `idempotency_conflict` (409), with the fields that differ from the first request (U12). */
 export function idempotencyConflict(message: string, param: string, stored: string, stamp: Stamp): PurserError {
   return new PurserError("idempotency_conflict", message, {
     param,

@@ -27,7 +27,7 @@ import {
   type RecurringOfPack,
 } from "./plan-periods.ts";
 
-/** Whether the next period of a recurring grant of the account has begun. It repeats the condition of the partial index. */
+/** Returns a condition: the next period of a recurring grant of the account has begun. It repeats the condition of the partial index. */
 export const hasBegun = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLiteColumn): SQL =>
   sql`${recurringGrants.accountId} = ${account} AND ${recurringGrants.nextAtMs} IS NOT NULL
     AND ${recurringGrants.nextAtMs} <= ${value("nowMs")}`;
@@ -51,7 +51,7 @@ export const packJson = () => sql<string | null>`(
 /** Reads the JSON of `packJson`. Null when there is no pack. */
 export const readPackJson = (stored: string | null): Pack | null => JSON.parse(stored ?? "null") as Pack | null;
 
-/** An account's recurring grants with a due period, as JSON for `readDuePeriods`. Null when there are none. */
+/** Returns SQL for an account's recurring grants with a due period, as JSON for `readDuePeriods`. Null when there are none. */
 export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | SQLiteColumn) => {
   const r = recurringGrants;
   return sql<string | null>`(
@@ -69,7 +69,7 @@ export const dueRecurring = (value: ValueOf<{ nowMs: number }>, account: SQL | S
   )`;
 };
 
-/** The plan for the rows of `dueRecurring`: for one batch or, for a read, of all due periods. */
+/** Returns the plan for the rows of `dueRecurring`: for one batch or, if `isWhole`, for all due periods. */
 export function readDuePeriods(
   ctx: Reader,
   stored: string | null,
@@ -80,7 +80,7 @@ export function readDuePeriods(
   return planPeriods(ctx.environment, rows, { ...terms, quota: quotaOf(ctx, used) });
 }
 
-/** The due periods of a user, for reads, which show them as if they were written. `readDuePeriods` parses it. */
+/** Selects a user's due periods, for reads that show them as granted. `readDuePeriods` parses the result. */
 export const selectDuePeriods = accountQuery((value: ValueOf<{ nowMs: number }>, account) =>
   read(computed({ due: dueRecurring(value, account) }), (list) => sql`SELECT ${list}`),
 );
@@ -120,7 +120,7 @@ export function changeRecurring(changes: readonly ChangeOfAccount[]): Statement[
 const lastPeriodEntry = alias(creditLedger, "last");
 type Issue = { environmentId: number; userId: string; nowMs: number; by: string; issued: string };
 
-/** Inserts balances of periods, for one account or many. A trigger writes their ledger entries, at `writtenAtMs`. */
+/** Inserts the balances of periods, for one account or many. A trigger writes their ledger entries, at `writtenAtMs`. */
 const insertPeriodsSql = query((value: ValueOf<Issue>) => {
   const account = sql`coalesce(issued.value ->> 'accountId', ${accountIdOfUser(value)})`;
   const position = sql`row_number() OVER (PARTITION BY issued.value ->> 'accountId' ORDER BY issued.key)`;
@@ -154,8 +154,8 @@ const insertPeriodsSql = query((value: ValueOf<Issue>) => {
   );
 });
 
-/** The balances of one account's periods, for `insertPeriods`. */
-export function issuedBy(accountId: number | null, periods: readonly DuePeriod[]): object[] {
+/** Returns the balances of one account's periods, for `insertPeriodsOfMany`. */
+export function balancesToIssue(accountId: number | null, periods: readonly DuePeriod[]): object[] {
   return periods.flatMap(({ atMs, grant: { packId, packName, externalRef, expiresAtMs, balances } }) =>
     balances.map((balance) => ({ ...balance, accountId, packId, packName, externalRef, expiresAtMs, atMs })),
   );
@@ -163,26 +163,26 @@ export function issuedBy(accountId: number | null, periods: readonly DuePeriod[]
 
 /** Issues the balances of periods of a user. */
 export function insertPeriods(writing: WriteContext, periods: readonly DuePeriod[]): Statement[] {
-  return insertPeriodsOfMany(writing, issuedBy(writing.accountId, periods));
+  return insertPeriodsOfMany(writing, balancesToIssue(writing.accountId, periods));
 }
 
-/** The context of a write for several accounts, which its statements are given by themselves. */
+/** Returns the context of a write for several accounts. The values of each statement name the account. */
 export const writeForMany = ({ environment, now }: Pick<TenantCtx, "environment" | "now">): WriteContext => ({
   ...{ environmentId: environment.id, userId: "", accountId: null, nowMs: now(), by: "cron" },
 });
 
-/** Issues the balances that `issuedBy` returned, in as many statements as their match rules need. */
+/** Issues the balances that `balancesToIssue` returned, in as many statements as their match rules need. */
 export function insertPeriodsOfMany(writing: WriteContext, balances: readonly object[]): Statement[] {
   return jsonChunks(balances).map((issued) => insertPeriodsSql({ ...writingValues(writing), issued }));
 }
 
-/** The changes that due periods make to their recurring grants and to the test quota. */
+/** Returns the statements that update the recurring grants and the test quota after due periods. */
 export function periodChanges(ctx: Reader, accountId: number | null, plan: PeriodPlan): Statement[] {
   const { changes, newlyCounted } = plan;
   return [...changeRecurring(changes.map((change) => ({ ...change, accountId }))), ...countBalances(ctx, newlyCounted)];
 }
 
-/** `credits.granted` for each period, and `recurring.suspended`. */
+/** Returns a `credits.granted` for each period, and a `recurring.suspended` for each recurring grant that is suspended. */
 export function periodMessages(userId: string, { periods, changes }: PeriodPlan): LedgerMessage[] {
   return [
     ...periods.map(({ grant, recurringId }) => creditsGranted(userId, grant, { recurringId })),
@@ -200,7 +200,7 @@ function recurringSuspended(userId: string, recurringId: string, reason: string)
   };
 }
 
-/** Periods and holds in order of time, with consecutive ones of a kind grouped. At equal times periods come first (U8). */
+/** Returns periods and holds in order of time, in runs of periods and then holds. At equal times, periods come first (U8). */
 export function inOrderOfMoments<Hold>(
   periods: readonly DuePeriod[],
   holds: readonly Hold[],

@@ -29,7 +29,7 @@ export interface HoldLeg {
   readonly remainingSteps: Steps;
 }
 
-/** A hold as the API returns it, without the remaining amount. */
+/** Returns a hold as the API returns it, without the remaining amount. */
 export function presentLeg({ balanceId, packId, unit, amountSteps }: HoldLeg) {
   return { balanceId, packId, unit, amount: fromSteps(unit, amountSteps) };
 }
@@ -50,12 +50,12 @@ export interface Charge {
 }
 
 /**
- * An amount that a balance owes to a refund or a payment, which could not take `steps` because open reservations held them (C21,
- * S4). Settling such a reservation makes its balances pay, through the triggers of `owed_settlements` and `owed_payments`.
+ * An amount that a balance owes to a refund or a payment, because open reservations held it when it was to be taken (C21, S4). When
+ * such a reservation is settled, triggers of `owed_settlements` and `owed_payments` make its balances pay.
  */
 export interface Owed {
   readonly balanceId: string;
-  /** The seq of the entry that took too little. The oldest is paid first. */
+  /** The seq of the entry that took too little. The oldest debt is paid first. */
   readonly seq: number;
   readonly steps: number;
 }
@@ -66,9 +66,9 @@ export interface DueHold extends Hold {
   readonly event: string;
   /** Null if the holds are only returned. */
   readonly charge: Charge | null;
-  /** The amounts that its balances owe, and pay from the returned holds (C21). */
+  /** The amounts that its balances owe. They pay them from the returned holds (C21). */
   readonly owed: readonly Owed[];
-  /** Its amounts for usage limits. */
+  /** The amounts that it counts towards usage limits. */
   readonly counted: readonly Counted[];
 }
 
@@ -92,11 +92,11 @@ export function readLegs(stored: string): readonly HoldLeg[] {
 
 type DueAt = { nowMs: number };
 
-/** Whether a reservation is open. It repeats the condition of the partial index, so that SQLite uses the index. */
+/** Returns a condition: a reservation is open. It repeats the condition of the partial index, so that SQLite uses the index. */
 export const isOpen = (reservation: Pick<ColumnsOf<typeof reservations>, "state"> = reservations): SQL =>
   sql`${reservation.state} = 'open'`;
 
-/** Whether a reservation of the account is due. */
+/** Returns a condition: a reservation of the account is due. */
 export const isDue = (value: ValueOf<DueAt>, account: SQL | SQLiteColumn): SQL =>
   sql`${reservations.accountId} = ${account} AND ${isOpen()} AND ${reservations.expiresAtMs} <= ${value("nowMs")}`;
 
@@ -107,15 +107,15 @@ export const heldStepsOfBalance = () => sql<Steps>`coalesce((
     AND leg.value ->> 'balanceId' = ${creditBalances.id}
 ), 0)`;
 
-const heldOf = alias(usageEvents, "taken");
-/** Whether an expired reservation is charged. It is not if an event with its id exists already (U15). */
+const chargeEvent = alias(usageEvents, "charge_event");
+/** Returns a condition: an expired reservation will be charged. It is not charged if an event with its id exists (U15). */
 export const willBeCharged = () =>
   sql<0 | 1>`(${reservations.onExpiry} = 'charge' AND NOT ${hasRow(
-    heldOf,
-    and(eq(heldOf.environmentId, reservations.environmentId), eq(heldOf.eventId, reservations.id)),
+    chargeEvent,
+    and(eq(chargeEvent.environmentId, reservations.environmentId), eq(chargeEvent.eventId, reservations.id)),
   )})`;
 
-/** The owed amounts that a reservation's settlement may pay. */
+/** Returns SQL for the owed amounts that a reservation's settlement may pay, oldest first. */
 const owedOfReservation = () =>
   sql<readonly Owed[]>`(
   SELECT json_group_array(json_object(
@@ -142,10 +142,10 @@ export const dueFields = () => ({
 
 export type DueRow = RowOf<ReturnType<typeof dueFields>>;
 
-/** How many due holds of an account are read and settled at a time. */
+/** The most due holds of an account that are read and settled at a time. */
 export const DUE_HOLDS_MAX = 500;
 
-/** The due holds among rows of a left join, in order of their ends. */
+/** Returns the due holds in the rows of a left join, in order of their ends. */
 export function readDueHolds(
   rows: readonly { readonly [Name in keyof DueRow]: DueRow[Name] | null }[],
 ): readonly DueHold[] {
@@ -185,7 +185,7 @@ function readQuantities(stored: string): Quantities {
   return quantities;
 }
 
-/** The entries of a hold's return, for the isolate's memory. */
+/** Returns the entries of a hold's return, for the isolate's memory. */
 export function returnEntries({ legs }: Hold): { readonly balanceId: string; readonly deltaSteps: number }[] {
   return legs.map(({ balanceId, amountSteps }) => ({ balanceId, deltaSteps: amountSteps }));
 }
@@ -193,7 +193,7 @@ export function returnEntries({ legs }: Hold): { readonly balanceId: string; rea
 /** Keeps a statement's JSON far below the 2 MB that D1 takes. */
 export const HOLDS_A_STATEMENT_MAX = 200;
 
-/** A reservation that is settled. */
+/** A reservation to settle. */
 export interface SettlementRow extends Settlement {
   readonly id: string;
   /** The debits of its charge (U15). Absent if it is not charged. */
@@ -202,7 +202,7 @@ export interface SettlementRow extends Settlement {
 
 /**
  * Settles open reservations of one user, in order. Triggers return their holds, balance by balance. The batch aborts with
- * `reservations_settled_once` if one is already settled, and with `reservations_state` if one is to expire but is not due.
+ * `reservations_settled_once` if a reservation is already settled, and with `reservations_state` if an expiry is not due yet.
  */
 export function insertSettlements(writing: WriteContext, settlements: readonly SettlementRow[]): Statement {
   return insertSettlementsSql({ ...writingValues(writing), settlements: JSON.stringify(settlements) });
@@ -212,13 +212,8 @@ export function insertSettlements(writing: WriteContext, settlements: readonly S
 export function settleHolds(writing: WriteContext, holds: readonly Hold[], settlement: Settlement): Statement[] {
   const statements: Statement[] = [];
   for (let at = 0; at < holds.length; at += HOLDS_A_STATEMENT_MAX) {
-    const some = holds.slice(at, at + HOLDS_A_STATEMENT_MAX);
-    statements.push(
-      insertSettlements(
-        writing,
-        some.map(({ id }) => ({ id, ...settlement })),
-      ),
-    );
+    const settlements = holds.slice(at, at + HOLDS_A_STATEMENT_MAX).map(({ id }) => ({ id, ...settlement }));
+    statements.push(insertSettlements(writing, settlements));
   }
   return statements;
 }

@@ -16,11 +16,9 @@ import { creditBalances, creditLedger } from "../../db/schema.ts";
 import type { Statement } from "../../db/sql.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 
-/**
- * The only statements that write amounts, except settlements (hold.ts), whose entries a trigger writes. `insertBalances` issues
- * balances, and a trigger writes their entries. The others append entries, and triggers apply them to the balances. No other
- * statement writes `remaining_steps`.
- */
+// The statements here append entries, and triggers apply the entries to the balances. Triggers also write the entries of
+// settlements (hold.ts) and of new balances (new-balances.ts). No other statement writes `remaining_steps`.
+
 export type LedgerRow = Omit<typeof creditLedger.$inferSelect, "accountId" | "isRevoked">;
 export type Cause = LedgerRow["cause"];
 
@@ -29,7 +27,7 @@ export interface WrittenEntry {
   readonly accountId: number;
   readonly seq: number;
   readonly atMs: number;
-  /** Whether a settlement paid an owed amount. */
+  /** Whether it paid an owed amount in a settlement. */
   readonly paid?: 0 | 1;
 }
 
@@ -47,17 +45,17 @@ export function writesEntries(statement: Statement): statement is EntriesStateme
   return "writesEntries" in statement;
 }
 
-/** The effect of a statement's entries on a user's credits, for alerts. Holds and their returns have none (H5). */
+/** How a statement's entries change a user's credits, for alerts. Holds and their returns do not change them (H5). */
 export interface Motion {
-  /** How many of the batch's last entries they are. Ignored with `eventIds`. */
+  /** The number of entries, which are the last of the batch. Ignored with `eventIds`. */
   readonly entries: number;
-  /** Whether they add credits. */
+  /** Whether the entries add credits. */
   readonly raises: boolean;
-  /** The events that settle reservations. Their debits are not together at the end of the batch. */
+  /** The events that settle reservations, because their debits can be anywhere in the batch. */
   readonly eventIds?: readonly string[];
 }
 
-/** Marks a statement as moving credits, for the batch. No other entries may come after it. */
+/** Marks a statement as one that changes a user's credits. In a batch, only other marked statements may write entries after it. */
 export function moving<Moving extends Statement>(statement: Moving, motion: Motion): Moving & { motion: Motion } {
   return { ...statement, motion };
 }
@@ -83,12 +81,12 @@ const selectSettledSql = query((value: ValueOf<WriteContext & { reservationId: s
     .limit(1),
 );
 
-/** The last entry of a batch that settled a reservation: of its return, its debits or, last, its payment of owed amounts. */
+/** Selects the last entry of a batch that settled a reservation: a return, a debit or, last, a payment of an owed amount. */
 export function selectSettled(writing: WriteContext, reservationId: string): EntriesStatement {
   return returningEntries(selectSettledSql({ ...writingValues(writing), reservationId }));
 }
 
-/** The account's last ledger seq. The writing statement reads it, so it is always current. */
+/** Returns SQL for the account's last ledger seq. The writing statement itself reads it, so it is always current. */
 export const lastSeqOf = (account: SQL) =>
   sql<number>`coalesce(${scalar(
     drizzle
@@ -99,16 +97,16 @@ export const lastSeqOf = (account: SQL) =>
       .limit(1),
   )}, 0)`;
 
-/** The account's last entry, in `lastEntry`. A new entry's time is never before it. */
+/** The account's last entry, as `lastEntry` selects it. The time of a new entry is never earlier. */
 export const lastLedgerEntry = alias(creditLedger, "last");
 
-/** FROM: the source of `last`. An account with a balance always has an entry. */
+/** The FROM clause for `lastLedgerEntry`. An account with a balance always has an entry. */
 export const lastEntry = (value: ValueOf<WriteContext>) => sql`(
   SELECT ${creditLedger.seq}, max(${creditLedger.occurredAtMs}, ${asInteger(value("nowMs"))}) AS ${names(lastLedgerEntry.occurredAtMs)}
   FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${accountOfWrite(value)} ORDER BY ${creditLedger.seq} DESC LIMIT 1
 ) AS ${lastLedgerEntry}`;
 
-/** Whether a balance has this id and belongs to the account. */
+/** Returns a condition: a balance has this id and belongs to the account. */
 export const isBalanceOf = (value: ValueOf<WriteContext>, id: SQL): SQL =>
   sql`${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.id} = ${id}`;
 
@@ -155,20 +153,20 @@ const insertEntriesSql = query((value: ValueOf<WriteContext & { entries: string 
 const entriesMax = 1_000;
 
 /**
- * Appends entries in order. An empty list gives no statement. A balance must not occur twice, because each entry starts from the
- * balance before the statement. If a balance would become negative, a CHECK aborts the whole batch.
+ * Appends entries in order. A balance must not occur twice, because each entry starts from the balance before the statement. If a
+ * balance would become negative, a CHECK aborts the whole batch.
  */
 export function insertEntries(
   writing: WriteContext,
   all: readonly NewEntry[],
-  of: Pick<Motion, "eventIds"> = {},
+  settling: Pick<Motion, "eventIds"> = {},
 ): EntriesStatement[] {
   if (all.length === 0) return [];
   const entries = all.slice(0, entriesMax);
   const values = { ...writingValues(writing), entries: JSON.stringify(entries) };
   const insert = returningEntries(insertEntriesSql(values));
-  const rest = insertEntries(writing, all.slice(entriesMax), of);
+  const rest = insertEntries(writing, all.slice(entriesMax), settling);
   if (entries.every(({ reason }) => reason === "reservation_held")) return [insert, ...rest];
   const raises = entries.some(({ deltaSteps }) => deltaSteps > 0);
-  return [moving(insert, { entries: entries.length, raises, ...of }), ...rest];
+  return [moving(insert, { entries: entries.length, raises, ...settling }), ...rest];
 }

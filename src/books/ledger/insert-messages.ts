@@ -17,10 +17,10 @@ import { deliver, deliveryTimes, insertMessagesOf, type Outgoing, wantedMessages
 import { amountOf } from "../amounts/amount.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { lastSeqOf } from "./insert-entries.ts";
-import { deliverOwn, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
+import { deliverPrefixed, endpointsByType, type LedgerMessage, type MessageWrites } from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
 
-/** The seq of a message's last entry; `m.value` is the message. */
+/** Returns SQL for the seq of a message's last entry. `m.value` is the message. */
 function seqOf(account: SQL): SQL {
   const { accountId, seq, eventId, reservationId, reason } = creditLedger;
   const ofGrant = sql`(
@@ -48,7 +48,7 @@ const messageProperties = sql`coalesce(${usageEvents.properties}, iif(${usageEve
   )}
 ), NULL))`;
 
-const ofEvent = (value: ValueOf<WriteContext>) => sql`(
+const dataOfEvent = (value: ValueOf<WriteContext>) => sql`(
   SELECT json_set(m.value -> 'data', '$.debits', json(${usageEvents.debits}), '$.uncovered', json(${usageEvents.uncovered}),
     '$.occurredAt', json(${isoJson(usageEvents.occurredAtMs)}), '$.properties', json(${messageProperties}))
   FROM ${usageEvents}
@@ -59,7 +59,7 @@ const { balanceId, unit, deltaSteps, balanceAfterSteps } = creditLedger;
 const delta = amountOf(deltaSteps, unit);
 const remaining = amountOf(balanceAfterSteps, unit);
 
-function ofMotions(account: SQL): SQL {
+function dataOfMotions(account: SQL): SQL {
   const moved = sql`json_object('balanceId', ${balanceId}, 'unit', ${unit}, 'delta', ${delta}, 'remaining', ${remaining})`;
   const short = sql`max(0, (t.value ->> 'dueSteps') + ${deltaSteps})`;
   const taken = sql`json_object('balanceId', ${balanceId}, 'packItemId', t.value ->> 'packItemId', 'unit', ${unit},
@@ -72,14 +72,14 @@ function ofMotions(account: SQL): SQL {
 )))`;
 }
 
-const ofEntry = (account: SQL) => sql`(
+const dataOfEntry = (account: SQL) => sql`(
   SELECT json_set(m.value -> 'data', '$.balanceId', ${balanceId}, '$.unit', ${unit}, '$.delta', ${delta},
     '$.remaining', ${remaining}, '$.note', ${creditLedger.note})
   FROM ${creditLedger} WHERE ${creditLedger.accountId} = ${account}
     AND ${creditLedger.seq} = ${lastSeqOf(account)} - coalesce(m.value ->> '$.last.after', 0)
 )`;
 
-/** Whether at least one entry of a message with motions moved an amount. */
+/** Returns a condition: at least one entry of a message with `motions` changed an amount. */
 function hasMoved(account: SQL): SQL {
   const { accountId, seq, deltaSteps } = creditLedger;
   const last = sql`SELECT ${lastSeqOf(account)} - (m.value ->> '$.last.after') AS place`;
@@ -108,8 +108,8 @@ const hasReached = (value: ValueOf<WriteContext>) => {
   );
 };
 
-/** Its `seq` is 0 when the user has no entry. */
-const ofReached = (value: ValueOf<WriteContext>) => {
+/** The data of `usage.limit_reached`. Its `seq` is 0 if the user has no entry. */
+const dataOfReachedLimit = (value: ValueOf<WriteContext>) => {
   const { usedSteps, hasOwnAmount, ownAmountSteps } = usageCounters;
   const unit = sql`m.value ->> '$.reached.unit'`;
   return sql`(
@@ -124,10 +124,10 @@ const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string 
     const account = accountOfWrite(value);
     return sql`iif(m.value ->> 'hasNoSeq', m.value -> 'data', json_set(
       CASE
-        WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${ofEvent(value)}
-        WHEN m.value ->> 'motions' IS NOT NULL THEN ${ofMotions(account)}
-        WHEN m.value ->> 'isEntry' THEN ${ofEntry(account)}
-        WHEN m.value ->> 'reached' IS NOT NULL THEN ${ofReached(value)}
+        WHEN m.value ->> 'recordedEventId' IS NOT NULL THEN ${dataOfEvent(value)}
+        WHEN m.value ->> 'motions' IS NOT NULL THEN ${dataOfMotions(account)}
+        WHEN m.value ->> 'isEntry' THEN ${dataOfEntry(account)}
+        WHEN m.value ->> 'reached' IS NOT NULL THEN ${dataOfReachedLimit(value)}
         ELSE m.value -> 'data'
       END, '$.seq', iif(m.value ->> 'reached' IS NULL, ${seqOf(account)}, ${lastSeqOf(account)})))`;
   },
@@ -135,7 +135,7 @@ const insertLedgerMessages = insertMessagesOf<WriteContext & { messages: string 
     AND (m.value ->> 'reached' IS NULL OR ${hasReached(value)})`,
 );
 
-/** The statements that write and send a user's messages. They come after all entries of the batch. */
+/** Returns the statements that write and send a user's messages. Send them after all entries of the batch. */
 export function ledgerMessageWrites(
   ctx: TenantCtx,
   account: WriteContext,
@@ -190,7 +190,7 @@ const insertTakingMessages = query((value: ValueOf<TakingMessages>) => {
 
 const TYPES = [{ type: "credits.adjusted" }, { type: "payment.taken" }] as const;
 
-/** Messages about the amounts that settlements took from their returns: owed amounts (C21, S4) and revoked ones (U9). */
+/** Returns the messages about the amounts that settlements took from their returns: owed amounts (C21, S4) and revoked ones (U9). */
 export function takingMessages(
   ctx: TenantCtx,
   account: WriteContext & { readonly features: string | null },
@@ -200,7 +200,8 @@ export function takingMessages(
   const [first] = wanted;
   if (first === undefined) return { statements: [] };
   const { environmentId } = account;
-  const own = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
-  const written = insertTakingMessages({ ...writingValues(account), ...own, settled: JSON.stringify(settledIds) });
-  return { statements: [written, deliverOwn({ ...own, ...deliveryTimes(ctx) })], returning: written };
+  const batchMessages = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
+  const settled = JSON.stringify(settledIds);
+  const insert = insertTakingMessages({ ...writingValues(account), ...batchMessages, settled });
+  return { statements: [insert, deliverPrefixed({ ...batchMessages, ...deliveryTimes(ctx) })], returning: insert };
 }

@@ -9,7 +9,7 @@ import { heldStepsOfBalance } from "./hold.ts";
 import { type Cause, isBalanceOf, lastEntry, lastLedgerEntry, moving } from "./insert-entries.ts";
 import { replacePaymentOwed } from "./owed.ts";
 
-/** Writes an entry `admin_adjust` for each balance that `from` joins, in order of `position`, which starts at 0. */
+/** Returns the statement that writes an `admin_adjust` entry for each balance that `from` joins. `position` numbers them from 0. */
 const insertAdjustments = (
   value: ValueOf<WriteContext & { note: string | null }>,
   { position, delta, isRevoked, cause }: Readonly<Record<"position" | "delta" | "isRevoked" | "cause", SQL>>,
@@ -45,11 +45,11 @@ const insertReversalSql = query((value: ValueOf<Reversal>) =>
   ),
 );
 
-/** The only entry of a revoke: it takes the remaining amount, even if that is 0. */
+/** Writes the entry of a revoke, which takes the remaining amount, even if that is 0. */
 export const insertReversal = (reversal: Reversal): Statement =>
   moving(insertReversalSql(reversal), { entries: 1, raises: false });
 
-/** Aborts the batch with `guard_balance` when one of these balances was revoked meanwhile. */
+/** Aborts the batch with `guard_balance` if one of these balances was revoked since the read. */
 export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) => {
   const revoked = sql`
     SELECT 1 FROM json_each(${value("balanceIds")}) AS item
@@ -61,13 +61,13 @@ export const guardNoneRevoked = query((value: ValueOf<{ balanceIds: string }>) =
 /** The amount that a refund takes from one balance. */
 export interface Taking {
   readonly balanceId: string;
-  /** The amount due. Less is taken if the balance has less. */
+  /** The due amount. If the balance has less, less is taken. */
   readonly dueSteps: Steps;
   /** Whether the whole remaining amount is taken, and the balance revoked. */
   readonly revokes: boolean;
 }
 
-/** The cause of the takings, and the note of their entries. */
+/** The cause and the note of the entries. */
 type Taken = { cause: Extract<Cause, "refund" | "revoke" | "erasure">; note: string | null };
 
 const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings: string }>) => {
@@ -85,18 +85,18 @@ const insertTakingsSql = query((value: ValueOf<WriteContext & Taken & { takings:
   );
 });
 
-/** Writes the entries of a refund, one for each balance, in order. The available amount is read as each is written. */
+/** Writes the entries of a refund, one for each balance, in order. Each entry takes what its balance has at that moment. */
 export function insertTakings(writing: WriteContext, takings: readonly Taking[], taken: Taken): Statement {
   const insert = insertTakingsSql({ ...writingValues(writing), takings: JSON.stringify(takings), ...taken });
   return moving(insert, { entries: takings.length, raises: false });
 }
 
-/** The change that a payment's state requires of a balance that it granted (S4, S6). */
+/** The change that a payment's state requires for a balance that it granted (S4, S6). */
 export interface PaymentMotion {
   readonly balanceId: string;
   /** The amount to take back. */
   readonly dueSteps: number;
-  /** Whether all must be taken back. Then the balance is revoked. */
+  /** Whether the whole amount must be taken back. Then the balance is revoked. */
   readonly isWhole: boolean;
   /** Whether more is due than before. */
   readonly isMore: boolean;
@@ -110,12 +110,12 @@ export interface MovedRow {
 
 type Motions = WriteContext & { motions: string; note: string };
 
-/** FROM: the motions as JSON, each joined with its balance. */
+/** The FROM clause: the motions as JSON, each joined with its balance. */
 const balancesOfMotions = (value: ValueOf<Motions>) => sql`json_each(${value("motions")}) AS motion
   CROSS JOIN ${creditBalances} ON ${isBalanceOf(value, sql`motion.value ->> 'balanceId'`)}`;
 const isWhole = sql`motion.value ->> 'isWhole'`;
 
-// This runs before the entry, so that the triggers know who revokes, and count the amount that the revoke takes.
+// It runs before the entries, so that their triggers know that the payment revokes, and count the amount that the revoke takes.
 const markRevoked = query((value: ValueOf<Motions>) =>
   drizzle
     .update(paymentGrants)
@@ -128,7 +128,7 @@ const markRevoked = query((value: ValueOf<Motions>) =>
     ),
 );
 
-/** The room up to the unit's maximum, after the remaining and the held amounts. */
+/** Returns SQL for the amount that can be added to a balance: the unit's maximum less the remaining and the held amounts. */
 const room = () => sql`${asInteger(
   sql`iif(${creditBalances.unit} = 'cents', ${amountStepsMax.cents}, ${amountStepsMax.tokens})`,
 )}
@@ -136,17 +136,17 @@ const room = () => sql`${asInteger(
 
 const insertMotions = query((value: ValueOf<Motions>) => {
   const { remainingSteps, revokedAtMs } = creditBalances;
-  // A balance that another cause revoked has nothing to take, and gets nothing back.
-  const isOthers = sql`(${revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0)`;
+  // From a balance that something else revoked, nothing is taken, and nothing is given back to it.
+  const isRevokedByOther = sql`(${revokedAtMs} IS NOT NULL AND ${paymentGrants.isRevoked} = 0)`;
   const surplus = sql`(${paymentGrants.takenSteps} - (motion.value ->> 'dueSteps'))`;
-  const isTaken = sql`CASE WHEN ${isWhole} THEN 1 WHEN ${isOthers} OR ${surplus} = 0 THEN motion.value ->> 'isMore' ELSE ${surplus} < 0 END`;
+  const isTaken = sql`CASE WHEN ${isWhole} THEN 1 WHEN ${isRevokedByOther} OR ${surplus} = 0 THEN motion.value ->> 'isMore' ELSE ${surplus} < 0 END`;
   const insert = insertAdjustments(
     value,
     {
       position: sql`motion.key`,
       cause: sql`iif(${isTaken}, 'payment_taken', 'payment_restored')`,
-      isRevoked: sql`(${isWhole} OR ${isOthers})`,
-      delta: sql`CASE WHEN ${isWhole} THEN -${remainingSteps} WHEN ${isOthers} THEN 0
+      isRevoked: sql`(${isWhole} OR ${isRevokedByOther})`,
+      delta: sql`CASE WHEN ${isWhole} THEN -${remainingSteps} WHEN ${isRevokedByOther} THEN 0
         WHEN ${surplus} > 0 THEN min(${surplus}, ${room()}) ELSE max(${surplus}, -${remainingSteps}) END`,
     },
     sql`${balancesOfMotions(value)}
@@ -173,14 +173,14 @@ const markMoved = query((value: ValueOf<Motions>) => {
     .where(sql`${paymentGrants.balanceId} = motion.value ->> 'balanceId'`);
 });
 
-/** The moved amounts, from the rows of a batch. */
+/** Returns the moved amounts, from the rows of a batch. */
 export function movedIn(rows: readonly unknown[][]): MovedRow[] {
   return rows.flat().filter((row): row is MovedRow => typeof row === "object" && row !== null && "deltaSteps" in row);
 }
 
 /**
- * Takes the due amounts from a payment's balances, or gives them back, with one entry each, in order. The available and the owed
- * amounts are read as the entries are written.
+ * Takes the due amounts from a payment's balances, or gives them back, with one entry each, in order. Each entry depends on what its
+ * balance has, holds and owes at that moment.
  */
 export function insertPaymentMotions(
   writing: WriteContext,

@@ -10,8 +10,8 @@ import { hasBegun } from "./due-periods.ts";
 import { isDue, type OpenReservation } from "./hold.ts";
 
 /**
- * An account in an isolate's memory after a write, enough to plan the next debit without a read. Another isolate may have lowered a
- * balance since; `guardAccount` aborts if one was raised.
+ * An account in an isolate's memory after a write, with all that the plan of the next debit needs. If another isolate has lowered a
+ * balance since, the debit's CHECK aborts; if one was raised, `guardAccount` aborts.
  */
 export interface AccountState {
   readonly accountId: number;
@@ -58,7 +58,7 @@ class AccountMemory {
   /** How many writes of this isolate that raise a balance are running, by the account's key. */
   readonly #raising = new Map<string, number>();
 
-  /** Null when memory does not hold enough to plan with. */
+  /** Returns the remembered account, or null if a plan needs a read. */
   find(environment: Environment, user: User, nowMs: number): AccountState | null {
     let key: string | undefined;
     if ("userId" in user) key = accountMemoryKey(environment, "user", user.userId);
@@ -85,9 +85,9 @@ class AccountMemory {
   }
 
   /**
-   * The remembered state if another write of this isolate succeeded after `before` was read, else `before`. Only `before` may include
-   * empty balances to which a commit returns holds. The account's id is compared, because after an erasure and its lift the user has
-   * another account.
+   * Returns the remembered state if another write of this isolate succeeded after `before` was read, otherwise `before`. Only `before`
+   * can have empty balances to which a commit returns holds. The account's id is compared, because after an erasure and its lift the
+   * user has another account.
    */
   latest(
     environment: Environment,
@@ -119,7 +119,7 @@ class AccountMemory {
     this.#readFirstUntilMs.set(accountMemoryKey(environment, "user", userId), nowMs + READ_FIRST_MS);
   }
 
-  /** Drops many at a time, because finding the first entry of a Map passes over all deleted ones. */
+  /** Drops many accounts at a time, because the search for the first entry of a Map passes over all deleted entries. */
   #dropOldest(): void {
     for (const key of [...this.#accounts.keys()].slice(0, REMEMBERED_ACCOUNTS_MAX / 10)) this.#drop(key);
   }
@@ -138,14 +138,14 @@ const isDueInMemory = (state: AccountState | null, nowMs: number): boolean =>
 
 const memories = new WeakMap<object, AccountMemory>();
 
-/** The memory of the isolate in which a verb runs. */
+/** Returns the memory of the isolate in which a verb runs. */
 export function memoryOf({ isolate }: Pick<Runtime, "isolate">): AccountMemory {
   const memory = memories.get(isolate) ?? new AccountMemory();
   memories.set(isolate, memory);
   return memory;
 }
 
-/** The account after a write: the account before it, and its changes. */
+/** Returns the account's state after a write. */
 export function afterWrite(
   before: Pick<AccountState, "balances" | "reservations">,
   { entries, newBalances = [], newReservation, settledReservationId }: StateChanges,
@@ -166,9 +166,9 @@ export function afterWrite(
 const ENTRIES_SINCE_MAX = 100;
 
 /**
- * Aborts the batch with `guard_account` when another plan might be right: a balance was raised since the account was remembered, a
- * hold or a period is due, or the environment's features have changed. Lowered balances need no guard, because `remaining >= 0` is
- * one. Reads at most a hundred entries.
+ * Aborts the batch with `guard_account` if a plan from memory may be wrong: a balance was raised since the account was remembered, a
+ * hold or a period is due, or the environment's features have changed. Lowered balances need no guard, because the CHECK
+ * `remaining >= 0` aborts. Reads at most a hundred entries.
  */
 export const guardAccount = query((value: ValueOf<WriteContext & { seq: number; features: string | null }>) => {
   const { accountId, seq, deltaSteps } = creditLedger;

@@ -14,9 +14,9 @@ import type { NewBalances } from "./new-balances.ts";
 /** A message about a user's credits. The statement that writes it adds the values that only the database knows. */
 export type LedgerMessage = NewMessage & {
   /**
-   * The last entry that the message covers, for `seq` (H3): the latest of an event, of a reservation or of its return; the one before
-   * the batch's last `after` entries; or the grant of a balance. Null when it has no entry. Amounts that a settlement takes have
-   * messages of their own.
+   * The last entry that the message covers, for `seq` (H3): the latest entry of an event, of a reservation or of its return; the entry
+   * before the last `after` entries of the batch; or the grant of a balance. Null if there is no entry. The amounts that a settlement
+   * takes have separate messages.
    */
   readonly last:
     | { readonly eventId: string }
@@ -25,7 +25,7 @@ export type LedgerMessage = NewMessage & {
     | { readonly after: number }
     | { readonly grantedId: string }
     | null;
-  /** The message has no `seq`. */
+  /** Whether the message has no `seq`. */
   readonly hasNoSeq?: true;
   /** Adds the `debits` and `uncovered` of the usage event. */
   readonly recordedEventId?: string;
@@ -33,11 +33,11 @@ export type LedgerMessage = NewMessage & {
   readonly motions?: readonly { readonly packItemId?: string | null; readonly dueSteps?: number }[];
   /** Adds the fields of its last entry. */
   readonly isEntry?: true;
-  /** It is not sent if all of its `motions` moved 0 (S4). */
+  /** The message is not sent if all of its `motions` moved 0 (S4). */
   readonly mustMove?: true;
   /**
-   * It is sent only by the first batch of a window that brings the user to a limit's amount or above (Q5). `counts` is the number of
-   * counts in the batch. Adds `used`, and the user's own `amount`.
+   * The message is sent only by the first batch of a window in which the user's usage reaches a limit's amount (Q5). `counts` is the
+   * number of counts in the batch. Adds `used`, and the user's own `amount`.
    */
   readonly reached?: Pick<Counted, "limitId" | "windowMs"> & { readonly counts: number; readonly unit: Unit };
 };
@@ -55,13 +55,13 @@ export interface RecordedUsage {
 /** `usage.recorded`, for an event, a commit or a charge. */
 export function usageRecorded(userId: string, usage: RecordedUsage): LedgerMessage {
   const { eventId, event, model, reservationId, hasEntries } = usage;
-  const named = reservationId === null ? { eventId } : { reservationId };
+  const lastEntry = reservationId === null ? { eventId } : { reservationId };
   return {
     type: "usage.recorded",
     subject: userId,
     data: { userId, eventId, event, model, quantities: presentQuantities(usage.quantities) },
     recordedEventId: eventId,
-    last: hasEntries ? named : null,
+    last: hasEntries ? lastEntry : null,
   };
 }
 
@@ -75,7 +75,7 @@ export function reservationExpired(userId: string, { id, event, legs }: DueHold)
   };
 }
 
-/** `credits.granted`. The batch has `after` more entries after those of the grant. The entries of a period can be anywhere in it. */
+/** `credits.granted`. `after` is the number of the batch's entries after those of the grant. A period's entries can be anywhere. */
 export function creditsGranted(
   userId: string,
   grant: NewBalances,
@@ -101,13 +101,13 @@ export function entryWritten(type: "credits.revoked" | "credits.adjusted", userI
 }
 
 /**
- * `usage.limit_reached` for each limit that a batch counts towards (Q5). The database writes it only if the batch is the first of
- * the window that brings the user to the amount or above.
+ * `usage.limit_reached` for each limit towards which a batch counts (Q5). The database writes it only if this batch is the first of
+ * the window in which the user's usage reaches the amount.
  */
 export function limitMessages(userId: string, counts: readonly NewCount[]): LedgerMessage[] {
   const byLimit = Map.groupBy(counts, ({ limitId, windowMs }) => `${limitId} ${windowMs}`);
-  return [...byLimit.values()].flatMap((of): LedgerMessage[] => {
-    const [first] = of;
+  return [...byLimit.values()].flatMap((countsOfLimit): LedgerMessage[] => {
+    const [first] = countsOfLimit;
     if (first === undefined) return [];
     const { limitId, windowMs, name, unit, resetsAtMs, amountSteps } = first;
     return [
@@ -115,38 +115,39 @@ export function limitMessages(userId: string, counts: readonly NewCount[]): Ledg
         type: "usage.limit_reached",
         subject: userId,
         data: { userId, limitId, name, unit, amount: fromSteps(unit, amountSteps), resetsAt: iso(resetsAtMs) },
-        reached: { limitId, windowMs, counts: of.length, unit },
+        reached: { limitId, windowMs, counts: countsOfLimit.length, unit },
         last: null,
       },
     ];
   });
 }
 
-export type Own = { environmentId: number; messageId: string };
+export type MessageIdPrefix = { environmentId: number; messageId: string };
 
-/** The messages whose ids begin with `messageId`. The plus makes SQLite use the ids' index, and not scan the environment. */
-export const ownMessages = (value: ValueOf<Own>) => sql`${webhookMessages}
+/** Returns SQL to join the messages whose ids begin with `messageId`. Because of the plus, SQLite searches by id. */
+export const prefixedMessages = (value: ValueOf<MessageIdPrefix>) => sql`${webhookMessages}
   ON ${webhookMessages.id} > ${value("messageId")} AND ${webhookMessages.id} < ${value("messageId")} || '~'
   AND +${webhookMessages.environmentId} = ${value("environmentId")}`;
 
 /** Sends the messages whose ids begin with `messageId` to the endpoints of their types, `{ type: [endpointId] }`. */
-export const deliverOwn = query((value: ValueOf<Own & { endpoints: string; atMs: number; dueAtMs: number }>) =>
-  insertFrom(
-    webhookDeliveries,
-    { endpointId: sql`endpoint.value`, messageId: webhookMessages.id, ...newDelivery(value) },
-    sql`FROM (SELECT 1) CROSS JOIN ${ownMessages(value)}
+export const deliverPrefixed = query(
+  (value: ValueOf<MessageIdPrefix & { endpoints: string; atMs: number; dueAtMs: number }>) =>
+    insertFrom(
+      webhookDeliveries,
+      { endpointId: sql`endpoint.value`, messageId: webhookMessages.id, ...newDelivery(value) },
+      sql`FROM (SELECT 1) CROSS JOIN ${prefixedMessages(value)}
       CROSS JOIN json_each(${value("endpoints")}, '$."' || ${webhookMessages.type} || '"') AS endpoint`,
-  ),
+    ),
 );
 
-/** Statements that write messages whose existence only the database can decide. */
+/** Statements that write messages. Only the database can decide whether there are any. */
 export interface MessageWrites {
   readonly statements: readonly Statement[];
-  /** The one that returns the ids of the written messages. */
+  /** The statement that returns the ids of the written messages. */
   readonly returning?: Statement<{ id: string }>;
 }
 
-/** The messages that the statements wrote, from the rows of the batch `all`. */
+/** Returns the messages that the statements wrote, from the rows of the batch `all`. */
 export function messagesAmong(
   { returning }: Pick<MessageWrites, "returning">,
   all: readonly Statement[],
@@ -156,7 +157,7 @@ export function messagesAmong(
   return returning === undefined ? [] : ((rows[all.indexOf(returning)] ?? []) as { id: string }[]);
 }
 
-/** The endpoints by message type, for `deliverOwn`. */
+/** Returns the endpoints by message type, for `deliverPrefixed`. */
 export function endpointsByType(wanted: readonly Outgoing<{ readonly type: MessageType }>[]): string {
   return JSON.stringify(Object.fromEntries(wanted.map(({ type, endpointIds }) => [type, endpointIds])));
 }

@@ -54,12 +54,13 @@ export interface GrantOfPack {
   readonly expiresAt?: number | null | undefined;
 }
 
-/** The ids of new balances. Every attempt of a grant gets the same ids. */
+/** Returns the id of the balance at an index of a grant. Every attempt of a grant gets the same ids. */
 export type BalanceIds = (index: number) => string;
 
 /**
- * The balances of a grant: one for each item, or one of `quantity` for a legacy pack. They copy what must not change later
- * (C8). Throws `credit_pack_not_found`, `invalid_quantity`, `invalid_request` for an expiry in the past.
+ * Returns the balances of a grant: one for each item, or one of `quantity` for a legacy pack. They copy the pack's fields, so that
+ * later changes of the pack do not affect them (C8). Throws `credit_pack_not_found`, `invalid_quantity`, and `invalid_request` for an
+ * expiry in the past.
  */
 export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, idOf: BalanceIds): NewBalances {
   if (pack === null || pack.archivedAtMs !== null) throw grantPackNotFound(input.packId, pack);
@@ -80,18 +81,18 @@ export function planGrant(input: GrantOfPack, pack: Pack | null, nowMs: number, 
   };
 }
 
-/** `credit_pack_not_found`, with a message about the way in which the pack was searched (C7). */
+/** Returns `credit_pack_not_found`, with a message that depends on how the pack was searched (C7). */
 function grantPackNotFound(idOrName: string, pack: Pack | null): PurserError {
   if (/^(price|prod)_/.test(idOrName)) {
     const message =
-      "This is an id of Stripe's. Name the credit pack; what Stripe's prices grant is set in the application's Stripe setting.";
+      "This is an id of Stripe. Name the credit pack. The application's Stripe setting says which pack a Stripe price grants.";
     return new PurserError("credit_pack_not_found", message, { param: "packId" });
   }
   const isId = idOrName.startsWith("cpk_");
-  const none = isId
+  const noPack = isId
     ? "The application has no credit pack with this id."
-    : "The application has no credit pack with this name. Names are matched exactly but for case; archived packs have none.";
-  const message = pack === null ? none : "The credit pack is archived. Restore it, or grant another.";
+    : "The application has no credit pack with this name. Names must match exactly, except for letter case. Archived packs have no name.";
+  const message = pack === null ? noPack : "The credit pack is archived. Restore it, or grant another.";
   return new PurserError("credit_pack_not_found", message, { param: "packId" });
 }
 
@@ -150,18 +151,18 @@ const insertBalancesSql = query((value: ValueOf<WriteContext & { grant: string; 
       grantSeq: seq,
       lastSeq: seq,
     },
-    // This gives a row even if the account has no entry yet.
+    // The aggregate returns a row even if the account has no entry yet.
     sql`FROM json_each(${value("grant")}) AS common, json_each(${value("balances")}) AS issued, (
       SELECT coalesce(max(${lastLedgerEntry.seq}), 0) AS ${names(lastLedgerEntry.seq)},
         max(coalesce(max(${lastLedgerEntry.occurredAtMs}), 0), ${asInteger(value("nowMs"))}) AS ${names(lastLedgerEntry.occurredAtMs)}
       FROM ${lastEntry(value)}
     ) AS ${lastLedgerEntry} WHERE 1 ORDER BY issued.key`,
   );
-  const written = fields(creditBalances, { accountId: "accountId", seq: "grantSeq", atMs: "grantedAtMs" });
-  return returning(written, (list) => sql`${insert} RETURNING ${list}`);
+  const entryFields = fields(creditBalances, { accountId: "accountId", seq: "grantSeq", atMs: "grantedAtMs" });
+  return returning(entryFields, (list) => sql`${insert} RETURNING ${list}`);
 });
 
-/** Issues all balances of a grant. If they exist already, fails with `credit_balances_external_ref` or `credit_balances_id`. */
+/** Issues all balances of a grant. Fails with `credit_balances_external_ref` or `credit_balances_id` if they exist already. */
 export function insertBalances(writing: WriteContext, { balances, ...grant }: NewBalances): EntriesStatement {
   // Numbers are sent in JSON, because D1 binds them as REAL.
   const values = { grant: JSON.stringify([grant]), balances: JSON.stringify(balances) };
@@ -174,11 +175,11 @@ export type Reader = Pick<TenantCtx, "environment" | "settings">;
 /** The quota of balances in an environment. Null in live mode. */
 export type Quota = { readonly used: number; readonly max: number } | null;
 
-/** The quota of a test environment's balances, of which `used` exist. */
+/** Returns the quota of an environment in which `used` balances exist. */
 export const quotaOf = ({ environment, settings }: Reader, used: number): Quota =>
   environment.mode === "test" ? { used, max: settings.testBalanceQuota } : null;
 
-/** The refusal by the quota of the test mode (C19). */
+/** Returns the refusal by the quota of the test mode (C19). */
 export function quotaExceeded(max: number): PurserError {
   return new PurserError("test_quota_exceeded", "The application has reached its limit of test-mode balances.", {
     details: { quota: max },

@@ -6,22 +6,22 @@ import { owedSettlements } from "../../db/views.ts";
 import { accountOfWrite, type WriteContext, writingValues } from "./account.ts";
 import { isOpen, type Owed } from "./hold.ts";
 
-/** Plans the payments of owed amounts by holds that are settled in order. */
+/** Plans how the balances of holds, settled in order, pay what they owe. */
 export class OwedPlan {
   readonly #paid = new Map<string, number>();
 
-  /** The amount that a balance pays from a return towards `owed`, in order. */
-  pay(owed: readonly Owed[], balanceId: string, backSteps: number): number {
-    let left = Math.max(0, backSteps);
-    for (const one of owed) {
-      if (one.balanceId !== balanceId) continue;
-      const key = `${one.seq} ${balanceId}`;
+  /** Returns the amount that a balance pays from a return towards `owed`, in order. */
+  pay(owed: readonly Owed[], balanceId: string, returnedSteps: number): number {
+    let left = Math.max(0, returnedSteps);
+    for (const debt of owed) {
+      if (debt.balanceId !== balanceId) continue;
+      const key = `${debt.seq} ${balanceId}`;
       const paid = this.#paid.get(key) ?? 0;
-      const pays = Math.min(left, one.steps - paid);
+      const pays = Math.min(left, debt.steps - paid);
       this.#paid.set(key, paid + pays);
       left -= pays;
     }
-    return Math.max(0, backSteps) - left;
+    return Math.max(0, returnedSteps) - left;
   }
 }
 
@@ -33,11 +33,11 @@ const payOwedSql = query((value: ValueOf<{ environmentId: number; reservationId:
   ),
 );
 
-/** Makes the balances of a commit's holds pay owed amounts, after its debits. Other settlements do this in their trigger. */
+/** Makes the balances of a commit's holds pay what they owe, after its debits. For other settlements a trigger does this. */
 export const payOwed = ({ environmentId }: WriteContext, reservationId: string): Statement =>
   payOwedSql({ environmentId, reservationId });
 
-/** The held amount of each balance of the account: `held.balance`, `held.total`. */
+/** Returns SQL for the held amount of each balance of the account: `held.balance`, `held.total`. */
 const heldSteps = (value: ValueOf<WriteContext>) => sql`(
     SELECT leg.value ->> 'balanceId' AS balance, sum(leg.value ->> 'amountSteps') AS total
     FROM ${reservations} CROSS JOIN json_each(${reservations.legs}) AS leg
@@ -63,11 +63,11 @@ const insertOwedOfRefund = query((value: ValueOf<WriteContext & { takings: strin
   );
 });
 
-/** Whether a balance has this id, belongs to the account, and is not revoked. The plus makes SQLite search by id. */
+/** Returns a condition: a balance has this id, belongs to the account, and is not revoked. Because of the plus, SQLite searches by id. */
 const isUnrevoked = (value: ValueOf<WriteContext>, id: SQL) => sql`${creditBalances.id} = ${id}
   AND +${creditBalances.accountId} = ${accountOfWrite(value)} AND ${creditBalances.revokedAtMs} IS NULL`;
 
-/** Inserts the amounts that a refund could not take because they were held. It comes after the refund's entries. */
+/** Inserts the amounts that a refund could not take because they were held. Send it after the refund's entries. */
 export function insertRefundOwed(
   writing: WriteContext,
   takings: readonly { readonly balanceId: string; readonly dueSteps: number }[],
@@ -77,7 +77,7 @@ export function insertRefundOwed(
 
 type OwedMotions = WriteContext & { motions: string };
 
-// The plus makes SQLite search by account, which usually owes nothing.
+// Because of the plus, SQLite searches by account, which usually owes nothing.
 const deleteOwedOfPayment = query((value: ValueOf<OwedMotions>) =>
   drizzle.delete(refundOwed).where(
     sql`${refundOwed.accountId} = ${accountOfWrite(value)} AND +${refundOwed.balanceId} IN (
@@ -104,13 +104,13 @@ const insertOwedOfPayment = query((value: ValueOf<OwedMotions>) => {
   );
 });
 
-/** Replaces a payment's owed amounts after its motions: all that is due, not taken, and held now (S4). */
+/** Replaces a payment's owed amounts after its motions by the amounts that are due, not taken, and held now (S4). */
 export function replacePaymentOwed(writing: WriteContext, motions: string): Statement[] {
   const values = { ...writingValues(writing), motions };
   return [deleteOwedOfPayment(values), insertOwedOfPayment(values)];
 }
 
-/** Whether an entry of the account is from the batch's settlements or later: at or after the first of `settled`. */
+/** Returns a condition: an entry of the account was written at or after the first settlement of `settled`. */
 export const isSinceSettled = (
   value: ValueOf<{ environmentId: number; settled: string | null }>,
   account: SQL,

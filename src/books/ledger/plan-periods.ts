@@ -33,7 +33,7 @@ export interface RecurringOfPack extends Recurring {
 /** A period to grant. */
 export interface DuePeriod {
   readonly recurringId: string;
-  /** Its beginning. */
+  /** The beginning of the period. */
   readonly atMs: number;
   readonly grant: NewBalances;
 }
@@ -53,11 +53,11 @@ export interface PeriodPlan {
   /** In order of their beginnings. */
   readonly periods: readonly DuePeriod[];
   readonly changes: readonly RecurringChange[];
-  /** How many of their balances the test quota has not counted yet. */
+  /** How many of the periods' balances the test quota has not counted yet. */
   readonly newlyCounted: number;
-  /** The beginning of the first period that is left for the next batch. Null when none is left. */
+  /** The beginning of the first period that is left for the next batch. Null if no period is left. */
   readonly nextMs: number | null;
-  /** The plan that grants nothing because the user has too many balances (L6). */
+  /** Returns the plan that grants nothing, for a user who has too many balances (L6). */
   readonly refused: () => PeriodPlan;
 }
 
@@ -76,7 +76,7 @@ const RANGE = 62n ** BigInt(PERIOD_ID_LENGTH);
 const numberOf = (characters: string): bigint =>
   [...characters].reduce((sum, character) => sum * 62n + BigInt(Math.max(0, DIGITS.indexOf(character))), 0n);
 
-/** The id of a period's balance: the same in every plan, and as random as the seed (R3). */
+/** Returns the id of a period's balance. It is the same in every plan, and as random as the seed (R3). */
 function periodBalanceId(environment: Pick<Environment, "database">, seed: string, n: number, itemId: string) {
   let rest = (numberOf(seed) + numberOf(itemId.slice("cpi_".length)) + BigInt(n) * STEP) % RANGE;
   let text = "";
@@ -92,8 +92,8 @@ export const RECURRING_REF = "recurring:";
 const periodReference = (recurringId: string, n: number): string => `${RECURRING_REF}${recurringId}:${n}`;
 
 /**
- * The grant of a period, from its current pack, with the refusals of a grant (R4). It expires at the period's end, or
- * `rolloverPeriods` later, or as the pack says from the period's beginning.
+ * Returns the grant of a period from the current pack. Throws the refusals of a grant (R4). The grant expires `rolloverPeriods` after
+ * the period's end, or, if that is null, as the pack says from the period's beginning.
  */
 export function grantOfPeriod(
   environment: Pick<Environment, "database">,
@@ -114,7 +114,7 @@ export function grantOfPeriod(
   return planGrant(input, pack, fromMs, (index) => periodBalanceId(environment, idSeed, n, items[index]?.id ?? ""));
 }
 
-/** The numbers of the periods to grant at a time, and of the last period that has begun (R2). */
+/** Returns the numbers of the periods to grant at a time, and the number of the last period that has begun (R2). */
 export function duePeriods(
   recurring: Recurring,
   nowMs: number,
@@ -128,7 +128,7 @@ export function duePeriods(
   return { numbers, lastN: Math.max(lastN, last) };
 }
 
-/** The state of an active recurring grant after the periods up to `lastN`. */
+/** Returns the state of an active recurring grant after the periods up to `lastN`. */
 export function afterPeriod({ anchorMs, every, endsAtMs }: Recurring, lastN: number) {
   if (lastN >= lastPeriod(anchorMs, every, endsAtMs)) return { state: "ended", nextAtMs: null } as const;
   return { state: "active", nextAtMs: periodStart(anchorMs, every, lastN + 1) } as const;
@@ -146,13 +146,13 @@ export interface PlanTerms {
   readonly quota: Quota;
   /** Whether the user has the maximum number of balances. */
   readonly isFull?: boolean;
-  /** Whether all due periods are planned, and not only one batch. */
+  /** Whether to plan all due periods, and not only one batch. */
   readonly isWhole?: boolean;
 }
 
 /**
- * Plans the due periods of a user's recurring grants, in order of their beginnings, as many as fit into a batch. If the rules of a
- * grant refuse a period, its recurring grant is suspended (R4). Pure.
+ * Plans the due periods of a user's recurring grants, in order of their beginnings: as many as fit into a batch. If the rules of
+ * grants refuse a period, its recurring grant is suspended (R4). Pure.
  */
 export function planPeriods(
   environment: Pick<Environment, "database">,
@@ -173,30 +173,32 @@ export function planPeriods(
   let newlyCounted = 0;
   let nextMs: number | null = null;
   for (const { row, n, atMs } of queue) {
-    const own = progress.get(row);
-    if (own === undefined || own.refusal !== null) continue;
+    const progressOfRow = progress.get(row);
+    if (progressOfRow === undefined || progressOfRow.refusal !== null) continue;
     if (nextMs !== null) {
-      own.nextN ??= n;
+      progressOfRow.nextN ??= n;
       continue;
     }
     const grant = isFull ? "invalid_request" : grantOrCode(() => grantOfPeriod(environment, row, n));
-    const more = typeof grant === "string" ? 0 : Math.max(0, grant.balances.length - own.counted);
+    const more = typeof grant === "string" ? 0 : Math.max(0, grant.balances.length - progressOfRow.counted);
     const isOver = more > 0 && quota !== null && quota.used + newlyCounted + more > quota.max;
     if (typeof grant === "string" || isOver) {
-      own.refusal = { n, code: typeof grant === "string" ? grant : "test_quota_exceeded" };
+      progressOfRow.refusal = { n, code: typeof grant === "string" ? grant : "test_quota_exceeded" };
       continue;
     }
     if (!isWhole && balances > 0 && balances + grant.balances.length > BALANCES_A_BATCH_MAX) {
       nextMs = atMs;
-      own.nextN = n;
+      progressOfRow.nextN = n;
       continue;
     }
     balances += grant.balances.length;
     newlyCounted += more;
-    own.counted += more;
+    progressOfRow.counted += more;
     periods.push({ recurringId: row.id, atMs, grant });
   }
-  const changes = [...progress].flatMap(([row, own]) => periodChangeOf(row, own, duePeriods(row, nowMs).lastN));
+  const changes = [...progress].flatMap(([row, progressOfRow]) =>
+    periodChangeOf(row, progressOfRow, duePeriods(row, nowMs).lastN),
+  );
   const refused = () => planPeriods(environment, recurring, { nowMs, quota, isWhole, isFull: true });
   return { periods, changes, newlyCounted, nextMs, refused };
 }
@@ -217,12 +219,12 @@ function periodChangeOf(row: Recurring, { counted, nextN, refusal }: Progress, l
     return [{ ...common, state: "suspended", reason: refusal.code, nextAtMs: null, lastN: refusal.n - 1 }];
   }
   if (nextN === null) return [{ ...common, lastN, ...afterPeriod(row, lastN) }];
-  // Its first period is left for the next batch.
+  // The first due period is left for the next batch.
   if (nextN === row.lastN + 1) return [];
   return [{ ...common, lastN: nextN - 1, state: "active", nextAtMs: periodStart(anchorMs, every, nextN) }];
 }
 
-/** The balances of due periods as they will be written. */
+/** Returns the balances of due periods as they will be written. */
 export function balancesOfPeriods({ periods }: Pick<PeriodPlan, "periods">): BalanceRow[] {
   return periods.flatMap(({ atMs, grant: { packId, packName, expiresAtMs, externalRef, balances } }) =>
     balances.map(

@@ -20,17 +20,17 @@ export interface AccountAtRead extends WriteContext {
   readonly lastSeq: number;
   /** The environment's features, as text (db/features.ts). The write aborts when they have changed. */
   readonly features: string | null;
-  /** Due holds to return. Every decision returns them, so a plan counts them as returned. Those to be charged are done before. */
+  /** Due holds to return. The batch of every decision returns them, so a plan counts them as returned. Charges were settled before. */
   readonly due: readonly DueHold[];
-  /** Due periods. They are granted with the batch or before it (R3). */
+  /** Due periods. They are granted in the batch or before it (R3). */
   readonly periods: PeriodPlan;
-  /** When the next period begins, which ends the validity of memory. Null when there is none. */
+  /** When the next period begins. From then on, the remembered account is not used. Null when there is no next period. */
   readonly recurringDueAtMs: number | null;
-  /** The user's usage against the environment's limits. Null when it was not read; then the database decides. */
+  /** The user's usage against the environment's limits. Null if it was not read; then only the database enforces the limits. */
   readonly counters: Counters | null;
 }
 
-/** The environment's features and the account with its due periods, a row for each due hold. One query, because each takes time. */
+/** Selects the environment's features and the account with its due periods, in a row for each due hold. One query is faster than several. */
 const selectAccount = accountQuery(
   (value: ValueOf<{ environmentId: number; nowMs: number; hashes: string }>, account) =>
     drizzle
@@ -56,15 +56,16 @@ const selectAccount = accountQuery(
       .limit(DUE_HOLDS_MAX),
 );
 
-/** Whose account is read, and the verb's own reads, which are sent in the same batch. */
+/** The user whose account is read, and the verb's reads, which are sent in the same batch. */
 export interface AccountRead<Reads extends readonly Statement[]> {
   readonly user: User;
   readonly read: (nowMs: number) => Reads;
 }
 
-/** The account, which is null when no user owns the given reservation, recurring grant or balance, and the rows of the verb's reads. */
 export interface ReadResult<Reads extends readonly Statement[]> {
+  /** Null if no user owns the given reservation, recurring grant or balance. */
   readonly account: AccountAtRead | null;
+  /** The rows of the verb's reads. */
   readonly found: RowsOf<Reads>;
 }
 
@@ -80,7 +81,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
   requireClock(ctx, stored?.features ?? null);
   await requireSecrets(ctx, tombstoneSecretsIn(stored?.features ?? null));
   const isErased = stored?.isErased === 1;
-  // An erased account is not found by old ids of reservations and recurring grants (E4). Payments still find it by its integer.
+  // Old ids of reservations and recurring grants do not find an erased account (E4). Payments still find it by its integer.
   const isUnknown = isErased && ("reservationId" in user || "recurringId" in user);
   if (isErased && ("userId" in user || "balanceId" in user)) throw personErased();
   const userId = isUnknown ? null : (stored?.userId ?? ("userId" in user ? user.userId : null));
@@ -97,7 +98,7 @@ export async function readAccount<const Reads extends readonly Statement[]>(
           features: stored?.features ?? null,
           ...(isErased
             ? NOTHING_DUE
-            : dueOf(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
+            : dueInBatch(readDueHolds(rows), readDuePeriods(ctx, stored?.periods ?? null, { nowMs: atMs }))),
           recurringDueAtMs: stored?.recurringDueAtMs ?? null,
           counters: readCounters(stored?.counters ?? null),
         };
@@ -107,8 +108,8 @@ export async function readAccount<const Reads extends readonly Statement[]>(
 
 export const NOTHING_DUE = { due: [], periods: NO_PERIODS };
 
-/** If a period is left for the next batch, holds that end after it are left too. */
-function dueOf(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
+/** Returns what the next batch settles. If a period is left for a later batch, holds that end after its beginning are left too. */
+function dueInBatch(holds: readonly DueHold[], periods: PeriodPlan): Pick<AccountAtRead, "due" | "periods"> {
   const { nextMs } = periods;
   return { periods, due: nextMs === null ? holds : holds.filter(({ endsAtMs }) => endsAtMs < nextMs) };
 }
@@ -120,12 +121,12 @@ export interface UserAtRead {
   readonly balances: PayingRow[];
 }
 
-/** The most balances that are read for several users. It bounds the memory of an isolate. */
+/** The most balances that are read for several users together. It bounds the memory of an isolate. */
 const balancesMax = 5_000;
 
 type NamedUsers = { environmentId: number; userIds: string; nowMs: number };
 
-/** The accounts of the users of a list. */
+/** Returns a condition: an account belongs to a user of the list `named`. */
 const isNamed = (value: ValueOf<NamedUsers>) =>
   and(eq(accounts.environmentId, value("environmentId")), sql`${accounts.userId} = named.value`);
 
@@ -136,7 +137,7 @@ const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) =
     userId: sql<string>`named.value`,
     lastSeq: lastSeqOf(sql`${accounts.id}`),
     counters: countersOf(value, featuresOf(value), accounts.id),
-    isForOne: sql<
+    mustReadAlone: sql<
       0 | 1
     >`coalesce(${accounts.recurringDueAtMs} <= ${value("nowMs")}, 0) OR ${hasRow(reservations, isDue(value, accounts.id))} OR coalesce(${accounts.isErased}, 0)
       OR ${isBlocked(value, featuresOf(value), hashes)}`,
@@ -147,7 +148,7 @@ const selectAccounts = query((value: ValueOf<NamedUsers & { hashes: string }>) =
     .leftJoin(accounts, isNamed(value));
 });
 
-/** CROSS JOIN reads user by user, in the order of the list. */
+/** Selects the users' balances that can pay. Because of CROSS JOIN, SQLite reads user by user, in the order of the list. */
 const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
   drizzle
     .select({ ...computed({ userId: sql<string>`named.value` }), ...fields(creditBalances, ...PAYING_FIELDS) })
@@ -159,8 +160,8 @@ const selectPayingOfAll = query((value: ValueOf<NamedUsers>) =>
 );
 
 /**
- * Reads several users, and the rows of one more statement, in one batch. It leaves out users who have a due hold or period, are
- * erased, or whose balances did not fit; `writeForUser` reads these separately.
+ * Reads several users, and the rows of one more statement, in one batch. Leaves out users who have a due hold or a due period, are
+ * erased, or whose balances did not fit: `writeForUser` reads them separately.
  */
 export async function readTogether<Row>(
   ctx: TenantCtx,
@@ -179,12 +180,12 @@ export async function readTogether<Row>(
   const complete = paying.length < balancesMax ? accounts.length : userIds.indexOf(paying.at(-1)?.userId ?? "");
   const users = new Map<string, UserAtRead>();
   for (const row of accounts.slice(0, complete)) {
-    const { features, userId, accountId, recurringDueAtMs, lastSeq, isForOne, counters: stored } = row;
-    if (isForOne === 1) continue;
+    const { features, userId, accountId, recurringDueAtMs, lastSeq, mustReadAlone, counters: stored } = row;
+    if (mustReadAlone === 1) continue;
     const { environmentId, nowMs } = named;
     const counters = readCounters(stored);
-    const written = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
-    const account = { ...written, lastSeq, features, due: [], periods: NO_PERIODS, recurringDueAtMs, counters };
+    const context = { environmentId, userId, accountId, nowMs, by: byOf(ctx) };
+    const account = { ...context, lastSeq, features, due: [], periods: NO_PERIODS, recurringDueAtMs, counters };
     users.set(userId, { account, balances: balances.get(userId) ?? [] });
   }
   return { users, rows };

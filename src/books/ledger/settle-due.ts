@@ -11,6 +11,7 @@ import type { TenantCtx } from "../../runtime.ts";
 import { noteMessages, wantedMessages } from "../../webhooks/outbox.ts";
 import { fromSteps, presentQuantities } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
+import { alertWrites } from "./alert-writes.ts";
 import type { PayingRow, SpendableBalance } from "./balance.ts";
 import { burnDown, type Payment } from "./burn-down.ts";
 import { keptJson } from "./counters.ts";
@@ -27,7 +28,6 @@ import {
 } from "./hold.ts";
 import type { Motion } from "./insert-entries.ts";
 import { ledgerMessageWrites, takingMessages } from "./insert-messages.ts";
-import { alertWrites } from "./judge-alerts.ts";
 import { type LedgerMessage, messagesAmong, reservationExpired, usageRecorded } from "./messages.ts";
 import { OwedPlan } from "./owed.ts";
 import { balancesOfPeriods } from "./plan-periods.ts";
@@ -35,25 +35,26 @@ import type { AccountAtRead } from "./read-account.ts";
 import { countPeriods, grantPeriods } from "./send.ts";
 import { reservedFirst, selectBalancesOfDue, spendableBalances } from "./spendable-balances.ts";
 
-/** The settlement of a due hold. `payment` has the debits of its charge, null if it is only returned. */
+/** The settlement of a due hold. */
 export interface SettledHold {
   readonly hold: DueHold;
+  /** Its charge and the debits that pay for it. Null if the hold is only returned. */
   readonly charged: { readonly charge: Charge; readonly payment: Payment<SpendableBalance> } | null;
   /** The owed amounts that its balances paid, after the charge. */
   readonly paid: readonly { readonly balanceId: string; readonly steps: number }[];
 }
 
 /**
- * Settles due holds in order of their ends: each is returned, charged if required (U15), and pays owed amounts (C21). A charge is
- * paid like a commit at the reservation's end: balances granted later do not pay, those that expired since do. Returns each
- * balance's final state once. Pure.
+ * Plans the settlement of due holds in order of their ends. Each hold is returned, charged if required (U15), and its balances pay
+ * what they owe (C21). A charge is paid like a commit at the reservation's end: balances granted later do not pay, but balances that
+ * expired since do. Returns each balance's final state once. Pure.
  */
 export function planDue<Row extends PayingRow>(
   rows: readonly Row[],
   due: readonly DueHold[],
 ): { readonly settled: readonly SettledHold[]; readonly rows: readonly Row[] } {
   const balances = new Map(rows.map((row) => [row.id, row]));
-  const add = (id: string, steps: number) => {
+  const addSteps = (id: string, steps: number) => {
     const row = balances.get(id);
     // A return to a revoked balance is taken back immediately (U9).
     if (row === undefined || row.revokedAtMs !== null) return;
@@ -61,13 +62,13 @@ export function planDue<Row extends PayingRow>(
   };
   const plan = new OwedPlan();
   const settled = due.map((hold): SettledHold => {
-    for (const { balanceId, amountSteps } of hold.legs) add(balanceId, amountSteps);
+    for (const { balanceId, amountSteps } of hold.legs) addSteps(balanceId, amountSteps);
     const charged = chargeOf(hold);
     const debited = new Map(charged?.payment.legs.map(({ balance, amountSteps }) => [balance.id, amountSteps]));
-    for (const [id, steps] of debited) add(id, -steps);
+    for (const [id, steps] of debited) addSteps(id, -steps);
     const paid = hold.legs.map(({ balanceId, amountSteps }) => {
       const steps = plan.pay(hold.owed, balanceId, amountSteps - (debited.get(balanceId) ?? 0));
-      add(balanceId, -steps);
+      addSteps(balanceId, -steps);
       return { balanceId, steps };
     });
     return { hold, charged, paid };
@@ -89,8 +90,8 @@ type Account = Omit<AccountAtRead, "lastSeq" | "recurringDueAtMs">;
 export const hasCharge = (due: readonly DueHold[]): boolean => due.some(({ charge }) => charge !== null);
 
 /**
- * Grants an account's due periods (R3), and returns or charges its due holds (U8, U15), in order of time and in a separate batch.
- * Sends nothing when there are none. Fails with a conflict when another write came first, or recorded an event with a charge's id.
+ * Grants an account's due periods (R3), and returns or charges its due holds (U8, U15), in order of time, in a batch of their own.
+ * Sends nothing if nothing is due. Fails with a conflict if another write came first, or recorded an event with a charge's id.
  */
 export async function settleDue(ctx: TenantCtx, account: Account): Promise<void> {
   try {
@@ -102,7 +103,7 @@ export async function settleDue(ctx: TenantCtx, account: Account): Promise<void>
   }
 }
 
-/** Whether a batch failed on the test quota because of its periods, which were planned within it. */
+/** Returns whether a batch failed on the test quota because of its periods, although their plan was within the quota. */
 export const isQuotaOfPeriods = (error: unknown, { periods }: Pick<Account, "periods">): boolean =>
   periods.newlyCounted > 0 && constraintOf(error) === "environments_test_quota";
 
@@ -120,7 +121,7 @@ async function settleAsPlanned(ctx: TenantCtx, account: Account): Promise<void> 
     return;
   }
   const { accountId, nowMs } = account;
-  assert(accountId !== null, "who has reservations has an account");
+  assert(accountId !== null, "a user with reservations has an account");
   const rows = await all(ctx.db, selectBalancesOfDue(ctx, { accountId }, { nowMs }));
   const { settled } = planDue([...rows, ...balancesOfPeriods(account.periods)], account.due);
   const statements: Statement[] = [];
@@ -144,7 +145,7 @@ async function sendSettlement(
 ): Promise<void> {
   const messages = wantedMessages(ctx, account.features, () => [
     ...periodMessages(account.userId, account.periods),
-    ...settled.map((one) => messageOf(account.userId, one)),
+    ...settled.map((settledHold) => messageOf(account.userId, settledHold)),
   ]);
   const settledIds = settled.map(({ hold }) => hold.id);
   const takings = takingMessages(ctx, account, settledIds);
@@ -163,7 +164,7 @@ async function sendSettlement(
   noteMessages(ctx, [...messages, ...messagesAmong(takings, all, rows), ...messagesAmong(alerts, all, rows)]);
 }
 
-/** The charges among settled holds. */
+/** Returns how the charges of settled holds change the user's credits. */
 function chargesOf(settled: readonly SettledHold[]): Motion[] {
   const eventIds = settled.flatMap(({ hold, charged }) => (charged === null ? [] : [hold.id]));
   if (eventIds.length === 0) return [];
@@ -177,13 +178,13 @@ function messageOf(userId: string, { hold, charged }: SettledHold): LedgerMessag
   return usageRecorded(userId, { eventId: hold.id, event, model, quantities, reservationId: hold.id, hasEntries });
 }
 
-/** The statements that settle some due holds. Events come before the entries of their debits. */
-function settlementOf(account: Account, some: readonly SettledHold[]): Statement[] {
+/** Returns the statements that settle some due holds. The events come before the entries of their debits. */
+function settlementOf(account: Account, holds: readonly SettledHold[]): Statement[] {
   const lessSteps = new Map<string, number>();
   const take = (balanceId: string, steps: number) =>
     lessSteps.set(balanceId, (lessSteps.get(balanceId) ?? 0) + steps).get(balanceId);
   const events: object[] = [];
-  const settlements = some.map(({ hold: { id, legs, counted }, charged, paid }): SettlementRow => {
+  const settlements = holds.map(({ hold: { id, legs, counted }, charged, paid }): SettlementRow => {
     for (const { balanceId, amountSteps } of legs) take(balanceId, -amountSteps);
     const payAll = () => {
       for (const { balanceId, steps } of paid) take(balanceId, steps);

@@ -25,7 +25,7 @@ import { type DueHold, dueFields, type Hold, isDue } from "./hold.ts";
 import { OwedPlan } from "./owed.ts";
 import { balancesOfPeriods, type PeriodPlan } from "./plan-periods.ts";
 
-/** Whether a balance can pay now. It repeats the condition of the partial index, so only balances that can pay are read. */
+/** Returns a condition: a balance can pay now. It repeats the condition of the partial index, so that only such balances are read. */
 export const isSpendable = (
   value: ValueOf<AtNow>,
   account: SQL,
@@ -67,8 +67,8 @@ export const selectUnderReference = accountQuery((value: ValueOf<OfReference>, a
 type AsOf = { asOfMs: number };
 
 /**
- * Balances as they were at a time, found by following each balance's entries backwards to the last one at that time. That entry says
- * whether the balance was revoked then; a payment may have restored it since.
+ * Returns the query for balances as they were at a time. It follows each balance's entries backwards to the last entry at that time,
+ * which also says whether the balance was revoked then. A payment may have restored the balance since.
  */
 function asOf(value: ValueOf<AsOf>, account: SQL, source: SQL, where: SQL | undefined) {
   const remainingSteps = sql<Steps>`entry.after`;
@@ -102,7 +102,7 @@ export const selectUnderReferenceAsOf = accountQuery((value: ValueOf<AsOf & OfRe
   asOf(value, account, byReference, isUnderReference(value, account)),
 );
 
-/** The most balances that cannot pay and are read. */
+/** The most balances that are read although they cannot pay. */
 const unspendableBalancesMax = 100;
 
 /** The newest balances that cannot pay now. */
@@ -140,7 +140,7 @@ export const selectBalancesUpTo = accountQuery((value: ValueOf<{ limit: number }
 
 type AtNow = { nowMs: number };
 
-/** Balances of which some reservations of the account hold credits. The plus makes SQLite search by id. */
+/** Returns a condition: some reservations of the account hold credits of a balance. Because of the plus, SQLite searches by id. */
 const isReservedBy = (account: SQL, reserving: SQL | undefined) => sql`+${creditBalances.accountId} = ${account}
   AND ${creditBalances.id} IN (
     SELECT leg.value ->> 'balanceId' FROM ${reservations}, json_each(${reservations.legs}) AS leg WHERE ${reserving}
@@ -152,12 +152,12 @@ const payingWhere = (condition: SQL) =>
     .from(creditBalances)
     .where(condition);
 
-/** The balances that can pay now, and those that due holds return to. Some may occur twice. */
+/** The balances that can pay now, and those to which due holds return. Some may occur twice. */
 export const selectPayingBalances = accountQuery((value: ValueOf<AtNow>, account) =>
   payingWhere(isSpendable(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
 );
 
-/** For a commit: also the balances that its reservation holds credits of. */
+/** The balances that a commit may debit: also those of which its reservation holds credits. */
 export const selectBalancesForCommit = accountQuery(
   (value: ValueOf<AtNow & { reservationId: string; environmentId: number }>, account) =>
     payingWhere(isSpendable(value, account))
@@ -172,7 +172,7 @@ export const selectBalancesForCommit = accountQuery(
       ),
 );
 
-/** Balances that can pay now, or could at the end of a due reservation that is charged (U15). */
+/** Returns a condition: a balance can pay now, or could pay at the end of a due reservation that is charged (U15). */
 const canPayOrBeCharged = (value: ValueOf<AtNow>, account: SQL) => sql`${creditBalances.accountId} = ${account}
   AND ${creditBalances.hasRemaining} = 1 AND ${creditBalances.expiresAtMs} > coalesce((
     SELECT min(${reservations.expiresAtMs}) FROM ${reservations}
@@ -189,7 +189,7 @@ export const selectBalancesOfDue = accountQuery((value: ValueOf<AtNow>, account)
   payingWhere(canPayOrBeCharged(value, account)).unionAll(payingWhere(isReservedBy(account, isDue(value, account)))),
 );
 
-/** The user's due holds, balance by balance, each with the balance that it returns to, even if that cannot pay. */
+/** The user's due holds, a row for each balance to which they return, even if it cannot pay. */
 export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
   drizzle
     .select({ ...dueFields(), ...fields(creditBalances, ...PAYING_FIELDS) })
@@ -205,7 +205,7 @@ export const selectDueLegs = accountQuery((value: ValueOf<AtNow>, account) =>
     ),
 );
 
-/** Each balance once, after `holds` are returned and have paid owed amounts. A revoked balance stays at 0 (U9). */
+/** Returns each balance once, after `holds` are returned and owed amounts are paid. A revoked balance stays at 0 (U9). */
 export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" | "revokedAtMs">>(
   rows: readonly Row[],
   holds: readonly (Hold & Partial<Pick<DueHold, "owed">>)[],
@@ -226,7 +226,7 @@ export function withReturns<Row extends Pick<PayingRow, "id" | "remainingSteps" 
   });
 }
 
-/** The balances that can pay at this time, in spending order (C13). */
+/** Returns the balances that can pay at a time, in spending order (C13). */
 export function spendableBalances(rows: readonly PayingRow[], atMs: number): SpendableBalance[] {
   return rows
     .filter((row) => row.revokedAtMs === null && row.expiresAtMs > atMs && row.remainingSteps > 0)
@@ -234,14 +234,14 @@ export function spendableBalances(rows: readonly PayingRow[], atMs: number): Spe
     .sort(spendingOrder);
 }
 
-/** A write's account, whose due periods are granted, and whose due holds are returned, before the write. */
+/** The due holds and periods that the batch of a write settles before the write itself. */
 interface DueOfAccount {
   readonly periods: PeriodPlan;
   readonly due: readonly DueHold[];
   readonly nowMs: number;
 }
 
-/** The balances that can pay for a write, in spending order (C13), once what is due is settled and `released` is returned. */
+/** Returns the balances that can pay for a write, in spending order (C13), after due holds and periods, and with `released` returned. */
 export function spendableAfterDue(
   rows: readonly PayingRow[],
   { periods, due, nowMs }: DueOfAccount,
@@ -250,8 +250,8 @@ export function spendableAfterDue(
   return spendableBalances(withReturns([...rows, ...balancesOfPeriods(periods)], [...due, ...released]), nowMs);
 }
 
-/** The balances of a hold first, then the others, each group in its previous order (U6). */
-export function reservedFirst(balances: readonly SpendableBalance[], own: Hold): SpendableBalance[] {
-  const reserved = new Set(own.legs.map((leg) => leg.balanceId));
+/** Returns the balances of a hold first, then the others, each group in its previous order (U6). */
+export function reservedFirst(balances: readonly SpendableBalance[], hold: Hold): SpendableBalance[] {
+  const reserved = new Set(hold.legs.map((leg) => leg.balanceId));
   return [...balances.filter(({ id }) => reserved.has(id)), ...balances.filter(({ id }) => !reserved.has(id))];
 }

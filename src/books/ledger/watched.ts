@@ -6,34 +6,34 @@ import { passesFilter } from "../amounts/match.ts";
 import { isOpen } from "./hold.ts";
 
 /**
- * The input of alerts (H5): the environment at `nowMs`, as the database is at this point of the batch. An expired balance that the
- * cron has not processed yet counts before and after a motion, so that a threshold crossed by both is reported once.
+ * The input of the evaluation of alerts (H5), which uses the database as it is at this point of the batch. An expired balance that the
+ * cron has not processed yet counts both before and after a motion, so that a threshold that both cross is reported once.
  */
 export interface Watch {
-  /** CTEs `watched (account)` and `motion (account, balance, delta, was_revoked)`: whose entries, and which. */
+  /** The CTEs `watched (account)` and `motion (account, balance, delta, was_revoked)`: the accounts and their entries. */
   readonly from: SQL;
   /** Whether the expiry of the balance `found` is processed now. */
   readonly expiresNow: SQL;
-  /** Whether the alert `judged` must be evaluated. */
-  readonly isAsked: SQL;
+  /** Whether the alert `evaluated` must be evaluated at all. */
+  readonly mustEvaluate: SQL;
 }
 
-/** The CTE `motion` of no entries. */
+/** The CTE `motion` without entries. */
 export const noMotion = sql`motion (account, balance, delta, was_revoked) AS (SELECT NULL, NULL, 0, 0 WHERE 0)`;
 
-/** CTEs that have columns of these tables. `judged` has more: see `watched`. */
+/** CTEs with columns of these tables. `evaluated` has more columns: see `watched`. */
 export const found = alias(creditBalances, "found");
-export const judged = alias(alerts, "judged");
+export const evaluated = alias(alerts, "evaluated");
 const balances = alias(creditBalances, "balances");
 const rules = alias(creditBalances, "rules");
 const watchedAlert = alias(alerts, "alert");
 
-/** A sum of steps that does not overflow: it is at most 8 * 10^18. */
+/** Returns SQL for a sum of steps that does not overflow: it is at most 8 * 10^18. */
 const sum = (steps: SQL): SQL => sql`(min(sum(${steps} / 1048576), 8000000000000) * 1048576 + sum(${steps} % 1048576))`;
 
-/** The threshold of the alert `judged`, rounded up to a step. No product is larger than what was issued. */
+/** Returns SQL for the threshold of the alert `evaluated`, rounded up to a step. No product is larger than the issued amount. */
 export function threshold(issued: SQL): SQL {
-  const { amountSteps, percentThousandths: percent } = judged;
+  const { amountSteps, percentThousandths: percent } = evaluated;
   return sql`iif(${percent} IS NULL, ${amountSteps},
     ${percent} * (${issued} / 100000) + (${percent} * (${issued} % 100000) + 99999) / 100000)`;
 }
@@ -45,15 +45,15 @@ const alertColumns = ({
   event,
   amountSteps,
   percentThousandths,
-}: typeof judged | typeof watchedAlert) => names(id, name, unit, event, amountSteps, percentThousandths);
+}: typeof evaluated | typeof watchedAlert) => names(id, name, unit, event, amountSteps, percentThousandths);
 
 /**
- * CTEs up to `judged`: a row for each account and alert, with the amounts before and after the motion and the issued amounts, both
- * for active balances (`live_…`) and including expired ones that the cron has not processed yet (`all_…`).
+ * Returns the CTEs that end with `evaluated`: a row for each account and alert, with the amounts before and after the motion and the
+ * issued amounts. `live_…` counts active balances; `all_…` also expired balances that the cron has not processed yet.
  */
 export function watched(
   value: ValueOf<{ environmentId: number; nowMs: number }>,
-  { from, expiresNow, isAsked }: Watch,
+  { from, expiresNow, mustEvaluate }: Watch,
 ): SQL {
   const { doneExpiresAtMs, doneAccountId, doneGrantSeq } = expiryNotices;
   return sql`
@@ -98,21 +98,21 @@ export function watched(
     UNION ALL SELECT '', NULL, NULL, NULL, 1, NULL
   ),
   covered AS MATERIALIZED (
-    SELECT ${judged}.*, ${rules.unit} AS of_unit, ${rules.matches} AS of_matches
-    FROM ${watchedAlert} AS ${judged} CROSS JOIN ${rules}
-    WHERE ${isAsked} AND coalesce(${judged.unit}, ${rules.unit}) = ${rules.unit}
-      AND (${judged.event} IS NULL OR ${passesFilter(judged.event, rules.matches)})
+    SELECT ${evaluated}.*, ${rules.unit} AS of_unit, ${rules.matches} AS of_matches
+    FROM ${watchedAlert} AS ${evaluated} CROSS JOIN ${rules}
+    WHERE ${mustEvaluate} AND coalesce(${evaluated.unit}, ${rules.unit}) = ${rules.unit}
+      AND (${evaluated.event} IS NULL OR ${passesFilter(evaluated.event, rules.matches)})
   ),
-  ${judged} AS (
-    SELECT balances.account, ${judged.id}, ${judged.name}, ${judged.unit}, ${judged.amountSteps}, ${judged.percentThousandths},
+  ${evaluated} AS (
+    SELECT balances.account, ${evaluated.id}, ${evaluated.name}, ${evaluated.unit}, ${evaluated.amountSteps}, ${evaluated.percentThousandths},
       ${sum(sql`balances.is_live * balances.before`)} AS live_before,
       ${sum(sql`balances.is_live * balances.after`)} AS live_after,
       ${sum(sql`(balances.is_live AND balances.before > 0) * balances.initial`)} AS live_issued,
       ${sum(sql`balances.before`)} AS all_before, ${sum(sql`balances.after`)} AS all_after,
       ${sum(sql`(balances.before > 0) * balances.initial`)} AS all_issued,
       ${sum(sql`(balances.is_live AND balances.after > 0) * balances.initial`)} AS issued_after
-    FROM covered AS ${judged}
-    CROSS JOIN ${balances} ON ${balances.unit} = judged.of_unit AND ${balances.matches} = judged.of_matches
-    GROUP BY balances.account, ${judged.id}
+    FROM covered AS ${evaluated}
+    CROSS JOIN ${balances} ON ${balances.unit} = evaluated.of_unit AND ${balances.matches} = evaluated.of_matches
+    GROUP BY balances.account, ${evaluated.id}
   )`;
 }

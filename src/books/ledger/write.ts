@@ -12,16 +12,16 @@ import { send } from "./send.ts";
 import { hasCharge, isQuotaOfPeriods, settleDue } from "./settle-due.ts";
 
 /**
- * The only way to write for a user: read, decide, send one batch, and repeat all of it on a conflict. A verb supplies its reads and
- * its decision. Due holds are returned (U8) or charged (U15) here, even if the verb refuses or finds a replay. See
- * docs/architecture.md.
+ * A verb's part of a write for a user: its reads and its decision. `writeForUser` is the only way to write for a user: it reads,
+ * decides, sends one batch, and repeats all of it on a conflict. It also returns (U8) or charges (U15) due holds, even if the verb
+ * refuses or finds a replay. See docs/architecture.md.
  */
 export interface UserWrite<Reads extends readonly Statement[], Answer> extends AccountRead<Reads> {
-  /** Pure, except for ids that were created before. Throws a `PurserError` to refuse. */
+  /** Pure, except that it may use ids that were created before. Throws a `PurserError` to refuse. */
   readonly decide: (found: RowsOf<Reads>, account: AccountAtRead) => Decision<Answer>;
-  /** The rows that `read` would find, from this isolate's memory. Null when they are not in memory. */
+  /** Returns the rows that `read` would find, from this isolate's memory. Null when they are not in memory. */
   readonly recall?: (state: AccountState) => RowsOf<Reads> | null;
-  /** All balances that may be able to pay, from the read rows. They are remembered. */
+  /** Returns all balances that may be able to pay, from the rows that `read` found. They are remembered. */
   readonly balances?: (found: RowsOf<Reads>) => readonly PayingRow[];
   /** Rows that were read before, together with other users. The first attempt uses them instead of memory or a read. */
   readonly readBefore?: ReadResult<Reads> | undefined;
@@ -39,8 +39,8 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   verb: UserWrite<Reads, Answer>,
 ): Promise<Answer | null> {
   let { readBefore } = verb;
-  const onMemory = readBefore === undefined ? await writeOnMemory(ctx, verb) : null;
-  if (onMemory !== null) return onMemory.answer;
+  const fromMemory = readBefore === undefined ? await writeFromMemory(ctx, verb) : null;
+  if (fromMemory !== null) return fromMemory.answer;
   let refusal: PurserError | null = null;
   return attempt(ctx, async () => {
     const { account, found } = readBefore ?? (await readAfterCharges(ctx, verb));
@@ -57,23 +57,23 @@ export async function writeForUser<const Reads extends readonly Statement[], Ans
   });
 }
 
-/** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Returns whether there may be more. */
+/** Grants a user's first due periods, and returns or charges the first due holds, for the cron. Returns whether more may be due. */
 export async function settleDueHolds(ctx: TenantCtx, user: User): Promise<boolean> {
   return attempt(ctx, async () => {
     const { account } = await readAccount(ctx, { user, read: () => [] });
     if (account === null) return false;
     await settleDue(ctx, account);
-    return mayHaveMore(account);
+    return mayHaveMoreDue(account);
   });
 }
 
-const mayHaveMore = ({ due, periods }: AccountAtRead): boolean =>
+const mayHaveMoreDue = ({ due, periods }: AccountAtRead): boolean =>
   due.length >= DUE_HOLDS_MAX || periods.nextMs !== null;
 
-/** Reads for a verb. First it settles charges (U15) and all due holds beyond those that a read returns, in order. */
+/** Reads for a verb. Before that, settles charges (U15), and due holds and periods as long as one batch cannot settle them all. */
 async function readAfterCharges<const Reads extends readonly Statement[]>(ctx: TenantCtx, verb: AccountRead<Reads>) {
   let reading = await readAccount(ctx, verb);
-  while (reading.account !== null && (hasCharge(reading.account.due) || mayHaveMore(reading.account))) {
+  while (reading.account !== null && (hasCharge(reading.account.due) || mayHaveMoreDue(reading.account))) {
     await settleDue(ctx, reading.account);
     reading = await readAccount(ctx, verb);
   }
@@ -97,7 +97,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
     return await send(ctx, account, decision, { before: stateBeforeOf(ctx, verb, account, found), isOld });
   } catch (error) {
     const constraint = constraintOf(error);
-    // Whether a period or the verb made the balances too many shows when the periods are alone.
+    // Either the periods or the verb issued too many balances. Granting the periods first tells which.
     if (constraint === "credit_balances_bounded" && account.periods.periods.length > 0) {
       await settleDue(ctx, account);
       throw new RetryAttempt("The due periods were settled first.", { cause: error });
@@ -110,7 +110,7 @@ async function decideAndSend<const Reads extends readonly Statement[], Answer>(
   }
 }
 
-/** The account's state when the write was decided. Null when it is not complete enough for memory. */
+/** Returns the account's state when the write was decided. Null when it is too incomplete to be remembered. */
 function stateBeforeOf<const Reads extends readonly Statement[]>(
   ctx: TenantCtx,
   verb: Pick<UserWrite<Reads, unknown>, "user" | "balances">,
@@ -127,8 +127,8 @@ function stateBeforeOf<const Reads extends readonly Statement[]>(
   return memoryOf(ctx).find(ctx.environment, verb.user, account.nowMs);
 }
 
-/** Writes in one trip, planned on memory. Null when memory is not enough, or on a conflict. Never refuses or replays. */
-async function writeOnMemory<const Reads extends readonly Statement[], Answer>(
+/** Writes in one trip, planned from memory. Returns null when memory is not enough, or on a conflict. Never refuses or replays. */
+async function writeFromMemory<const Reads extends readonly Statement[], Answer>(
   ctx: TenantCtx,
   verb: UserWrite<Reads, Answer>,
 ): Promise<Result<Answer> | null> {

@@ -19,8 +19,8 @@ import {
 import type { UsageLimitOutput } from "./responses.ts";
 import { type ChangeLimitInput, readAmount } from "./schemas.ts";
 
-const standing = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
-const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, standing(value)));
+const isStandingLimit = (value: ValueOf<LimitKey>) => and(ofLimitKey(value), eq(usageLimits.isDeleted, false));
+const auditLimitChanged = insertAuditEntry<LimitKey>((value) => hasRow(usageLimits, isStandingLimit(value)));
 const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "nameKey" | "amountSteps">>) =>
   drizzle
     .update(usageLimits)
@@ -29,7 +29,7 @@ const updateLimit = query((value: ValueOf<LimitKey & Pick<LimitRow, "name" | "na
       nameKey: value("nameKey", usageLimits.nameKey),
       amountSteps: value("amountSteps", usageLimits.amountSteps),
     })
-    .where(standing(value)),
+    .where(isStandingLimit(value)),
 );
 
 /** Changes the given fields of a usage limit. A new amount applies to the usage so far (Q1). Throws `not_found` and `invalid_request`. */
@@ -41,9 +41,9 @@ export async function changeLimit(
 ): Promise<UsageLimitOutput> {
   const { mode, ...row } = await requireLimit(admin, appId, limitId);
   if (row.isDeleted) throw unknownLimit();
-  const read = amount === undefined ? { steps: row.amountSteps } : readAmount(row.unit, amount);
-  if ("flaw" in read) throw invalid("amount", read.flaw);
-  const next = { ...row, name: name ?? row.name, amountSteps: read.steps };
+  const newAmount = amount === undefined ? { steps: row.amountSteps } : readAmount(row.unit, amount);
+  if ("flaw" in newAmount) throw invalid("amount", newAmount.flaw);
+  const next = { ...row, name: name ?? row.name, amountSteps: newAmount.steps };
   const changed = [
     ...(next.name === row.name ? [] : ["name"]),
     ...(next.amountSteps === row.amountSteps ? [] : ["amount"]),
@@ -70,7 +70,7 @@ const COUNTERS_A_STEP = 10_000;
 const STEPS_MAX = 100;
 
 const markDeleted = query((value: ValueOf<LimitKey>) =>
-  drizzle.update(usageLimits).set({ isDeleted: true }).where(standing(value)),
+  drizzle.update(usageLimits).set({ isDeleted: true }).where(isStandingLimit(value)),
 );
 /** Deletes some counters of a deleted limit. They no longer change, because a write with the old limits fails on its features. */
 const deleteCounters = query((value: ValueOf<LimitKey>) => {

@@ -40,22 +40,22 @@ export function presentLimit({ id, name, matches, unit, amountSteps, every, crea
 export const ofLimitKey = (value: ValueOf<LimitKey>) =>
   and(eq(usageLimits.environmentId, value("environmentId")), eq(usageLimits.id, value("limitId")));
 /** Written without a bound value, so that SQLite uses the partial index of names. */
-const stands = sql`${usageLimits.isDeleted} = 0`;
+const isNotDeleted = sql`${usageLimits.isDeleted} = 0`;
 
-const knownLimits = () => {
+const limitsJson = () => {
   const { id, name, matches, unit, amountSteps, every, environmentId, ordinal } = usageLimits;
   return sql`(
     SELECT json_group_array(json_object('id', ${id}, 'name', ${name}, 'matches', json(${matches}), 'unit', ${unit},
       'amountSteps', ${amountSteps}, 'every', ${every}) ORDER BY ${ordinal})
-    FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${stands}
+    FROM ${usageLimits} WHERE ${environmentId} = ${environments.id} AND ${isNotDeleted}
   )`;
 };
 
 /** Copies an environment's limits into its features. Send it in the batch that changes the limits. */
 export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
   const before = sql`coalesce(${environments.features}, '{}')`;
-  const features = sql`nullif(iif(${knownLimits()} = '[]', json_remove(${before}, '$.limits'),
-    json_set(${before}, '$.limits', json(${knownLimits()}))), '{}')`;
+  const features = sql`nullif(iif(${limitsJson()} = '[]', json_remove(${before}, '$.limits'),
+    json_set(${before}, '$.limits', json(${limitsJson()}))), '{}')`;
   return drizzle
     .update(environments)
     .set({ features })
@@ -64,10 +64,10 @@ export const syncLimits = query((value: ValueOf<{ environmentId: number }>) => {
 
 const LIMITS_MAX = 20;
 const ofEnvironment = (value: ValueOf<{ environmentId: number }>) =>
-  and(eq(usageLimits.environmentId, value("environmentId")), stands);
+  and(eq(usageLimits.environmentId, value("environmentId")), isNotDeleted);
 
 // The second condition lets a repeated batch find its own limit.
-const isPossible = (value: ValueOf<LimitKey>) => {
+const mayCreateLimit = (value: ValueOf<LimitKey>) => {
   const count = scalar(
     drizzle
       .select(computed({ count: sql<number>`count(*)` }))
@@ -77,7 +77,7 @@ const isPossible = (value: ValueOf<LimitKey>) => {
   return sql`${count} < ${LIMITS_MAX} AND ${not(hasRow(usageLimits, ofLimitKey(value)))}`;
 };
 
-const auditCreated = insertAuditEntry<LimitKey>(isPossible);
+const auditCreated = insertAuditEntry<LimitKey>(mayCreateLimit);
 type NewLimit = LimitKey &
   Pick<LimitRow, "name" | "nameKey" | "matches" | "unit" | "every"> & { amount: number; nowMs: number };
 const insertLimit = query((value: ValueOf<NewLimit>) =>
@@ -97,14 +97,14 @@ const insertLimit = query((value: ValueOf<NewLimit>) =>
       every: value("every"),
       createdAtMs: asInteger(value("nowMs")),
     },
-    sql`WHERE ${isPossible(value)}`,
+    sql`WHERE ${mayCreateLimit(value)}`,
   ),
 );
 const selectLimit = query((value: ValueOf<LimitKey>) =>
   drizzle.select(fields(usageLimits)).from(usageLimits).where(ofLimitKey(value)),
 );
 
-/** `invalid_request` when another limit of the environment has the name. Returns any other error unchanged. */
+/** Returns `invalid_request` if an error means that another limit of the environment has the name; otherwise the error itself. */
 export function nameTaken(error: unknown): unknown {
   if (constraintOf(error) !== "usage_limits_name_key") return error;
   return invalid("name", "must be unique: another usage limit of this mode has it");
@@ -122,7 +122,7 @@ export async function createLimit(
   const environmentId = environment.id;
   const key = { environmentId, limitId };
   const amount = toSteps(unit, input.amount);
-  assert(amount !== null, "the schema refuses an amount that is no whole number of steps");
+  assert(amount !== null, "the schema accepts only a whole number of steps");
   const auditEntry = newAuditEntry(admin, { appId, action: "usage_limit.created", target: limitId, details: { mode } });
   const nowMs = timesOf(environment.clock, admin).now();
   const [, , , [row]] = await batch(admin.db, [
@@ -164,7 +164,7 @@ const selectOwnLimit = query((value: ValueOf<{ appId: string; limitId: string }>
     ),
 );
 
-/** An application's usage limit, even if it is being deleted. Throws `not_found`. */
+/** Returns an application's usage limit, even while it is being deleted. Throws `not_found`. */
 export async function requireLimit(
   root: SystemCtx,
   appId: string,

@@ -24,22 +24,25 @@ import type { Counter } from "../ledger/counters.ts";
 import { replay, writeAll } from "../ledger/decision.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { limitsOf, standingOf, type UsageLimit } from "./judge.ts";
+import { limitsOf, standingOf, type UsageLimit } from "./count-usage.ts";
 import { unknownLimit } from "./limits.ts";
 import type { UserLimitOutput, UserLimitsOutput } from "./responses.ts";
 import { type OwnAmountInput, readAmount } from "./schemas.ts";
 
-type OwnAmount = { limitId: string; hasOwn: number; own: number | null };
+type OwnAmount = { limitId: string; hasOwnAmount: number; ownAmountSteps: number | null };
 
 const upsertAmount = query((value: ValueOf<WriteContext & OwnAmount>) => {
-  const own = { hasOwnAmount: asInteger(value("hasOwn")), ownAmountSteps: asInteger(value("own")) };
+  const ownAmount = {
+    hasOwnAmount: asInteger(value("hasOwnAmount")),
+    ownAmountSteps: asInteger(value("ownAmountSteps")),
+  };
   const insert = insertFrom(
     usageCounters,
     {
       environmentId: asInteger(value("environmentId")),
       limitId: value("limitId"),
       accountId: accountOfWrite(value),
-      ...own,
+      ...ownAmount,
     },
     sql`WHERE 1`,
   );
@@ -53,15 +56,15 @@ const upsertAmount = query((value: ValueOf<WriteContext & OwnAmount>) => {
   )}`;
 });
 
-function requireKnown({ features }: AccountAtRead, limitId: string): UsageLimit {
+function requireLimitOf({ features }: AccountAtRead, limitId: string): UsageLimit {
   const limit = limitsOf(features).find(({ id }) => id === limitId);
   if (limit === undefined) throw unknownLimit();
   return limit;
 }
 
 /**
- * Sets a user's own amount of a limit, or makes them unlimited (Q2), with immediate effect on the current window. Makes the id a
- * user. Throws `not_found` and `invalid_request`.
+ * Sets a user's own amount of a limit, or makes the user unlimited (Q2). It applies to the current window at once. An id without a
+ * user becomes a user. Throws `not_found` and `invalid_request`.
  */
 export function setOwnAmount(
   ctx: TenantCtx,
@@ -70,9 +73,9 @@ export function setOwnAmount(
 ): Promise<UserLimitOutput> {
   return changeOwnAmount(ctx, limitId, userId, ({ unit }) => {
     if (amount === null) return { hasOwnAmount: 1, ownAmountSteps: null };
-    const read = readAmount(unit, amount);
-    if ("flaw" in read) throw invalid("amount", read.flaw);
-    return { hasOwnAmount: 1, ownAmountSteps: read.steps };
+    const ownAmount = readAmount(unit, amount);
+    if ("flaw" in ownAmount) throw invalid("amount", ownAmount.flaw);
+    return { hasOwnAmount: 1, ownAmountSteps: ownAmount.steps };
   });
 }
 
@@ -85,27 +88,27 @@ async function changeOwnAmount(
   ctx: TenantCtx,
   limitId: string,
   userId: string,
-  ownOf: (limit: UsageLimit) => Pick<Counter, "hasOwnAmount" | "ownAmountSteps">,
+  ownAmountOf: (limit: UsageLimit) => Pick<Counter, "hasOwnAmount" | "ownAmountSteps">,
 ): Promise<UserLimitOutput> {
   const output = await writeForUser(ctx, {
     user: { userId },
     read: () => [],
     decide: (_, account) => {
-      const limit = requireKnown(account, limitId);
-      const own = ownOf(limit);
+      const limit = requireLimitOf(account, limitId);
+      const ownAmount = ownAmountOf(limit);
       const before = account.counters?.get(limitId) ?? {
         ...{ limitId, windowMs: 0, usedSteps: 0 as Steps, hasOwnAmount: 0 as const, ownAmountSteps: null },
       };
       const returned = account.due
         .flatMap(({ counted }) => counted)
-        .filter((one) => one.limitId === limitId && one.windowMs === before.windowMs)
+        .filter((count) => count.limitId === limitId && count.windowMs === before.windowMs)
         .reduce((sum, { steps }) => sum + steps, 0);
-      const after = { ...before, ...own, usedSteps: Math.max(0, before.usedSteps - returned) as Steps };
+      const after = { ...before, ...ownAmount, usedSteps: Math.max(0, before.usedSteps - returned) as Steps };
       const answer = presentUserLimit(limit, after, account.nowMs);
-      const isSame = own.hasOwnAmount === before.hasOwnAmount && own.ownAmountSteps === before.ownAmountSteps;
-      if (isSame) return replay(answer);
-      const values = { limitId, hasOwn: own.hasOwnAmount, own: own.ownAmountSteps };
-      return writeAll([upsertAmount({ ...writingValues(account), ...values })], () => answer, {
+      const isUnchanged =
+        ownAmount.hasOwnAmount === before.hasOwnAmount && ownAmount.ownAmountSteps === before.ownAmountSteps;
+      if (isUnchanged) return replay(answer);
+      return writeAll([upsertAmount({ ...writingValues(account), limitId, ...ownAmount })], () => answer, {
         audit: { action: "usage_limit.amount_set", target: limitId },
         changes: { entries: [] },
       });
@@ -173,12 +176,12 @@ export const limitOf = ({ matches, ...row }: UserLimitRow): UsageLimit => ({
 function presentUserLimit(limit: UsageLimit, counter: Counter | undefined, nowMs: number): UserLimitOutput {
   const { id: limitId, name, unit, every } = limit;
   const { usedSteps, amountSteps, resetsAtMs } = standingOf(limit, counter, nowMs);
-  const remaining = (of: Steps) => fromSteps(unit, Math.max(0, of - usedSteps) as Steps);
+  const remainingOf = (steps: Steps) => fromSteps(unit, Math.max(0, steps - usedSteps) as Steps);
   return {
     ...{ limitId, name, matches: [...limit.matches], unit, every },
     amount: amountSteps === null ? null : fromSteps(unit, amountSteps),
     used: fromSteps(unit, usedSteps),
-    remaining: amountSteps === null ? null : remaining(amountSteps),
+    remaining: amountSteps === null ? null : remainingOf(amountSteps),
     resetsAt: iso(resetsAtMs),
   };
 }

@@ -19,10 +19,10 @@ import { presentRecurring, recurringNotFound, type StoredRecurring, selectRecurr
 import type { RecurringOutput } from "./responses.ts";
 import type { CancelRecurringInput } from "./schemas.ts";
 
-type OfRecurring = { from: string; to: string; nowMs: number };
+type UnexpiredSearch = { from: string; to: string; nowMs: number };
 
 /** The balances of a recurring grant that are neither revoked nor expired. */
-const selectLiving = accountQuery((value: ValueOf<OfRecurring>, account) => {
+const selectUnexpired = accountQuery((value: ValueOf<UnexpiredSearch>, account) => {
   const { accountId, externalRef, revokedAtMs, expiresAtMs } = creditBalances;
   return drizzle
     .select(fields(creditBalances, "id"))
@@ -40,8 +40,8 @@ const selectLiving = accountQuery((value: ValueOf<OfRecurring>, account) => {
 });
 
 /**
- * Ends a recurring grant, so that no further period begins (R4). `now` also revokes its balances that have not expired, with the
- * reason as the entries' note. A repeat changes nothing. Throws `not_found`.
+ * Ends a recurring grant, so that no further period begins (R4). If `at` is `now`, also revokes its balances that have not expired;
+ * the note of these entries is the reason. A repeat changes nothing. Throws `not_found`.
  */
 export async function cancelRecurring(
   ctx: TenantCtx,
@@ -54,34 +54,34 @@ export async function cancelRecurring(
     read: (nowMs) => [
       selectRecurring(ctx, recurringId),
       // `;` is the character after `:`, so this range has all references with the prefix.
-      selectLiving(ctx, { recurringId }, { from: `${reference}:`, to: `${reference};`, nowMs }),
+      selectUnexpired(ctx, { recurringId }, { from: `${reference}:`, to: `${reference};`, nowMs }),
     ],
-    decide: ([[found], living], account): Decision<RecurringOutput> => {
+    decide: ([[found], unexpired], account): Decision<RecurringOutput> => {
       assert(found !== undefined, "the account was found by this recurring grant");
       const { pack: _, ...stored } = found;
       const row = withChange(stored, account.periods.changes);
-      const now = at === "now" ? revokeAll(account, recurringId, living) : [];
-      const isDone = row.state === "ended" && (at === "period_end" || row.finalN === 0) && now.length === 0;
+      const takings = at === "now" ? takingsOfAll(account, recurringId, unexpired) : [];
+      const isDone = row.state === "ended" && (at === "period_end" || row.finalN === 0) && takings.length === 0;
       const answer = (shown: StoredRecurring) => presentRecurring(account.userId, shown, account.nowMs);
       if (isDone) return replay(answer(row));
       // `now` also ends the current period.
       const finalN = at === "now" ? 0 : row.lastN;
       const after = { ...row, state: "ended", reason: null, nextAtMs: null, finalN } as const;
-      const balanceIds = JSON.stringify(now.map(({ balanceId }) => balanceId));
-      const takings = [
+      const balanceIds = JSON.stringify(takings.map(({ balanceId }) => balanceId));
+      const revokes = [
         guardNoneRevoked({ balanceIds }),
-        insertTakings(account, now, { cause: "revoke", note: reason ?? null }),
+        insertTakings(account, takings, { cause: "revoke", note: reason ?? null }),
       ];
       return writeAll(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId, finalN }]),
-          ...(now.length > 0 ? takings : []),
+          ...(takings.length > 0 ? revokes : []),
         ],
         () => answer(after),
         {
           audit: { action: "recurring.cancelled", target: recurringId, details: { at } },
           messages: () =>
-            now.map((_, index) => entryWritten("credits.revoked", account.userId, now.length - 1 - index)),
+            takings.map((_, index) => entryWritten("credits.revoked", account.userId, takings.length - 1 - index)),
         },
       );
     },
@@ -90,9 +90,9 @@ export async function cancelRecurring(
   return cancelled;
 }
 
-function revokeAll({ periods }: AccountAtRead, recurringId: string, living: readonly { readonly id: string }[]) {
+function takingsOfAll({ periods }: AccountAtRead, recurringId: string, unexpired: readonly { readonly id: string }[]) {
   const due = periods.periods.filter((period) => period.recurringId === recurringId);
-  return [...living, ...due.flatMap(({ grant }) => grant.balances)].map(({ id }) => ({
+  return [...unexpired, ...due.flatMap(({ grant }) => grant.balances)].map(({ id }) => ({
     balanceId: id,
     dueSteps: 0 as Steps,
     revokes: true,
@@ -115,12 +115,12 @@ function changeOf(
   };
 }
 
-const isAs = (stored: StoredRecurring, { state, lastN, nextAtMs }: StoredRecurring): boolean =>
+const isSameState = (stored: StoredRecurring, { state, lastN, nextAtMs }: StoredRecurring): boolean =>
   stored.state === state && stored.lastN === lastN && stored.nextAtMs === nextAtMs;
 
 /**
- * Resumes a suspended recurring grant with the current period, or ends it when no period is left (R4). Throws the refusal that
- * suspended it if that still applies, `invalid_request` if it is not suspended, and `not_found`.
+ * Resumes a suspended recurring grant with the current period, or ends it if no period is left (R4). Throws the refusal that
+ * suspended it if it still applies, `invalid_request` if the grant is not suspended, and `not_found`.
  */
 export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Promise<RecurringOutput> {
   // The change that an earlier attempt of this call sent. Its response may have been lost.
@@ -132,21 +132,23 @@ export async function resumeRecurring(ctx: TenantCtx, recurringId: string): Prom
       assert(found !== undefined, "the account was found by this recurring grant");
       const { pack: packJson, ...stored } = found;
       const row = withChange(stored, account.periods.changes);
-      if (sent !== null && isAs(stored, sent)) return replay(presentRecurring(account.userId, sent, account.nowMs));
-      if (row.state !== "suspended") throw invalid("recurringId", `must be suspended, and is ${row.state}`);
+      if (sent !== null && isSameState(stored, sent))
+        return replay(presentRecurring(account.userId, sent, account.nowMs));
+      if (row.state !== "suspended")
+        throw invalid("recurringId", `must be a suspended recurring grant; this one is ${row.state}`);
       const { anchorMs, every, endsAtMs } = row;
-      const running = periodAt(anchorMs, every, account.nowMs);
-      const lastN = Math.max(row.lastN, Math.min(running, lastPeriod(anchorMs, every, endsAtMs) + 1) - 1);
-      const again = { ...row, pack: readPackJson(packJson), lastN };
-      if (running <= lastPeriod(anchorMs, every, endsAtMs)) grantOfPeriod(ctx.environment, again, running);
-      const plan = planPeriods(ctx.environment, [again], { nowMs: account.nowMs, quota: null, isWhole: true });
+      const currentN = periodAt(anchorMs, every, account.nowMs);
+      const lastN = Math.max(row.lastN, Math.min(currentN, lastPeriod(anchorMs, every, endsAtMs) + 1) - 1);
+      const resumable = { ...row, pack: readPackJson(packJson), lastN };
+      if (currentN <= lastPeriod(anchorMs, every, endsAtMs)) grantOfPeriod(ctx.environment, resumable, currentN);
+      const plan = planPeriods(ctx.environment, [resumable], { nowMs: account.nowMs, quota: null, isWhole: true });
       const after = withChange(row, plan.changes);
       sent = after;
       return writeAll(
         [
           ...changeRecurring([{ ...changeOf(row, after), accountId: account.accountId }]),
           ...countBalances(ctx, plan.newlyCounted),
-          ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, raises: true })),
+          ...insertPeriods(account, plan.periods).map((insert) => moving(insert, { entries: 0, raises: true })),
         ],
         () => {
           for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);

@@ -36,21 +36,21 @@ const stampedFields = [
 /** The most recurring grants of a user that have not ended (R5). */
 const RECURRING_MAX = 100;
 
-type Made = Outcome<RecurringOutput> & { readonly warning: Warning | null };
+type CreatedRecurring = Outcome<RecurringOutput> & { readonly warning: Warning | null };
 
 /**
- * Creates a recurring grant, and grants its due periods (R1, R2). A caller's own `recurringId` makes it idempotent. Throws the errors
- * of a grant, `invalid_request` for an anchor more than a year away, an end before the start, or too many recurring grants, and
- * `idempotency_conflict`.
+ * Creates a recurring grant, and grants its due periods (R1, R2). If the caller sends a `recurringId`, the call is idempotent. Throws
+ * the errors of a grant, `invalid_request` for an anchor more than a year away, an end before the start, or too many recurring
+ * grants, and `idempotency_conflict`.
  */
 export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInput): Promise<Outcome<RecurringOutput>> {
   const { recurringId = ctx.newId("rec_"), ...body } = input;
   const stamp = await stampRequest(ctx, ["recurring"], body, stampedFields);
   const idSeed = ctx.newId("");
-  const made = await writeForUser(ctx, {
+  const creation = await writeForUser(ctx, {
     user: { userId: body.userId },
     read: () => [selectRecurring(ctx, recurringId), selectPack(ctx, body.packId)],
-    decide: ([[stored], packs], account): Decision<Made> => {
+    decide: ([[stored], packs], account): Decision<CreatedRecurring> => {
       if (stored !== undefined) return replay(answerRepeat(body, stored, stamp));
       return decideCreate(ctx, { recurringId, body, stamp, idSeed, packs }, account);
     },
@@ -58,8 +58,8 @@ export async function createRecurring(ctx: TenantCtx, input: CreateRecurringInpu
   }).catch(async (error: unknown) => {
     throw await withNearestPacks(ctx, body.packId, error);
   });
-  assert(made !== null, "a user named by id is never unknown");
-  const { warning, ...outcome } = made;
+  assert(creation !== null, "a user named by id is never unknown");
+  const { warning, ...outcome } = creation;
   if (warning !== null) warn(ctx, warning);
   return outcome;
 }
@@ -76,7 +76,7 @@ function decideCreate(
   ctx: TenantCtx,
   { recurringId, body, stamp, idSeed, packs }: Creation,
   account: AccountAtRead,
-): Decision<Made> {
+): Decision<CreatedRecurring> {
   const { every, startsAt = account.nowMs, endsAt = null } = body;
   checkTimes(startsAt, endsAt, account.nowMs);
   const pack = choosePack(body.packId, packs);
@@ -100,17 +100,17 @@ function decideCreate(
   };
   grantOfPeriod(ctx.environment, row, 1);
   const plan = planPeriods(ctx.environment, [row], { nowMs: account.nowMs, quota: null, isWhole: true });
-  const made = asCreated(row);
-  const { pack: _, accountId: __, ordinal: ___, ...stored } = { ...row, ...made };
+  const created = asCreated(row);
+  const { pack: _, accountId: __, ordinal: ___, ...stored } = { ...row, ...created };
   return writeAll(
     [
       insertRecurring({ ...writingValues(account), ...stored }),
       ...countBalances(ctx, balances.length),
-      ...insertPeriods(account, plan.periods).map((one) => moving(one, { entries: 0, raises: true })),
+      ...insertPeriods(account, plan.periods).map((insert) => moving(insert, { entries: 0, raises: true })),
     ],
     () => {
       for (const { grant } of plan.periods) countGranted(ctx, grant, account.nowMs);
-      const output = presentRecurring(body.userId, made, account.nowMs);
+      const output = presentRecurring(body.userId, created, account.nowMs);
       return { output, replayed: false, warning: recurringWarning(body, { quantity }) };
     },
     {
@@ -120,20 +120,20 @@ function decideCreate(
   );
 }
 
-/** Returns the warning about a quantity for a pack with items (W16), which the stored grant does not have. */
+/** Returns the warning about a quantity that was sent for a pack with items (W16). The stored grant has no quantity then. */
 function recurringWarning({ quantity }: Creation["body"], stored: Pick<StoredRecurring, "quantity">): Warning | null {
   return stored.quantity === null && typeof quantity === "number" ? "quantity_disregarded" : null;
 }
 
-function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: Stamp): Made {
-  const whose = compareStamp(stored.requestHash, stamp);
-  if (whose === "other") {
-    const message = "Another recurring grant was made under this id.";
+function answerRepeat(body: Creation["body"], stored: StoredRecurring, stamp: Stamp): CreatedRecurring {
+  const comparison = compareStamp(stored.requestHash, stamp);
+  if (comparison === "other") {
+    const message = "Another recurring grant was created with this id.";
     throw idempotencyConflict(message, "recurringId", stored.requestHash, stamp);
   }
   // Repeats the first response.
   const output = presentRecurring(body.userId, asCreated(stored), stored.createdAtMs);
-  return { output, replayed: whose === "replay", warning: recurringWarning(body, stored) };
+  return { output, replayed: comparison === "replay", warning: recurringWarning(body, stored) };
 }
 
 function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): void {
@@ -145,7 +145,7 @@ function checkTimes(startsAt: number, endsAt: number | null, nowMs: number): voi
 }
 
 function tooManyRecurring(): PurserError {
-  const message = `A user has at most ${RECURRING_MAX} recurring grants that have not ended. Cancel one, or make one of a larger pack.`;
+  const message = `A user has at most ${RECURRING_MAX} recurring grants that have not ended. Cancel one, or create one of a larger pack.`;
   return new PurserError("invalid_request", message, { param: "userId", details: { limit: RECURRING_MAX } });
 }
 

@@ -7,31 +7,31 @@ import { all, batch, type Statement, type StatementRow } from "../../db/sql.ts";
 import { personGuards, tombstoneSecretsIn } from "../../db/tombstones.ts";
 import type { CronCtx, CronPart, TenantCtx } from "../../runtime.ts";
 import { wantedMessages } from "../../webhooks/outbox.ts";
+import { rearmAlertsOfMany } from "../ledger/alert-writes.ts";
 import {
+  balancesToIssue,
   changeRecurring,
   dueRecurring,
   insertPeriodsOfMany,
-  issuedBy,
   periodMessages,
   readDuePeriods,
   writeForMany,
 } from "../ledger/due-periods.ts";
 import { isDue } from "../ledger/hold.ts";
 import { ledgerMessageWrites } from "../ledger/insert-messages.ts";
-import { rearmAlertsOfMany } from "../ledger/judge-alerts.ts";
 import { countBalances, countGranted } from "../ledger/new-balances.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
 const USERS_A_PAGE_MAX = 200;
 const DUE_PAGES_A_RUN_MAX = 100;
 const DUE_QUERIES_A_PAGE = 12;
-/** The usual queries to grant a user's periods, including their messages. */
+/** How many queries it usually takes to grant a user's periods, including their messages. */
 const QUERIES_A_USER = 12;
 
-type DuePlace = { nowMs: number; afterMs: number; afterId: number; limit: number };
+type DuePosition = { nowMs: number; afterMs: number; afterId: number; limit: number };
 
-/** Users of all environments with a period due at `nowMs`, the earliest period first. */
-const selectUsersDue = query((value: ValueOf<DuePlace>) => {
+/** Selects users of all environments with a period that is due at `nowMs`, the earliest period first. */
+const selectUsersDue = query((value: ValueOf<DuePosition>) => {
   const { id, recurringDueAtMs } = accounts;
   const due = sql`SELECT * FROM ${accounts} INDEXED BY accounts_recurring_due
     WHERE ${recurringDueAtMs} IS NOT NULL AND ${recurringDueAtMs} <= ${value("nowMs")}
@@ -55,19 +55,19 @@ const selectUsersDue = query((value: ValueOf<DuePlace>) => {
 type UserDue = StatementRow<typeof selectUsersDue>;
 
 /**
- * Grants the due periods of all applications (R3), up to 200 users of an environment in one batch. Users are granted one by one when
- * that batch fails, when a hold is due too, and in environments with a test clock, which has few users. The next run continues where
- * this one ends. Returns errors.
+ * Grants the due periods of all applications (R3), for up to 200 users of an environment in one batch. Grants them user by user if
+ * that batch fails, for users with a due hold, and in environments with a test clock, which have few users. The next run continues
+ * where this one ends. Returns errors.
  */
 export async function grantDuePeriods(root: CronCtx): Promise<readonly unknown[]> {
   const { db, allowance } = root;
   const failures: unknown[] = [];
-  let place = { afterMs: -1, afterId: 0 };
+  let position = { afterMs: -1, afterId: 0 };
   for (let page = 0; page < DUE_PAGES_A_RUN_MAX && allowance.has(DUE_QUERIES_A_PAGE); page++) {
-    const users = await all(db, selectUsersDue({ nowMs: root.now(), ...place, limit: USERS_A_PAGE_MAX }));
+    const users = await all(db, selectUsersDue({ nowMs: root.now(), ...position, limit: USERS_A_PAGE_MAX }));
     const last = users.at(-1);
     if (last === undefined) break;
-    place = { afterMs: last.dueAtMs ?? 0, afterId: last.accountId };
+    position = { afterMs: last.dueAtMs ?? 0, afterId: last.accountId };
     for (const ofEnvironment of Map.groupBy(users, ({ id }) => id).values()) {
       if (!allowance.has(QUERIES_A_USER)) return failures;
       failures.push(...(await grantInEnvironment(root, ofEnvironment)));
@@ -86,8 +86,8 @@ async function grantInEnvironment(root: CronCtx, users: readonly UserDue[]): Pro
   const ctx = cronIn(root, { id, appId, mode, database: root.database }, clock);
   const together = clock === null ? users.filter(({ hasHold }) => hasHold === 0) : [];
   const rest = users.filter((user) => !together.includes(user));
-  const landed = together.length === 0 || (await grantTogether(ctx, features, together));
-  return workOnEach(root, landed ? rest : users, QUERIES_A_USER, async ({ accountId }) => {
+  const isGranted = together.length === 0 || (await grantTogether(ctx, features, together));
+  return workOnEach(root, isGranted ? rest : users, QUERIES_A_USER, async ({ accountId }) => {
     while ((await settleDueHolds(ctx, { accountId })) && root.allowance.has(QUERIES_A_USER));
   });
 }
@@ -103,7 +103,7 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
   const messages = wantedMessages(ctx, features, () =>
     plans.flatMap(({ userId, plan }) => periodMessages(userId, plan)),
   );
-  const issued = plans.flatMap(({ accountId, plan }) => issuedBy(accountId, plan.periods));
+  const issued = plans.flatMap(({ accountId, plan }) => balancesToIssue(accountId, plan.periods));
   const changes = plans.flatMap(({ accountId, plan }) => plan.changes.map((change) => ({ ...change, accountId })));
   try {
     await batch(ctx.db, [
@@ -123,7 +123,7 @@ async function grantTogether(ctx: TenantCtx, features: string | null, users: rea
       ...ledgerMessageWrites(ctx, writing, messages),
     ]);
   } catch {
-    // A user's own write may have come first, or a user has too many balances. Granting them one by one finds out.
+    // Another write for a user may have come first, or a user has too many balances. Then each user is granted separately.
     return false;
   }
   for (const { grant } of plans.flatMap(({ plan }) => plan.periods)) countGranted(ctx, grant, nowMs);
@@ -156,7 +156,7 @@ export interface NextPeriod {
   readonly momentMs: number;
 }
 
-/** The query for the user whose period begins next in an environment, up to `untilMs`. */
+/** Selects the user whose period begins next in an environment, up to `untilMs`. */
 export const selectNextPeriod = (environmentId: number, untilMs: number): Statement<NextPeriod> =>
-  // The condition leaves out those without one.
+  // The condition leaves out accounts without a next period.
   selectNextDue({ environmentId, untilMs }) as Statement<NextPeriod>;

@@ -14,7 +14,7 @@ import type { RecurringListOutput, RecurringOutput } from "./responses.ts";
 
 export type StoredRecurring = typeof recurringGrants.$inferSelect;
 
-/** A recurring grant with its pack, and the number of balances that count towards the environment's test quota. */
+/** Selects a recurring grant with its pack. */
 const selectById = query((value: ValueOf<{ environmentId: number; recurringId: string }>) => {
   const { environmentId, id } = recurringGrants;
   return drizzle
@@ -23,7 +23,7 @@ const selectById = query((value: ValueOf<{ environmentId: number; recurringId: s
     .where(and(eq(environmentId, value("environmentId")), eq(id, value("recurringId"))));
 });
 
-/** The recurring grant with an id: at most one row. */
+/** Selects the recurring grant with an id: at most one row. */
 export const selectRecurring = (ctx: TenantCtx, recurringId: string) =>
   selectById({ environmentId: ctx.environment.id, recurringId });
 
@@ -51,7 +51,7 @@ const selectOfUser = accountQuery((value: ValueOf<{ nowMs: number }>, account) =
     .orderBy(recurringGrants.ordinal);
 });
 
-/** A user's recurring grants, including ended ones, as if due periods were granted now (R4). An unknown user has none. */
+/** Returns a user's recurring grants, including ended ones, as if due periods were granted now (R4). An unknown user has none. */
 export async function listRecurring(ctx: TenantCtx, { userId }: { userId: string }): Promise<RecurringListOutput> {
   const nowMs = ctx.now();
   const rows = await all(ctx.db, selectOfUser(ctx, { userId }, { nowMs }));
@@ -68,15 +68,15 @@ export const countedRecurringMax = 1_000;
 
 const selectCount = query((value: ValueOf<{ environmentId: number; packId: string }>) => {
   const { environmentId, packId, state } = recurringGrants;
-  const some = drizzle
-    .select(computed({ one: sql<1>`1` }))
+  const activeRows = drizzle
+    .select(computed({ isActive: sql<1>`1` }))
     .from(recurringGrants)
     .where(and(eq(environmentId, value("environmentId")), eq(packId, value("packId")), sql`${state} = 'active'`))
     .limit(countedRecurringMax + 1);
-  return drizzle.select(computed({ count: count() })).from(sql`${some}`);
+  return drizzle.select(computed({ count: count() })).from(sql`${activeRows}`);
 });
 
-/** The number of a pack's active recurring grants in one mode, at most one more than `countedRecurringMax`. */
+/** Returns the number of a pack's active recurring grants in one mode, at most one more than `countedRecurringMax`. */
 export async function countRecurring({ db, environment }: TenantCtx, packId: string): Promise<number> {
   const [row] = await all(db, selectCount({ environmentId: environment.id, packId }));
   return row?.count ?? 0;
@@ -109,14 +109,14 @@ const countSuspendedRows = query((value: ValueOf<SuspendedPage>) =>
 /** The most suspended recurring grants that are counted. */
 export const countedSuspendedMax = 100;
 
-/** How many recurring grants are suspended, at most one more than `countedSuspendedMax`. */
+/** Returns how many recurring grants are suspended, at most one more than `countedSuspendedMax`. */
 export async function countSuspended({ db, environment }: TenantCtx): Promise<number> {
   const limit = countedSuspendedMax + 1;
   const [row] = await all(db, countSuspendedRows({ environmentId: environment.id, after: "", limit }));
   return row?.count ?? 0;
 }
 
-/** The suspended recurring grants of all users, by id. A grant whose due period nobody has read or granted yet is not there. */
+/** Returns the suspended recurring grants of all users, by id. A grant is suspended only when its due period is to be granted. */
 export async function listSuspended(
   ctx: TenantCtx,
   page: { after: string; limit: number },
@@ -125,24 +125,24 @@ export async function listSuspended(
   return rows.map(({ userId, ...row }) => presentRecurring(userId, row, ctx.now()));
 }
 
-/** SQL: the recurring grants of a row of `accounts`, as JSON for `presentRecurringJson`. Null when there are none. */
+/** Returns SQL for the recurring grants of a row of `accounts`, as JSON for `presentRecurringJson`. Null when there are none. */
 export const recurringJson = () => {
   const columns = Object.entries(getTableColumns(recurringGrants)).map(([name, column]) => sql`${name}, ${column}`);
   const row = sql`json_object('userId', ${accounts.userId}, ${sql.join(columns, sql`, `)})`;
-  // Without an account it reads no row.
+  // Without an account, the query reads no row.
   return sql<string | null>`iif(${accounts.id} IS NULL, NULL, (
     SELECT iif(count(*) = 0, NULL, json_group_array(${row} ORDER BY ${recurringGrants.ordinal}))
     FROM ${recurringGrants} WHERE ${recurringGrants.accountId} = ${accounts.id}
   ))`;
 };
 
-/** The recurring grants from lists of `recurringJson`, separated by commas, as the API returns them without due periods. */
+/** Returns the recurring grants of several `recurringJson` lists, joined by commas, as the API returns them. Ignores due periods. */
 export function presentRecurringJson(stored: string, nowMs: number): RecurringOutput[] {
   const lists = JSON.parse(`[${stored}]`) as readonly (readonly (StoredRecurring & { readonly userId: string })[])[];
   return lists.flat().map((row) => presentRecurring(row.userId, row, nowMs));
 }
 
-/** A recurring grant after a planned change. */
+/** Returns a recurring grant after its planned change, if it has one. */
 export function withChange<Row extends StoredRecurring>(row: Row, changes: readonly RecurringChange[]): Row {
   const change = changes.find(({ ordinal }) => ordinal === row.ordinal);
   if (change === undefined) return row;
@@ -150,13 +150,13 @@ export function withChange<Row extends StoredRecurring>(row: Row, changes: reado
   return { ...row, lastN, state, reason, nextAtMs, countedBalances };
 }
 
-/** A recurring grant as it was at creation. */
+/** Returns a recurring grant as it was at its creation. */
 export function asCreated(row: StoredRecurring): StoredRecurring {
   const { lastN } = duePeriods({ ...row, lastN: 0 }, row.createdAtMs);
   return { ...row, lastN, ...afterPeriod(row, lastN), reason: null, finalN: null };
 }
 
-/** A recurring grant as the API returns it (R1). */
+/** Returns a recurring grant in the form of the API (R1). */
 export function presentRecurring(userId: string, row: StoredRecurring, nowMs: number): RecurringOutput {
   return {
     recurringId: row.id,
@@ -171,13 +171,13 @@ export function presentRecurring(userId: string, row: StoredRecurring, nowMs: nu
     rolloverPeriods: row.rolloverPeriods,
     status: row.state,
     reason: row.reason,
-    period: runningPeriod(row, nowMs),
+    period: currentPeriod(row, nowMs),
     nextAt: row.nextAtMs === null ? null : iso(row.nextAtMs),
     createdAt: iso(row.createdAtMs),
   };
 }
 
-function runningPeriod({ state, anchorMs, every, endsAtMs, finalN }: StoredRecurring, nowMs: number) {
+function currentPeriod({ state, anchorMs, every, endsAtMs, finalN }: StoredRecurring, nowMs: number) {
   const n = periodAt(anchorMs, every, nowMs);
   const last = finalN ?? lastPeriod(anchorMs, every, endsAtMs);
   if (state === "suspended" || n < 1 || n > last) return null;

@@ -43,13 +43,13 @@ interface BalanceGroup {
   readonly packId: string;
   readonly unit: Unit;
   readonly source: "purchase" | "grant" | "refund" | "manual";
-  /** Whether they had expired when the month began, and when it ended; both moments included (C11). */
+  /** Whether they had expired at the moment at which the month began, and at which it ended (C11). */
   readonly wasExpired: boolean;
   readonly isExpired: boolean;
 }
 
-/** The present amounts of a group's balances: the remaining amount, and the amount in open reservations. */
-export interface Present extends BalanceGroup {
+/** The current amounts of a group's balances: the remaining amount, and the amount in open reservations. */
+export interface CurrentAmounts extends BalanceGroup {
   readonly remaining: bigint;
   readonly held: bigint;
 }
@@ -77,10 +77,10 @@ const COLUMN_OF_CAUSE: Readonly<Record<string, readonly [Column, 1n | -1n]>> = {
 const isOfHold = (cause: string): boolean => cause === "hold" || cause === "hold_returned";
 
 /**
- * The lines of some balances for a month, computed backwards from what they have now: what came after the month is subtracted.
- * `opening` and `closing` count balances that had not expired at that moment, with what open holds kept of them. Pure.
+ * Returns the lines of some balances for a month, computed backwards from their current amounts: changes after the month are
+ * subtracted. `opening` and `closing` count balances that had not expired at that moment, including their held amounts. Pure.
  */
-export function monthLinesOf(presents: readonly Present[], motions: readonly MonthMotion[]): readonly Line[] {
+export function monthLinesOf(current: readonly CurrentAmounts[], motions: readonly MonthMotion[]): readonly Line[] {
   const lines = new Map<string, Line>();
   const amountsOf = ({ unit, packId }: BalanceGroup): LineAmounts => {
     const key = `${unit} ${packId}`;
@@ -88,7 +88,7 @@ export function monthLinesOf(presents: readonly Present[], motions: readonly Mon
     lines.set(key, line);
     return line.amounts;
   };
-  const addAtBegin = (group: BalanceGroup, steps: bigint) => {
+  const addAtStart = (group: BalanceGroup, steps: bigint) => {
     if (group.wasExpired) amountsOf(group).expired -= steps;
     else amountsOf(group).opening += steps;
   };
@@ -98,10 +98,10 @@ export function monthLinesOf(presents: readonly Present[], motions: readonly Mon
   const addHeldAtEnd = (group: BalanceGroup, steps: bigint) => {
     if (!group.isExpired) amountsOf(group).held += steps;
   };
-  for (const present of presents) {
-    addAtBegin(present, present.remaining + present.held);
-    addAtEnd(present, present.remaining + present.held);
-    addHeldAtEnd(present, present.held);
+  for (const group of current) {
+    addAtStart(group, group.remaining + group.held);
+    addAtEnd(group, group.remaining + group.held);
+    addHeldAtEnd(group, group.held);
   }
   for (const motion of motions) {
     const { cause, isAfter, delta, source } = motion;
@@ -109,7 +109,7 @@ export function monthLinesOf(presents: readonly Present[], motions: readonly Mon
       if (isAfter) addHeldAtEnd(motion, delta);
       continue;
     }
-    addAtBegin(motion, -delta);
+    addAtStart(motion, -delta);
     if (isAfter) {
       addAtEnd(motion, -delta);
       continue;
@@ -120,17 +120,17 @@ export function monthLinesOf(presents: readonly Present[], motions: readonly Mon
   return [...lines.values()].filter(({ amounts }) => COLUMNS.some((column) => amounts[column] !== 0n));
 }
 
-/** The sum of two lines' amounts. */
-export function plus(a: LineAmounts, b: LineAmounts): LineAmounts {
+/** Returns the sums of two lines' amounts. */
+export function addAmounts(a: LineAmounts, b: LineAmounts): LineAmounts {
   const sum = noAmounts();
   for (const column of COLUMNS) sum[column] = a[column] + b[column];
   return sum;
 }
 
 /** Whether a line balances exactly: opening plus additions equals subtractions plus closing. */
-export function closes(amounts: LineAmounts): boolean {
+export function isBalanced(amounts: LineAmounts): boolean {
   const granted = COLUMNS.filter((column) => column.startsWith("granted.")).reduce(
-    (sum, one) => sum + amounts[one],
+    (sum, column) => sum + amounts[column],
     0n,
   );
   const { opening, spent, refunded, taken, restored, revoked, adjusted, erased, expired, closing } = amounts;

@@ -33,9 +33,9 @@ import { stepsOfSum, sumOfSteps } from "../amounts/amount.ts";
 import { spanOfMonth } from "../ledger/calendar.ts";
 import { isOpen } from "../ledger/hold.ts";
 import { lastSeqOf } from "../ledger/insert-entries.ts";
-import { type Line, monthLinesOf, plus, readAmounts, storedAmounts } from "./lines.ts";
+import { addAmounts, type Line, monthLinesOf, readAmounts, storedAmounts } from "./lines.ts";
 
-/** A page has this number of account integers, of all environments. An account keeps its integer even if its name changes. */
+/** How many accounts a page has, of all environments, by their integers. An account keeps its integer even if its name changes. */
 const STATEMENT_ACCOUNTS_A_PAGE = 200;
 const STATEMENT_QUERIES_A_PAGE = 10;
 
@@ -59,7 +59,7 @@ const isAtPosition = (value: ValueOf<StatementPosition>) =>
     isNull(statements.madeAtMs),
   );
 
-/** The page's last integer; null at the end. */
+/** Returns SQL for the page's last integer; null at the end. */
 const endOfPage = (value: ValueOf<{ afterId: number }>) => sql<number | null>`(
   SELECT max(page.last) FROM (
     SELECT ${accounts.id} AS last FROM ${accounts} WHERE ${accounts.id} > ${value("afterId")} ORDER BY ${accounts.id} LIMIT ${STATEMENT_ACCOUNTS_A_PAGE}
@@ -73,9 +73,9 @@ const isInPage = (
   value: ValueOf<AccountsPage>,
 ) => sql`${accounts.id} > ${value("afterId")} AND ${accounts.id} <= ${endOfPage(value)}
   AND ${accounts.environmentId} = ${value("environmentId")}`;
-/** Reads accounts by their integers. */
+/** Accounts, read by their integers. */
 const fromAccounts = sql`${accounts} NOT INDEXED`;
-/** The groups of balances that are summed: the first columns of each list. */
+/** The columns by which balances are grouped: the first columns of each query. */
 const groupOf = (value: ValueOf<AccountsPage>) => ({
   ...fields(creditBalances, "packId", "unit", "source"),
   ...computed({
@@ -113,7 +113,7 @@ const selectHeld = query((value: ValueOf<AccountsPage>) =>
     .groupBy(sql`1, 2, 3, 4, 5`),
 );
 
-/** The page's entries since the month began, summed by cause: of each account from its last one backwards. */
+/** The page's entries since the month began, summed by cause. Reads each account's entries from the last one backwards. */
 const selectMotions = query((value: ValueOf<AccountsPage>) => {
   const last = alias(creditLedger, "last");
   const { accountId, seq, balanceId, cause, deltaSteps, occurredAtMs } = creditLedger;
@@ -148,7 +148,7 @@ const selectStoredLines = query((value: ValueOf<{ statementId: string }>) =>
     .where(eq(statementLines.statementId, value("statementId"))),
 );
 
-/** Aborts the batch with `guard_statement` when another run has added the page. */
+/** Aborts the batch with `guard_statement` if another run has added the page. */
 const guardPosition = query((value: ValueOf<StatementPosition>) =>
   insertFrom(guards, { name: sql`'statement'`, holds: hasRow(statements, isAtPosition(value)) }, sql``),
 );
@@ -165,7 +165,7 @@ const upsertLines = query((value: ValueOf<{ statementId: string; lines: string }
     ON CONFLICT (${names(statementId, unit, packId)})
     DO UPDATE SET ${assignments(statementLines, { amounts: sql`excluded.${names(amounts)}` })}`;
 });
-const nextStatement = query((value: ValueOf<StatementPosition & { endId: number }>) =>
+const moveStatement = query((value: ValueOf<StatementPosition & { endId: number }>) =>
   drizzle
     .update(statements)
     .set({ afterAccountId: asInteger(value("endId")) })
@@ -181,18 +181,18 @@ const namePacks = query((value: ValueOf<{ statementId: string; appId: string }>)
     .set({ packName: sql`coalesce(${name}, '')` })
     .where(eq(statementLines.statementId, value("statementId")));
 });
-const finish = query((value: ValueOf<StatementPosition & { nowMs: number }>) =>
+const finishStatement = query((value: ValueOf<StatementPosition & { nowMs: number }>) =>
   drizzle
     .update(statements)
     .set({ madeAtMs: value("nowMs", statements.madeAtMs) })
     .where(isAtPosition(value)),
 );
 
-type Running = Awaited<ReturnType<typeof runningOf>>[number];
-const runningOf = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunningStatements({}));
+type RunningStatement = Awaited<ReturnType<typeof readRunning>>[number];
+const readRunning = ({ db }: Pick<CronCtx, "db">) => all(db, selectRunningStatements({}));
 
-/** Adds a page to a statement, in one batch. Returns whether it is done. */
-async function addStatementPage(root: CronCtx, statement: Running, afterId: number): Promise<number | null> {
+/** Adds a page to a statement, in one batch. Returns the page's last account, or null if the statement is complete. */
+async function addStatementPage(root: CronCtx, statement: RunningStatement, afterId: number): Promise<number | null> {
   const { db } = root;
   const { environmentId, month, id: statementId, appId, clock } = statement;
   const span = spanOfMonth(month);
@@ -211,7 +211,7 @@ async function addStatementPage(root: CronCtx, statement: Running, afterId: numb
     await batch(db, [
       guardPosition(position),
       namePacks({ statementId, appId }),
-      finish({ ...position, nowMs: timesOf(clock, root).now() }),
+      finishStatement({ ...position, nowMs: timesOf(clock, root).now() }),
     ]);
     return null;
   }
@@ -225,24 +225,24 @@ async function addStatementPage(root: CronCtx, statement: Running, afterId: numb
   const before = new Map(lines.map((line) => [`${line.unit} ${line.packId}`, readAmounts(line.amounts)]));
   const sums = added.map(({ unit, packId, amounts }: Line) => {
     const known = before.get(`${unit} ${packId}`);
-    return { unit, packId, amounts: storedAmounts(known === undefined ? amounts : plus(known, amounts)) };
+    return { unit, packId, amounts: storedAmounts(known === undefined ? amounts : addAmounts(known, amounts)) };
   });
   await batch(db, [
     guardPosition(position),
     ...(sums.length === 0 ? [] : [upsertLines({ statementId, lines: JSON.stringify(sums) })]),
-    nextStatement({ ...position, endId }),
+    moveStatement({ ...position, endId }),
   ]);
   return endId;
 }
 
-/** Makes the requested statements in bounded pages. The guard on the position adds each page once. */
+/** Makes the requested statements in bounded pages. Because of the guard on the position, each page is added once. */
 export async function makeStatements(root: CronCtx): Promise<readonly unknown[]> {
-  const failures = await workOnEach(root, await runningOf(root), STATEMENT_QUERIES_A_PAGE, async (statement) => {
+  const failures = await workOnEach(root, await readRunning(root), STATEMENT_QUERIES_A_PAGE, async (statement) => {
     let afterId: number | null = statement.afterAccountId;
     while (afterId !== null && root.allowance.has(STATEMENT_QUERIES_A_PAGE))
       afterId = await addStatementPage(root, statement, afterId);
   });
-  // A conflict: another run continues the statement, or the response of its batch was lost.
+  // A conflict means that another run continues the statement, or that the response of a batch was lost.
   return failures.filter((error) => !isConflict(error));
 }
 

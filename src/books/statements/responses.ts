@@ -26,10 +26,10 @@ const statementLine = z
     spent: amount.describe("Debits by usage, by the time at which it was recorded."),
     refunded: amount,
     taken: amount.describe("Amounts taken back by refunds and disputes of payments, and amounts that paid debts."),
-    restored: amount.describe("Restored to payments."),
+    restored: amount.describe("Amounts given back to payments."),
     revoked: amount,
     adjusted: amount.describe("Adjustments by hand: added less deducted amounts."),
-    erased: amount.describe("By erasures of people."),
+    erased: amount.describe("Amounts removed by erasures of people."),
     expired: amount.describe(
       "The remaining amounts of expired balances at the month's end, minus those at its beginning.",
     ),

@@ -8,7 +8,7 @@ export const createStatementInput = z.lazy(() =>
       month: z
         .string()
         .regex(/^\d{4}-(0[1-9]|1[0-2])$/, "must be a month such as `2026-11`")
-        .describe("A month in UTC that is over, from an hour after its end."),
+        .describe("A month in UTC that ended at least an hour ago."),
     })
     .meta({ id: "CreateStatement" }),
 );

@@ -66,7 +66,7 @@ export async function createStatement(
   const environment = await requireEnvironment(admin, appId, mode);
   const opensAtMs = span.toMs + CLOSES_AFTER_MS;
   if (inEnvironmentOf(admin, environment).now() < opensAtMs) {
-    throw invalid("month", `is not over yet: it can be asked for from ${iso(opensAtMs)}`);
+    throw invalid("month", `must have ended an hour ago: request it from ${iso(opensAtMs)} on`);
   }
   const key = { environmentId: environment.id, month };
   const statementId = admin.newId("stm_");
@@ -93,7 +93,7 @@ const selectStatements = query((value: ValueOf<{ environmentId: number }>) =>
     .orderBy(desc(statements.month)),
 );
 
-/** The statements of one mode without their lines, the newest month first. Throws `not_found`. */
+/** Returns the statements of one mode without their lines, the newest month first. Throws `not_found`. */
 export async function listStatements(root: SystemCtx, appId: string, mode: Mode): Promise<StatementListOutput> {
   const { id: environmentId } = await requireEnvironment(root, appId, mode);
   return { statements: (await all(root.db, selectStatements({ environmentId }))).map(presentSummary) };
@@ -120,34 +120,34 @@ const lineFields = () => fields(statementLines);
 
 function presentLine({ unit, packId, packName, amounts: stored }: LineRow): StatementLineOutput {
   const amounts = readAmounts(stored);
-  const of = (column: Column) => exactAmount(unit, amounts[column]);
+  const amountOf = (column: Column) => exactAmount(unit, amounts[column]);
   return {
     ...{ unit, packId, packName },
-    opening: of("opening"),
+    opening: amountOf("opening"),
     granted: {
-      purchase: of("granted.purchase"),
-      grant: of("granted.grant"),
-      refund: of("granted.refund"),
-      manual: of("granted.manual"),
-      payment: of("granted.payment"),
-      recurring: of("granted.recurring"),
+      purchase: amountOf("granted.purchase"),
+      grant: amountOf("granted.grant"),
+      refund: amountOf("granted.refund"),
+      manual: amountOf("granted.manual"),
+      payment: amountOf("granted.payment"),
+      recurring: amountOf("granted.recurring"),
     },
-    spent: of("spent"),
-    refunded: of("refunded"),
-    taken: of("taken"),
-    restored: of("restored"),
-    revoked: of("revoked"),
-    adjusted: of("adjusted"),
-    erased: of("erased"),
-    expired: of("expired"),
-    closing: of("closing"),
-    held: of("held"),
+    spent: amountOf("spent"),
+    refunded: amountOf("refunded"),
+    taken: amountOf("taken"),
+    restored: amountOf("restored"),
+    revoked: amountOf("revoked"),
+    adjusted: amountOf("adjusted"),
+    erased: amountOf("erased"),
+    expired: amountOf("expired"),
+    closing: amountOf("closing"),
+    held: amountOf("held"),
   };
 }
 
 const isZero = ({ amounts }: LineRow): boolean => COLUMNS.every((column) => readAmounts(amounts)[column] === 0n);
 
-/** A statement with its lines, which are null while it is being made. Throws `not_found`. */
+/** Returns a statement with its lines, which are null while it is being made. Throws `not_found`. */
 export async function readStatement(root: SystemCtx, appId: string, statementId: string): Promise<StatementOutput> {
   const [[row], lines] = await batch(root.db, [
     selectStatement({ appId, statementId }),
@@ -165,7 +165,7 @@ export async function readStatement(root: SystemCtx, appId: string, statementId:
   return { ...presentSummary(row), lines: shown };
 }
 
-/** The statement as CSV, with a header row. Throws `temporarily_unavailable` while it is being made. */
+/** Returns the statement as CSV, with a header row. Throws `temporarily_unavailable` while it is being made. */
 export async function statementCsv(root: SystemCtx, appId: string, statementId: string): Promise<string> {
   const { lines } = await readStatement(root, appId, statementId);
   if (lines === null) throw temporarilyUnavailable("The statement is still being made; try again in a minute.");

@@ -16,7 +16,7 @@ import {
 import { presentLeg, type ReservationRow, returnEntries, settleHolds } from "../ledger/hold.ts";
 import { reservedFirst, selectBalancesForCommit, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { countUsage } from "../limits/judge.ts";
+import { countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
 import {
   asHold,
@@ -47,8 +47,9 @@ export async function commitReservation(
   const { eventId } = input;
   assertNotAhead(input.occurredAt, ctx.now());
   const stamp = await stampRequest(ctx, ["commit", reservationId], input, committedFields);
-  const asked: Parameters<typeof noteIfRefused>[1] = { userId: "", event: "", model: undefined };
-  const recorded = await noteIfRefused(ctx, asked, () =>
+  // `decide` fills it in before it throws, because only the reservation has the user, the event and the model.
+  const refusedUsage: Parameters<typeof noteIfRefused>[1] = { userId: "", event: "", model: undefined };
+  const recorded = await noteIfRefused(ctx, refusedUsage, () =>
     writeForUser(ctx, {
       user: { reservationId },
       read: (nowMs) => [
@@ -63,21 +64,21 @@ export async function commitReservation(
       balances: ([, , rows]) => rows,
       decide: ([[reservation], [stored], rows], account) => {
         assert(reservation !== undefined, "the account was found by this reservation");
-        // After a charge it is closed, even for a commit with the charge's own event id (U15).
+        // A charge closes the reservation, even for a commit with the charge's event id (U15).
         const isCharged = eventId === reservationId && stored !== undefined && isCharge(stored.requestHash);
         if (stored !== undefined && !isCharged) return replay(answerEventRepeat(eventId, stored, stamp));
         if (isClosed(reservation)) throw reservationClosed("The reservation is already committed or released.");
-        const own = asHold(reservation);
-        const isLate = reservation.state === "expired" || account.due.some((hold) => hold.id === own.id);
-        const spendable = spendableAfterDue(rows, account, isLate ? [] : [own]);
+        const hold = asHold(reservation);
+        const isLate = reservation.state === "expired" || account.due.some(({ id }) => id === hold.id);
+        const spendable = spendableAfterDue(rows, account, isLate ? [] : [hold]);
         const { event, model } = reservation;
-        const payment = burnDown(isLate ? spendable : reservedFirst(spendable, own), {
+        const payment = burnDown(isLate ? spendable : reservedFirst(spendable, hold), {
           event,
           model: model ?? undefined,
           quantities: input.quantities,
         });
         if (payment.uncovered !== null && input.onShortage === "reject") {
-          Object.assign(asked, { userId: account.userId, event, model: model ?? undefined });
+          Object.assign(refusedUsage, { userId: account.userId, event, model: model ?? undefined });
           throw insufficientCredits(payment.uncovered, payment, spendable, { event, model: model ?? undefined });
         }
         const { quantities, properties, occurredAt } = input;
@@ -90,8 +91,8 @@ export async function commitReservation(
           });
         }
         return writeEvent(ctx, account, newEvent, stamp, {
-          before: settleHolds(account, [own], { state: "committed", eventId }),
-          returns: returnEntries(own),
+          before: settleHolds(account, [hold], { state: "committed", eventId }),
+          returns: returnEntries(hold),
           settledReservationId: reservationId,
         });
       },
@@ -145,7 +146,7 @@ function presentRelease(reservation: ReservationRow, status: ReleaseOutput["stat
 }
 
 /**
- * Moves a reservation's end to the given number of seconds from now, and returns the reservation (U14). Throws
+ * Moves the end of a reservation to the given number of seconds from now, and returns the reservation (U14). Throws
  * `reservation_not_found`, `reservation_closed` if it is settled or due, and `invalid_request` if the new end is earlier than the
  * current one or more than a day after the reservation's creation.
  */
@@ -164,14 +165,14 @@ export async function extendReservation(
         throw reservationClosed("The reservation is already committed, released or expired.");
       }
       const expiresAtMs = account.nowMs + expiresInSeconds * 1_000;
-      checkEnd(reservation, expiresAtMs);
+      checkNewEnd(reservation, expiresAtMs);
       const parts = {
         before: [moveEnd({ environmentId: account.environmentId, reservationId, expiresAtMs })],
         returning: selectShownReservation(ctx, reservationId, account.nowMs),
         changes: { entries: [], newReservation: { ...reservation, state: "open", expiresAtMs } as const },
       };
       return writeReturning(parts, ([row]) => {
-        assert(row !== undefined, "the reservation that was extended is there");
+        assert(row !== undefined, "the extended reservation exists");
         return presentReservation(row.userId, row);
       });
     },
@@ -180,7 +181,7 @@ export async function extendReservation(
   return extended;
 }
 
-// If it was settled or extended since the read, a trigger aborts the batch, because an end must not become earlier.
+// A trigger aborts the batch if the reservation was settled since the read, or if the new end is earlier than the current one.
 const moveEnd = query((value: ValueOf<ReservationKey & { expiresAtMs: number }>) =>
   drizzle
     .update(reservations)
@@ -188,12 +189,15 @@ const moveEnd = query((value: ValueOf<ReservationKey & { expiresAtMs: number }>)
     .where(ofReservationKey(value)),
 );
 
-function checkEnd(before: { readonly createdAtMs: number; readonly expiresAtMs: number }, expiresAtMs: number): void {
+function checkNewEnd(
+  before: { readonly createdAtMs: number; readonly expiresAtMs: number },
+  expiresAtMs: number,
+): void {
   if (expiresAtMs < before.expiresAtMs) {
-    throw invalid("expiresInSeconds", `must not end before ${iso(before.expiresAtMs)}, where the reservation ends now`);
+    throw invalid("expiresInSeconds", `must not end before ${iso(before.expiresAtMs)}, the reservation's current end`);
   }
   const lastMs = before.createdAtMs + EXPIRES_IN_SECONDS_MAX * 1_000;
   if (expiresAtMs > lastMs) {
-    throw invalid("expiresInSeconds", `must end by ${iso(lastMs)}, a day after the reservation was made`);
+    throw invalid("expiresInSeconds", `must end by ${iso(lastMs)}, a day after the reservation was created`);
   }
 }

@@ -17,8 +17,8 @@ import { amountsOf, GROUPS_MAX, joinBits } from "./totals.ts";
 const DAY_SUMS_MAX = 2_000_000;
 /** How many of the largest users are listed, by events and by each unit. */
 const LARGEST_MAX = 100;
-/** The longest time between a request's reading of the clock and its event. */
-const UNDER_WAY_MS = 60_000;
+/** The longest time between the moment at which a request reads the clock and the moment at which it writes its event. */
+const REQUEST_MS_MAX = 60_000;
 
 type DaySpan = { environmentId: number; from: number; to: number; rows: number };
 
@@ -66,40 +66,40 @@ const selectBy = (group: SQLiteColumn) =>
   );
 
 const USAGE_UNITS = [
-  [sql`used.nh`, sql`used.nl`],
-  [sql`used.th`, sql`used.tl`],
-  [sql`used.sh`, sql`used.sl`],
-  [sql`used.ch`, sql`used.cl`],
+  [sql`usage.nh`, sql`usage.nl`],
+  [sql`usage.th`, sql`usage.tl`],
+  [sql`usage.sh`, sql`usage.sl`],
+  [sql`usage.ch`, sql`usage.cl`],
 ] as const;
 
 const selectLargest = query((value: ValueOf<DaySpan>) => {
   const userId = sql`(SELECT ${accounts.userId} FROM ${accounts} WHERE ${accounts.id} = ${usageDays.accountId})`;
-  const of = sums();
+  const sumOf = sums();
   const largest = (order: SQL, where = sql`1`) => sql`
-    SELECT who FROM (SELECT used.who FROM used WHERE ${where} ORDER BY ${order}, used.who LIMIT ${LARGEST_MAX})`;
+    SELECT who FROM (SELECT usage.who FROM usage WHERE ${where} ORDER BY ${order}, usage.who LIMIT ${LARGEST_MAX})`;
   const byUnit = USAGE_UNITS.map(([high, low]) => largest(sql`${high} DESC, ${low} DESC`, sql`${high} + ${low} > 0`));
   return read(
     computed({
-      group: sql<string>`used.who`,
-      rows: sql<number>`(SELECT sum(used.size) FROM used)`,
-      events: sql<number>`used.e`,
-      countHigh: sql<number>`used.nh`,
-      countLow: sql<number>`used.nl`,
-      tokensHigh: sql<number>`used.th`,
-      tokensLow: sql<number>`used.tl`,
-      secondsHigh: sql<number>`used.sh`,
-      secondsLow: sql<number>`used.sl`,
-      centsHigh: sql<number>`used.ch`,
-      centsLow: sql<number>`used.cl`,
+      group: sql<string>`usage.who`,
+      rows: sql<number>`(SELECT sum(usage.size) FROM usage)`,
+      events: sql<number>`usage.e`,
+      countHigh: sql<number>`usage.nh`,
+      countLow: sql<number>`usage.nl`,
+      tokensHigh: sql<number>`usage.th`,
+      tokensLow: sql<number>`usage.tl`,
+      secondsHigh: sql<number>`usage.sh`,
+      secondsLow: sql<number>`usage.sl`,
+      centsHigh: sql<number>`usage.ch`,
+      centsLow: sql<number>`usage.cl`,
     }),
-    (list) => sql`WITH used AS MATERIALIZED (
-      SELECT ${userId} AS who, count(*) AS size, ${of.events} AS e, ${of.countHigh} AS nh, ${of.countLow} AS nl,
-        ${of.tokensHigh} AS th, ${of.tokensLow} AS tl, ${of.secondsHigh} AS sh, ${of.secondsLow} AS sl,
-        ${of.centsHigh} AS ch, ${of.centsLow} AS cl
+    (list) => sql`WITH usage AS MATERIALIZED (
+      SELECT ${userId} AS who, count(*) AS size, ${sumOf.events} AS e, ${sumOf.countHigh} AS nh, ${sumOf.countLow} AS nl,
+        ${sumOf.tokensHigh} AS th, ${sumOf.tokensLow} AS tl, ${sumOf.secondsHigh} AS sh, ${sumOf.secondsLow} AS sl,
+        ${sumOf.centsHigh} AS ch, ${sumOf.centsLow} AS cl
       FROM ${daysOfSpan(value)} GROUP BY ${usageDays.accountId}
-    ) SELECT ${list} FROM used
-      WHERE used.who IN (${sql.join([largest(sql`used.e DESC`), ...byUnit], sql` UNION `)})
-      ORDER BY used.e DESC, used.who`,
+    ) SELECT ${list} FROM usage
+      WHERE usage.who IN (${sql.join([largest(sql`usage.e DESC`), ...byUnit], sql` UNION `)})
+      ORDER BY usage.e DESC, usage.who`,
   );
 });
 
@@ -110,7 +110,7 @@ const selectTotals = {
   user: selectLargest,
 };
 
-/** The rows that determine up to when an environment is summed. */
+/** Selects the values that determine up to when an environment's events are summed. */
 export const selectSumState = query((value: ValueOf<{ appId: string; environmentId: number }>) =>
   drizzle
     .select({
@@ -127,22 +127,22 @@ export const selectSumState = query((value: ValueOf<{ appId: string; environment
     .where(eq(apps.id, value("appId"))),
 );
 
-/** The moment until which received events are in the sums. `state` is that of an existing application. */
+/** Returns the moment until which all received events are in the sums. `state` is the row of an existing application. */
 export function summedUntil(
   root: SystemCtx,
   clock: Parameters<typeof timesOf>[0],
   state: StatementRow<typeof selectSumState> | undefined,
 ): string {
-  assert(state !== undefined, "an application with an environment is there");
+  assert(state !== undefined, "an environment has an application");
   const { createdAtMs, isSummed, oldestMs } = state;
   const nowMs = timesOf(clock, root).now();
-  const summedMs = isSummed === 0 ? createdAtMs : Math.min(oldestMs ?? nowMs, nowMs - UNDER_WAY_MS);
+  const summedMs = isSummed === 0 ? createdAtMs : Math.min(oldestMs ?? nowMs, nowMs - REQUEST_MS_MAX);
   return iso(Math.max(createdAtMs, summedMs));
 }
 
 /**
- * The usage of an environment's users on the days of a span, in groups (U18), from the sums that the cron made. Throws `not_found`,
- * and `invalid_request` for a span with too many sums or groups.
+ * Returns the usage of an environment's users on the days of a span, in groups (U18), from the cron's sums. Throws `not_found`, and
+ * `invalid_request` for a span with too many sums or groups.
  */
 export async function readEnvironmentUsage(
   root: SystemCtx,
@@ -196,11 +196,11 @@ const selectUserModels = accountQuery((value: ValueOf<{ environmentId: number; d
     .orderBy(sql`sum(${events}) DESC`, model);
 });
 
-/** A user's usage of the last `days` days by model, the most events first, from the sums that the cron made. One trip. */
+/** Returns a user's usage of the last `days` days by model, the most events first, from the cron's sums. Takes one trip. */
 export async function readUserModels(ctx: TenantCtx, userId: string, days: number) {
   const today = Math.floor(ctx.now() / DAY_MS);
-  const asked = JSON.stringify(Array.from({ length: days }, (_, ago) => today - ago));
-  const rows = await all(ctx.db, selectUserModels(ctx, { userId }, { days: asked }));
+  const lastDays = JSON.stringify(Array.from({ length: days }, (_, ago) => today - ago));
+  const rows = await all(ctx.db, selectUserModels(ctx, { userId }, { days: lastDays }));
   return {
     days,
     /** The days from the first of these days with usage until today; 0 without usage. */

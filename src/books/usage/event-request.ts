@@ -18,7 +18,7 @@ const mediaTypeOf = (contentType: string | undefined): string =>
 
 const isCloudEvent = (value: unknown): boolean => isJsonObject(value) && ownValue(value, "specversion") !== undefined;
 
-/** Refuses a body whose form does not match its content type. */
+/** Throws `invalid_request` for a body whose form does not match its content type. */
 function assertDeclared(mediaType: string, body: unknown): void {
   if (isCloudEvent(body) && !mediaType.startsWith("application/cloudevents")) {
     throw invalid("content-type", `must be \`${CLOUD_EVENT}\` for a CloudEvent`);
@@ -28,7 +28,7 @@ function assertDeclared(mediaType: string, body: unknown): void {
     throw invalid("body", `must be an object, not a list: a list of CloudEvents is \`${CLOUD_EVENT_BATCH}\``);
   }
   if (isJsonObject(body) && ownValue(body, "eventId") !== undefined) {
-    throw invalid("content-type", "must be `application/json` for an event that is no CloudEvent");
+    throw invalid("content-type", "must be `application/json` for an event that is not a CloudEvent");
   }
 }
 
@@ -36,20 +36,20 @@ function assertDeclared(mediaType: string, body: unknown): void {
 export function readEventRequest(contentType: string | undefined, body: unknown, nowMs: number): EventRequest {
   const mediaType = mediaTypeOf(contentType);
   assertDeclared(mediaType, body);
-  if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(CLOUD, body, nowMs) };
-  if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(CLOUD, body, nowMs) };
-  if (Array.isArray(body)) return { kind: "list", elements: readList(OWN, body, nowMs) };
-  return { kind: "one", input: readOne(OWN, body, nowMs) };
+  if (mediaType === CLOUD_EVENT) return { kind: "one", input: readOne(CLOUD_EVENT_FORMAT, body, nowMs) };
+  if (mediaType === CLOUD_EVENT_BATCH) return { kind: "list", elements: readList(CLOUD_EVENT_FORMAT, body, nowMs) };
+  if (Array.isArray(body)) return { kind: "list", elements: readList(PURSER_EVENT, body, nowMs) };
+  return { kind: "one", input: readOne(PURSER_EVENT, body, nowMs) };
 }
 
 /** The elements of a list, for the route that accepts only lists. */
 export function readEventList(contentType: string | undefined, body: unknown, nowMs: number): readonly ListElement[] {
   const mediaType = mediaTypeOf(contentType);
-  if (mediaType === CLOUD_EVENT_BATCH) return readList(CLOUD, body, nowMs);
+  if (mediaType === CLOUD_EVENT_BATCH) return readList(CLOUD_EVENT_FORMAT, body, nowMs);
   if (mediaType === CLOUD_EVENT) {
     throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
   }
-  return readList(OWN, body, nowMs);
+  return readList(PURSER_EVENT, body, nowMs);
 }
 
 /** The names of fields in one format, for refusals. */
@@ -58,8 +58,8 @@ interface Format {
   readonly idField: string;
   readonly timeField: string;
 }
-const OWN: Format = { schema: eventInput, idField: "eventId", timeField: "occurredAt" };
-const CLOUD: Format = { schema: cloudEvent, idField: "id", timeField: "time" };
+const PURSER_EVENT: Format = { schema: eventInput, idField: "eventId", timeField: "occurredAt" };
+const CLOUD_EVENT_FORMAT: Format = { schema: cloudEvent, idField: "id", timeField: "time" };
 
 function readOne({ schema, timeField }: Format, body: unknown, nowMs: number): EventInput {
   const read = schema.safeParse(body);
@@ -77,7 +77,7 @@ function readList(format: Format, body: unknown, nowMs: number): ListElement[] {
   if (body.length > eventsMax) throw invalid("body", `must hold at most ${eventsMax} events`);
   return body.map((element: unknown) => {
     try {
-      if (format === OWN && isCloudEvent(element)) {
+      if (format === PURSER_EVENT && isCloudEvent(element)) {
         throw invalid("content-type", `must be \`${CLOUD_EVENT_BATCH}\` for a list of CloudEvents`);
       }
       return { input: readOne(format, element, nowMs) };

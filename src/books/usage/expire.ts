@@ -7,13 +7,13 @@ import { all, type Statement, type StatementRow } from "../../db/sql.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 import { settleDueHolds } from "../ledger/write.ts";
 
-/** The usual queries to settle a user's holds, including their messages. */
+/** How many queries it usually takes to settle a user's holds, including their messages. */
 const HOLD_QUERIES_A_USER = 12;
 const USERS_A_RUN_MAX = 250;
 
 /**
- * Returns or charges the due holds of all applications, user by user, each user in one or a few writes. A user's own write may have
- * settled them already. The next run continues where this one ends (U8). Returns the errors from finding or settling holds.
+ * Returns or charges the due holds of all applications, user by user, each user in one or a few writes. Another write for the user
+ * may have settled them already. The next run continues where this one ends (U8). Returns errors.
  */
 export async function expireReservations(root: CronCtx): Promise<readonly unknown[]> {
   const { db, database, allowance } = root;
@@ -31,7 +31,7 @@ export const holdsPart: CronPart = {
   work: expireReservations,
 };
 
-/** Users with a due hold. It reads only the index of open reservations, in its order. */
+/** Selects users with a due hold. Reads only the index of open reservations, in its order. */
 const selectUsersWithDueHolds = query((value: ValueOf<{ nowMs: number; limit: number }>) => {
   const { accountId, state, expiresAtMs } = reservations;
   const due = sql`SELECT DISTINCT ${accountId} FROM ${reservations} INDEXED BY reservations_open
@@ -68,6 +68,6 @@ const selectNextHoldEnd = query((value: ValueOf<{ environmentId: number; untilMs
 });
 export type NextHold = StatementRow<typeof selectNextHoldEnd>;
 
-/** The query for the user whose hold ends next in an environment, up to `untilMs`. Erasures release the holds of erased users. */
+/** Selects the user whose hold ends next in an environment, up to `untilMs`. Erased users are skipped: erasures release their holds. */
 export const selectNextHold = (environmentId: number, untilMs: number): Statement<NextHold> =>
   selectNextHoldEnd({ environmentId, untilMs });

@@ -19,11 +19,11 @@ const { plain, time } = wire(usageEvents);
 /** The columns of a usage event's name, model and quantities. */
 const describedFields = () =>
   fields(usageEvents, "eventId", "event", "model", "countSteps", "tokensSteps", "secondsSteps", "centsSteps");
-type Described = RowOf<ReturnType<typeof describedFields>>;
+type DescribedRow = RowOf<ReturnType<typeof describedFields>>;
 
-type QuantityColumns = Pick<Described, "countSteps" | "tokensSteps" | "secondsSteps" | "centsSteps">;
+type QuantityColumns = Pick<DescribedRow, "countSteps" | "tokensSteps" | "secondsSteps" | "centsSteps">;
 
-/** The event's quantities. One that is 0 is left out, but for `count`. */
+/** The event's quantities. A quantity of 0 is left out, except `count`. */
 const quantitiesField: WireField<QuantityColumns, ReturnType<typeof presentQuantities>> = {
   of: ({ countSteps, tokensSteps, secondsSteps, centsSteps }) => {
     const steps = { count: countSteps, tokens: tokensSteps, seconds: secondsSteps, cents: centsSteps };
@@ -56,8 +56,8 @@ export type EventDescription = ReturnType<typeof describe>;
 /** When an event occurred and when it arrived. */
 const presentUsageTimes = presenter(usageTimes);
 
-/** How many events a page with a filter examines, so that it reads at most 4,000 rows. */
-const LOOKED_AT_MAX = 1_990;
+/** How many events a page with a filter examines. So it reads at most 4,000 rows. */
+const EXAMINED_MAX = 1_990;
 /** The most bytes of properties on a page, unless a single event has more. */
 const PAGE_PROPERTIES_BYTES_MAX = 1_500_000;
 
@@ -69,12 +69,12 @@ const listedEventFields = () => ({
 type ListedEventRow = RowOf<ReturnType<typeof listedEventFields>>;
 
 /** The position of an event in a list, for the cursor. */
-interface EventPlace {
+interface EventPosition {
   readonly beforeMs: number;
   readonly beforeSeq: number;
 }
 
-type EventSpan = EventPlace & { from: number };
+type EventSpan = EventPosition & { from: number };
 
 /** The events of a span, the newest by `occurredAt` first. */
 const selectEventsPage = accountQuery((value: ValueOf<EventSpan & { limit: number }>, account) => {
@@ -98,9 +98,9 @@ const passesEventFilter = (filter: string | undefined, text: string | null): boo
   filter === undefined || (text !== null && filterCovers(filter, text));
 
 /**
- * A page of a user's usage events, newest `occurredAt` first, at equal times latest arrival first (U16). A page with a filter
- * examines a bounded number of events, and may be short, even empty, while `nextCursor` is not null. Large properties take another
- * round trip. A publishable key gets no properties.
+ * Returns a page of a user's usage events, newest `occurredAt` first; at equal times, the latest arrival first (U16). A page with a
+ * filter examines a bounded number of events, so it may be short, even empty, while `nextCursor` is not null. Large properties take
+ * another trip. A publishable key gets no properties.
  */
 export async function listEvents(
   ctx: TenantCtx,
@@ -111,23 +111,23 @@ export async function listEvents(
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const scope = ["usage events", ctx.environment.id, userId];
   const first = { beforeMs: to ?? Number.MAX_SAFE_INTEGER, beforeSeq: 0 };
-  const span = { ...earlier(first, cursor === undefined ? first : readPlace(cursor, scope)), from: from ?? 0 };
+  const span = { ...earlier(first, cursor === undefined ? first : readPosition(cursor, scope)), from: from ?? 0 };
   const user = { userId };
   const isFiltered = event !== undefined || model !== undefined;
-  const lookedAtMax = isFiltered ? LOOKED_AT_MAX : limit + 1;
-  const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: lookedAtMax }));
+  const examinedMax = isFiltered ? EXAMINED_MAX : limit + 1;
+  const rows = await all(ctx.db, selectEventsPage(ctx, user, { ...span, limit: examinedMax }));
   const passing = rows.filter((row) => passesEventFilter(event, row.event) && passesEventFilter(model, row.model));
   const page = passing.slice(0, limit);
   const shown = hasProperties ? await withProperties(ctx, user, page) : page.map((row) => presentListedEvent(row));
-  const isCut = shown.length < passing.length;
-  const last = isCut ? page[shown.length - 1] : rows.length === lookedAtMax ? rows.at(-1) : undefined;
+  const hasMore = shown.length < passing.length;
+  const last = hasMore ? page[shown.length - 1] : rows.length === examinedMax ? rows.at(-1) : undefined;
   return {
     events: shown,
     nextCursor: last === undefined ? null : encodeTextCursor(`${last.occurredAtMs} ${last.seq}`, scope),
   };
 }
 
-/** An event by its id, with its user's id. Throws `not_found`. */
+/** Returns an event by its id, with its user's id. Throws `not_found`. */
 export async function readUsageEventById(ctx: TenantCtx, eventId: string): Promise<ShownEvent & { userId: string }> {
   const [row] = await all(ctx.db, selectEventById({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined) {
@@ -158,31 +158,31 @@ const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: 
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
 
-const earlier = (a: EventPlace, b: EventPlace): EventPlace =>
+const earlier = (a: EventPosition, b: EventPosition): EventPosition =>
   a.beforeMs < b.beforeMs || (a.beforeMs === b.beforeMs && a.beforeSeq < b.beforeSeq) ? a : b;
 
-function readPlace(cursor: string, scope: readonly (string | number)[]): EventPlace {
+function readPosition(cursor: string, scope: readonly (string | number)[]): EventPosition {
   const text = decodeTextCursor(cursor, scope);
   const [, beforeMs, beforeSeq] = /^(\d{1,15}) (\d{1,15})$/.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeSeq === undefined) throw invalidCursor();
   return { beforeMs: Number(beforeMs), beforeSeq: Number(beforeSeq) };
 }
 
-const selectLarge = accountQuery((value: ValueOf<{ places: string }>, account) =>
+const selectLarge = accountQuery((value: ValueOf<{ keys: string }>, account) =>
   drizzle
     .select(fields(largeProperties, "seq", "properties"))
-    .from(sql`json_each(${value("places")}) AS place`)
+    .from(sql`json_each(${value("keys")}) AS event_key`)
     .crossJoin(largeProperties)
     .where(
       and(
         eq(largeProperties.accountId, account),
-        sql`${largeProperties.occurredByMs} = place.value ->> 0`,
-        sql`${largeProperties.seq} = place.value ->> 1`,
+        sql`${largeProperties.occurredByMs} = event_key.value ->> 0`,
+        sql`${largeProperties.seq} = event_key.value ->> 1`,
       ),
     ),
 );
 
-/** The first events of a page with their properties, as many as the byte limit allows, at least one. */
+/** Returns the first events of a page with their properties: as many as the byte limit allows, but at least one. */
 async function withProperties(
   ctx: TenantCtx,
   user: { userId: string },
@@ -193,11 +193,10 @@ async function withProperties(
     bytes += row.largePropertiesBytes ?? 0;
     return index === 0 || bytes <= PAGE_PROPERTIES_BYTES_MAX;
   });
-  const places = shown.flatMap((row) => (row.largePropertiesBytes === null ? [] : [[row.occurredByMs, row.seq]]));
-  const large =
-    places.length === 0 ? [] : await all(ctx.db, selectLarge(ctx, user, { places: JSON.stringify(places) }));
-  const textOf = new Map(large.map(({ seq, properties }) => [seq, properties]));
-  return shown.map((row) => presentListedEvent(row, textOf.get(row.seq) ?? row.properties));
+  const keys = shown.flatMap((row) => (row.largePropertiesBytes === null ? [] : [[row.occurredByMs, row.seq]]));
+  const large = keys.length === 0 ? [] : await all(ctx.db, selectLarge(ctx, user, { keys: JSON.stringify(keys) }));
+  const propertiesBySeq = new Map(large.map(({ seq, properties }) => [seq, properties]));
+  return shown.map((row) => presentListedEvent(row, propertiesBySeq.get(row.seq) ?? row.properties));
 }
 
 /** An event as the API returns it. Without `properties` the field is left out. */
@@ -207,7 +206,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
     ...describe(row),
     ...presentUsageTimes(row),
     reservationId: row.reservationId,
-    // JSON in the form of the response, except that it also has the remaining amounts of that time.
+    // The stored JSON has the form of the response, but also the remaining amounts after each debit.
     debits: (JSON.parse(row.debits) as Debit[]).map(({ remaining: _, ...debit }) => debit),
     uncovered: row.uncovered === null ? null : (JSON.parse(row.uncovered) as ShownEvent["uncovered"]),
     ...(properties === undefined
@@ -216,7 +215,7 @@ function presentListedEvent(row: ListedEventRow, properties?: string | null): Sh
   };
 }
 
-const selectOne = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
+const selectDescribedEvent = query((value: ValueOf<{ environmentId: number; eventId: string }>) =>
   drizzle
     .select({
       ...describedFields(),
@@ -227,7 +226,7 @@ const selectOne = query((value: ValueOf<{ environmentId: number; eventId: string
     .innerJoin(accounts, eq(accounts.id, usageEvents.accountId))
     .where(and(eq(usageEvents.environmentId, value("environmentId")), eq(usageEvents.eventId, value("eventId")))),
 );
-const selectSome = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
+const selectDescribedEvents = query((value: ValueOf<{ environmentId: number; eventIds: string }>) =>
   drizzle
     .select(describedFields())
     .from(usageEvents)
@@ -239,9 +238,9 @@ const selectSome = query((value: ValueOf<{ environmentId: number; eventIds: stri
     ),
 );
 
-/** A usage event with its user's id and without its properties, for the dashboard. Throws `not_found`. */
+/** Returns a usage event with its user's id, without its properties, for the dashboard. Throws `not_found`. */
 export async function readUsageEvent(ctx: TenantCtx, eventId: string) {
-  const [row] = await all(ctx.db, selectOne({ environmentId: ctx.environment.id, eventId }));
+  const [row] = await all(ctx.db, selectDescribedEvent({ environmentId: ctx.environment.id, eventId }));
   if (row === undefined)
     throw new PurserError("not_found", "There is no usage event with this id.", { param: "eventId" });
   const { userId, reservationId, debits, uncovered } = row;
@@ -263,6 +262,9 @@ export async function describeEvents(
   eventIds: readonly string[],
 ): Promise<ReadonlyMap<string, EventDescription>> {
   if (eventIds.length === 0) return new Map();
-  const rows = await all(ctx.db, selectSome({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) }));
+  const rows = await all(
+    ctx.db,
+    selectDescribedEvents({ environmentId: ctx.environment.id, eventIds: JSON.stringify(eventIds) }),
+  );
   return new Map(rows.map((row) => [row.eventId, describe(row)]));
 }

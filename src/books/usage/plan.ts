@@ -21,18 +21,18 @@ import {
   selectPayingNow,
   spendableBalances,
 } from "../ledger/spendable-balances.ts";
-import { refusingLimits } from "../limits/judge.ts";
+import { refusingLimits } from "../limits/count-usage.ts";
 import { counterOf, limitOf, selectUserLimits, type UserLimitRow } from "../limits/user-limits.ts";
 import type { PlanOutput } from "./responses.ts";
 import { assertNotAhead, type PlanInput } from "./schemas.ts";
 
 /** The most balances that a refusal explains. */
 const skippedBalancesMax = 20;
-const REFUSED = ["exhausted", "wrong_unit", "no_match"] as const;
+const SHORTAGE_REASONS = ["exhausted", "wrong_unit", "no_match"] as const;
 
 /**
- * `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does not
- * cover them (U12). `spendable` is in spending order.
+ * Returns `insufficient_credits` (402), with the quantities that are not covered (U3), and why each balance that can pay now does
+ * not cover them (U12). `spendable` is in spending order.
  */
 export function insufficientCredits(
   uncovered: Quantities,
@@ -41,7 +41,7 @@ export function insufficientCredits(
   { event, model }: Pick<Usage, "event" | "model">,
 ): PurserError {
   const paying = new Set(legs.map(({ balance }) => balance.id));
-  const reasonOf = ({ id, rules }: SpendableBalance): (typeof REFUSED)[number] => {
+  const reasonOf = ({ id, rules }: SpendableBalance): (typeof SHORTAGE_REASONS)[number] => {
     // If the rest is not covered, a balance that pays a part pays its whole amount.
     if (paying.has(id)) return "exhausted";
     return rulesCover(rules, event, model) ? "wrong_unit" : "no_match";
@@ -53,39 +53,39 @@ export function insufficientCredits(
     remaining: fromSteps(balance.unit, balance.remainingSteps),
     reason: reasonOf(balance),
   }));
-  const skipped = REFUSED.flatMap((refused) => all.filter(({ reason }) => reason === refused));
+  const skipped = SHORTAGE_REASONS.flatMap((shortage) => all.filter(({ reason }) => reason === shortage));
   const message =
     spendable.length === 0
       ? "The user has no balance to spend in this mode: nothing was granted under this userId, or all of it is spent, expired or revoked."
-      : "The user's balances do not cover the usage. `details.skipped` says why, of each.";
+      : "The user's balances do not cover the usage. `details.skipped` says why each does not.";
   return new PurserError("insufficient_credits", message, {
     details: { uncovered: presentQuantities(uncovered), skipped: skipped.slice(0, skippedBalancesMax) },
   });
 }
 
 /** The user, the event and the model of a usage. */
-type AskedUsage = Pick<Usage, "event" | "model"> & { readonly userId: string };
+type RefusableUsage = Pick<Usage, "event" | "model"> & { readonly userId: string };
 
-/** Runs a verb, and notes its refusal by credits or a limit, for the dashboard. `asked` is read when it is refused. */
+/** Runs a verb. If credits or a limit refuse it, notes the refusal of `usage` for the dashboard. */
 export async function noteIfRefused<Answer>(
   ctx: TenantCtx,
-  asked: AskedUsage,
+  usage: RefusableUsage,
   verb: () => Promise<Answer>,
 ): Promise<Answer> {
   try {
     return await verb();
   } catch (error) {
-    noteRefusedUsage(ctx, asked, error);
+    noteRefusedUsage(ctx, usage, error);
     throw error;
   }
 }
 
 /** Notes a refusal, if it is one for insufficient credits or by a usage limit. */
-export function noteRefusedUsage(ctx: TenantCtx, { userId, event, model }: AskedUsage, refusal: unknown): void {
+export function noteRefusedUsage(ctx: TenantCtx, { userId, event, model }: RefusableUsage, refusal: unknown): void {
   if (!(refusal instanceof PurserError)) return;
-  const asked = { userId, subject: event, model };
-  if (refusal.code === "insufficient_credits") countRefusal(ctx, "shortage", refusal, asked);
-  if (refusal.code === "usage_limit_reached") countRefusal(ctx, "usage_limit", refusal, asked);
+  const usage = { userId, subject: event, model };
+  if (refusal.code === "insufficient_credits") countRefusal(ctx, "shortage", refusal, usage);
+  if (refusal.code === "usage_limit_reached") countRefusal(ctx, "usage_limit", refusal, usage);
 }
 
 /** Warns when a balance in `count` pays, or is held, for an event that names only other quantities (W16). */
@@ -94,9 +94,9 @@ export function warnOfCount(ctx: TenantCtx, quantities: Quantities, legs: readon
 }
 
 /**
- * The debits of an event if it came now (U11), computed by the same burn-down, with due holds settled and due periods granted. It
- * also returns why other balances would not pay (of those that cannot pay at all, the newest hundred) and which usage limits would
- * refuse the event. Warns of an implied count (W16). Changes nothing.
+ * Returns the debits that an event would have now (U11). It uses the same burn-down, as if due holds were settled and due periods
+ * granted. It also returns why other balances would not pay (at most the newest hundred that cannot pay at all), and which usage
+ * limits would refuse the event. Warns of an implied count (W16). Changes nothing.
  */
 export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanOutput> {
   const nowMs = ctx.now();
@@ -110,17 +110,17 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
       selectUserLimits(ctx, input.userId),
       selectDuePeriods(ctx, user, { nowMs }),
     ]);
-  let [paying, unspendable, due, limits, [begun]] = await readWith(selectPayingNow);
-  // A charge may be paid by balances that have expired since the reservation's end.
+  let [paying, unspendable, due, limits, [periods]] = await readWith(selectPayingNow);
+  // Balances that have expired since the reservation's end may still pay its charge.
   if (due.some(({ isToCharge }) => isToCharge === 1))
-    [paying, unspendable, due, limits, [begun]] = await readWith(selectBalancesOfDue);
-  const granted = balancesOfPeriods(readDuePeriods(ctx, begun?.due ?? null, { nowMs, isWhole: true }));
+    [paying, unspendable, due, limits, [periods]] = await readWith(selectBalancesOfDue);
+  const granted = balancesOfPeriods(readDuePeriods(ctx, periods?.due ?? null, { nowMs, isWhole: true }));
   due.sort(inOrderOfEnds);
   const holds = new Map(due.map((row) => [row.holdId, readDueHold(row)]));
   const after = planDue([...paying, ...unspendable, ...due, ...granted], [...holds.values()]);
-  const listed = new Set([...unspendable, ...due].map(({ id }) => id));
+  const reportedIds = new Set([...unspendable, ...due].map(({ id }) => id));
   // Other expired balances were read only for a charge.
-  const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || listed.has(row.id));
+  const rows = after.rows.filter((row) => row.expiresAtMs > nowMs || reportedIds.has(row.id));
   const { legs, uncovered } = burnDown(spendableBalances(rows, nowMs), input);
   warnOfCount(
     ctx,
@@ -148,7 +148,7 @@ export async function planUsage(ctx: TenantCtx, input: PlanInput): Promise<PlanO
   };
 }
 
-/** The limits that would refuse it. Due holds count as settled, and a charge still counts (Q3). */
+/** Returns the limits that would refuse the event. Due holds count as settled: a returned hold no longer counts, a charge does (Q3). */
 function planLimits(
   rows: readonly UserLimitRow[],
   holds: readonly DueHold[],
@@ -162,7 +162,7 @@ function planLimits(
   return refusingLimits({ ...state, due, limits: rows.map(limitOf) }, input);
 }
 
-/** The first reason that applies. */
+/** Returns the first reason that applies. */
 function whySkipped(row: PayingRow, usage: Usage, nowMs: number): PlanOutput["skipped"][number]["reason"] {
   const status = statusOf(row, nowMs);
   if (status !== "active") return status;

@@ -20,11 +20,11 @@ import type { StateChanges } from "../ledger/memory.ts";
 import type { AccountAtRead } from "../ledger/read-account.ts";
 import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { afterCounts, countUsage } from "../limits/judge.ts";
+import { afterCounts, countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
 import type { EventOutput } from "./responses.ts";
 import type { EventInput } from "./schemas.ts";
-import { answerEventRepeat, otherEvent, type StoredEvent, selectEvent, writeEvent } from "./write-event.ts";
+import { answerEventRepeat, eventConflict, type StoredEvent, selectEvent, writeEvent } from "./write-event.ts";
 
 /**
  * Records a usage event and debits the balances that pay for it (U1 to U4). Throws `idempotency_conflict`, and
@@ -61,7 +61,7 @@ interface EventToDecide {
   readonly balances: readonly SpendableBalance[];
 }
 
-/** A replay, or the event and its debits. Throws the errors of `recordEvent`. */
+/** Decides a replay, or to write the event and its debits. Throws the errors of `recordEvent`. */
 function decideEvent(
   ctx: TenantCtx,
   account: AccountAtRead,
@@ -86,8 +86,8 @@ export interface StampedEvent {
 /** The result of an event: its response or its refusal. */
 export type EventResult = EventOutput | PurserError;
 
-/** Makes the response of one event from the batch's rows and the results of earlier events. */
-type AnswerOne = (rows: readonly unknown[][], before: readonly EventResult[]) => EventResult;
+/** Returns the result of one event from the batch's rows and the results of earlier events. */
+type ResultOf = (rows: readonly unknown[][], earlierResults: readonly EventResult[]) => EventResult;
 
 interface EventsToDecide {
   /** The events of one user, in the order of the list. */
@@ -96,13 +96,16 @@ interface EventsToDecide {
   readonly stored: ReadonlyMap<string, StoredEvent>;
   /** The balances that can pay, in spending order. */
   readonly balances: readonly SpendableBalance[];
-  /** The refusals of the previous attempt, which this attempt replaces. They hold if that attempt succeeded but its response was lost. */
+  /**
+   * The refusals of the previous attempt, which this attempt replaces. They still apply if that attempt wrote the other events but its
+   * response was lost.
+   */
   readonly refused: Map<StampedEvent, PurserError>;
 }
 
 /**
- * Decides the events of one user one after another, and writes them in one batch. Each is decided separately, on the balances that
- * the earlier ones leave. An event with the id of an earlier one in the list is its replay, or conflicts with it.
+ * Decides the events of one user one after another, and writes them in one batch. Each event is decided on the balances that the
+ * earlier ones leave. An event with the id of an earlier event in the list is a replay of that event, or conflicts with it.
  */
 export function decideEvents(
   ctx: TenantCtx,
@@ -112,8 +115,8 @@ export function decideEvents(
   const statements: Statement[] = [];
   const entries: StateChanges["entries"][number][] = [];
   const messages: NonNullable<Write<unknown>["messages"]>[] = [];
-  const answers: AnswerOne[] = [];
-  const taken = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
+  const resultsOf: ResultOf[] = [];
+  const eventsById = new Map<string, { readonly place: number; readonly stamp: Stamp }>();
   let isShort = false;
   let left = balances;
   let { counters } = account;
@@ -123,9 +126,9 @@ export function decideEvents(
   refused.clear();
   for (const [place, event] of events.entries()) {
     const { input, stamp } = event;
-    const earlier = taken.get(input.eventId);
+    const earlier = eventsById.get(input.eventId);
     if (earlier !== undefined) {
-      answers.push(repeatOf(earlier, stamp));
+      resultsOf.push(resultOfRepeat(earlier, stamp));
       continue;
     }
     const decision =
@@ -135,28 +138,28 @@ export function decideEvents(
       );
     if (decision instanceof PurserError) {
       refused.set(event, decision);
-      // A refusal must not rely on memory, so the events are read first.
+      // `isShort` makes `writeForUser` read first, because a refusal must not rely on memory.
       isShort = true;
-      answers.push(() => decision);
+      resultsOf.push(() => decision);
     } else if (decision.kind === "replay") {
-      answers.push(() => decision.answer.output);
+      resultsOf.push(() => decision.answer.output);
     } else {
       const at = statements.length;
       statements.push(...decision.statements);
-      answers.push((rows) => decision.answer(rows.slice(at)).output);
-      taken.set(input.eventId, { place, stamp });
+      resultsOf.push((rows) => decision.answer(rows.slice(at)).output);
+      eventsById.set(input.eventId, { place, stamp });
       if (decision.messages !== undefined) messages.push(decision.messages);
       if (decision.isShort === true) isShort = true;
-      const own = decision.changes?.entries ?? [];
-      entries.push(...own);
-      left = afterEntries(left, own);
+      const newEntries = decision.changes?.entries ?? [];
+      entries.push(...newEntries);
+      left = afterEntries(left, newEntries);
       counts.push(...(decision.counts ?? []));
       counters = afterCounts(counters, decision.counts ?? []);
     }
   }
   const answer = (rows: readonly unknown[][]): readonly EventResult[] => {
     const results: EventResult[] = [];
-    for (const answerOne of answers) results.push(answerOne(rows, results));
+    for (const resultOf of resultsOf) results.push(resultOf(rows, results));
     return results;
   };
   return statements.length === 0
@@ -172,17 +175,17 @@ export function decideEvents(
       };
 }
 
-function repeatOf(earlier: { readonly place: number; readonly stamp: Stamp }, stamp: Stamp): AnswerOne {
+function resultOfRepeat(earlier: { readonly place: number; readonly stamp: Stamp }, stamp: Stamp): ResultOf {
   const { stored } = earlier.stamp;
-  if (compareStamp(stored, stamp) === "other") return () => otherEvent(stored, stamp);
-  return (_, before) => {
-    const first = before[earlier.place];
-    assert(first !== undefined, "the first of two events with one id comes before the second");
+  if (compareStamp(stored, stamp) === "other") return () => eventConflict(stored, stamp);
+  return (_, earlierResults) => {
+    const first = earlierResults[earlier.place];
+    assert(first !== undefined, "the results are made in the order of the events");
     return first;
   };
 }
 
-/** The balances that can still pay. Their order does not depend on the remaining amounts. */
+/** Returns the balances that can still pay after some entries. Their order does not depend on the remaining amounts. */
 function afterEntries(
   balances: readonly SpendableBalance[],
   entries: StateChanges["entries"],

@@ -21,9 +21,9 @@ export interface Part {
 }
 
 /**
- * Splits a list into parts that can be written concurrently, and events that must wait: one whose id an earlier event of another
- * user has, or a waiting one, and later events of its user. An event whose id may be another user's reservation, which that user's
- * next write charges (U15), is recorded after all events before it and before the rest.
+ * Splits a list into parts that can be written concurrently, and events that must wait. An event waits if an earlier event of another
+ * user, or a waiting event, has its id, or if an earlier event of its user waits. An event whose id can be a reservation's is recorded
+ * alone, after all events before it, because another user's next write may charge that reservation under this id (U15).
  */
 function partsOfList(events: readonly ListedEvent[]): {
   readonly parts: readonly Part[];
@@ -38,8 +38,8 @@ function partsOfList(events: readonly ListedEvent[]): {
   for (const [index, listed] of events.entries()) {
     const { userId, eventId } = listed.input;
     if (isOfSeveral && eventId.startsWith("res_")) {
-      const own = index === 0 ? [{ userId, events: [listed] }] : [];
-      return { parts: [...toParts(parts), ...own], later: [...later, ...events.slice(index + own.length)] };
+      const alone = index === 0 ? [{ userId, events: [listed] }] : [];
+      return { parts: [...toParts(parts), ...alone], later: [...later, ...events.slice(index + alone.length)] };
     }
     const owner = owners.get(eventId) ?? userId;
     owners.set(eventId, owner);
@@ -49,9 +49,9 @@ function partsOfList(events: readonly ListedEvent[]): {
       later.push(listed);
       continue;
     }
-    const own = parts.get(userId) ?? [];
-    parts.set(userId, own);
-    own.push(listed);
+    const eventsOfUser = parts.get(userId) ?? [];
+    parts.set(userId, eventsOfUser);
+    eventsOfUser.push(listed);
   }
   return { parts: toParts(parts), later };
 }
@@ -71,18 +71,18 @@ export type ListElement = { readonly input: EventInput } | EventRefusal;
 /** The result of an element. */
 export type ElementResult = EventOutput | EventRefusal;
 
-/** D1 gives a request six connections at a time. */
+/** A request may use six connections to D1 at a time. */
 const connectionsMax = 6;
 
 /**
- * Records the events of a list, each with its own result, and returns the results in order. All users are read in one batch. The
- * events of a user are written in one batch, and the batches of six users are sent concurrently.
+ * Records the events of a list, and returns a result for each, in order. All users are read in one batch. The events of a user are
+ * written in one batch, and the batches of six users are sent concurrently.
  */
 export async function recordList(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ElementResult[]> {
   const results: (ElementResult | undefined)[] = elements.map((element) => ("input" in element ? undefined : element));
   const bugs: unknown[] = [];
   let heavy: Promise<unknown> = Promise.resolve();
-  /** Users with too many balances to be read together are written one after another: six of them would not fit into memory. */
+  /** Users with very many balances are not read with the others. They are written one by one: six would not fit into memory. */
   const afterHeavy: InTurn = (write) => {
     const turn = heavy.then(write);
     heavy = turn.catch(() => {});
@@ -96,7 +96,7 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
       bugs.push(error);
     }
   };
-  /** Events that could not be recorded now, by id. Later events with the same id are refused, because a retry may record the first. */
+  /** The refusals of events that could not be recorded now, by event id. Later events with the same id get the same refusal. */
   const unavailable = new Map<string, PurserError>();
   let waiting = await stampEvents(ctx, elements);
   while (waiting.length > 0) {
@@ -122,9 +122,13 @@ export async function recordList(ctx: TenantCtx, elements: readonly ListElement[
   });
 }
 
-function noteUnavailable(into: Map<string, PurserError>, eventId: string, result: ElementResult | undefined): void {
-  if (result === undefined || !("refusal" in result) || into.has(eventId)) return;
-  if (result.refusal.code === "temporarily_unavailable") into.set(eventId, result.refusal);
+function noteUnavailable(
+  unavailable: Map<string, PurserError>,
+  eventId: string,
+  result: ElementResult | undefined,
+): void {
+  if (result === undefined || !("refusal" in result) || unavailable.has(eventId)) return;
+  if (result.refusal.code === "temporarily_unavailable") unavailable.set(eventId, result.refusal);
 }
 
 async function stampEvents(ctx: TenantCtx, elements: readonly ListElement[]): Promise<readonly ListedEvent[]> {
@@ -145,7 +149,7 @@ function readParts(ctx: TenantCtx, parts: readonly Part[]) {
   return readTogether(ctx, userIds, selectEvents(ctx, eventIdsOf(events)));
 }
 
-/** The results of a user's events, in order. When the database fails, each event gets that error. */
+/** Returns the results of a user's events, in order. If the database fails, each event gets that error. */
 async function recordPart(
   ctx: TenantCtx,
   part: Part,
@@ -178,7 +182,7 @@ async function writePart(
   const refused = new Map<StampedEvent, PurserError>();
   const together = await read;
   const user = together?.users.get(userId);
-  const isApart = together !== undefined && user === undefined;
+  const isHeavy = together !== undefined && user === undefined;
   const write = () =>
     writeForUser(ctx, {
       user: { userId },
@@ -197,12 +201,12 @@ async function writePart(
           refused,
         }),
     });
-  const written = await (isApart ? afterHeavy(write) : write());
+  const written = await (isHeavy ? afterHeavy(write) : write());
   assert(written !== null, "a user named by id is never unknown");
   return written;
 }
 
-/** An account that was read before other users' batches, at the time of its own batch. */
+/** Returns an account at the current time. It was read before the batches of other users. */
 function asOfNow(ctx: TenantCtx, account: AccountAtRead): AccountAtRead {
   return { ...account, nowMs: ctx.now() };
 }

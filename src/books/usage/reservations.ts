@@ -38,7 +38,7 @@ export function asHold(row: ReservationRow): Hold {
   return { id: row.id, legs: readLegs(row.legs) };
 }
 
-/** Whether it is committed, in time or late, or released, so that it cannot be committed. */
+/** Returns whether a reservation was committed, in time or late, or released. Then it cannot be committed. */
 export function isClosed(row: ReservationRow): boolean {
   return row.state === "committed" || row.state === "released" || row.settledEventId !== null;
 }
@@ -70,7 +70,7 @@ export async function readReservation(ctx: TenantCtx, reservationId: string): Pr
   return presentReservation(row.userId, row);
 }
 
-const selectAsked = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
+const selectReservedUsages = query((value: ValueOf<{ environmentId: number; ids: string }>) =>
   drizzle
     .select(fields(reservations, "id", "event", "model"))
     .from(reservations)
@@ -85,8 +85,8 @@ const selectAsked = query((value: ValueOf<{ environmentId: number; ids: string }
 /** Returns the event and the model of some reservations, by id. */
 export async function describeReservations(ctx: TenantCtx, ids: readonly string[]) {
   if (ids.length === 0) return new Map<string, never>();
-  const rows = await all(ctx.db, selectAsked({ environmentId: ctx.environment.id, ids: JSON.stringify(ids) }));
-  return new Map(rows.map(({ id, ...asked }) => [id, asked]));
+  const rows = await all(ctx.db, selectReservedUsages({ environmentId: ctx.environment.id, ids: JSON.stringify(ids) }));
+  return new Map(rows.map(({ id, ...usage }) => [id, usage]));
 }
 
 const selectShown = query((value: ValueOf<ReservationKey & { nowMs: number }>) =>
@@ -97,7 +97,7 @@ const selectShown = query((value: ValueOf<ReservationKey & { nowMs: number }>) =
     .where(ofReservationKey(value)),
 );
 
-/** The reservation as it is shown at a time: at most one row. */
+/** Selects a reservation as the API returns it at a time: at most one row. */
 export function selectShownReservation(
   { environment }: Pick<TenantCtx, "environment">,
   reservationId: string,
@@ -106,17 +106,19 @@ export function selectShownReservation(
   return selectShown({ environmentId: environment.id, reservationId, nowMs });
 }
 
-/** The public fields of a reservation. A due one already has the status that its settlement will give it (U13). */
+/** The public fields of a reservation. A due reservation already has the status that its settlement will give it (U13). */
 function reservationFields(value: ValueOf<{ nowMs: number }>) {
   const { id, state, expiresAtMs, settledEventId } = reservations;
-  const isLive = gt(expiresAtMs, value("nowMs"));
+  const isBeforeEnd = gt(expiresAtMs, value("nowMs"));
   return {
     ...fields(reservations, "id", "event", "model", "quantities", "legs", "onExpiry"),
     ...fields(reservations, "createdAtMs", "expiresAtMs", "settledAtMs"),
     ...computed({
-      status: sql<ReservationOutput["status"]>`CASE WHEN ${state} <> 'open' THEN ${state} WHEN ${isLive} THEN 'open'
+      status: sql<
+        ReservationOutput["status"]
+      >`CASE WHEN ${state} <> 'open' THEN ${state} WHEN ${isBeforeEnd} THEN 'open'
         WHEN ${willBeCharged()} THEN 'committed' ELSE 'expired' END`,
-      eventId: sql<string | null>`CASE WHEN ${state} <> 'open' OR ${isLive} THEN ${settledEventId}
+      eventId: sql<string | null>`CASE WHEN ${state} <> 'open' OR ${isBeforeEnd} THEN ${settledEventId}
         WHEN ${willBeCharged()} THEN ${id} END`,
     }),
   };
@@ -143,8 +145,8 @@ export function presentReservation(userId: string, row: ShownRow): ReservationOu
 }
 
 /**
- * A page of the user's reservations, newest first, with one status if given (U13). The cursor has the last one shown, so that new
- * reservations do not shift pages. It reads all open reservations, and a page of the others.
+ * Returns a page of the user's reservations, newest first, of one status if given (U13). The cursor names the last reservation of the
+ * page, so that new reservations do not shift pages.
  */
 export async function listReservations(ctx: TenantCtx, input: ReservationsInput): Promise<ReservationsOutput> {
   const { userId, status, limit, cursor } = input;
@@ -177,7 +179,7 @@ function readPosition(cursor: string, scope: readonly (string | number)[]): Rese
 
 type ReservationsPage = ReservationPosition & { limit: number; nowMs: number };
 
-/** The ids of a page from one index, which covers the query. */
+/** Selects the ids of a page from one index, which covers the query. */
 function idsOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condition: SQL | undefined): SQL {
   const { id, accountId, createdAtMs } = reservations;
   return sql`SELECT * FROM (
@@ -188,16 +190,16 @@ function idsOf(value: ValueOf<ReservationsPage>, account: SQL, index: SQL, condi
   )`;
 }
 
-type Settled = Exclude<ReservationStatus, "open">;
+type SettledStatus = Exclude<ReservationStatus, "open">;
 
-/** The source of the reservations of a status. A due one counts with the status that its settlement will give it. */
+/** Returns the queries for the reservations of a status. A due reservation has the status that its settlement will give it. */
 function idsByStatus(status: ReservationStatus | "all", value: ValueOf<ReservationsPage>, account: SQL): SQL[] {
   const { state, expiresAtMs } = reservations;
   // Each condition repeats that of its partial index.
   const open = (condition?: SQL) =>
     idsOf(value, account, sql`reservations_open`, and(sql`${state} = 'open'`, condition));
-  const settled = (as: Settled) =>
-    idsOf(value, account, sql`reservations_settled`, and(sql`${state} <> 'open'`, eq(state, as)));
+  const settled = (status: SettledStatus) =>
+    idsOf(value, account, sql`reservations_settled`, and(sql`${state} <> 'open'`, eq(state, status)));
   const isDue = lte(expiresAtMs, value("nowMs"));
   switch (status) {
     case "open":

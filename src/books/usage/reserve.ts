@@ -22,7 +22,7 @@ import { type OpenReservation, presentLeg, readLegs } from "../ledger/hold.ts";
 import { insertEntries, lastSeqOf } from "../ledger/insert-entries.ts";
 import { selectPayingBalances, spendableAfterDue } from "../ledger/spendable-balances.ts";
 import { writeForUser } from "../ledger/write.ts";
-import { countUsage } from "../limits/judge.ts";
+import { countUsage } from "../limits/count-usage.ts";
 import { insufficientCredits, noteIfRefused, warnOfCount } from "./plan.ts";
 import { selectReservation } from "./reservations.ts";
 import type { ReserveOutput } from "./responses.ts";
@@ -31,7 +31,7 @@ import type { ReserveInput } from "./schemas.ts";
 const reservedFields = ["userId", "event", "model", "quantities", "expiresInSeconds", "onExpiry"] as const;
 
 /**
- * Holds the credits that a usage may cost, all or nothing (U5). A caller's own `reservationId` makes it idempotent. Throws
+ * Holds the credits that a usage may cost, all or nothing (U5). If the caller sends a `reservationId`, the call is idempotent. Throws
  * `usage_limit_reached`, `insufficient_credits` and `idempotency_conflict`.
  */
 export async function createReservation(ctx: TenantCtx, input: ReserveInput): Promise<Outcome<ReserveOutput>> {
@@ -46,7 +46,7 @@ export async function createReservation(ctx: TenantCtx, input: ReserveInput): Pr
       balances: ([, rows]) => rows,
       decide: ([[stored], rows], writing) => {
         if (stored !== undefined) {
-          // The first response's value. The reservation may have been extended since.
+          // The first response had this end. The reservation may have been extended since.
           const expiresAtMs = stored.createdAtMs + body.expiresInSeconds * 1_000;
           return replay(answerReservationRepeat(reservationId, { ...stored, expiresAtMs }, stamp));
         }
@@ -93,16 +93,16 @@ function answerReservationRepeat(
   stored: StoredReservation & { requestHash: string },
   stamp: Stamp,
 ): Outcome<ReserveOutput> {
-  const whose = compareStamp(stored.requestHash, stamp);
-  if (whose === "other") {
+  const comparison = compareStamp(stored.requestHash, stamp);
+  if (comparison === "other") {
     throw idempotencyConflict(
-      "Another reservation was made under this id.",
+      "Another reservation was created with this id.",
       "reservationId",
       stored.requestHash,
       stamp,
     );
   }
-  return { output: presentNewReservation(id, stored), replayed: whose === "replay" };
+  return { output: presentNewReservation(id, stored), replayed: comparison === "replay" };
 }
 
 const insertReservation = query((value: ValueOf<WriteContext & ReturnType<typeof reservationValues>>) =>
@@ -153,13 +153,13 @@ function reservationValues(
   };
 }
 
-/** The reservation for this isolate's memory, which does not need the remaining amounts of its holds. */
+/** Returns the reservation for this isolate's memory, which does not need the remaining amounts of its holds. */
 function reservationForMemory(
   id: string,
   { event, model, createdAtMs, expiresAtMs, requestHash }: ReturnType<typeof reservationValues>,
   { legs }: PlannedPayment,
 ): OpenReservation {
-  const ownLegs = legs.map(({ balance, amountSteps }) => ({
+  const holdLegs = legs.map(({ balance, amountSteps }) => ({
     balanceId: balance.id,
     packId: balance.packId,
     unit: balance.unit,
@@ -169,7 +169,7 @@ function reservationForMemory(
     id,
     event,
     model,
-    legs: JSON.stringify(ownLegs),
+    legs: JSON.stringify(holdLegs),
     state: "open",
     createdAtMs,
     expiresAtMs,

@@ -55,7 +55,7 @@ export const reservationOutput = z
     createdAt: time,
     expiresAt: time,
     settledAt: time.nullable().describe("When its holds were returned. Null until then."),
-    eventId: z.string().nullable().describe("The event that it was committed with, in time or late."),
+    eventId: z.string().nullable().describe("The event with which it was committed, in time or late."),
     holds: z.array(heldAmount).describe("The amounts that it holds, or held."),
   })
   .meta({ id: "Reservation" });

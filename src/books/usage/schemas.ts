@@ -202,11 +202,11 @@ export const eventsInput = z.lazy(() =>
     })
     .refine((input) => input.userId !== undefined || input.eventId !== undefined, {
       path: ["userId"],
-      message: "is required, or `eventId` in its place",
+      message: "is required unless `eventId` is sent",
     })
     .refine((input) => input.userId === undefined || input.eventId === undefined, {
       path: ["eventId"],
-      message: "must not be sent beside `userId`",
+      message: "must not be sent together with `userId`",
     }),
 );
 export type EventsInput = z.infer<typeof eventsInput>;

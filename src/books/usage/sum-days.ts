@@ -8,16 +8,16 @@ import { usageSummed } from "../../db/views.ts";
 import { DAY_MS, MINUTE_MS } from "../../lib/time.ts";
 import type { CronCtx, CronPart } from "../../runtime.ts";
 
-/** The names of this number of events fit into one value of D1. */
+/** The sums of this number of events fit into one value of D1, even with the longest names. */
 const EVENTS_A_PAGE_MAX = 1_000;
 const SUM_PAGES_A_RUN_MAX = 200;
 const SUM_QUERIES_A_PAGE = 4;
-/** A prime, so that runs begin at accounts spread over the whole range. */
+/** A prime number, so that runs begin at accounts spread over the whole range. */
 const STRIDE = 7_919;
 /** The upper and the lower bits are summed separately, so that both sums are exact. */
-const LOW = 2 ** 26;
+const LOW_BITS_RANGE = 2 ** 26;
 
-type SumPlace = { environmentId: number; accountId: number };
+type SumPosition = { environmentId: number; accountId: number };
 
 /** The account at which a run begins. */
 const selectStart = query((value: ValueOf<{ from: number }>) =>
@@ -30,7 +30,7 @@ const selectStart = query((value: ValueOf<{ from: number }>) =>
 );
 
 /** Events that are not summed yet, from a position on, account by account in order. */
-const selectUnsummedEvents = query((value: ValueOf<SumPlace & { limit: number }>) => {
+const selectUnsummedEvents = query((value: ValueOf<SumPosition & { limit: number }>) => {
   const { environmentId, accountId, occurredByMs, seq } = usageToSum;
   const { occurredByMs: byMs, seq: n } = usageEvents;
   return drizzle
@@ -47,7 +47,7 @@ const selectUnsummedEvents = query((value: ValueOf<SumPlace & { limit: number }>
     .where(
       and(
         eq(usageEvents.accountId, accountId),
-        // Without the plus signs, SQLite would start at the first event of that time instead of the mark.
+        // Without the plus signs, SQLite would start at the first event of that time instead of at the mark.
         sql`(${byMs}, ${n}) >= (+${occurredByMs}, +${seq})`,
         sql`(${environmentId}, ${accountId}) >= (${value("environmentId")}, ${value("accountId")})`,
       ),
@@ -74,7 +74,7 @@ const moveMarks = query((value: ValueOf<{ marks: string }>) =>
 
 const SUMMED_UNITS = ["count", "tokens", "seconds", "cents"] as const;
 const DAY_COLUMNS = ["environmentId", "day", "accountId", "event", "model"] as const;
-/** Of the sums of all accounts together. */
+/** The key of the sums of all accounts together. */
 const TOTAL_COLUMNS = ["environmentId", "day", "event", "model"] as const;
 const SUMS = ["events", ...SUMMED_UNITS.flatMap((unit) => [`${unit}High`, `${unit}Low`] as const)] as const;
 
@@ -102,7 +102,7 @@ const addTotals = insertSums(usageTotals, TOTAL_COLUMNS);
 
 type SumKey = Readonly<Record<(typeof DAY_COLUMNS)[number], string | number>>;
 
-/** The sums of a page's events by some columns, each a list in the order of these columns and `SUMS`, as JSON. */
+/** Returns the sums of a page's events by some columns, as JSON: lists in the order of these columns and `SUMS`. */
 function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]): string {
   const sums = new Map<string, { readonly key: (string | number)[]; readonly sums: number[] }>();
   for (const { environmentId, accountId, event, model, occurredAtMs, ...steps } of events) {
@@ -117,9 +117,9 @@ function pageSumsOf(events: readonly Event[], columns: readonly (keyof SumKey)[]
   return JSON.stringify([...sums.values()].map(({ key, sums }) => [...key, ...sums]));
 }
 
-const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW), steps % LOW];
+const bitsOf = (steps: number): [number, number] => [Math.floor(steps / LOW_BITS_RANGE), steps % LOW_BITS_RANGE];
 
-/** For each account of a page: the position of its mark, and the page's last event. */
+/** Returns, for each account of a page, the position of its mark and the page's last event. */
 function movedMarks(events: readonly Event[]): number[][] {
   const marks = new Map<number, number[]>();
   for (const { environmentId, accountId, occurredByMs, seq, markSeq } of events) {
@@ -135,10 +135,10 @@ function movedMarks(events: readonly Event[]): number[][] {
 export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly unknown[]> {
   const [start] = await all(db, selectStart({ from: Math.floor(now() / MINUTE_MS) * STRIDE }));
   if (start === undefined) return [];
-  let place: SumPlace = start;
+  let position: SumPosition = start;
   let isFromStart = true;
   for (let page = 0; page < SUM_PAGES_A_RUN_MAX && allowance.has(SUM_QUERIES_A_PAGE); page++) {
-    const events = await all(db, selectUnsummedEvents({ ...place, limit: EVENTS_A_PAGE_MAX }));
+    const events = await all(db, selectUnsummedEvents({ ...position, limit: EVENTS_A_PAGE_MAX }));
     const last = events.at(-1);
     if (last !== undefined) {
       const marks = JSON.stringify(movedMarks(events));
@@ -156,9 +156,9 @@ export async function sumDays({ db, allowance, now }: CronCtx): Promise<readonly
     }
     if (last !== undefined && events.length === EVENTS_A_PAGE_MAX) {
       // The last account may have more events. If not, its mark is deleted.
-      place = { environmentId: last.environmentId, accountId: last.accountId };
+      position = { environmentId: last.environmentId, accountId: last.accountId };
     } else if (isFromStart) {
-      place = { environmentId: 0, accountId: 0 };
+      position = { environmentId: 0, accountId: 0 };
       isFromStart = false;
     } else {
       break;

@@ -20,7 +20,7 @@ export const GROUPS_MAX = 10_000;
 /** Upper and lower bits are summed separately, so that both sums are exact as doubles. The SQL below uses the same number. */
 const LOW_BITS = 26n;
 
-/** The debits of an event in a unit, in steps. They are parsed from the digits of its JSON, because doubles are not exact. */
+/** Returns SQL for the debits of an event in a unit, in steps. It parses the digits of the JSON, because doubles are not exact. */
 function debitedSteps(unit: Unit) {
   const amount = sql`(leg.value -> 'amount')`;
   const point = sql`instr(${amount} || '.', '.')`;
@@ -31,7 +31,7 @@ function debitedSteps(unit: Unit) {
   )`;
 }
 
-type AskedTotals = {
+type TotalsQuery = {
   from: number;
   to: number;
   /** The name of the only event to count. Null for all. */
@@ -57,22 +57,22 @@ const groupSumsOf = (name: `${Unit}${"Used" | "Debited"}`, steps: SQL): [SumName
   [`${name}Low`, sql`sum(${steps} & 67108863)`],
 ];
 
-/** The sums of a span's events by group. Events that are not requested form a group too, so that all read rows are counted. */
-const selectGroupSums = accountQuery((value: ValueOf<AskedTotals>, account) => {
+/** Selects the sums of a span's events by group. Other events form a group too, so that all rows that are read are counted. */
+const selectGroupSums = accountQuery((value: ValueOf<TotalsQuery>, account) => {
   const { accountId, occurredAtMs, event, model, debits } = usageEvents;
   const { countSteps, tokensSteps, secondsSteps, centsSteps } = usageEvents;
-  const isAsked = sql`(asked.only IS NULL OR ${event} = asked.only)`;
+  const isCounted = sql`(asked.only IS NULL OR ${event} = asked.only)`;
   const debited = (unit: Unit) => sql`iif(asked.paid AND ${debits} <> '[]', ${debitedSteps(unit)}, 0)`;
   const sums = SUMMED.flatMap(({ unit, used, debited }) => [
     ...groupSumsOf(`${unit}Used`, used),
     ...groupSumsOf(`${unit}Debited`, debited),
   ]);
   const span = sql`(
-      SELECT ${isAsked} AS asked,
+      SELECT ${isCounted} AS asked,
         CASE asked.time WHEN 'hour' THEN ${occurredAtMs} - ${occurredAtMs} % 3600000
           WHEN 'day' THEN ${occurredAtMs} - ${occurredAtMs} % 86400000
           WHEN 'month' THEN 1000 * unixepoch(${occurredAtMs} / 1000, 'unixepoch', 'start of month') END AS at,
-        iif(asked.named AND ${isAsked}, ${event}, NULL) AS what, iif(asked.engines AND ${isAsked}, ${model}, NULL) AS engine,
+        iif(asked.named AND ${isCounted}, ${event}, NULL) AS what, iif(asked.engines AND ${isCounted}, ${model}, NULL) AS engine,
         ${countSteps} AS n, ${tokensSteps} AS t, ${secondsSteps} AS s, ${centsSteps} AS c,
         ${debited("count")} AS dn, ${debited("tokens")} AS dt, ${debited("seconds")} AS ds, ${debited("cents")} AS dc
       FROM (
@@ -85,7 +85,7 @@ const selectGroupSums = accountQuery((value: ValueOf<AskedTotals>, account) => {
   return drizzle
     .select(
       computed({
-        isAsked: sql<0 | 1>`span.asked`,
+        isCounted: sql<0 | 1>`span.asked`,
         time: sql<number | null>`span.at`,
         event: sql<string | null>`span.what`,
         model: sql<string | null>`span.engine`,
@@ -131,7 +131,7 @@ type Grouping = Pick<TotalsInput, "event" | "from" | "to" | "userId"> & {
   readonly withDebits: boolean;
 };
 
-/** The groups of a user's events in [from, to), ordered by time, event and model, with no model first. */
+/** Returns the groups of a user's events in [from, to), ordered by time, event and model. Groups without a model come first. */
 async function readUsageGroups(
   ctx: TenantCtx,
   { userId, event, from, to, by, withDebits }: Grouping,
@@ -157,21 +157,18 @@ async function readUsageGroups(
     ),
   );
   if (rows.reduce((sum, { events }) => sum + events, 0) > eventsMax) {
-    throw invalid(
-      "from",
-      `must begin later, or \`to\` be earlier: the user has more than ${eventsMax} events in this time`,
-    );
+    throw invalid("from", `must be later, or \`to\` earlier: the user has more than ${eventsMax} events in this time`);
   }
   if (rows.length > GROUPS_MAX) {
     throw invalid(
       "event",
-      `must be a name, or the time shorter: there are more than ${GROUPS_MAX} different groups in it`,
+      `must be a name, or the time must be shorter: there are more than ${GROUPS_MAX} different groups in it`,
     );
   }
   const groups = new Map<string, UsageGroup>();
   for (const row of rows) {
-    const { isAsked, time, event: name, model } = row;
-    if (isAsked === 0 || (isGlob && !filterCovers(event ?? "", name ?? ""))) continue;
+    const { isCounted, time, event: name, model } = row;
+    if (isCounted === 0 || (isGlob && !filterCovers(event ?? "", name ?? ""))) continue;
     const shown = by.includes("event") ? name : null;
     const key = JSON.stringify([time, shown, model]);
     const group = groups.get(key) ?? { time, event: shown, model, events: 0, used: new Map(), debited: new Map() };
@@ -186,14 +183,14 @@ const groupsInOrder = (a: UsageGroup, b: UsageGroup): number =>
 const compare = (a: string | null, b: string | null): number =>
   a === b ? 0 : a === null || (b !== null && a < b) ? -1 : 1;
 
-/** Sums by unit as the API returns them: those above 0, with all their digits. */
+/** Returns sums by unit as the API returns them: only those above 0, with all their digits. */
 export const amountsOf = (sums: ReadonlyMap<Unit, bigint>): { [U in Unit]?: number } =>
   Object.fromEntries(
     [...sums].filter(([, steps]) => steps > 0n).map(([unit, steps]) => [unit, exactAmount(unit, steps)]),
   );
 
 /**
- * The user's quantities, from events that occurred in [from, to), by event and unit (U10) or by the requested groups (U17). Throws
+ * Returns the user's quantities, from events that occurred in [from, to), by event and unit (U10) or by the requested groups (U17). Throws
  * `invalid_request` for a span with too many events or groups.
  */
 export async function readUsageTotals(ctx: TenantCtx, input: TotalsInput): Promise<TotalsOutput | GroupedTotalsOutput> {

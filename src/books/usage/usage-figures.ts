@@ -12,7 +12,7 @@ import { selectSumState, summedUntil } from "./environment-usage.ts";
 import type { EnvironmentUsageInput } from "./schemas.ts";
 import { joinBits } from "./totals.ts";
 
-/** The most sums of users, and of all users together, that the page of usage adds up. */
+/** The most sums by user, and the most sums of all users together, that the usage page adds up. */
 export const figureSumsMax = 10_000;
 export const figureTotalsMax = 2_000;
 /** How many users are listed, by events and by each unit. */
@@ -25,7 +25,7 @@ const SUM_FIELDS = [
   ...(["tokensHigh", "tokensLow", "secondsHigh", "secondsLow", "centsHigh", "centsLow"] as const),
 ] as const;
 
-/** Whether a sum is of the span. The newest days come first, so that a span with too many sums keeps its last days. */
+/** Returns whether a sum belongs to the span. The newest days come first, so that a span with too many sums keeps its last days. */
 const isOfSpan = ({ environmentId, day }: typeof usageDays | typeof usageTotals, value: ValueOf<FigureSpan>) =>
   and(eq(environmentId, value("environmentId")), gte(day, value("from")), lt(day, value("to")));
 
@@ -48,20 +48,20 @@ const selectNewestSums = query((value: ValueOf<FigureSpan>) =>
 type TotalRow = StatementRow<typeof selectNewestTotals>;
 type DaySumRow = StatementRow<typeof selectNewestSums>;
 
-/** The rows of the newest complete days. `rows` has one row more than `max` when the list is truncated. */
+/** Returns the rows of the newest complete days. `rows` has one row more than `max` if the list is truncated. */
 function wholeDays<Row extends TotalRow>(rows: readonly Row[], max: number, span: FigureSpan) {
-  const isCut = rows.length > max;
+  const isTruncated = rows.length > max;
   const [newest, oldest] = [rows[0]?.day ?? 0, rows.at(-1)?.day ?? 0];
-  const isPart = isCut && newest === oldest;
-  const firstDay = !isCut ? span.from : isPart ? newest : oldest + 1;
+  const isIncomplete = isTruncated && newest === oldest;
+  const firstDay = !isTruncated ? span.from : isIncomplete ? newest : oldest + 1;
   return {
     rows: rows.filter(({ day }) => day >= firstDay),
     /** The first day. */
     from: dateOfDay(firstDay),
     /** Whether earlier days are left out. */
-    isCut,
-    /** Whether the only day is not whole. */
-    isPart,
+    isTruncated,
+    /** Whether the only day is incomplete. */
+    isIncomplete,
   };
 }
 const dateOfDay = (day: number): string => iso(day * DAY_MS).slice(0, 10);
@@ -90,7 +90,7 @@ const stepsOfRow = (row: TotalRow): readonly (readonly [Unit, bigint])[] =>
     ["cents", joinBits(row.centsHigh, row.centsLow)] as const,
   ].filter(([, steps]) => steps > 0n);
 
-/** Adds up rows by what `keyOf` returns, the groups with the most events first. */
+/** Adds up rows in groups by `keyOf`. Returns the groups with the most events first. */
 function groupSums<Row extends TotalRow>(
   rows: readonly Row[],
   keyOf: (row: Row) => string | number,
@@ -118,17 +118,17 @@ const presentFigure = ({ events, steps, row: { day, event, model } }: FigureGrou
 function largestUsers(users: readonly FigureGroup<DaySumRow>[]): FigureGroup<DaySumRow>[] {
   const byUnit = UNITS.flatMap((unit) => {
     const used = (group: (typeof users)[number]) => group.steps.get(unit) ?? 0n;
-    const some = users.filter((group) => used(group) > 0n);
-    return some.sort((a, b) => (used(b) > used(a) ? 1 : -1)).slice(0, FIGURE_USERS_MAX);
+    const usersOfUnit = users.filter((group) => used(group) > 0n);
+    return usersOfUnit.sort((a, b) => (used(b) > used(a) ? 1 : -1)).slice(0, FIGURE_USERS_MAX);
   });
   const largest = new Set([...users.slice(0, FIGURE_USERS_MAX), ...byUnit]);
   return users.filter((group) => largest.has(group));
 }
 
 /**
- * The usage of an environment's users in a span, from the cron's sums (U18), for the dashboard: by day, model, event, day and model,
- * and of the largest users. Each list has the newest days whose sums fit. Throws `not_found`, and `invalid_request` for a span
- * that ends before it begins.
+ * Returns the usage of an environment's users in a span, from the cron's sums (U18), for the dashboard: by day, model, event, day and
+ * model, and of the largest users. Each list has the newest days whose sums fit. Throws `not_found`, and `invalid_request` for a
+ * span that ends before it begins.
  */
 export async function readUsageFigures(
   root: SystemCtx,
@@ -143,15 +143,15 @@ export async function readUsageFigures(
     selectNewestSums(span),
     selectSumState({ appId, environmentId }),
   ]);
-  const { rows: totals, ...ofTotals } = wholeDays(newestTotals, figureTotalsMax, span);
-  const { rows: sums, ...ofUsers } = wholeDays(newestSums, figureSumsMax, span);
+  const { rows: totals, ...spanOfTotals } = wholeDays(newestTotals, figureTotalsMax, span);
+  const { rows: sums, ...spanOfUsers } = wholeDays(newestSums, figureSumsMax, span);
   const users = largestUsers(groupSums(sums, ({ accountId }) => accountId));
   const names = await all(root.db, selectFigureNames({ ids: JSON.stringify(users.map(({ row }) => row.accountId)) }));
   const nameOf = new Map(names.map(({ accountId, userId }) => [accountId, userId]));
   const endDay = Math.min(span.to, Math.floor(timesOf(clock, root).now() / DAY_MS) + 1);
   return {
     totals: {
-      ...ofTotals,
+      ...spanOfTotals,
       byDay: groupSums(totals, ({ day }) => day).map(presentFigure),
       byModel: groupSums(totals, ({ model }) => model).map(presentFigure),
       byEvent: groupSums(totals, ({ event }) => event).map(presentFigure),
@@ -160,7 +160,7 @@ export async function readUsageFigures(
         .map(presentFigure),
     },
     users: {
-      ...ofUsers,
+      ...spanOfUsers,
       largest: users.map((group) => ({
         ...presentFigure(group),
         userId: nameOf.get(group.row.accountId) ?? "",

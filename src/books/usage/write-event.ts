@@ -69,16 +69,16 @@ function presentEvent(eventId: string, stored: StoredAnswer): EventOutput {
   };
 }
 
-/** `idempotency_conflict`: another event has the id. */
-export function otherEvent(stored: string, stamp: Stamp): PurserError {
-  return idempotencyConflict("Another event was recorded under this id.", "eventId", stored, stamp);
+/** Returns `idempotency_conflict`: another event has the id. */
+export function eventConflict(stored: string, stamp: Stamp): PurserError {
+  return idempotencyConflict("Another event was recorded with this id.", "eventId", stored, stamp);
 }
 
-/** Repeats the first result. Throws `idempotency_conflict` if a different request used the id (U4). */
+/** Returns the first result again. Throws `idempotency_conflict` if a different request used the id (U4). */
 export function answerEventRepeat(eventId: string, stored: StoredEvent, stamp: Stamp): Outcome<EventOutput> {
-  const whose = compareStamp(stored.requestHash, stamp);
-  if (whose === "other") throw otherEvent(stored.requestHash, stamp);
-  return { output: presentEvent(eventId, stored), replayed: whose === "replay" };
+  const comparison = compareStamp(stored.requestHash, stamp);
+  if (comparison === "other") throw eventConflict(stored.requestHash, stamp);
+  return { output: presentEvent(eventId, stored), replayed: comparison === "replay" };
 }
 
 /** An event to record, with its payment. */
@@ -124,9 +124,9 @@ export function writeEvent(
     ...(event.reservationId === null ? {} : { reservationId: event.reservationId }),
   }));
   const { before = [], returns = [], settledReservationId } = settlement;
-  const { apart, returning } = insertEvent(writing, event, stamp);
+  const { largePropertiesWrites, returning } = insertEvent(writing, event, stamp);
   const parts = {
-    before: [...before, ...apart],
+    before: [...before, ...largePropertiesWrites],
     returning,
     after:
       settledReservationId === undefined
@@ -151,7 +151,7 @@ export function writeEvent(
 
 type InsertedEvent = WriteContext & ReturnType<typeof eventValues>;
 
-/** FROM: the numbers of the event, `given.n`, joined with the account's last event. */
+/** The FROM clause: the numbers of the event, `given.n`, joined with the account's last event. */
 const fromNumbers = (value: ValueOf<InsertedEvent>) =>
   sql`FROM (SELECT ${value("numbers")} AS n) AS given LEFT JOIN ${lastEventOf(value)}`;
 
@@ -186,7 +186,7 @@ const insertEventSql = query((value: ValueOf<InsertedEvent & { properties: strin
   ),
 );
 
-// It comes before its event, which the database refuses without it. A repeated event aborts the whole batch.
+// Send it before its event, which the database refuses otherwise. A repeated event aborts the whole batch.
 const insertLargePropertiesSql = query((value: ValueOf<InsertedEvent & { properties: string }>) =>
   insertFrom(
     largeProperties,
@@ -219,7 +219,7 @@ function insertEvent(writing: AccountAtRead, event: NewEvent, stamp: Stamp) {
   const isLarge = bytes > PROPERTIES_BYTES_OF_ROW;
   const values = { ...writingValues(writing), ...eventValues(event, stamp, writing.nowMs, isLarge ? bytes : null) };
   return {
-    apart: isLarge && properties !== null ? [insertLargePropertiesSql({ ...values, properties })] : [],
+    largePropertiesWrites: isLarge && properties !== null ? [insertLargePropertiesSql({ ...values, properties })] : [],
     returning: insertEventSql({ ...values, properties: isLarge ? null : properties }),
   };
 }

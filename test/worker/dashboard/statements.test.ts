@@ -20,7 +20,7 @@ it("statements can be requested in the dashboard, are shown when they are ready,
   const ask = async (month: string) => browser.post(at, { _form: await browser.formToken(), month });
   expect(await (await browser.get(at)).text()).toContain("No statements yet");
   const refused = await ask("2026-02");
-  expect([refused.status, (await refused.text()).includes("is not over yet")]).toEqual([400, true]);
+  expect([refused.status, (await refused.text()).includes("must have ended an hour ago")]).toEqual([400, true]);
   const answer = await ask("2026-01");
   expect(answer.status).toBe(303);
   const place = answer.headers.get("location") ?? "";

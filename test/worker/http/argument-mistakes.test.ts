@@ -388,7 +388,7 @@ describeMistakes("a request for something that does not exist is refused with a 
     () => ({ path: GRANT, body: { userId: "ana", packId: "Startr" } }),
     "credit_pack_not_found",
     "packId",
-    "matched exactly but for case",
+    "must match exactly, except for letter case",
     'Did you mean "Starter"?',
   ),
   missing(
@@ -396,14 +396,14 @@ describeMistakes("a request for something that does not exist is refused with a 
     () => ({ path: GRANT, body: { userId: "ana", packId: "price_1PxQ" } }),
     "credit_pack_not_found",
     "packId",
-    "an id of Stripe's",
+    "an id of Stripe",
   ),
   missing(
     "a pack by a name with a space",
     () => ({ path: GRANT, body: { userId: "ana", packId: "Starter " } }),
     "credit_pack_not_found",
     "packId",
-    "matched exactly but for case",
+    "must match exactly, except for letter case",
   ),
   missing(
     "a pack by another's id",

@@ -77,7 +77,7 @@ describeMistakes("a wrong argument of usage is refused with the correction", [
   wrong(`usage?userId=ana&from=${FROM}&groupBy=model,model`, null, "groupBy", "no group twice"),
   wrong("usage?userId=ana&groupBy=day", null, "from", "required with `groupBy`"),
   wrong(`usage?userId=ana&from=${FROM}&to=2026-10-01T00:00:00Z`, null, "to", "before `from`"),
-  wrong("usage/events?userId=ana&eventId=e", null, "eventId", "beside `userId`"),
+  wrong("usage/events?userId=ana&eventId=e", null, "eventId", "together with `userId`"),
   wrong("usage/events?userId=ana&cursor=AAAA", null, "cursor", "`nextCursor`"),
   {
     ...wrong("usage/events?eventId=none", null, "eventId", "no usage event"),
@@ -134,7 +134,7 @@ describeMistakes("a wrong argument of administration is refused with the correct
     "alerts",
     { mode: "live", name: "L", unit: "tokens", below: { amount: 5, percent: 5 } },
     "below",
-    "not both",
+    "either an amount or a percent",
   ),
   wrongAdminField(
     "POST",

@@ -20,7 +20,7 @@ export interface UsageLimit {
   readonly every: WindowLength;
 }
 
-/** The limits from the text of an environment's features, oldest first. Equal texts give the same objects. */
+/** Returns the limits from the text of an environment's features, oldest first. For equal texts it returns the same objects. */
 export function limitsOf(features: string | null): readonly UsageLimit[] {
   // Only `syncLimits` writes this part.
   return (readFeatures(features).limits ?? []) as readonly UsageLimit[];
@@ -30,7 +30,7 @@ export function limitsOf(features: string | null): readonly UsageLimit[] {
 export interface LimitsAtRead {
   readonly nowMs: number;
   readonly limits: readonly UsageLimit[];
-  /** Null when they were not read. Then the database decides. */
+  /** Null if they were not read. Then only the database enforces the limits. */
   readonly counters: Counters | null;
   /** Open holds that are returned first, which undoes their counts. */
   readonly due: readonly { readonly counted: readonly Counted[] }[];
@@ -46,8 +46,8 @@ export interface LimitStanding {
 }
 
 /**
- * Returns a user's use of a limit. If the isolate's clock is behind and the counter has a later window, the isolate uses that
- * window.
+ * Returns a user's usage against a limit. If the counter has a later window than the isolate's clock, because that clock is behind,
+ * the counter's window is used.
  */
 export function standingOf(
   { every, amountSteps }: Pick<UsageLimit, "every" | "amountSteps">,
@@ -64,34 +64,38 @@ export function standingOf(
   };
 }
 
-/** A usage's count for a limit, and the user's state before it. */
-interface Judged {
+/** A usage's count for a limit, and the user's usage before it. */
+interface LimitCount {
   readonly count: NewCount;
   readonly standing: LimitStanding;
 }
 
-function judge(state: LimitsAtRead, { event, model, quantities }: Usage, isJudged: boolean): readonly Judged[] {
-  return state.limits.flatMap((limit): Judged[] => {
+function countForLimits(
+  state: LimitsAtRead,
+  { event, model, quantities }: Usage,
+  isEnforced: boolean,
+): readonly LimitCount[] {
+  return state.limits.flatMap((limit): LimitCount[] => {
     const { id: limitId, name, unit, matches, amountSteps } = limit;
     const steps = quantities[unit] ?? 0;
     if (steps === 0 || !rulesCover(matches, event, model)) return [];
     const { usedSteps: counted, ...standing } = standingOf(limit, state.counters?.get(limitId), state.nowMs);
     const returned = state.due
       .flatMap((hold) => hold.counted)
-      .filter((one) => one.limitId === limitId && one.windowMs === standing.fromMs)
-      .reduce((sum, one) => sum + one.steps, 0);
+      .filter((count) => count.limitId === limitId && count.windowMs === standing.fromMs)
+      .reduce((sum, count) => sum + count.steps, 0);
     const usedSteps = Math.max(0, counted - returned) as Steps;
     const { fromMs: windowMs, resetsAtMs } = standing;
-    const count = { limitId, name, unit, windowMs, resetsAtMs, steps: steps as Steps, amountSteps, isJudged };
+    const count = { limitId, name, unit, windowMs, resetsAtMs, steps: steps as Steps, amountSteps, isEnforced };
     return [{ count, standing: { ...standing, usedSteps } }];
   });
 }
 
-const wouldPass = ({ count, standing: { usedSteps, amountSteps } }: Judged): boolean =>
+const wouldExceed = ({ count, standing: { usedSteps, amountSteps } }: LimitCount): boolean =>
   amountSteps !== null && usedSteps + count.steps > amountSteps;
 
-/** The part of a refusal about a limit (Q4). */
-function presentJudged({ count, standing }: Judged) {
+/** Returns the details of a refusal by a limit (Q4). */
+function presentRefusingLimit({ count, standing }: LimitCount) {
   const { limitId, name, unit, steps } = count;
   const { usedSteps, amountSteps, resetsAtMs } = standing;
   return {
@@ -103,42 +107,41 @@ function presentJudged({ count, standing }: Judged) {
   };
 }
 
-/** The limits that would refuse a usage, oldest first (U11). */
+/** Returns the limits that would refuse a usage, oldest first (U11). */
 export function refusingLimits(state: LimitsAtRead, usage: Usage) {
-  return judge(state, usage, true).filter(wouldPass).map(presentJudged);
+  return countForLimits(state, usage, true).filter(wouldExceed).map(presentRefusingLimit);
 }
 
 /**
- * The counts of a usage for the environment's limits. If limits are enforced, throws `usage_limit_reached` when the usage would
+ * Returns the counts of a usage for the environment's limits. If `isEnforced`, throws `usage_limit_reached` when the usage would
  * exceed an amount, for the exceeded limit that resets last (Q4).
  */
-export function countUsage(account: AccountAtRead, usage: Usage, isJudged: boolean): readonly NewCount[] {
+export function countUsage(account: AccountAtRead, usage: Usage, isEnforced: boolean): readonly NewCount[] {
   const limits = limitsOf(account.features);
   if (limits.length === 0) return [];
   const state = { ...account, limits };
-  const judged = judge(state, usage, isJudged);
-  if (isJudged && state.counters !== null) {
-    const last = judged
-      .filter(wouldPass)
-      .reduce<Judged | null>((a, b) => (a !== null && a.standing.resetsAtMs >= b.standing.resetsAtMs ? a : b), null);
+  const counts = countForLimits(state, usage, isEnforced);
+  if (isEnforced && state.counters !== null) {
+    const last = counts
+      .filter(wouldExceed)
+      .reduce<LimitCount | null>(
+        (a, b) => (a !== null && a.standing.resetsAtMs >= b.standing.resetsAtMs ? a : b),
+        null,
+      );
     if (last !== null) throw usageLimitReached(last, state.nowMs);
   }
-  return judged.map(({ count }) => count);
+  return counts.map(({ count }) => count);
 }
 
-function usageLimitReached(judged: Judged, nowMs: number): PurserError {
-  const seconds = Math.max(1, Math.ceil((judged.standing.resetsAtMs - nowMs) / 1_000));
-  return new PurserError(
-    "usage_limit_reached",
-    "The usage would bring the user above the limit in the window that runs.",
-    {
-      details: presentJudged(judged),
-      headers: { "Retry-After": String(seconds) },
-    },
-  );
+function usageLimitReached(exceeded: LimitCount, nowMs: number): PurserError {
+  const seconds = Math.max(1, Math.ceil((exceeded.standing.resetsAtMs - nowMs) / 1_000));
+  return new PurserError("usage_limit_reached", "The usage would exceed the user's limit in the current window.", {
+    details: presentRefusingLimit(exceeded),
+    headers: { "Retry-After": String(seconds) },
+  });
 }
 
-/** The counters after a count, for callers that make several counts one after another. */
+/** Returns the counters after some counts, for callers that count several usages one after another. */
 export function afterCounts(counters: Counters | null, counts: readonly NewCount[]): Counters | null {
   if (counters === null || counts.length === 0) return counters;
   const after = new Map(counters);

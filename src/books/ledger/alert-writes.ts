@@ -8,11 +8,17 @@ import { deliveryTimes, endpointsOf, wantedMessages } from "../../webhooks/outbo
 import { amountOf } from "../amounts/amount.ts";
 import { type WriteContext, writingValues } from "./account.ts";
 import { lastSeqOf, type Motion } from "./insert-entries.ts";
-import { deliverOwn, endpointsByType, type MessageWrites, type Own, ownMessages } from "./messages.ts";
+import {
+  deliverPrefixed,
+  endpointsByType,
+  type MessageIdPrefix,
+  type MessageWrites,
+  prefixedMessages,
+} from "./messages.ts";
 import { isSinceSettled } from "./owed.ts";
-import { judged, noMotion, threshold, type Watch, watched } from "./watched.ts";
+import { evaluated, noMotion, threshold, type Watch, watched } from "./watched.ts";
 
-const judgedAccount = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
+const writtenAccount = (value: ValueOf<{ environmentId: number; userId: string }>) => sql`
   SELECT ${accounts.id} FROM ${accounts}
   WHERE ${accounts.environmentId} = ${value("environmentId")} AND ${accounts.userId} = ${value("userId")}`;
 
@@ -23,13 +29,13 @@ const prior = alias(creditLedger, "prior");
 type EntriesOfWrite = WriteContext & { entries: number; eventIds: string | null; settled: string | null };
 
 /**
- * The user's last `entries` entries, or the entries of events that settle reservations, together with the payments of owed amounts
- * (C21). The entries of settlements can be anywhere in the batch.
+ * Returns the CTEs `watched` and `motion` for a user: the last `entries` entries, or the entries of events that settle reservations,
+ * and the payments of owed amounts (C21). The entries of settlements can be anywhere in the batch.
  */
 function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
   const { accountId, seq, reason, eventId, reservationId, isRevoked } = creditLedger;
   const ofUser = sql`(SELECT watched.account FROM watched)`;
-  return sql`watched (account) AS MATERIALIZED (${judgedAccount(value)}),
+  return sql`watched (account) AS MATERIALIZED (${writtenAccount(value)}),
   motion (account, balance, delta, was_revoked) AS MATERIALIZED (
     SELECT ${first.accountId}, ${first.balanceId}, delta, coalesce((
       SELECT ${prior.isRevoked} FROM ${creditLedger} AS ${prior}
@@ -53,48 +59,48 @@ function motionOfUser(value: ValueOf<EntriesOfWrite>): SQL {
   )`;
 }
 
-const typeOfAlert = sql`iif(${judged.id} = '', 'credits.depleted', 'credits.low')`;
+const typeOfAlert = sql`iif(${evaluated.id} = '', 'credits.depleted', 'credits.low')`;
 
 type FiredAlerts = { environmentId: number; nowMs: number; endpoints: string; messageId: string };
 
-/** Writes the messages of alerts that fire, and returns their ids. `from` and `expiresNow` as in `watched`. */
+/** Returns the statement that writes the messages of alerts that fire, and returns their ids. `Watch` describes the options. */
 export function insertFiredAlerts(
   value: ValueOf<FiredAlerts>,
   { from, expiresNow }: Pick<Watch, "from" | "expiresNow">,
 ) {
-  const isAsked = sql`${value("endpoints")} -> ('$."' || ${typeOfAlert} || '"') IS NOT NULL`;
-  const crossesLive = sql`(judged.live_before >= judged.of_live AND judged.live_after < judged.of_live)`;
-  const { id, name, unit } = judged;
+  const mustEvaluate = sql`${value("endpoints")} -> ('$."' || ${typeOfAlert} || '"') IS NOT NULL`;
+  const crossesLive = sql`(evaluated.live_before >= evaluated.of_live AND evaluated.live_after < evaluated.of_live)`;
+  const { id, name, unit } = evaluated;
   const { userId } = accounts;
   const ofAlert = sql`json_object('userId', ${userId}, 'alertId', ${id}, 'name', ${name}, 'unit', ${unit},
-    'remaining', ${amountOf(sql`judged.live_after`, unit)},
-    'threshold', ${amountOf(sql`iif(${crossesLive}, judged.of_live, judged.of_all)`, unit)})`;
+    'remaining', ${amountOf(sql`evaluated.live_after`, unit)},
+    'threshold', ${amountOf(sql`iif(${crossesLive}, evaluated.of_live, evaluated.of_all)`, unit)})`;
   const data = sql`iif(${id} = '', json_object('userId', ${userId}), ${ofAlert})`;
-  const hasFiredBefore = and(
+  const isFiredState = and(
     eq(alertStates.environmentId, value("environmentId")),
     eq(alertStates.alertId, id),
-    sql`${alertStates.accountId} = judged.account`,
+    sql`${alertStates.accountId} = evaluated.account`,
   );
   const insert = insertFrom(
     webhookMessages,
     {
-      id: sql`${value("messageId")} || printf('%06d', row_number() OVER (ORDER BY judged.account, ${id} = '', ${id}))`,
+      id: sql`${value("messageId")} || printf('%06d', row_number() OVER (ORDER BY evaluated.account, ${id} = '', ${id}))`,
       environmentId: asInteger(value("environmentId")),
       type: typeOfAlert,
       atMs: asInteger(value("nowMs")),
       subject: userId,
       data: sql`json_set(${data}, '$.seq', ${lastSeqOf(sql`${accounts.id}`)})`,
     },
-    sql`FROM crossed AS ${judged} CROSS JOIN ${accounts} ON ${accounts.id} = judged.account
-      WHERE (${crossesLive} OR (judged.all_before >= judged.of_all AND judged.all_after < judged.of_all))
-      AND NOT ${hasRow(alertStates, hasFiredBefore)}`,
+    sql`FROM crossed AS ${evaluated} CROSS JOIN ${accounts} ON ${accounts.id} = evaluated.account
+      WHERE (${crossesLive} OR (evaluated.all_before >= evaluated.of_all AND evaluated.all_after < evaluated.of_all))
+      AND NOT ${hasRow(alertStates, isFiredState)}`,
   );
   return returning(
     fields(webhookMessages, "id"),
-    (list) => sql`WITH ${watched(value, { from, expiresNow, isAsked })},
+    (list) => sql`WITH ${watched(value, { from, expiresNow, mustEvaluate })},
       crossed AS (
-        SELECT ${judged}.*, ${threshold(sql`judged.live_issued`)} AS of_live, ${threshold(sql`judged.all_issued`)} AS of_all
-        FROM ${judged}
+        SELECT ${evaluated}.*, ${threshold(sql`evaluated.live_issued`)} AS of_live, ${threshold(sql`evaluated.all_issued`)} AS of_all
+        FROM ${evaluated}
       )
       ${insert} RETURNING ${list}`,
   );
@@ -104,8 +110,8 @@ const insertAlertsOfEntries = query((value: ValueOf<EntriesOfWrite & FiredAlerts
   insertFiredAlerts(value, { from: motionOfUser(value), expiresNow: sql`0` }),
 );
 
-/** Stores which alerts fired, from their messages, whose ids begin with `messageId`. */
-export const insertAlertStates = query((value: ValueOf<Own>) =>
+/** Stores which alerts fired: those of the messages whose ids begin with `messageId`. */
+export const insertAlertStates = query((value: ValueOf<MessageIdPrefix>) =>
   insertFrom(
     alertStates,
     {
@@ -113,7 +119,7 @@ export const insertAlertStates = query((value: ValueOf<Own>) =>
       alertId: sql`coalesce(${webhookMessages.data} ->> 'alertId', '')`,
       accountId: accounts.id,
     },
-    sql`FROM (SELECT 1) CROSS JOIN ${ownMessages(value)}
+    sql`FROM (SELECT 1) CROSS JOIN ${prefixedMessages(value)}
       CROSS JOIN ${accounts}
       ON ${accounts.environmentId} = ${webhookMessages.environmentId} AND ${accounts.userId} = ${webhookMessages.subject}
       WHERE ${webhookMessages.type} IN ('credits.low', 'credits.depleted')`,
@@ -122,35 +128,35 @@ export const insertAlertStates = query((value: ValueOf<Own>) =>
 
 const alertIds = (value: ValueOf<{ environmentId: number }>) => sql`(
     SELECT ${alerts.id} FROM ${alerts} WHERE ${eq(alerts.environmentId, value("environmentId"))} UNION ALL SELECT ''
-  ) AS ${judged}`;
+  ) AS ${evaluated}`;
 
-/** Whether the alert `judged` has fired for an account. */
+/** Returns a condition: the alert `evaluated` has fired for an account. */
 const hasFired = (value: ValueOf<{ environmentId: number }>, account: SQL): SQL =>
   hasRow(
     alertStates,
     and(
       eq(alertStates.environmentId, value("environmentId")),
-      eq(alertStates.alertId, judged.id),
+      eq(alertStates.alertId, evaluated.id),
       sql`${alertStates.accountId} = ${account}`,
     ),
   );
 
-/** Re-arms the alerts of the accounts `watched` whose threshold is reached again. */
-function rearmAmong(value: ValueOf<{ environmentId: number; nowMs: number }>, accounts: SQL, isAsked: SQL) {
+/** Re-arms those alerts of some accounts whose threshold is reached again. */
+function rearmAmong(value: ValueOf<{ environmentId: number; nowMs: number }>, accounts: SQL, mustEvaluate: SQL) {
   const from = sql`watched (account) AS MATERIALIZED (${accounts}), ${noMotion}`;
-  const isNotBelow = sql`judged.live_after > 0 AND judged.live_after >= ${threshold(sql`judged.issued_after`)}`;
+  const isNotBelow = sql`evaluated.live_after > 0 AND evaluated.live_after >= ${threshold(sql`evaluated.issued_after`)}`;
   const ofEnvironment = eq(alertStates.environmentId, value("environmentId"));
   return drizzle
     .delete(alertStates)
     .where(sql`${ofEnvironment} AND (${alertStates.alertId}, ${alertStates.accountId}) IN (
-    WITH ${watched(value, { from, expiresNow: sql`0`, isAsked })}
-    SELECT ${judged.id}, judged.account FROM ${judged} WHERE ${isNotBelow}
+    WITH ${watched(value, { from, expiresNow: sql`0`, mustEvaluate })}
+    SELECT ${evaluated.id}, evaluated.account FROM ${evaluated} WHERE ${isNotBelow}
   )`);
 }
 
 const rearm = query((value: ValueOf<WriteContext>) => {
-  const hasFiredForUser = hasFired(value, sql`(${judgedAccount(value)})`);
-  const accounts = sql`${judgedAccount(value)} AND EXISTS (SELECT 1 FROM ${alertIds(value)} WHERE ${hasFiredForUser})`;
+  const hasFiredForUser = hasFired(value, sql`(${writtenAccount(value)})`);
+  const accounts = sql`${writtenAccount(value)} AND EXISTS (SELECT 1 FROM ${alertIds(value)} WHERE ${hasFiredForUser})`;
   return rearmAmong(value, accounts, hasFiredForUser);
 });
 
@@ -183,8 +189,8 @@ export const ALERT_TYPES = [{ type: "credits.low" }, { type: "credits.depleted" 
 const NO_MESSAGES: MessageWrites = { statements: [] };
 
 /**
- * The statements that evaluate a user's alerts after a batch's entries (H5), including the payments of owed amounts. None in an
- * environment without endpoints.
+ * Returns the statements that evaluate a user's alerts after a batch's entries (H5), including the payments of owed amounts. In an
+ * environment without endpoints there are none.
  */
 export function alertWrites(
   ctx: TenantCtx,
@@ -199,17 +205,23 @@ export function alertWrites(
   const wanted = wantedMessages(ctx, account.features, () => ALERT_TYPES);
   const [first] = wanted;
   if (first === undefined || (motions.every((motion) => motion.raises) && !isSettling)) return { statements: rearms };
-  const own = { environmentId: account.environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
+  const { environmentId } = account;
+  const batchMessages = { environmentId, messageId: first.id, endpoints: endpointsByType(wanted) };
   const eventIds = motions.flatMap((motion) => motion.eventIds ?? []);
-  const written = insertAlertsOfEntries({
+  const insert = insertAlertsOfEntries({
     ...values,
-    ...own,
+    ...batchMessages,
     entries: motions.reduce((sum, motion) => sum + motion.entries, 0),
     eventIds: eventIds.length === 0 ? null : JSON.stringify(eventIds),
     settled: isSettling ? JSON.stringify(settledIds) : null,
   });
   return {
-    statements: [written, deliverOwn({ ...own, ...deliveryTimes(ctx) }), insertAlertStates(own), ...rearms],
-    returning: written,
+    statements: [
+      insert,
+      deliverPrefixed({ ...batchMessages, ...deliveryTimes(ctx) }),
+      insertAlertStates(batchMessages),
+      ...rearms,
+    ],
+    returning: insert,
   };
 }
