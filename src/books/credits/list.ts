@@ -63,7 +63,7 @@ function examinedBalances(account: SQL, value: ValueOf<SearchPosition>): SQL {
   ) AS ${creditBalances}`;
 }
 
-function passesFilters(value: ValueOf<BalanceSearch>): SQL | undefined {
+function passesBalanceFilters(value: ValueOf<BalanceSearch>): SQL | undefined {
   const { packId, externalRef, revokedAtMs, expiresAtMs, remainingSteps } = creditBalances;
   const status = sql`CASE WHEN ${revokedAtMs} IS NOT NULL THEN 'revoked'
     WHEN ${expiresAtMs} <= ${value("nowMs")} THEN 'expired'
@@ -79,7 +79,7 @@ const selectFoundBalances = accountQuery((value: ValueOf<BalanceSearch>, account
   drizzle
     .select(shownBalanceFields())
     .from(examinedBalances(account, value))
-    .where(passesFilters(value))
+    .where(passesBalanceFilters(value))
     .orderBy(desc(creditBalances.grantSeq))
     .limit(boundLimit(value("limit"))),
 );

@@ -111,7 +111,7 @@ export async function listEvents(
   if (from !== undefined && to !== undefined && to < from) throw invalid("to", "must not be before `from`");
   const scope = ["usage events", ctx.environment.id, userId];
   const first = { beforeMs: to ?? Number.MAX_SAFE_INTEGER, beforeSeq: 0 };
-  const span = { ...earlier(first, cursor === undefined ? first : readPosition(cursor, scope)), from: from ?? 0 };
+  const span = { ...earlier(first, cursor === undefined ? first : readEventPosition(cursor, scope)), from: from ?? 0 };
   const user = { userId };
   const isFiltered = event !== undefined || model !== undefined;
   const examinedMax = isFiltered ? EXAMINED_MAX : limit + 1;
@@ -161,7 +161,7 @@ const selectEventById = query((value: ValueOf<{ environmentId: number; eventId: 
 const earlier = (a: EventPosition, b: EventPosition): EventPosition =>
   a.beforeMs < b.beforeMs || (a.beforeMs === b.beforeMs && a.beforeSeq < b.beforeSeq) ? a : b;
 
-function readPosition(cursor: string, scope: readonly (string | number)[]): EventPosition {
+function readEventPosition(cursor: string, scope: readonly (string | number)[]): EventPosition {
   const text = decodeTextCursor(cursor, scope);
   const [, beforeMs, beforeSeq] = /^(\d{1,15}) (\d{1,15})$/.exec(text ?? "") ?? [];
   if (beforeMs === undefined || beforeSeq === undefined) throw invalidCursor();

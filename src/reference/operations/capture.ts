@@ -45,7 +45,7 @@ const featureFlags = z
 const ofToken = z.object({ token: z.string().describe("A publishable key.") });
 const publishableKey = "pk_live_6nPz0vQ4tH8kXw2yBc5mAbCd";
 const uuid = "0194685f-8a3c-7d11-9f2b-6c1d2e3f4a5b";
-const exampleEvent = { event: "signed up", distinct_id: "user_42", properties: { plan: "pro" } };
+const exampleAnalyticsEvent = { event: "signed up", distinct_id: "user_42", properties: { plan: "pro" } };
 
 /** Returns the same operation at its other paths, which older clients call. */
 function alsoAt(operation: Operation, paths: readonly string[]): readonly Operation[] {
@@ -72,7 +72,7 @@ const captureEvents: Operation = {
   access: "key-inside",
   body: {
     schema: z.union([captureBatch, captureOneEvent, z.array(captureEvent)]).meta({ id: "CaptureRequest" }),
-    example: { api_key: publishableKey, batch: [exampleEvent] },
+    example: { api_key: publishableKey, batch: [exampleAnalyticsEvent] },
   },
   success: { description: "The events are stored.", schema: captureOutput, example: { status: 1 }, warns: true },
   errors: [],
@@ -109,7 +109,7 @@ export const captureOperations: readonly Operation[] = [
     summary: "Store analytics events (v1)",
     description: "Stores the events of PostHog's newer clients, which send the key in the header `Authorization`.",
     access: "client",
-    body: { schema: captureV1Batch, example: { batch: [{ uuid, ...exampleEvent }] } },
+    body: { schema: captureV1Batch, example: { batch: [{ uuid, ...exampleAnalyticsEvent }] } },
     success: {
       description: "The result of each event, by its UUID.",
       schema: captureV1Output,
